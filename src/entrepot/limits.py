@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every limit and default size in one place, with MQ's name for it where MQ has one."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024 * KIB
+
+NAME_CHARACTERS_MAX = 48
+"""Queue and other object names; MQ's MQ_OBJECT_NAME_LENGTH."""
+
+BODY_BYTES_MAX = 100 * MIB
+"""MAXMSGL of the queue manager; a queue may lower it."""
+
+BODY_BYTES_DEFAULT = 4 * MIB
+"""MAXMSGL of a new queue, as in MQ."""
+
+ID_BYTES_MAX = 128
+"""Message, correlation and group ids. MQ's have 24 bytes; AMQP and JMS ids can be longer."""
+
+TEXT_BYTES_MAX = 1024
+"""Descriptor texts such as user, application and format, in UTF-8."""
+
+PROPERTIES_MAX = 1000
+PROPERTY_NAME_CHARACTERS_MAX = 4095
+PROPERTIES_BYTES_MAX = 1 * MIB
+
+DEPTH_DEFAULT = 5_000
+"""MAXDEPTH of a new queue, as in MQ."""
+DEPTH_MAX = 999_999_999
+
+PRIORITY_MAX = 9
+
+UNCOMMITTED_MESSAGES_DEFAULT = 10_000
+"""MAXUMSGS: messages put or got in one unit of work."""
+UNCOMMITTED_BYTES_MAX = 512 * MIB
+"""Bodies that one unit of work holds in memory until it commits."""
+
+TRANSACTION_ID_BYTES_MAX = 140
+"""An XA identifier: 4 + 4 + 4 + 64 + 64 bytes."""
+
+DISTRIBUTION_MAX = 10_000
+"""Queues that one put may name."""
+
+QUEUE_BUFFER_BYTES_DEFAULT = 256 * MIB
+"""Memory for one queue's messages; beyond it they go to disk in arrival order."""
+
+RUN_BYTES = 4 * MIB
+"""How much of a queue goes to disk, or comes back, at a time."""
+
+SELECTOR_CHARACTERS_MAX = 10_240
+SELECTOR_DEPTH_MAX = 100
+
+LOG_SEGMENT_BYTES_DEFAULT = 32 * MIB
+LOG_SEGMENT_BYTES_MIN = 64 * KIB
+LOG_SEGMENT_BYTES_MAX = 4096 * MIB
+LOG_PRIMARY_DEFAULT = 4
+LOG_SECONDARY_DEFAULT = 4
+LOG_BUFFER_BYTES_DEFAULT = 4 * MIB
+"""Records that gather in memory before they are written even though nobody waits for them."""
