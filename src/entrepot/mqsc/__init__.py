@@ -1,1 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+"""MQSC, the language in which MQ's administrators define, alter and look at queues.
+
+syntax       a script becomes statements
+checks       a statement becomes a command, by the tables in commands and keywords
+interpreter  a command acts on a queue manager and is answered
+dump         a queue manager becomes a script again
+"""
+
+from entrepot.mqsc.dump import dump
+from entrepot.mqsc.interpreter import Administered, Answer, check_script, require_ok, run_script
+from entrepot.mqsc.keywords import require_valid
+
+__all__ = ["Administered", "Answer", "check_script", "dump", "require_ok", "require_valid", "run_script"]

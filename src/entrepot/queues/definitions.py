@@ -143,9 +143,7 @@ class ManagerAttributes(Definition, frozen=True, kw_only=True):
 
 
 QUEUE_KINDS: tuple[type[QueueDefinition], ...] = (LocalQueue, ModelQueue, AliasQueue, RemoteQueue)
-KINDS: dict[str, type[Definition]] = {
-    kind.kind: kind for kind in (*QUEUE_KINDS, Process, NameList, ManagerAttributes)
-}
+KINDS: dict[str, type[Definition]] = {kind.kind: kind for kind in (*QUEUE_KINDS, Process, NameList, ManagerAttributes)}
 
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 INITIATION_QUEUE = "SYSTEM.DEFAULT.INITIATION.QUEUE"

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms that the value of an attribute can take: words, numbers, texts, names, lists, switches.
+
+A form reads a value from a script (`parse`), gives it to people and programs
+(`show`) and writes it back into a script (`write`). `expected` completes the
+sentence "MAXDEPTH takes ...".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from entrepot.errors import InvalidName
+from entrepot.queues.definitions import require_name
+
+RowValue = str | int | float | list[str]
+"""A value as DISPLAY gives it."""
+
+_PLAIN = re.compile(r"[A-Z0-9._/%]+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+class Unfit(Exception):
+    """A value that its form does not take; the caller knows keyword and place."""
+
+
+def quote(text: str) -> str:
+    """The text as a script says it: bare when that reads back the same, else in quotes."""
+    if _PLAIN.fullmatch(text):
+        return text
+    # MQ refuses a string without characters and takes a blank for it.
+    return "'" + (text.replace("'", "''") or " ") + "'"
+
+
+class Form:
+    """A text on one line, of any length; the other forms narrow it."""
+
+    many: ClassVar[bool] = False
+    """Whether the parentheses hold a list; `parse` then reads one member."""
+
+    @property
+    def expected(self) -> str:
+        return "a text"
+
+    def parse(self, text: str) -> Any:
+        """The field's value, from the text between the parentheses; Unfit when it is none."""
+        return text
+
+    def show(self, value: Any) -> RowValue:
+        return str(value)
+
+    def write(self, value: Any) -> str:
+        return quote(str(self.show(value)))
+
+    def fits(self, value: Any) -> bool:
+        """Whether a script can say this value."""
+        try:
+            return bool(self.parse(str(self.show(value))) == value)
+        except Unfit:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Form):
+    """Blanks alone mean the empty text, as in MQ."""
+
+    characters_max: int
+
+    @property
+    def expected(self) -> str:
+        return f"a text of at most {self.characters_max} characters on one line"
+
+    def parse(self, text: str) -> str:
+        # A script cannot say a line break, but a definition made in Python may have one.
+        if len(text) > self.characters_max or "\n" in text or "\r" in text:
+            raise Unfit
+        return text if text.strip(" ") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Form):
+    """The name of another object; blanks mean none."""
+
+    @property
+    def expected(self) -> str:
+        return "a name of at most 48 characters out of A-Z a-z 0-9 . _ / %, or ' ' for none"
+
+    def parse(self, text: str) -> str:
+        if not text.strip(" "):
+            return ""
+        try:
+            return require_name("object", text)
+        except InvalidName:
+            raise Unfit from None
+
+
+@dataclass(frozen=True, slots=True)
+class Names(Form):
+    """A list of names."""
+
+    many = True
+    names_max: int
+
+    @property
+    def expected(self) -> str:
+        return f"at most {self.names_max} names of at most 48 characters out of A-Z a-z 0-9 . _ / %"
+
+    def parse(self, text: str) -> str:
+        return Name().parse(text)
+
+    def show(self, value: Any) -> RowValue:
+        return list(value)
+
+    def write(self, value: Any) -> str:
+        return ",".join(quote(name) for name in value) or quote("")
+
+    def fits(self, value: Any) -> bool:
+        return len(value) <= self.names_max and all(name and Name().fits(name) for name in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Integer(Form):
+    lowest: int
+    highest: int
+
+    @property
+    def expected(self) -> str:
+        return f"a whole number from {self.lowest} to {self.highest}"
+
+    def parse(self, text: str) -> int:
+        if not _INTEGER.fullmatch(text) or not self.lowest <= int(text) <= self.highest:
+            raise Unfit
+        return int(text)
+
+    def show(self, value: Any) -> RowValue:
+        return int(value)
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is int and self.lowest <= value <= self.highest
+
+
+@dataclass(frozen=True, slots=True)
+class Words(Form):
+    """A choice; each of MQ's words stands for a value of ours."""
+
+    meanings: Mapping[str, Any]
+    shown_only: frozenset[str] = frozenset()
+    """Words that DISPLAY shows and a script cannot ask for."""
+
+    @property
+    def expected(self) -> str:
+        return " or ".join(self.words)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(word for word in self.meanings if word not in self.shown_only)
+
+    def parse(self, text: str) -> Any:
+        if text.upper() not in self.words:
+            raise Unfit
+        return self.meanings[text.upper()]
+
+    def show(self, value: Any) -> RowValue:
+        return next((word for word, meaning in self.meanings.items() if meaning == value), str(value))
+
+    def fits(self, value: Any) -> bool:
+        return value in self.meanings.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(Form):
+    """A keyword without parentheses, and another one for its opposite."""
+
+    on: str
+    off: str
+
+    @property
+    def expected(self) -> str:
+        return f"{self.on} or {self.off}"
+
+    def parse(self, text: str) -> bool:
+        """In WHERE a switch has a value: its own words, or YES and NO."""
+        meanings = {self.on: True, self.off: False, "YES": True, "NO": False}
+        if text.upper() not in meanings:
+            raise Unfit
+        return meanings[text.upper()]
+
+    def show(self, value: Any) -> RowValue:
+        return "YES" if value else "NO"
+
+    def fits(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+
+ENABLED = Words({"ENABLED": True, "DISABLED": False})
+YES = Words({"YES": True, "NO": False})

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A message while it rests on a queue, in memory."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from entrepot.message import Message
+
+if TYPE_CHECKING:
+    from entrepot.recovery_log.run import StoredRun
+
+AVAILABLE, LOCKED, GONE = 0, 1, 2
+"""States of an entry: readers may have it, a unit of work has it, it has left."""
+
+OVERHEAD_BYTES = 640
+"""Memory of an entry beside its body: structures, ids, texts and index places, measured on CPython 3.11."""
+
+
+class RestingRun:
+    """A run on disk and what became of its entries since it was written."""
+
+    __slots__ = ("durable", "gone", "keys", "live", "marks", "persistent", "queue", "stored", "taken")
+
+    def __init__(self, stored: StoredRun, keys: array[int], *, queue: int, persistent: bool, durable: bool) -> None:
+        self.stored = stored
+        self.keys = keys
+        self.queue = queue
+        """The queue it belongs to, or 0 when its entries belong to several."""
+        self.persistent = persistent
+        """Whether any of its messages is persistent, so that restart needs it."""
+        self.durable = durable
+        self.gone = bytearray((stored.entries + 7) // 8)
+        self.taken = bytearray((stored.entries + 7) // 8)
+        """Entries that were read out one by one and must not be loaded with the rest."""
+        self.live = stored.entries
+        self.marks: array[int] | None = None
+        """Sorted hashes of the ids in it, to answer quickly that an id is not here."""
+
+    def set_gone(self, index: int) -> None:
+        byte, bit = index >> 3, 1 << (index & 7)
+        if not self.gone[byte] & bit:
+            self.gone[byte] |= bit
+            self.live -= 1
+
+    def is_gone(self, index: int) -> bool:
+        return bool(self.gone[index >> 3] & (1 << (index & 7)))
+
+    def set_taken(self, index: int) -> None:
+        self.taken[index >> 3] |= 1 << (index & 7)
+
+    def is_taken(self, index: int) -> bool:
+        return bool((self.taken[index >> 3] | self.gone[index >> 3]) & (1 << (index & 7)))
+
+
+class QueuedMessage(msgspec.Struct, eq=False, gc=False):
+    """An entry of a queue. Order on the queue is by priority, then by `key`."""
+
+    key: int
+    message: Message
+    backouts: int = 0
+    """How many units of work have got it so far."""
+    log_position: int = -1
+    """Where the log has it; -1 for a nonpersistent message."""
+    run: RestingRun | None = None
+    """The run that has it too, so that the log need not keep it."""
+    index: int = 0
+    state: int = AVAILABLE
+    resident: bool = False
+    """Whether it stands in its lane right now, available or not."""
+
+    @property
+    def memory_bytes(self) -> int:
+        return len(self.message.body) + OVERHEAD_BYTES
+
+
+NO_BODY = Message(b"")
+"""Takes the place of a message that has left memory, so that the body is freed at once."""

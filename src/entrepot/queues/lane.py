@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lanes: the messages of one queue and one priority, in order of arrival.
+
+    returned ┐
+    front ───┴─▶ readers      runs (on disk)      back ◀── arrivals
+
+While everything fits into the queue's buffer, messages enter and leave at
+the front. Past the buffer, arrivals gather at the back and go to disk a
+run at a time; they come back a run at a time when the front is used up.
+So a deep backlog costs one large write and one large read per few thousand
+messages, and memory stays bounded. Messages that return out of order (from
+a backed out unit of work, or after a delay) wait in a small heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from entrepot import limits
+from entrepot.queues.entry import AVAILABLE, GONE, NO_BODY, OVERHEAD_BYTES, QueuedMessage, RestingRun
+from entrepot.recovery_log.record import Entry
+from entrepot.recovery_log.run import RunStore
+
+# Tombstones below this number are not worth tidying up.
+_TIDY_MIN = 64
+
+
+class LaneOwner(Protocol):
+    """Who wants to know when messages leave memory and come back: the queue."""
+
+    number: int
+
+    def spilled(self, run: RestingRun, entries: list[QueuedMessage]) -> None: ...
+
+    def loaded(self, entries: list[QueuedMessage]) -> None: ...
+
+    def useless(self, run: RestingRun) -> None:
+        """The run's file has no more use."""
+
+
+class Lane:
+    def __init__(self, owner: LaneOwner, store: RunStore) -> None:
+        self._owner = owner
+        self._store = store
+        self._front: deque[QueuedMessage] = deque()
+        self._back: deque[QueuedMessage] = deque()
+        self._returned: list[tuple[int, QueuedMessage]] = []
+        self._back_bytes = 0
+        self._tombstones = 0
+        self._key_last = -1
+        self.runs: deque[RestingRun] = deque()
+        self.memory_bytes = 0
+
+    def __bool__(self) -> bool:
+        """Whether anything stands here, available or not."""
+        return bool(self._front or self.runs or self._back or self._returned)
+
+    @property
+    def key_last(self) -> int:
+        return self._key_last
+
+    # --- arriving -------------------------------------------------------------------------
+
+    def add(self, entry: QueuedMessage, *, room_bytes: int) -> None:
+        """Let an entry stand here; past `room_bytes` of memory, arrivals go to disk.
+
+        Raises:
+            OSError: The disk did not take the run. The entry stands here all the same.
+        """
+        entry.resident = True
+        size = len(entry.message.body) + OVERHEAD_BYTES
+        self.memory_bytes += size
+        if entry.key < self._key_last:
+            heapq.heappush(self._returned, (entry.key, entry))
+            return
+        self._key_last = entry.key
+        if not self.runs and not self._back and size <= room_bytes:
+            self._front.append(entry)
+            return
+        self._back.append(entry)
+        self._back_bytes += size
+        if self._back_bytes >= limits.RUN_BYTES:
+            self._spill()
+
+    def _spill(self) -> None:
+        entries = [entry for entry in self._back if entry.state == AVAILABLE and entry.run is None]
+        # What a unit of work has, or a run has already, stays in memory behind the new run: it will
+        # have been delivered, or be back in order, long before the run is read.
+        others = [entry for entry in self._back if entry.state != GONE and (entry.state != AVAILABLE or entry.run)]
+        if entries:
+            self.runs.append(self._write(entries))
+        self._back.clear()
+        self._back_bytes = 0
+        for entry in others:
+            heapq.heappush(self._returned, (entry.key, entry))
+
+    def _write(self, entries: list[QueuedMessage]) -> RestingRun:
+        persistent = any(entry.message.persistent for entry in entries)
+        stored = self._store.write(
+            [Entry(e.key, self._owner.number, e.backouts, max(e.log_position, 0), e.message) for e in entries],
+            force=False,
+        )
+        run = RestingRun(
+            stored,
+            array("Q", [entry.key for entry in entries]),
+            queue=self._owner.number,
+            persistent=persistent,
+            durable=False,
+        )
+        self._owner.spilled(run, entries)
+        marks = []
+        for entry in entries:
+            message = entry.message
+            marks.append(hash(message.message_id))
+            if message.correlation_id:
+                marks.append(hash(message.correlation_id))
+            if message.group_id:
+                marks.append(hash(message.group_id))
+            self.memory_bytes -= entry.memory_bytes
+            # The object may still be known to a timer or to `young`; the message itself goes.
+            entry.state = GONE
+            entry.resident = False
+            entry.message = NO_BODY
+        marks.sort()
+        run.marks = array("q", marks)
+        return run
+
+    # --- leaving --------------------------------------------------------------------------
+
+    def first(self) -> QueuedMessage | None:
+        """The entry that is next, left where it is."""
+        front = self._front
+        while True:
+            while front and front[0].state != AVAILABLE:
+                self._drop(front.popleft())
+            while self._returned and self._returned[0][1].state != AVAILABLE:
+                self._drop(heapq.heappop(self._returned)[1])
+            if front:
+                if self._returned and self._returned[0][0] < front[0].key:
+                    return self._returned[0][1]
+                return front[0]
+            # What returned may belong before what rests on disk.
+            if self._returned and not (self.runs and self.runs[0].keys[0] < self._returned[0][0]):
+                if not self.runs and self._back and self._back[0].key < self._returned[0][0]:
+                    self._refill()
+                    continue
+                return self._returned[0][1]
+            if not self.runs and not self._back:
+                return None
+            self._refill()
+
+    def pop(self, entry: QueuedMessage) -> None:
+        """Take out what `first` returned."""
+        if self._front and self._front[0] is entry:
+            self._front.popleft()
+        else:
+            heapq.heappop(self._returned)
+        entry.resident = False
+        self.memory_bytes -= len(entry.message.body) + OVERHEAD_BYTES
+
+    def _drop(self, entry: QueuedMessage) -> None:
+        entry.resident = False
+        self._tombstones = max(self._tombstones - 1, 0)
+
+    def leave(self, entry: QueuedMessage) -> None:
+        """An entry somewhere in the lane is no longer available; it stays as a tombstone for a while."""
+        self.memory_bytes -= entry.memory_bytes
+        self._tombstones += 1
+        if self._tombstones > _TIDY_MIN and self._tombstones * 2 > len(self._front) + len(self._back):
+            self._tidy()
+
+    def come_back(self, entry: QueuedMessage) -> None:
+        """An entry that had left is available again, at its old place."""
+        self.memory_bytes += entry.memory_bytes
+        if entry.resident:
+            self._tombstones -= 1
+        else:
+            entry.resident = True
+            heapq.heappush(self._returned, (entry.key, entry))
+
+    def _tidy(self) -> None:
+        for lane in (self._front, self._back):
+            kept = [entry for entry in lane if entry.state == AVAILABLE]
+            for entry in lane:
+                if entry.state != AVAILABLE:
+                    entry.resident = False
+            lane.clear()
+            lane.extend(kept)
+        self._back_bytes = sum(entry.memory_bytes for entry in self._back)
+        self._tombstones = 0
+
+    def _refill(self) -> None:
+        if not self.runs:
+            self._front, self._back = self._back, self._front
+            self._back_bytes = 0
+            return
+        run = self.runs.popleft()
+        entries = self._entries(run)
+        for entry in entries:
+            entry.resident = True
+            self.memory_bytes += entry.memory_bytes
+        self._front.extend(entries)
+        self._owner.loaded(entries)
+        if not run.persistent:
+            # All of it is in memory now and dies with the queue manager anyway.
+            self._owner.useless(run)
+
+    def _entries(self, run: RestingRun) -> list[QueuedMessage]:
+        _, stored = self._store.read(run.stored.number)
+        return [self._entry(run, index, entry) for index, entry in enumerate(stored) if not run.is_taken(index)]
+
+    def _entry(self, run: RestingRun, index: int, stored: Entry) -> QueuedMessage:
+        position = stored.log_position if stored.message.persistent else -1
+        keep = run if stored.message.persistent else None
+        return QueuedMessage(stored.key, stored.message, stored.backouts, position, keep, index)
+
+    # --- looking --------------------------------------------------------------------------
+
+    def is_next(self, entry: QueuedMessage) -> bool:
+        """Whether `pop` would find it without looking further."""
+        return bool((self._front and self._front[0] is entry) or (self._returned and self._returned[0][1] is entry))
+
+    def in_memory(self) -> Iterator[QueuedMessage]:
+        """The available entries in memory, in order."""
+        yield from self._before_runs(-1)
+        yield from (entry for entry in list(self._back) if entry.state == AVAILABLE)
+
+    def _before_runs(self, after: int) -> Iterator[QueuedMessage]:
+        start = bisect_right(self._front, after, key=_key) if after >= 0 else 0
+        front = list(islice(self._front, start, None))
+        if self._returned:
+            front = list(heapq.merge(front, (entry for _, entry in sorted(self._returned)), key=_key))
+        yield from (entry for entry in front if entry.state == AVAILABLE and entry.key > after)
+
+    def all(self, after: int = -1) -> Iterator[QueuedMessage]:
+        """The available entries behind a key, in order, those on disk too.
+
+        An entry on disk is shown as it is there: `fetch` brings it here.
+        """
+        yield from self._before_runs(after)
+        for run in list(self.runs):
+            if run.keys[-1] > after:
+                yield from (entry for entry in self._entries(run) if entry.key > after)
+        yield from (entry for entry in list(self._back) if entry.state == AVAILABLE and entry.key > after)
+
+    def fetch(self, wanted: Callable[[QueuedMessage], bool], mark: int | None = None) -> QueuedMessage | None:
+        """Bring the first wanted entry from disk into the lane's memory.
+
+        `mark` is the hash of an id it must have; runs without it are not read.
+        """
+        for run in self.runs:
+            if mark is not None and run.marks is not None and not _contains(run.marks, mark):
+                continue
+            for entry in self._entries(run):
+                if wanted(entry):
+                    run.set_taken(entry.index)
+                    self._owner.loaded([entry])
+                    self.come_back(entry)
+                    return entry
+        return None
+
+    def rest(self, run: RestingRun) -> None:
+        """Restart leaves a run on disk that follows everything that stands here."""
+        self.runs.append(run)
+        self._key_last = run.keys[-1]
+
+
+def _key(entry: QueuedMessage) -> int:
+    return entry.key
+
+
+def _contains(marks: array[int], mark: int) -> bool:
+    place = bisect_left(marks, mark)
+    return place < len(marks) and marks[place] == mark

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue manager's objects: what is defined, and the queues that live by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from entrepot.errors import EntrepotError, QueueInUse, QueueNotEmpty
+from entrepot.queues.definitions import (
+    KINDS,
+    Definition,
+    LocalQueue,
+    ManagerAttributes,
+    NameList,
+    Process,
+    QueueDefinition,
+)
+from entrepot.queues.queue import Queue
+from entrepot.queues.routes import Route, find_route
+from entrepot.recovery_log.record import Define
+
+
+class Objects:
+    """Definitions by kind and name; queues of all kinds share one name space."""
+
+    def __init__(self, manager: ManagerAttributes, make_queue: Callable[[int, LocalQueue], Queue]) -> None:
+        self.manager = manager
+        self._make_queue = make_queue
+        self.queue_definitions: dict[str, QueueDefinition] = {}
+        self.queues: dict[str, Queue] = {}
+        """Local queues by name."""
+        self.queues_by_number: dict[int, Queue] = {}
+        self.processes: dict[str, Process] = {}
+        self.name_lists: dict[str, NameList] = {}
+        self.number_next = 1
+        self._routes: dict[str, Route] = {}
+
+    def route(self, name: str) -> Route:
+        """Where a put or get on this name goes; remembered until a definition changes."""
+        route = self._routes.get(name)
+        if route is None:
+            route = self._routes[name] = find_route(self, name)
+        return route
+
+    def find(self, kind: str, name: str) -> Definition | None:
+        definition = self._shelf(kind).get(name)
+        return definition if definition is not None and definition.kind == kind else None
+
+    def _shelf(self, kind: str) -> dict[str, Any]:
+        shelves: dict[str, dict[str, Any]] = {
+            "PROCESS": self.processes,
+            "NAMELIST": self.name_lists,
+            "QMGR": {self.manager.name: self.manager},
+        }
+        return shelves.get(kind, self.queue_definitions)
+
+    def __iter__(self) -> Iterator[Definition]:
+        """Every definition but the queue manager's own."""
+        yield from self.queue_definitions.values()
+        yield from self.processes.values()
+        yield from self.name_lists.values()
+
+    def put(self, definition: Definition, number: int = 0) -> None:
+        """Let a definition be true from now on, new or changed."""
+        self._routes.clear()
+        if isinstance(definition, ManagerAttributes):
+            self.manager = definition
+            return
+        self._shelf(definition.kind)[definition.name] = definition
+        if isinstance(definition, LocalQueue):
+            queue = self.queues.get(definition.name)
+            if queue is not None:
+                queue.redefine(definition)
+                return
+            number = number or self.number_next
+            self.number_next = max(self.number_next, number + 1)
+            queue = self._make_queue(number, definition)
+            self.queues[definition.name] = self.queues_by_number[number] = queue
+
+    def remove(self, kind: str, name: str) -> None:
+        self._routes.clear()
+        del self._shelf(kind)[name]
+        queue = self.queues.pop(name, None) if kind == LocalQueue.kind else None
+        if queue is not None:
+            del self.queues_by_number[queue.number]
+
+    def record(self, definition: Definition) -> Define:
+        """How the log and the checkpoint store a definition."""
+        queue = self.queues.get(definition.name) if isinstance(definition, LocalQueue) else None
+        number = queue.number if queue is not None else self.number_next
+        return Define(definition.kind, number, _changed(definition))
+
+    def restore(self, record: Define) -> None:
+        """The opposite of `record`."""
+        kind = KINDS[record.kind]
+        self.put(msgspec.convert(record.attributes, kind), record.number)
+
+
+def _changed(definition: Definition) -> dict[str, Any]:
+    """Only what differs from the defaults, so that a later default reaches old definitions."""
+    plain: dict[str, Any] = msgspec.to_builtins(definition)
+    defaults = msgspec.to_builtins(type(definition)(name=definition.name))
+    return {key: value for key, value in plain.items() if key == "name" or value != defaults[key]}
+
+
+def why_not_deletable(queue: Queue, *, purge: bool) -> EntrepotError | None:
+    """The reason to keep a queue that is to be deleted or cleared, if there is one."""
+    name = queue.definition.name
+    if queue.reserved or queue.uncommitted_gets:
+        return QueueInUse(name, "uncommitted messages")
+    if queue.waiters:
+        return QueueInUse(name, "a get waits on it")
+    if queue.depth and not purge:
+        return QueueNotEmpty(name, queue.depth)
+    return None

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A local queue: lanes by priority, indexes by id, and the readers who wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, QueuedMessage, RestingRun
+from entrepot.queues.groups import Groups
+from entrepot.queues.lane import Lane
+from entrepot.queues.waiting import Waiters
+from entrepot.recovery_log.run import RunStore
+
+Index = dict[bytes, deque[QueuedMessage]]
+
+
+class Keeper(Protocol):
+    """Who keeps account of what is only in the log and of the runs there are: the queue manager."""
+
+    young: dict[int, QueuedMessage]
+    recounted: dict[int, int]
+    runs: dict[int, RestingRun]
+
+    def useless(self, run: RestingRun) -> None: ...
+
+    def watch_expiry(self, queue: Queue, entry: QueuedMessage) -> None: ...
+
+
+class Queue:
+    """Holds entries; decides which is next. Knows nothing of units, logs and time."""
+
+    def __init__(self, number: int, definition: LocalQueue, keeper: Keeper, store: RunStore) -> None:
+        self.number = number
+        self.redefine(definition)
+        self._keeper = keeper
+        self._store = store
+        self._lanes: dict[int, Lane] = {}
+        self._order: list[Lane] = []
+        """Lanes from the highest priority to the lowest."""
+        self._by_message_id: Index | None = None
+        """Built when it is first asked for: most queues are never read by message id."""
+        self._by_correlation_id: Index = {}
+        self._groups = Groups()
+        self.waiters = Waiters()
+        self.depth = 0
+        """Messages that are here, those that units of work have got included."""
+        self.reserved = 0
+        """Places kept for puts that are not committed yet."""
+        self.uncommitted_gets = 0
+        self.sleeping: dict[int, QueuedMessage] = {}
+        """Messages whose delay is not over, by key."""
+        self.high_reached = False
+        self.trigger_time = 0.0
+        self.last_put_time = 0.0
+        self.last_get_time = 0.0
+
+    def redefine(self, definition: LocalQueue) -> None:
+        """Live by a new definition from now on."""
+        self.definition = definition
+        self.watched = (
+            definition.trigger_enabled
+            or definition.depth_high_event
+            or definition.depth_low_event
+            or definition.depth_full_event
+        )
+        """Whether coming and going messages may cause triggers or events."""
+
+    # --- what changes when messages come and go ---------------------------------------------
+
+    @property
+    def available(self) -> int:
+        """How many messages a reader could get now."""
+        return self.depth - self.uncommitted_gets - len(self.sleeping)
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(lane.memory_bytes for lane in self._order)
+
+    def add(self, entry: QueuedMessage) -> None:
+        """Let a message stand here; `depth` is the caller's to count.
+
+        Raises:
+            OSError: Past the buffer the disk did not take the messages; they stay in memory.
+        """
+        message = entry.message
+        self._index(entry)
+        order = self._order
+        if len(order) == 1 and (lane := self._lanes.get(message.priority)) is not None:
+            lane.add(entry, room_bytes=self.definition.buffer_bytes - lane.memory_bytes)
+        else:
+            self._lane(message.priority).add(entry, room_bytes=self.definition.buffer_bytes - self.memory_bytes)
+
+    def _lane(self, priority: int) -> Lane:
+        if self.definition.delivery == "FIFO":
+            priority = 0
+        if priority not in self._lanes:
+            self._lanes[priority] = Lane(self, self._store)
+            self._order = [self._lanes[p] for p in sorted(self._lanes, reverse=True)]
+        return self._lanes[priority]
+
+    def _index(self, entry: QueuedMessage) -> None:
+        message = entry.message
+        if self._by_message_id is not None:
+            self._by_message_id.setdefault(message.message_id, deque()).append(entry)
+        if message.correlation_id:
+            self._by_correlation_id.setdefault(message.correlation_id, deque()).append(entry)
+        if message.group_id:
+            self._groups.add(entry)
+
+    def _unindex(self, entry: QueuedMessage) -> None:
+        message = entry.message
+        if self._by_message_id is not None:
+            _remove(self._by_message_id, message.message_id, entry)
+        if message.correlation_id:
+            _remove(self._by_correlation_id, message.correlation_id, entry)
+
+    def lock(self, entry: QueuedMessage) -> None:
+        """Nobody else gets this available entry until `unlock` or `remove`."""
+        entry.state = LOCKED
+        self.uncommitted_gets += 1
+        self._take_out(entry)
+
+    def _take_out(self, entry: QueuedMessage) -> None:
+        lane = self._lane(entry.message.priority)
+        # The usual case: it is the next one, and leaves no tombstone.
+        if lane.is_next(entry):
+            lane.pop(entry)
+        else:
+            lane.leave(entry)
+
+    def unlock(self, entry: QueuedMessage) -> None:
+        """An entry that a unit of work had got is available again, at its old place."""
+        entry.state = AVAILABLE
+        self.uncommitted_gets -= 1
+        self._lane(entry.message.priority).come_back(entry)
+
+    def remove(self, entry: QueuedMessage) -> None:
+        """An entry leaves for good, from whatever state."""
+        if entry.state == LOCKED:
+            self.uncommitted_gets -= 1
+        else:
+            self._take_out(entry)
+        self._unindex(entry)
+        if entry.message.group_id:
+            self._groups.remove(entry)
+        entry.state = GONE
+        self.depth -= 1
+        if entry.log_position >= 0:
+            if entry.run is None:
+                self._keeper.young.pop(entry.key, None)
+            else:
+                entry.run.set_gone(entry.index)
+                self._keeper.recounted.pop(entry.key, None)
+        entry.message = NO_BODY
+
+    # --- LaneOwner ----------------------------------------------------------------------------
+
+    def spilled(self, run: RestingRun, entries: list[QueuedMessage]) -> None:
+        keeper = self._keeper
+        keeper.runs[run.stored.number] = run
+        for entry in entries:
+            self._unindex(entry)
+            if entry.message.group_id:
+                self._groups.spilled(entry)
+            keeper.young.pop(entry.key, None)
+
+    def loaded(self, entries: list[QueuedMessage]) -> None:
+        recounted = self._keeper.recounted
+        for entry in entries:
+            self._index(entry)
+            if entry.key in recounted:
+                entry.backouts = recounted[entry.key]
+            if entry.message.expiry_s is not None:
+                self._keeper.watch_expiry(self, entry)
+
+    def useless(self, run: RestingRun) -> None:
+        self._keeper.useless(run)
+
+    def rest(self, run: RestingRun, priority: int) -> None:
+        """Restart leaves a run of this queue on disk."""
+        self._lane(priority).rest(run)
+        self.depth += run.live
+
+    def fits_in_memory(self) -> bool:
+        return self.memory_bytes < self.definition.buffer_bytes
+
+    def key_last(self, priority: int) -> int:
+        return self._lane(priority).key_last
+
+    # --- which is next --------------------------------------------------------------------------
+
+    def next(self, criteria: Criteria | None) -> QueuedMessage | None:
+        """The message a reader would get, left where it is (one from a run on disk stands nowhere)."""
+        if criteria is None:
+            for lane in self._order:
+                entry = lane.first()
+                if entry is not None:
+                    return entry
+            return None
+        if criteria.whole_group:
+            return next(iter(self.whole_group(criteria) or ()), None)
+        candidates: Iterable[QueuedMessage]
+        if criteria.message_id is not None:
+            mark, candidates = criteria.message_id, self._message_index().get(criteria.message_id, ())
+        elif criteria.correlation_id is not None:
+            mark, candidates = criteria.correlation_id, self._by_correlation_id.get(criteria.correlation_id, ())
+        elif criteria.group_id is not None:
+            mark, candidates = criteria.group_id, self._members(criteria.group_id)
+        else:
+            return self._scan(criteria)
+        return self._best(candidates, criteria) or self._fetch(lambda e: criteria.matches(e.message), hash(mark))
+
+    def _best(self, candidates: Iterable[QueuedMessage], criteria: Criteria) -> QueuedMessage | None:
+        available = (e for e in candidates if e.state == AVAILABLE and criteria.matches(e.message))
+        if criteria.group_id is not None or len(self._order) == 1:
+            return next(available, None)
+        return min(available, key=self.place_of, default=None)
+
+    def _message_index(self) -> Index:
+        if self._by_message_id is None:
+            self._by_message_id = {}
+            for lane in self._order:
+                for entry in lane.in_memory():
+                    self._by_message_id.setdefault(entry.message.message_id, deque()).append(entry)
+        return self._by_message_id
+
+    def _scan(self, criteria: Criteria) -> QueuedMessage | None:
+        for lane in self._order:
+            entry = next((entry for entry in lane.in_memory() if criteria.matches(entry.message)), None)
+            if entry is None or (lane.runs and entry.key > lane.runs[0].keys[0]):
+                entry = lane.fetch(lambda e: criteria.matches(e.message)) or entry
+            if entry is not None:
+                return entry
+        return None
+
+    def _fetch(self, wanted: Callable[[QueuedMessage], bool], mark: int) -> QueuedMessage | None:
+        return next((entry for lane in self._order if (entry := lane.fetch(wanted, mark)) is not None), None)
+
+    def _members(self, group_id: bytes) -> Iterable[QueuedMessage]:
+        while self._groups.is_on_disk(group_id):
+            if self._fetch(lambda e: e.message.group_id == group_id, hash(group_id)) is None:
+                break
+        return self._groups.members(group_id)
+
+    def whole_group(self, criteria: Criteria) -> list[QueuedMessage] | None:
+        """The first whole group with a matching message, in sequence, left where it is."""
+        for lane in self._order:
+            for entry in lane.all():
+                message = entry.message
+                if not criteria.matches(message):
+                    continue
+                if message.group_id and self._groups.is_whole(message.group_id):
+                    return list(self._members(message.group_id))
+                if not message.group_id:
+                    key = entry.key
+                    found = entry if entry.resident else lane.fetch(lambda e: e.key == key)  # noqa: B023
+                    return [found] if found else None
+        return None
+
+    def place_of(self, entry: QueuedMessage) -> tuple[int, int]:
+        """Where it stands in the order of delivery."""
+        return (0 if self.definition.delivery == "FIFO" else -entry.message.priority, entry.key)
+
+    def after(self, place: tuple[int, int] | None, limit: int) -> list[QueuedMessage]:
+        """Up to `limit` available messages behind a place, for a browse."""
+        found: list[QueuedMessage] = []
+        for priority in sorted(self._lanes, reverse=True):
+            if place is None or -priority >= place[0]:
+                behind = place[1] if place is not None and -priority == place[0] else -1
+                found.extend(islice(self._lanes[priority].all(behind), limit - len(found)))
+        return found
+
+    def __iter__(self) -> Iterator[QueuedMessage]:
+        """All available messages in the order readers would get them."""
+        for lane in self._order:
+            yield from lane.all()
+
+
+def _remove(index: Index, key: bytes, entry: QueuedMessage) -> None:
+    entries = index.get(key)
+    if entries is None:
+        return
+    if len(entries) == 1:
+        if entries[0] is entry:
+            del index[key]
+        return
+    try:
+        entries.remove(entry)
+    except ValueError:
+        return

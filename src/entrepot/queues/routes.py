@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a name leads: from what an application says to the local queue that stores the message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from entrepot.errors import AliasBroken, QueueNotFound, TransmissionQueueMissing, WrongQueueKind
+from entrepot.queues.definitions import AliasQueue, LocalQueue, ModelQueue, QueueDefinition, RemoteQueue, require_name
+
+if TYPE_CHECKING:
+    from entrepot.queues.objects import Objects
+    from entrepot.queues.queue import Queue
+
+
+class Route(msgspec.Struct, frozen=True, eq=False):
+    """The way of a message, settled once for a name until a definition changes."""
+
+    queue: Queue
+    put_enabled: bool
+    get_enabled: bool
+    body_bytes_max: int
+    default_persistent: bool
+    default_priority: int
+    target_queue: str = ""
+    """Not empty: the message is for another queue manager, and `queue` is a transmission queue."""
+    target_manager: str = ""
+
+
+def find_route(objects: Objects, name: str) -> Route:
+    """The route of `QUEUE` or `QUEUE@MANAGER`.
+
+    Raises:
+        QueueNotFound, AliasBroken, TransmissionQueueMissing, WrongQueueKind, InvalidName
+    """
+    queue_name, _, manager = name.partition("@") if isinstance(name, str) else (name, "", "")
+    require_name("queue", queue_name)
+    if manager and manager != objects.manager.name:
+        return _remote_route(objects, queue_name, queue_name, require_name("queue manager", manager), None)
+    definition = objects.queue_definitions.get(queue_name)
+    if isinstance(definition, LocalQueue):
+        return _local_route(objects, definition, definition)
+    if isinstance(definition, AliasQueue):
+        target = objects.queue_definitions.get(definition.target)
+        if isinstance(target, LocalQueue):
+            return _local_route(objects, definition, target)
+        if isinstance(target, RemoteQueue):
+            return _remote_definition_route(objects, queue_name, target, definition)
+        raise AliasBroken(queue_name, definition.target or "nothing")
+    if isinstance(definition, RemoteQueue):
+        return _remote_definition_route(objects, queue_name, definition, definition)
+    if isinstance(definition, ModelQueue):
+        raise WrongQueueKind(queue_name, "model queue", "hold messages")
+    raise QueueNotFound(queue_name)
+
+
+def _local_route(objects: Objects, opened: LocalQueue | AliasQueue, target: LocalQueue) -> Route:
+    # An alias lends its own defaults and may inhibit what its target allows, not the other way round.
+    return Route(
+        objects.queues[target.name],
+        opened.put_enabled and target.put_enabled,
+        opened.get_enabled and target.get_enabled,
+        min(target.body_bytes_max, objects.manager.body_bytes_max),
+        opened.default_persistent,
+        opened.default_priority,
+    )
+
+
+def _remote_definition_route(objects: Objects, name: str, remote: RemoteQueue, opened: QueueDefinition) -> Route:
+    if not remote.remote_queue:
+        raise WrongQueueKind(name, "queue manager alias", "take messages itself")
+    return _remote_route(objects, name, remote.remote_queue, remote.remote_manager, opened, remote.transmission_queue)
+
+
+def _remote_route(
+    objects: Objects,
+    name: str,
+    target_queue: str,
+    target_manager: str,
+    opened: QueueDefinition | None,
+    transmission_queue: str = "",
+) -> Route:
+    alias = objects.queue_definitions.get(target_manager)
+    if isinstance(alias, RemoteQueue) and not alias.remote_queue:
+        target_manager = alias.remote_manager
+        transmission_queue = transmission_queue or alias.transmission_queue
+        if target_manager == objects.manager.name:
+            return find_route(objects, target_queue)
+    for candidate in (transmission_queue, target_manager, objects.manager.default_transmission_queue):
+        definition = objects.queue_definitions.get(candidate)
+        if isinstance(definition, LocalQueue) and definition.usage == "XMITQ":
+            return Route(
+                objects.queues[candidate],
+                definition.put_enabled and (opened is None or opened.put_enabled),
+                False,
+                min(definition.body_bytes_max, objects.manager.body_bytes_max),
+                (opened or definition).default_persistent,
+                (opened or definition).default_priority,
+                target_queue,
+                target_manager,
+            )
+        if transmission_queue:
+            break
+    raise TransmissionQueueMissing(name, transmission_queue or target_manager, target_manager)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units of work: puts that nobody sees and gets that nobody else gets, until the unit's end."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrepot.errors import TooManyUncommitted, UnitFinished
+from entrepot.limits import UNCOMMITTED_BYTES_MAX
+
+if TYPE_CHECKING:
+    from entrepot.message import Message
+    from entrepot.queues.entry import QueuedMessage
+    from entrepot.queues.queue import Queue
+
+
+class UnitState(enum.Enum):
+    ACTIVE = "active"
+    ENDING = "committing"
+    PREPARED = "prepared"
+    COMMITTED = "committed"
+    BACKED_OUT = "backed out"
+
+
+class PendingPut(NamedTuple):
+    """A message that arrives on its queues when the unit commits."""
+
+    queues: list[Queue]
+    message: Message
+
+
+class Take(NamedTuple):
+    """A message that leaves its queue when the unit commits."""
+
+    queue: Queue
+    entry: QueuedMessage
+
+
+class Unit:
+    """Its number is never used again, so a late commit cannot hit a later unit."""
+
+    __slots__ = ("body_bytes", "limit", "number", "puts", "state", "takes", "transaction_id")
+
+    def __init__(self, number: int, limit: int) -> None:
+        self.number = number
+        self.limit = limit
+        self.state = UnitState.ACTIVE
+        self.puts: list[PendingPut] = []
+        self.takes: list[Take] = []
+        self.body_bytes = 0
+        self.transaction_id = b""
+
+    def require_active(self) -> None:
+        if self.state is not UnitState.ACTIVE:
+            raise UnitFinished(self.number, self.state.value)
+
+    def require_room(self, body_bytes: int) -> None:
+        """Refuse what would exceed the unit's limits; the unit itself can still commit or back out."""
+        if len(self.puts) + len(self.takes) >= self.limit:
+            raise TooManyUncommitted(self.number, self.limit, "messages")
+        if self.body_bytes + body_bytes > UNCOMMITTED_BYTES_MAX:
+            raise TooManyUncommitted(self.number, UNCOMMITTED_BYTES_MAX, "bytes")

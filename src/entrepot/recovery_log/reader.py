@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log's reading end: every whole record, and an honest answer about where and why they end.
+
+Where the records end there is either nothing, or what a crash left of the
+last group, or damage. A torn group is cut: nobody was answered for it.
+Damage must never be mistaken for a torn group, since cutting there would
+lose messages silently. The difference: every group tells how far the log
+was forced before it was written. If any later group says that the bad
+place had been forced, it is damage, and we refuse to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from entrepot.disk import Disk
+from entrepot.errors import LogDamaged, LogIncomplete
+from entrepot.recovery_log.record import (
+    FRAME_HEAD_BYTES,
+    GROUP_BYTES,
+    BadFrame,
+    Group,
+    Record,
+    RecordType,
+    check,
+    decode,
+    parse_head,
+    type_name,
+)
+from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, check_head_page, segment_numbers, segment_path
+from entrepot.recovery_log.settings import LogSettings
+
+
+class Logged(NamedTuple):
+    """A record and where it stands."""
+
+    position: int
+    record: Record
+
+
+class LogReader:
+    """Reads forward from a position that begins a group.
+
+    After the iteration `end_position` tells where the log ends, `torn` what
+    a crash left there, and `incarnation` which start wrote the last group.
+    """
+
+    def __init__(self, disk: Disk, settings: LogSettings, manager_id: bytes) -> None:
+        self._disk = disk
+        self._settings = settings
+        self._manager_id = manager_id
+        self._payload_bytes = settings.payload_bytes
+        self._numbers = frozenset(segment_numbers(disk))
+        self._loaded: dict[int, memoryview] = {}
+        self.end_position = 0
+        self.torn = ""
+        self.incarnation = 0
+        self.time = 0.0
+        """When the group of the record last read was written."""
+
+    @property
+    def first_position(self) -> int | None:
+        """The earliest position there is, or None for an empty log."""
+        return min(self._numbers) * self._payload_bytes if self._numbers else None
+
+    def describe(self, position: int) -> tuple[str, int]:
+        """File and offset of a position, for people."""
+        number, offset = divmod(position, self._payload_bytes)
+        return self._disk.describe(segment_path(number)), HEAD_PAGE_BYTES + offset
+
+    def records(self, start: int) -> Iterator[Logged]:
+        """Every whole record from `start`, group records included.
+
+        Raises:
+            LogDamaged: Something is wrong that no crash explains; file and offset are named.
+            LogIncomplete: The segment of `start` is gone.
+        """
+        number = start // self._payload_bytes
+        # At the very end of a segment the next one may not have been made yet.
+        if number not in self._numbers and (self._numbers and number != max(self._numbers) + 1):
+            raise LogIncomplete(self._disk.describe(FOLDER), start)
+        position = group_end = self.end_position = start
+        while True:
+            try:
+                kind, size, record = self._parse(position)
+                if kind == RecordType.GROUP:
+                    assert isinstance(record, Group)
+                    self._begin_group(record, position, group_end)
+                    group_end = position + size + record.body_bytes
+                elif position >= group_end:
+                    raise BadFrame("a record stands outside of any group")
+            except BadFrame as bad:
+                self.torn = self._torn_or_damaged(position, str(bad))
+                return
+            yield Logged(position, record)
+            position = self.end_position = position + size
+
+    def _begin_group(self, group: Group, position: int, group_end: int) -> None:
+        # A later start writes over a torn group's remains, so its groups may begin inside of one.
+        if group.incarnation < self.incarnation or (position < group_end and group.incarnation == self.incarnation):
+            raise BadFrame("a group of an earlier start stands here")
+        self.incarnation = group.incarnation
+        self.time = group.time
+
+    def _parse(self, position: int) -> tuple[int, int, Record]:
+        head = self._view(position, FRAME_HEAD_BYTES)
+        length, kind, crc = parse_head(head, position)
+        payload = self._view(position + FRAME_HEAD_BYTES, length)
+        if len(payload) < length:
+            raise BadFrame("the log ends within a record")
+        check(head, payload, crc)
+        try:
+            return kind, FRAME_HEAD_BYTES + length, decode(kind, payload)
+        except msgspec.MsgspecError as error:
+            # Its CRC is right, so this is what was written: not torn, but not ours to understand either.
+            path, offset = self.describe(position)
+            raise LogDamaged(path, offset, f"a whole {type_name(kind)} record cannot be understood: {error}") from error
+
+    def _view(self, position: int, size: int) -> memoryview:
+        number, offset = divmod(position, self._payload_bytes)
+        data = self._segment(number)
+        if offset + size <= len(data):
+            return data[offset : offset + size]
+        parts = [data[offset:]]
+        missing = size - len(parts[0])
+        # A segment shorter than it should be has nothing that could continue behind it.
+        while missing and len(data) == self._payload_bytes and number + 1 in self._numbers:
+            number += 1
+            data = self._segment(number)
+            parts.append(data[:missing])
+            missing -= len(parts[-1])
+        return memoryview(b"".join(parts))
+
+    def _segment(self, number: int) -> memoryview:
+        if number not in self._loaded:
+            if number not in self._numbers:
+                return memoryview(b"")
+            path = segment_path(number)
+            file = self._disk.open(path)
+            try:
+                check_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
+                data = file.read(HEAD_PAGE_BYTES, self._payload_bytes)
+            finally:
+                file.close()
+            for old in [old for old in self._loaded if old < number - 1]:
+                del self._loaded[old]
+            self._loaded[number] = memoryview(data)
+        return self._loaded[number]
+
+    def _torn_or_damaged(self, position: int, problem: str) -> str:
+        """What a crash left at `position`; raise when no crash can have left it."""
+        evidence = self._later_group(position)
+        if evidence is not None:
+            path, offset = self.describe(position)
+            raise LogDamaged(path, offset, f"{problem}, but the group at position {evidence} was written after it")
+        nothing = not any(self._view(position, FRAME_HEAD_BYTES))
+        return "" if nothing else problem
+
+    def _later_group(self, position: int) -> int | None:
+        """The position of a group that was written when `position` had been forced already."""
+        last = max(self._numbers, default=0)
+        for number in range(position // self._payload_bytes, last + 1):
+            base = number * self._payload_bytes
+            data = bytes(self._segment(number))
+            offset = max(position - base, 0)
+            # A group's frame has a fixed length and type: look for these bytes and test what follows.
+            mark = (GROUP_BYTES - FRAME_HEAD_BYTES).to_bytes(4, "little") + bytes([RecordType.GROUP, 0, 0, 0])
+            while (offset := data.find(mark, offset)) >= 0:
+                if self._is_evidence(base + offset, position):
+                    return base + offset
+                offset += 1
+        return None
+
+    def _is_evidence(self, candidate: int, position: int) -> bool:
+        try:
+            _, _, record = self._parse(candidate)
+        except BadFrame:
+            return False
+        assert isinstance(record, Group)
+        return record.incarnation >= self.incarnation and record.forced_position > position

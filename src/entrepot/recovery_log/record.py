@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records: the unit of everything we store, framed alike in the log, in runs and in checkpoints.
+
+A frame is a head of 20 bytes and a payload in MessagePack:
+
+    length u32 | type u8, 3 zero bytes | position u64 | CRC-32C u32 | payload
+
+The CRC covers all of the frame but itself. The position is where the frame
+stands (in the log's stream, or in its file), so a frame left over from an
+earlier lap of a circular log is never taken for a present one. The format
+version and the checklist for changing it are in docs/RECOVERY_LOG.md.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import Any
+
+import msgspec
+from crc32c import crc32c
+
+from entrepot.disk import Buffer
+from entrepot.message import Message
+
+FORMAT_VERSION = 1
+
+_HEAD = struct.Struct("<IB3xQ")
+_CRC = struct.Struct("<I")
+FRAME_HEAD_BYTES = _HEAD.size + _CRC.size
+# The longest message, its properties and some descriptor.
+PAYLOAD_BYTES_MAX = 128 * 1024 * 1024
+
+
+class RecordType(enum.IntEnum):
+    GROUP = 1
+    PUT = 2
+    REMOVE = 3
+    TAKEN = 4
+    COMMIT = 5
+    PREPARE = 6
+    RESOLVE = 7
+    DEFINE = 8
+    DELETE = 9
+    # Only in checkpoints and runs:
+    CHECKPOINT = 32
+    RUN = 33
+    COUNTS = 34
+    END = 35
+    RUN_HEAD = 36
+    ENTRIES = 37
+
+
+class Record(msgspec.Struct, array_like=True, gc=False):
+    """What a payload says; the order of fields is the order on disk, so new ones go to the end."""
+
+
+class Group(Record, gc=False):
+    """Opens everything that is written at once.
+
+    `forced_position`: the log was forced up to there before this group was
+    written. Damage before it cannot be a torn write. `incarnation` counts the
+    starts of the queue manager, so what a torn group left behind is not
+    taken for a continuation of what a later start wrote over it.
+    """
+
+    body_bytes: int
+    forced_position: int
+    incarnation: int
+    time: float
+
+
+class Put(Record, gc=False):
+    """A message arrives on queues, under a key of its own on each."""
+
+    unit: int
+    """0: it stands alone. Otherwise it takes effect with the unit's Commit."""
+    targets: list[tuple[int, int]]
+    """Queue number and key, for each queue."""
+    message: Message
+
+
+class Remove(Record, gc=False):
+    """Messages leave their queues for good: got, expired or cleared."""
+
+    unit: int
+    keys: list[int]
+
+
+class Taken(Record, gc=False):
+    """Units of work have got these messages; each time counts for the backout count."""
+
+    keys: list[int]
+
+
+class Commit(Record, gc=False):
+    unit: int
+
+
+class Prepare(Record, gc=False):
+    """The unit's outcome now depends on its coordinator, who knows it by `transaction_id`."""
+
+    unit: int
+    transaction_id: bytes
+
+
+class Resolve(Record, gc=False):
+    """The coordinator has decided."""
+
+    transaction_id: bytes
+    committed: bool
+
+
+class Define(Record, gc=False):
+    """An object as it is from now on."""
+
+    kind: str
+    number: int
+    attributes: dict[str, Any]
+
+
+class Delete(Record, gc=False):
+    kind: str
+    name: str
+
+
+class Checkpoint(Record, gc=False):
+    """Opens a checkpoint.
+
+    Restart replays the log from `start_position`; up to `applied_position`
+    the effects of the log are in the checkpoint already, except for messages
+    that arrived after `start_position`, which are still read from the log.
+    """
+
+    format_version: int
+    manager_id: bytes
+    start_position: int
+    applied_position: int
+    incarnation: int
+    key_next: int
+    run_next: int
+    queue_next: int
+    time: float
+
+
+class Run(Record, gc=False):
+    """A run that the checkpoint relies on, and which of its entries have left since it was written."""
+
+    number: int
+    entries: int
+    gone: bytes
+    """A bit for each entry."""
+
+
+class Counts(Record, gc=False):
+    """Backout counts of messages in runs, where they have changed since the run was written."""
+
+    counts: dict[int, int]
+
+
+class End(Record, gc=False):
+    """Closes a checkpoint or a run and tells how many records came before."""
+
+    records: int
+
+
+class RunHead(Record, gc=False):
+    format_version: int
+    manager_id: bytes
+    number: int
+
+
+class Entry(Record, gc=False):
+    """A message at rest in a run."""
+
+    key: int
+    queue: int
+    backouts: int
+    log_position: int
+    """Where in the log it arrived; the messages of a nonpersistent run say 0."""
+    message: Message
+
+
+class Entries(Record, gc=False):
+    """Neighbours in a run share a frame, because one CRC over many is cheaper."""
+
+    entries: list[Entry]
+
+
+_TYPES: dict[type[Record], RecordType] = {
+    Group: RecordType.GROUP,
+    Put: RecordType.PUT,
+    Remove: RecordType.REMOVE,
+    Taken: RecordType.TAKEN,
+    Commit: RecordType.COMMIT,
+    Prepare: RecordType.PREPARE,
+    Resolve: RecordType.RESOLVE,
+    Define: RecordType.DEFINE,
+    Delete: RecordType.DELETE,
+    Checkpoint: RecordType.CHECKPOINT,
+    Run: RecordType.RUN,
+    Counts: RecordType.COUNTS,
+    End: RecordType.END,
+    RunHead: RecordType.RUN_HEAD,
+    Entries: RecordType.ENTRIES,
+}
+_encode = msgspec.msgpack.Encoder().encode
+_DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES.items()}
+
+_GROUP_PAYLOAD = struct.Struct("<QQIxxxxd")
+GROUP_BYTES = FRAME_HEAD_BYTES + _GROUP_PAYLOAD.size
+
+
+def frame(record: Record, position: int) -> tuple[bytes, bytes]:
+    """Head and payload, ready to be written one after the other at `position`."""
+    payload = _encode(record)
+    return frame_head(_TYPES[type(record)], payload, position), payload
+
+
+def frame_head(kind: int, payload: Buffer, position: int) -> bytes:
+    head = _HEAD.pack(len(payload), kind, position)
+    return head + _CRC.pack(crc32c(payload, crc32c(head)))
+
+
+def frame_group(group: Group, position: int) -> bytes:
+    """A group's frame; its size is known before its content is, unlike MessagePack's."""
+    payload = _GROUP_PAYLOAD.pack(group.body_bytes, group.forced_position, group.incarnation, group.time)
+    return frame_head(RecordType.GROUP, payload, position) + payload
+
+
+class BadFrame(Exception):  # noqa: N818 - never leaves this room; readers turn it into a RecoveryError
+    """These bytes are no frame for this position."""
+
+
+def parse_head(head: Buffer, position: int) -> tuple[int, int, int]:
+    """Payload length, type and CRC of the frame at `position`.
+
+    Raises:
+        BadFrame: The head cannot be right. The CRC is for `check` to compare.
+    """
+    if len(head) < FRAME_HEAD_BYTES:
+        raise BadFrame("the data ends within a record's head")
+    length, kind, stated = _HEAD.unpack_from(head)
+    if stated != position:
+        raise BadFrame("no record begins here" if not any(head) else f"a record for position {stated} stands here")
+    if length > PAYLOAD_BYTES_MAX or kind not in _DECODERS:
+        raise BadFrame("the record's head is damaged")
+    return length, kind, _CRC.unpack_from(head, _HEAD.size)[0]
+
+
+def check(head: Buffer, payload: Buffer, crc: int) -> None:
+    """Raise BadFrame unless the CRC agrees with head and payload."""
+    if crc32c(payload, crc32c(memoryview(head)[: _HEAD.size])) != crc:
+        raise BadFrame("the record's CRC does not match")
+
+
+def decode(kind: int, payload: Buffer) -> Record:
+    """The record in a payload whose CRC was checked."""
+    if kind == RecordType.GROUP:
+        return Group(*_GROUP_PAYLOAD.unpack(payload))
+    record: Record = _DECODERS[kind].decode(payload)
+    return record
+
+
+def type_name(kind: int) -> str:
+    return RecordType(kind).name

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Something to administer that is no more than a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from entrepot.errors import ObjectNotFound, QueueExists, QueueNotEmpty, QueueNotFound
+from entrepot.queues.definitions import Definition, ManagerAttributes, QueueDefinition
+
+
+class InMemoryManager:
+    """An `Administered` whose queues have as many messages as a test says."""
+
+    def __init__(self, *definitions: Definition, name: str = "TEST") -> None:
+        self.attributes = ManagerAttributes(name=name)
+        self.objects: dict[tuple[str, str], Definition] = {}
+        self.depths: dict[str, int] = {}
+        self.vanishing: set[str] = set()
+        for definition in definitions:
+            self.define(definition, replace=False)
+
+    def manager_attributes(self) -> ManagerAttributes:
+        return self.attributes
+
+    def definitions(self) -> Iterable[Definition]:
+        return list(self.objects.values())
+
+    def find(self, kind: str, name: str) -> Definition | None:
+        return self.objects.get((_name_space(kind), name))
+
+    def define(self, definition: Definition, *, replace: bool) -> None:
+        key = (_name_space(definition.kind), definition.name)
+        if key in self.objects and not replace:
+            raise QueueExists(definition.name)
+        self.objects[key] = definition
+
+    def alter(self, definition: Definition) -> None:
+        if isinstance(definition, ManagerAttributes):
+            self.attributes = definition
+        else:
+            self.objects[_name_space(definition.kind), definition.name] = definition
+
+    def delete(self, kind: str, name: str, *, purge: bool) -> None:
+        if self.depths.get(name) and not purge:
+            raise QueueNotEmpty(name, self.depths[name])
+        if self.objects.pop((_name_space(kind), name), None) is None:
+            raise ObjectNotFound(kind, name)
+
+    def clear(self, name: str) -> int:
+        return self.depths.pop(name, 0)
+
+    def queue_status(self, name: str) -> Mapping[str, int | float | str]:
+        if name in self.vanishing:
+            raise QueueNotFound(name)
+        return {"CURDEPTH": self.depths.get(name, 0), "IPPROCS": 0, "OPPROCS": 1, "MSGAGE": 1.5, "LPUTDATE": ""}
+
+
+def _name_space(kind: str) -> str:
+    return "QUEUE" if kind in ("QLOCAL", "QMODEL", "QALIAS", "QREMOTE") else kind
+
+
+def queue_named(manager: InMemoryManager, name: str) -> QueueDefinition:
+    queue = manager.find("QLOCAL", name)
+    assert isinstance(queue, QueueDefinition)
+    return queue
