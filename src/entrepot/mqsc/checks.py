@@ -29,7 +29,7 @@ from entrepot.mqsc.commands import (
 from entrepot.mqsc.display_checks import DisplayChecker
 from entrepot.mqsc.forms import Form, Switch, Unfit, Words
 from entrepot.mqsc.keywords import LATER_KINDS, OBJECT_KINDS, Attribute, ObjectKind, kinds_with
-from entrepot.mqsc.syntax import Parameter, Position, Script, Statement, Value
+from entrepot.mqsc.syntax import ERRORS_PER_COMMAND_MAX, Parameter, Position, Script, Statement, Value
 from entrepot.mqsc.wording import listed, no_keyword, shortened, suggestion
 from entrepot.queues.definitions import require_name
 
@@ -61,7 +61,8 @@ class _Checker:
         self._verb, *self._rest = checked.statement.parameters
 
     def _error(self, at: Position, problem: str) -> None:
-        self._checked.errors.append(self._script.error(at, problem))
+        if len(self._checked.errors) < ERRORS_PER_COMMAND_MAX:
+            self._checked.errors.append(self._script.error(at, problem))
 
     def command(self) -> Command | None:
         word = VERB_WORDS.get(self._verb.keyword)
@@ -82,8 +83,7 @@ class _Checker:
         kind = OBJECT_KINDS[noun]
         changes, options = self._attributes(kind, word)
         if word == "DEFINE":
-            like = options.get("LIKE")
-            return Define(kind, name, changes, self._like(kind, like), "REPLACE" in options)
+            return Define(kind, name, changes, self._like(kind, options.get("LIKE")), "REPLACE" in options)
         if word == "ALTER":
             return Alter(kind, name, changes)
         if word == "DELETE":
@@ -160,7 +160,9 @@ class _Checker:
             word = parameter.keyword
             attribute = kind.attribute(word) if settable else None
             if word in VERBS[verb].options:
-                if word != "LIKE" and parameter.values is not None:
+                if word == "LIKE":
+                    self._values(parameter)
+                elif parameter.values is not None:
                     self._error(parameter.at, f"{word} stands alone, without parentheses")
                 options[word] = parameter
             elif attribute and verb == "ALTER" and not attribute.alterable:
@@ -176,7 +178,7 @@ class _Checker:
     def _each(self, *kinds: ObjectKind) -> Iterable[Parameter]:
         """The parameters one after the other, without those that repeat or contradict an earlier one."""
         seen: dict[str, Parameter] = {}
-        while self._rest:
+        while self._rest and len(self._checked.errors) < ERRORS_PER_COMMAND_MAX:
             parameter = self._rest.pop(0)
             word = parameter.keyword
             attribute = next(filter(None, (kind.attribute(word) for kind in kinds)), None)
@@ -237,14 +239,13 @@ class _Checker:
             return None
 
     def _like(self, kind: ObjectKind, parameter: Parameter | None) -> Value | None:
-        values = self._values(parameter) if parameter else None
-        if parameter is None or values is None:
+        if parameter is None or parameter.values is None:
             return None
-        if len(values) != 1:
+        if len(parameter.values) != 1:
             self._error(parameter.at, "LIKE takes one name")
             return None
-        self._require_name(kind.word, values[0])
-        return values[0]
+        self._require_name(kind.word, parameter.values[0])
+        return parameter.values[0]
 
     def _unknown(self, word: str, kind: ObjectKind, verb: str) -> str:
         options = VERBS[verb].options

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from entrepot.mqsc.commands import Display
 from entrepot.mqsc.display import OPERATORS, Condition
 from entrepot.mqsc.forms import Form, Integer, Switch, Unfit, Words
-from entrepot.mqsc.keywords import OBJECT_KINDS, QUEUE_KINDS, ObjectKind, kinds_with
+from entrepot.mqsc.keywords import COUNT_MAX, OBJECT_KINDS, QUEUE_KINDS, ObjectKind, kinds_with
 from entrepot.mqsc.syntax import Parameter, Position, Value
 from entrepot.mqsc.wording import listed, no_keyword, shortened, suggestion
 
@@ -119,12 +119,8 @@ class DisplayChecker:
         if self._noun == "QSTATUS":
             return Form()
         if any(word in kind.status for kind in self._kinds):
-            return OF_STATUS
+            return Integer(0, COUNT_MAX)
         forms = [attribute.form for kind in self._kinds if (attribute := kind.attribute(word))]
         # Kinds differ in their words, and DISPLAY shows some that a script cannot ask for.
         shown = {text: text for form in forms if isinstance(form, Words) for text in form.meanings}
         return Words(shown) if shown else next(iter(forms), Form())
-
-
-OF_STATUS = Integer(0, 0)
-"""The form of status values in a condition, where only its being a number counts."""

@@ -62,12 +62,18 @@ class Answer:
 
     command: str
     line: int
-    lines: tuple[str, ...] = ()
-    """All that a person should read: output, warnings and errors."""
+    output: tuple[str, ...] = ()
+    """What the command has to say to people when all is well."""
     rows: tuple[Row, ...] = ()
     """What DISPLAY found, for programs."""
     errors: tuple[MqscError, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """All that a person should read: output, warnings and errors."""
+        warnings = [f"Warning: {warning}" for warning in self.warnings]
+        return [*self.output, *warnings, *(str(error) for error in self.errors)]
 
     @property
     def ok(self) -> bool:
@@ -124,20 +130,22 @@ class _Run:
         self._rows: list[Row] = []
 
     def answer(self) -> Answer:
-        lines: list[str] = []
+        output: list[str] = []
         errors = list(self._checked.errors)
         try:
-            lines = self._carry_out()
+            output = self._carry_out()
         except MqscError as error:
             errors.append(error)
         except EntrepotError as error:
             errors.append(self._failed(error))
-        warnings = self._checked.warnings
-        lines += [f"Warning: {warning}" for warning in warnings]
-        lines += [str(error) for error in errors]
         statement = self._checked.statement
         return Answer(
-            statement.text, statement.at.line, tuple(lines), tuple(self._rows), tuple(errors), tuple(warnings)
+            statement.text,
+            statement.at.line,
+            tuple(output),
+            tuple(self._rows) if not errors else (),
+            tuple(errors),
+            tuple(self._checked.warnings),
         )
 
     def _failed(self, error: EntrepotError) -> MqscCommandFailed:

@@ -48,10 +48,6 @@ class Attribute:
     """False for what is settled when the object comes to be: ALTER refuses it, LIKE does not copy it."""
 
     @property
-    def holds_messages(self) -> bool:
-        return "CURDEPTH" in self.status
-
-    @property
     def words(self) -> tuple[str, ...]:
         """All words by which a script can call it."""
         off = (self.form.off,) if isinstance(self.form, Switch) else ()

@@ -22,6 +22,9 @@ from entrepot.errors import MqscSyntaxError
 
 BLANKS = " \t"
 
+ERRORS_PER_COMMAND_MAX = 20
+"""Each error shows its line; a megabyte of quotes must not become a million such lines."""
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(
     r"""
@@ -106,11 +109,15 @@ class Script:
         self.source = source
         # Windows editors like to begin a file with a byte order mark.
         self._lines = _LINE_END.split(text.removeprefix("\ufeff"))
+        # A tab would push the caret below the line away from its place.
+        self._lines_shown = [line.replace("\t", " ") for line in self._lines]
 
     def error(self, at: Position, problem: str) -> MqscSyntaxError:
-        # A tab would push the caret below the line away from its place.
-        line_text = self._lines[at.line - 1].replace("\t", " ")
-        return MqscSyntaxError(self.source, at.line, at.column, problem, line_text)
+        return MqscSyntaxError(self.source, at.line, at.column, problem, self._lines_shown[at.line - 1])
+
+    def _report(self, errors: list[MqscSyntaxError], at: Position, problem: str) -> None:
+        if len(errors) < ERRORS_PER_COMMAND_MAX:
+            errors.append(self.error(at, problem))
 
     def statements(self) -> Iterator[Statement]:
         """All statements in order, the broken ones with their errors."""
@@ -144,7 +151,7 @@ class Script:
         for token in _tokens(joined):
             if token.kind == "unclosed":
                 problem = "this quote is never closed (a quote inside a value is written twice; a line goes on after +)"
-                errors.append(self.error(token.at, problem))
+                self._report(errors, token.at, problem)
             if token.text == ";" and token.kind == "mark":
                 if tokens:
                     yield self._statement(joined, tokens, errors, token.offset)
@@ -153,7 +160,7 @@ class Script:
                 tokens.append(token)
         if tokens:
             if joined.open_end is not None:
-                errors.append(self.error(joined.open_end, "the script ends where this promises another line"))
+                self._report(errors, joined.open_end, "the script ends where this promises another line")
             yield self._statement(joined, tokens, errors, len(joined.text))
 
     def _statement(
@@ -172,12 +179,12 @@ class Script:
             if token.kind == "word":
                 parameters.append(Parameter(token.text.upper(), token.at))
             elif token.kind == "string":
-                errors.append(self.error(token.at, "a quoted value belongs in the parentheses of a keyword"))
+                self._report(errors, token.at, "a quoted value belongs in the parentheses of a keyword")
             elif _is_mark(token, "("):
-                errors.append(self.error(token.at, "a keyword is missing before this parenthesis"))
+                self._report(errors, token.at, "a keyword is missing before this parenthesis")
                 _, index = self._values(tokens, index - 1, errors)
             elif _is_mark(token, ")"):
-                errors.append(self.error(token.at, "this parenthesis closes nothing"))
+                self._report(errors, token.at, "this parenthesis closes nothing")
         text = joined.text[tokens[0].offset : end].strip(BLANKS)
         return Statement(text, tokens[0].at, tuple(parameters), tuple(errors))
 
@@ -192,7 +199,7 @@ class Script:
             if _is_mark(token, "("):
                 depth += 1
                 if depth == 2:
-                    errors.append(self.error(token.at, "a value with parentheses in it belongs in quotes"))
+                    self._report(errors, token.at, "a value with parentheses in it belongs in quotes")
             elif _is_mark(token, ")"):
                 depth -= 1
                 if depth == 0:
@@ -205,7 +212,7 @@ class Script:
         # An unclosed quote has swallowed the parenthesis and is reported already.
         if tokens[-1].kind != "unclosed":
             problem = "this parenthesis is never closed (a line goes on after +)"
-            errors.append(self.error(tokens[opening].at, problem))
+            self._report(errors, tokens[opening].at, problem)
         return tuple(values), len(tokens)
 
 

@@ -143,7 +143,9 @@ class ManagerAttributes(Definition, frozen=True, kw_only=True):
 
 
 QUEUE_KINDS: tuple[type[QueueDefinition], ...] = (LocalQueue, ModelQueue, AliasQueue, RemoteQueue)
-KINDS: dict[str, type[Definition]] = {kind.kind: kind for kind in (*QUEUE_KINDS, Process, NameList, ManagerAttributes)}
+_OTHER_KINDS: tuple[type[Definition], ...] = (Process, NameList, ManagerAttributes)
+KINDS: dict[str, type[Definition]] = {kind.kind: kind for kind in _OTHER_KINDS}
+KINDS.update((kind.kind, kind) for kind in QUEUE_KINDS)
 
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 INITIATION_QUEUE = "SYSTEM.DEFAULT.INITIATION.QUEUE"

@@ -60,6 +60,8 @@ class QueuedMessage(msgspec.Struct, eq=False, gc=False):
     """An entry of a queue. Order on the queue is by priority, then by `key`."""
 
     key: int
+    queue: int
+    """The number of the queue it is on."""
     message: Message
     backouts: int = 0
     """How many units of work have got it so far."""

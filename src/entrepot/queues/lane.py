@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Protocol
 
 from entrepot import limits
-from entrepot.queues.entry import AVAILABLE, GONE, NO_BODY, OVERHEAD_BYTES, QueuedMessage, RestingRun
+from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, OVERHEAD_BYTES, QueuedMessage, RestingRun
 from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import RunStore
 
@@ -89,10 +89,9 @@ class Lane:
             self._spill()
 
     def _spill(self) -> None:
-        entries = [entry for entry in self._back if entry.state == AVAILABLE and entry.run is None]
-        # What a unit of work has, or a run has already, stays in memory behind the new run: it will
-        # have been delivered, or be back in order, long before the run is read.
-        others = [entry for entry in self._back if entry.state != GONE and (entry.state != AVAILABLE or entry.run)]
+        entries = [entry for entry in self._back if entry.state == AVAILABLE]
+        # What a unit of work has stays in memory; if it comes back, it finds its place by its key.
+        others = [entry for entry in self._back if entry.state == LOCKED]
         if entries:
             self.runs.append(self._write(entries))
         self._back.clear()
@@ -103,7 +102,7 @@ class Lane:
     def _write(self, entries: list[QueuedMessage]) -> RestingRun:
         persistent = any(entry.message.persistent for entry in entries)
         stored = self._store.write(
-            [Entry(e.key, self._owner.number, e.backouts, max(e.log_position, 0), e.message) for e in entries],
+            [Entry(e.key, e.queue, e.backouts, max(e.log_position, 0), e.message) for e in entries],
             force=False,
         )
         run = RestingRun(
@@ -123,6 +122,8 @@ class Lane:
             if message.group_id:
                 marks.append(hash(message.group_id))
             self.memory_bytes -= entry.memory_bytes
+            if entry.run is not None:
+                entry.run.set_gone(entry.index)  # true on disk from the checkpoint on that names the new run
             # The object may still be known to a timer or to `young`; the message itself goes.
             entry.state = GONE
             entry.resident = False
@@ -203,6 +204,7 @@ class Lane:
         run = self.runs.popleft()
         entries = self._entries(run)
         for entry in entries:
+            self._bring_in(run, entry)
             entry.resident = True
             self.memory_bytes += entry.memory_bytes
         self._front.extend(entries)
@@ -212,13 +214,20 @@ class Lane:
             self._owner.useless(run)
 
     def _entries(self, run: RestingRun) -> list[QueuedMessage]:
+        if not run.live:
+            return []  # all of it was fetched one by one, and its file may be gone
         _, stored = self._store.read(run.stored.number)
         return [self._entry(run, index, entry) for index, entry in enumerate(stored) if not run.is_taken(index)]
+
+    def _bring_in(self, run: RestingRun, entry: QueuedMessage) -> None:
+        run.set_taken(entry.index)
+        if entry.run is None:
+            run.set_gone(entry.index)  # nonpersistent: the file need not keep it any longer
 
     def _entry(self, run: RestingRun, index: int, stored: Entry) -> QueuedMessage:
         position = stored.log_position if stored.message.persistent else -1
         keep = run if stored.message.persistent else None
-        return QueuedMessage(stored.key, stored.message, stored.backouts, position, keep, index)
+        return QueuedMessage(stored.key, stored.queue, stored.message, stored.backouts, position, keep, index)
 
     # --- looking --------------------------------------------------------------------------
 
@@ -259,7 +268,7 @@ class Lane:
                 continue
             for entry in self._entries(run):
                 if wanted(entry):
-                    run.set_taken(entry.index)
+                    self._bring_in(run, entry)
                     self._owner.loaded([entry])
                     self.come_back(entry)
                     return entry

@@ -81,6 +81,10 @@ class Queue:
     def memory_bytes(self) -> int:
         return sum(lane.memory_bytes for lane in self._order)
 
+    @property
+    def run_count(self) -> int:
+        return sum(len(lane.runs) for lane in self._order)
+
     def add(self, entry: QueuedMessage) -> None:
         """Let a message stand here; `depth` is the caller's to count.
 

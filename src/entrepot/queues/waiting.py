@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from entrepot.errors import EntrepotError
@@ -60,12 +61,14 @@ class Waiters:
             del self._by_correlation[waiter.criteria.correlation_id]
 
     def for_message(self, message: Message) -> Iterator[Waiter]:
-        """Who would take this message, in the order they came; whole groups are the caller's to judge."""
+        """Who would take this message, in the order they came; whole groups are the caller's to judge.
+
+        Stop iterating once a waiter was removed.
+        """
+        candidates: Iterable[Waiter] = self._any.values()
         keyed = self._by_correlation.get(message.correlation_id)
-        if not keyed:
-            candidates = list(self._any.values())
-        else:
-            candidates = sorted((*self._any.values(), *keyed.values()), key=lambda waiter: waiter.number)
+        if keyed:
+            candidates = heapq.merge(candidates, keyed.values(), key=lambda waiter: waiter.number)
         for waiter in candidates:
             if waiter.criteria is None or waiter.criteria.matches(message):
                 yield waiter

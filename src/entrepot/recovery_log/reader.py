@@ -44,8 +44,9 @@ class Logged(NamedTuple):
 class LogReader:
     """Reads forward from a position that begins a group.
 
-    After the iteration `end_position` tells where the log ends, `torn` what
-    a crash left there, and `incarnation` which start wrote the last group.
+    `end_position` is the end of the record last read, `incarnation` and `time`
+    are those of its group; after the iteration `torn` tells what a crash left
+    at the end of the log.
     """
 
     def __init__(self, disk: Disk, settings: LogSettings, manager_id: bytes) -> None:
@@ -59,7 +60,6 @@ class LogReader:
         self.torn = ""
         self.incarnation = 0
         self.time = 0.0
-        """When the group of the record last read was written."""
 
     @property
     def first_position(self) -> int | None:
@@ -95,8 +95,9 @@ class LogReader:
             except BadFrame as bad:
                 self.torn = self._torn_or_damaged(position, str(bad))
                 return
+            self.end_position = position + size
             yield Logged(position, record)
-            position = self.end_position = position + size
+            position += size
 
     def _begin_group(self, group: Group, position: int, group_end: int) -> None:
         # A later start writes over a torn group's remains, so its groups may begin inside of one.

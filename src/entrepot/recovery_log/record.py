@@ -228,7 +228,7 @@ def frame_group(group: Group, position: int) -> bytes:
     return frame_head(RecordType.GROUP, payload, position) + payload
 
 
-class BadFrame(Exception):  # noqa: N818 - never leaves this room; readers turn it into a RecoveryError
+class BadFrame(Exception):
     """These bytes are no frame for this position."""
 
 

@@ -70,10 +70,13 @@ class SparePool:
         self._segment_bytes = segment_bytes
         self._next = 0
         self._paths: list[str] = []
-        for name in disk.names(FOLDER):
+
+    def find(self) -> None:
+        """Take stock of the spares on disk."""
+        for name in self._disk.names(FOLDER):
             path = f"{FOLDER}/{name}"
             if name.startswith("making-"):
-                disk.remove(path)  # its making was interrupted
+                self._disk.remove(path)  # its making was interrupted
             elif name.startswith("spare-"):
                 self._paths.append(path)
                 self._next = max(self._next, int(name[len("spare-") : -len(".log")]) + 1)

@@ -36,35 +36,34 @@ class WriteGroup:
 class RecoveryLog:
     """Append, write and force; positions are bytes in the log's stream."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        clock: Clock,
-        settings: LogSettings,
-        manager_id: bytes,
-        *,
-        position: int,
-        needed_position: int,
-        incarnation: int,
-    ) -> None:
+    def __init__(self, disk: Disk, clock: Clock, settings: LogSettings, manager_id: bytes) -> None:
         self._disk = disk
         self._clock = clock
         self._settings = settings
         self._payload_bytes = settings.payload_bytes
-        self._incarnation = incarnation
+        self._manager_id = manager_id
+        self._incarnation = 0
         self._spares = SparePool(disk, manager_id, settings.segment_bytes)
         self._files: dict[int, File] = {}
         self._buffers: list[Buffer] = []
-        self.appended_position = position
+        self.appended_position = 0
         """Where the next record will stand."""
-        self.written_position = position
-        self.forced_position = position
+        self.written_position = 0
+        self.forced_position = 0
         """Everything before it would survive a power cut."""
-        self.needed_position = needed_position
+        self.needed_position = 0
         """Restart reads the log from here; circular logging reuses what lies before."""
-        self._first = needed_position // self._payload_bytes
-        self._next = self._first
+        self._first = 0
+        self._next = 0
         """The lowest segment number that has no file yet."""
+
+    def open(self, *, position: int, needed_position: int, incarnation: int) -> None:
+        """Go on writing at `position`, up to which restart has read and forced the log."""
+        self._spares.find()
+        self._incarnation = incarnation
+        self.appended_position = self.written_position = self.forced_position = position
+        self.needed_position = needed_position
+        self._first = self._next = needed_position // self._payload_bytes
         while self._disk.exists(segment_path(self._next)):
             self._next += 1
 

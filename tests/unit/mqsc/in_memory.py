@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from entrepot.errors import ObjectNotFound, QueueExists, QueueNotEmpty, QueueNotFound
-from entrepot.queues.definitions import Definition, ManagerAttributes, QueueDefinition
+from entrepot.queues.definitions import Definition, ManagerAttributes
 
 
 class InMemoryManager:
@@ -58,9 +58,3 @@ class InMemoryManager:
 
 def _name_space(kind: str) -> str:
     return "QUEUE" if kind in ("QLOCAL", "QMODEL", "QALIAS", "QREMOTE") else kind
-
-
-def queue_named(manager: InMemoryManager, name: str) -> QueueDefinition:
-    queue = manager.find("QLOCAL", name)
-    assert isinstance(queue, QueueDefinition)
-    return queue

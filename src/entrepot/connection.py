@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public edge: connect to a queue manager, put, get, browse, and units of work.
+
+    with entrepot.connect("embedded:./qm1") as connection:
+        connection.mqsc("DEFINE QLOCAL(ORDERS) REPLACE")
+        connection.put("ORDERS", b"...", persistent=True)
+        with connection.unit_of_work() as unit:
+            order = unit.get("ORDERS", wait_s=1)
+            unit.put("DONE", order.body, persistent=True)
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from entrepot import checks
+from entrepot.errors import ConnectionClosed, InvalidUrl, RequestTimedOut
+from entrepot.limits import PRIORITY_MAX
+from entrepot.message import Message, MessageType, PropertyValue
+from entrepot.mqsc import Answer, require_ok, run_script
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import MODEL_QUEUE
+from entrepot.queues.folder import SETTINGS, create
+from entrepot.queues.host import Host
+from entrepot.queues.unit_of_work import Unit
+from entrepot.selectors import compile_selector
+
+_BROWSE_AT_ONCE = 500
+
+_hosts: dict[Path, tuple[Host, int]] = {}
+_hosts_lock = threading.Lock()
+
+
+def connect(url: str, *, application: str = "") -> Connection:
+    """Connect to a queue manager.
+
+    `embedded:PATH` runs it inside this process, and creates it when there is
+    nothing at PATH yet; connections of one process to one PATH share it. It
+    stops with the last connection.
+
+    Raises:
+        InvalidUrl: Not a URL of ours.
+        RecoveryError: It cannot be started; the error says why. Nothing was lost.
+    """
+    scheme, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
+    if scheme != "embedded" or not place:
+        raise InvalidUrl(str(url))
+    path = Path(place).resolve()
+    with _hosts_lock:
+        host, users = _hosts.get(path, (None, 0))
+        if host is None:
+            if not (path / SETTINGS).exists() and (not path.exists() or _is_empty(path)):
+                create(path)
+            host = Host(path)
+        _hosts[path] = (host, users + 1)
+    return Connection(host, application=application)
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def _leave(host: Host) -> None:
+    with _hosts_lock:
+        for path, (shared, users) in list(_hosts.items()):
+            if shared is host:
+                if users > 1:
+                    _hosts[path] = (host, users - 1)
+                    return
+                del _hosts[path]
+                host.close()
+                return
+    host.close()
+
+
+class _Verbs:
+    """What a connection and a unit of work have in common."""
+
+    _connection: Connection
+    _unit: Unit | None
+
+    def put(
+        self,
+        queue: str | Sequence[str],
+        body: bytes | bytearray | memoryview,
+        *,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        expiry_s: float | None = None,
+        delay_s: float = 0.0,
+        message_id: bytes = b"",
+        correlation_id: bytes = b"",
+        group_id: bytes = b"",
+        sequence: int = 1,
+        last_in_group: bool = False,
+        type: MessageType = MessageType.DATAGRAM,  # noqa: A002 - MQ's and JMS's word
+        report: int = 0,
+        feedback: int = 0,
+        reply_to: str = "",
+        reply_to_manager: str = "",
+        format: str = "",  # noqa: A002 - MQ's word
+        ccsid: int = 1208,
+        encoding: int = 546,
+        properties: Mapping[str, PropertyValue] | None = None,
+    ) -> bytes:
+        """Leave a message for whoever reads the queue next; returns its message id.
+
+        Outside of a unit of work a persistent message is on disk when this
+        returns; a nonpersistent one is in memory and dies with the queue
+        manager. Inside, nobody sees it before the commit. `persistent` and
+        `priority` default to the queue's own. Several queues, or the name of a
+        NAMELIST, make a distribution list: all get the message, or none.
+
+        Raises:
+            QueueNotFound, PutInhibited, MessageTooLong: Nothing was stored.
+            QueueFull, LogFull, DiskFull: Nothing was stored; retry later.
+            InvalidArgument: An argument is wrong; nothing was stored.
+            DiskFailed: Whether it was stored is unknown; the queue manager has stopped.
+        """
+        connection = self._connection
+        if persistent is not None:
+            checks.flag("persistent", persistent)
+        if priority is not None:
+            checks.whole_number("priority", priority, 0, PRIORITY_MAX)
+        message = Message(
+            body if body.__class__ is bytes else checks.body(body),
+            checks.identifier("message_id", message_id),
+            checks.identifier("correlation_id", correlation_id),
+            type=type if type.__class__ is MessageType else MessageType(checks.whole_number("type", type, 1, 8)),
+            expiry_s=None if expiry_s is None else checks.seconds("expiry_s", expiry_s, positive=True),
+            delay_s=checks.seconds("delay_s", delay_s) if delay_s else 0.0,
+            reply_to=checks.text("reply_to", reply_to) if reply_to else "",
+            reply_to_manager=checks.text("reply_to_manager", reply_to_manager) if reply_to_manager else "",
+            group_id=checks.identifier("group_id", group_id),
+            sequence=sequence if sequence == 1 else checks.whole_number("sequence", sequence, 1, 999_999_999),
+            last_in_group=last_in_group,
+            report=int(report),
+            feedback=feedback,
+            format=checks.text("format", format) if format else "",
+            ccsid=ccsid,
+            encoding=encoding,
+            user=connection.user,
+            application=connection.application,
+            properties=checks.properties(properties) if properties else {},
+        )
+        return connection.host.put(queue, message, persistent=persistent, priority=priority, unit=self._unit)
+
+    def get(
+        self,
+        queue: str,
+        *,
+        wait_s: float = 0.0,
+        message_id: bytes | None = None,
+        correlation_id: bytes | None = None,
+        group_id: bytes | None = None,
+        selector: str | None = None,
+        whole_group: bool = False,
+    ) -> Message | None:
+        """Take the next message off a queue, or None when there is none within `wait_s`.
+
+        With ids or a selector, the next message that meets all of them.
+        `whole_group` takes messages only from groups that are complete.
+        Outside of a unit of work the message has left for good; inside, it comes
+        back with a raised `backout_count` unless the unit commits, and moves to
+        the backout queue once the queue's threshold is reached.
+
+        Raises:
+            QueueNotFound, GetInhibited, SelectorSyntaxError: No message was taken.
+            DiskFailed: Whether one was taken is unknown; the queue manager has stopped.
+        """
+        if wait_s:
+            wait_s = checks.seconds("wait_s", wait_s)
+        criteria = _criteria(message_id, correlation_id, group_id, selector, whole_group)
+        return self._connection.host.get(queue, criteria, unit=self._unit, wait_s=wait_s)
+
+
+def _criteria(
+    message_id: bytes | None,
+    correlation_id: bytes | None,
+    group_id: bytes | None,
+    selector: str | None,
+    whole_group: bool,
+) -> Criteria | None:
+    if message_id is correlation_id is group_id is selector is None and not whole_group:
+        return None
+    return Criteria(
+        message_id=None if message_id is None else checks.identifier("message_id", message_id),
+        correlation_id=None if correlation_id is None else checks.identifier("correlation_id", correlation_id),
+        group_id=None if group_id is None else checks.identifier("group_id", group_id),
+        selector=None if selector is None else compile_selector(selector),
+        whole_group=whole_group,
+    )
+
+
+class UnitOfWork(_Verbs):
+    """Puts and gets that happen together or not at all.
+
+    As a context manager it commits at the end and backs out on an exception.
+    One thread at a time may use it.
+    """
+
+    def __init__(self, connection: Connection, unit: Unit) -> None:
+        self._connection = connection
+        self._unit: Unit = unit
+
+    @property
+    def state(self) -> str:
+        """active, prepared, committed or backed out"""
+        return self._unit.state.value
+
+    def get_group(
+        self, queue: str, *, wait_s: float = 0.0, selector: str | None = None
+    ) -> list[Message] | None:
+        """All messages of the next group that is whole, in sequence; a message of no group is one alone."""
+        criteria = _criteria(None, None, None, selector, True)
+        assert criteria is not None
+        return self._connection.host.get_group(queue, criteria, unit=self._unit, wait_s=checks.seconds("wait_s", wait_s))
+
+    def commit(self) -> None:
+        """Let everything happen; on disk when this returns.
+
+        Raises:
+            UnitBackedOut: The disk is full; nothing happened, and the gets are back on their queues.
+            LogFull: The unit is still active; commit again later, or back out.
+            DiskFailed: The outcome is unknown; the queue manager has stopped.
+        """
+        self._connection.host.commit(self._unit)
+
+    def back_out(self) -> None:
+        """Let nothing happen: puts vanish, gets return with a raised backout count."""
+        self._connection.host.back_out(self._unit)
+
+    def prepare(self, transaction_id: bytes) -> None:
+        """Leave the outcome to a coordinator, who says it with `Connection.resolve`, even after a restart."""
+        self._connection.host.prepare(self._unit, checks.identifier("transaction_id", transaction_id))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._unit.state.value != "active":
+            return  # ended by hand
+        if kind is None:
+            try:
+                self.commit()
+            except BaseException:
+                if self._unit.state.value == "active":
+                    self.back_out()
+                raise
+        else:
+            self.back_out()
+
+
+class Browse(Iterator[Message]):
+    """A cursor over a queue's messages, in the order readers would get them, leaving them there.
+
+    It shows messages that arrive behind it while it moves on.
+    """
+
+    def __init__(self, host: Host, queue: str, criteria: Criteria | None) -> None:
+        self._host = host
+        self._queue = queue
+        self._criteria = criteria
+        self._place: tuple[int, int] | None = None
+        self._ahead: list[Message] = []
+        self._more = True
+        self._fetch()  # now, so that a wrong queue name is told now
+
+    def _fetch(self) -> None:
+        found, place = self._host.browse(self._queue, self._criteria, self._place, _BROWSE_AT_ONCE)
+        self._ahead = found[::-1]
+        self._more = place is not None
+        self._place = place if place is not None else self._place
+
+    def __next__(self) -> Message:
+        if not self._ahead and self._more:
+            self._fetch()
+        if not self._ahead:
+            raise StopIteration
+        return self._ahead.pop()
+
+
+class Connection(_Verbs):
+    """A connection to a queue manager; its verbs may be used from any thread."""
+
+    def __init__(self, host: Host, *, application: str = "") -> None:
+        self._connection = self
+        self._unit = None
+        self._host: Host | None = host
+        self.user = _user()
+        self.application = checks.text("application", application or Path(sys.argv[0] or "python").name)
+        self._temporary: list[str] = []
+        self._reply_queue = ""
+        self._units: list[UnitOfWork] = []
+
+    @property
+    def host(self) -> Host:
+        if self._host is None:
+            raise ConnectionClosed()
+        return self._host
+
+    def browse(
+        self,
+        queue: str,
+        *,
+        selector: str | None = None,
+        message_id: bytes | None = None,
+        correlation_id: bytes | None = None,
+        group_id: bytes | None = None,
+    ) -> Browse:
+        """Look at a queue's messages without taking them."""
+        return Browse(self.host, queue, _criteria(message_id, correlation_id, group_id, selector, False))
+
+    def unit_of_work(self) -> UnitOfWork:
+        """Begin a unit of work; use it with `with`."""
+        unit = UnitOfWork(self, self.host.begin())
+        self._units = [open_unit for open_unit in self._units if open_unit.state == "active"]
+        self._units.append(unit)
+        return unit
+
+    def request(
+        self,
+        queue: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        timeout_s: float = 30.0,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        properties: Mapping[str, PropertyValue] | None = None,
+    ) -> Message:
+        """Put a request and wait for the reply that carries its message id as correlation id.
+
+        Raises:
+            RequestTimedOut: No reply came in time; whether the request is served is unknown.
+        """
+        timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
+        if not self._reply_queue:
+            self._reply_queue = self.dynamic_queue()
+        message_id = self.put(
+            queue,
+            body,
+            persistent=persistent,
+            priority=priority,
+            properties=properties,
+            type=MessageType.REQUEST,
+            reply_to=self._reply_queue,
+            # A request that nobody waits for any more is of no use.
+            expiry_s=timeout_s,
+        )
+        reply = self.get(self._reply_queue, correlation_id=message_id, wait_s=timeout_s)
+        if reply is None:
+            raise RequestTimedOut(queue, timeout_s)
+        return reply
+
+    def dynamic_queue(self, model: str = MODEL_QUEUE, pattern: str = "ENTREPOT.*") -> str:
+        """Create a queue after a model and return its name; a temporary one goes with this connection."""
+        name = self.host.make_dynamic(model, pattern)
+        self._temporary.append(name)
+        return name
+
+    def mqsc(self, script: str, *, source: str = "-") -> list[Answer]:
+        """Run administration commands and return their answers.
+
+        Raises:
+            MqscError: A command was wrong or failed; the others were carried out.
+        """
+        answers = run_script(script, self.host, source)
+        require_ok(answers)
+        return answers
+
+    def in_doubt(self) -> list[bytes]:
+        """The transaction ids of units that were prepared and not resolved."""
+        return self.host.in_doubt()
+
+    def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
+        """Carry out a coordinator's decision about a prepared unit of work."""
+        self.host.resolve(checks.identifier("transaction_id", transaction_id), commit=commit)
+
+    def close(self) -> None:
+        """Back out what is open, drop temporary queues, and let the queue manager go."""
+        if self._host is None:
+            return
+        host, units = self._host, self._units
+        if host.failure is None:
+            for unit in units:
+                if unit.state == "active":
+                    unit.back_out()
+            host.remove_temporary(self._temporary)
+        self._host = None
+        _leave(host)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""  # a container may run under a number that has no name

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an administrator does: define, alter, delete, clear and look."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from entrepot.errors import ObjectNotFound, QueueExists, QueueInUse, QueueManagerFailed
+from entrepot.queues.definitions import Definition, LocalQueue, ModelQueue, QueueDefinition, require_name
+from entrepot.queues.objects import why_not_deletable
+from entrepot.queues.queue import Queue
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Take
+from entrepot.recovery_log.record import Delete
+
+if TYPE_CHECKING:
+    from entrepot.queues.queue_manager import QueueManager
+
+_RECORD_BYTES = 1024
+_CLEAR_AT_ONCE = 1000
+
+
+class Administration:
+    """Changes to objects; each is true once its settlement is done."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+        self._dynamic_next = 0
+
+    def define(self, definition: Definition, *, replace_existing: bool) -> Settlement:
+        """Create an object, or with `replace_existing` give an existing one this definition."""
+        require_name(definition.kind, definition.name)
+        existing = self._manager.objects.find(definition.kind, definition.name)
+        if existing is None and isinstance(definition, QueueDefinition):
+            existing = self._manager.objects.queue_definitions.get(definition.name)
+        if existing is not None and (not replace_existing or existing.kind != definition.kind):
+            raise QueueExists(definition.name)
+        return self.redefine(definition)
+
+    def alter(self, definition: Definition) -> Settlement:
+        """Give an existing object this definition."""
+        if self._manager.objects.find(definition.kind, definition.name) is None:
+            raise ObjectNotFound(definition.kind, definition.name)
+        return self.redefine(definition)
+
+    def redefine(self, definition: Definition) -> Settlement:
+        if self._manager.failure is not None:
+            raise QueueManagerFailed(str(self._manager.failure))
+        queue = self._manager.objects.queues.get(definition.name)
+        reordered = isinstance(definition, LocalQueue) and queue and queue.definition.delivery != definition.delivery
+        if reordered and queue is not None and queue.depth:
+            raise QueueInUse(definition.name, "its delivery sequence changes only while it is empty")
+        record = self._manager.objects.record(definition)
+        if isinstance(definition, LocalQueue) and queue is None:
+            self._manager.objects.number_next += 1
+        self._manager.log.require_room(_RECORD_BYTES + 16 * len(str(record)), reserved=True)
+        return self._manager.group_commit.promise(
+            [record], partial(self._defined, definition, record.number), lambda error: error
+        )
+
+    def _defined(self, definition: Definition, number: int) -> None:
+        self._manager.objects.put(definition, number)
+        if isinstance(definition, LocalQueue) and definition.trigger_type == "FIRST":
+            self.trigger_waiting(self._manager.objects.queues[definition.name])
+
+    def trigger_waiting(self, queue: Queue) -> None:
+        """Trigger for messages that were there before triggering was switched on, or before a restart."""
+        if queue.definition.trigger_enabled and queue.available and not queue.waiters:
+            self._manager.consequences.trigger(queue, self._manager.clock.now())
+
+    def delete(self, kind: str, name: str, *, purge: bool) -> Settlement:
+        """Remove an object; a queue with messages only with `purge`."""
+        if self._manager.objects.find(kind, name) is None:
+            raise ObjectNotFound(kind, name)
+        queue = self._manager.objects.queues.get(name) if kind == LocalQueue.kind else None
+        if queue is not None:
+            problem = why_not_deletable(queue, purge=purge)
+            if problem is not None:
+                raise problem
+            self._clear(queue)
+        self._manager.log.require_room(_RECORD_BYTES, reserved=True)
+        return self._manager.group_commit.promise(
+            [Delete(kind, name)], partial(self._deleted, kind, name), lambda error: error
+        )
+
+    def _deleted(self, kind: str, name: str) -> None:
+        if self._manager.objects.find(kind, name) is not None:
+            self._manager.objects.remove(kind, name)
+
+    def clear(self, name: str) -> tuple[int, Settlement | None]:
+        """Remove all messages of a local queue."""
+        queue = self._manager.objects.queues.get(name)
+        if queue is None:
+            raise ObjectNotFound("QLOCAL", name)
+        problem = why_not_deletable(queue, purge=True)
+        if problem is not None:
+            raise problem
+        return self._clear(queue)
+
+    def _clear(self, queue: Queue) -> tuple[int, Settlement | None]:
+        count, settlement = 0, None
+        for sleeping in list(queue.sleeping.values()):
+            del queue.sleeping[sleeping.key]
+            queue.add(sleeping)
+        while True:
+            own = self._manager.internal_unit()
+            while len(own.takes) < _CLEAR_AT_ONCE and (entry := queue.next(None)) is not None:
+                queue.lock(entry)
+                own.takes.append(Take(queue, entry))
+            if not own.takes:
+                return count, settlement
+            count += len(own.takes)
+            settlement = self._manager.commit_or_undo(own, delivered=False) or settlement
+
+    def make_dynamic(self, model: str, pattern: str) -> tuple[str, Settlement | None]:
+        """Create a queue after a model; `*` in the pattern becomes something unique."""
+        definition = self._manager.objects.queue_definitions.get(model)
+        if not isinstance(definition, ModelQueue):
+            raise ObjectNotFound("QMODEL", model)
+        self._dynamic_next += 1
+        name = require_name("queue", pattern.replace("*", f"{self._manager.incarnation:04X}{self._dynamic_next:08X}"))
+        if name in self._manager.objects.queue_definitions:
+            raise QueueExists(name)
+        shared = {field: getattr(definition, field) for field in definition.__struct_fields__}
+        kind = shared.pop("dynamic_kind")
+        local = LocalQueue(**{**shared, "name": name}, dynamic=kind)
+        if kind == "PERMANENT":
+            return name, self.redefine(local)
+        # A temporary queue dies with its connection, so the log need not know it.
+        self._manager.objects.put(local)
+        return name, None
+
+    def remove_temporary(self, name: str) -> None:
+        """The connection that had this temporary queue has gone; so do its messages."""
+        queue = self._manager.objects.queues.get(name)
+        if queue is not None and queue.definition.dynamic == "TEMPORARY":
+            self._manager.objects.remove(LocalQueue.kind, name)
+
+    def queue_status(self, name: str) -> dict[str, int | float | str]:
+        """How a local queue is doing, under MQSC's keywords."""
+        queue = self._manager.objects.queues.get(name)
+        if queue is None:
+            raise ObjectNotFound("QLOCAL", name)
+        first = next(iter(queue), None)
+        return {
+            "CURDEPTH": queue.depth,
+            "IPPROCS": len(queue.waiters),
+            "UNCOM": queue.reserved + queue.uncommitted_gets,
+            "MSGAGE": round(self._manager.clock.now() - first.message.put_time, 3) if first else 0,
+            "DELAYED": len(queue.sleeping),
+            "MEMORY": queue.memory_bytes,
+            "RUNS": queue.run_count,
+        }

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking a checkpoint while the queue manager goes on working.
+
+Four steps: `begin` and `install` and `finish` belong to the engine's
+thread and are short; `write_runs` and `write` do the slow work on disk and
+may run beside it. Messages that have been in the log since before the
+previous checkpoint move to runs, so the log before that may be reused.
+Between the two positions the log still has them, which is why a message
+that lives only briefly never costs more than its two log records.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from entrepot import limits
+from entrepot.disk import NO_SPACE
+from entrepot.errors import DiskFailed, DiskFull
+from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.entry import GONE, QueuedMessage, RestingRun
+from entrepot.queues.queue_manager import QueueManager
+from entrepot.recovery_log.checkpoint import write_checkpoint
+from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Counts, Entry, Prepare, Put, Record, Remove, Run
+
+
+class CheckpointTaker:
+    """Knows when a checkpoint is due and takes it."""
+
+    def __init__(self, manager: QueueManager, *, applied_position: int, interval_bytes: int) -> None:
+        self._manager = manager
+        self._interval_bytes = interval_bytes
+        self.applied_position = applied_position
+        """What the last checkpoint has seen of the log; the next one may release everything before."""
+
+    @property
+    def is_due(self) -> bool:
+        return self._manager.log.appended_position - self.applied_position >= self._interval_bytes
+
+    def take(self) -> None:
+        """All steps at once, for callers on one thread.
+
+        Raises:
+            DiskFull: The old checkpoint stands; take one again when there is space.
+            DiskFailed: Fatal; the queue manager has failed.
+        """
+        plan = self.begin()
+        try:
+            plan.write_runs()
+            # What has been written but not forced would be counted twice after a crash.
+            if self._manager.log.appended_position > self._manager.log.forced_position:
+                self._manager.force()
+            plan.install()
+            plan.write()
+        except OSError as error:
+            raise self.failed(plan, error) from error
+        self.finish(plan)
+
+    def begin(self) -> CheckpointPlan:
+        return CheckpointPlan(self._manager, self.applied_position)
+
+    def finish(self, plan: CheckpointPlan) -> None:
+        self.applied_position = plan.applied_position
+        plan.finish()
+
+    def failed(self, plan: CheckpointPlan, error: OSError) -> DiskFull | DiskFailed:
+        """What a failed step means for the queue manager."""
+        path = self._manager.disk.describe("checkpoint")
+        plan.abandon()
+        if error.errno in NO_SPACE:
+            return DiskFull(path)
+        failure = DiskFailed(path, str(error))
+        self._manager.fail(failure)
+        return failure
+
+
+class CheckpointPlan:
+    """One checkpoint on its way."""
+
+    def __init__(self, manager: QueueManager, start_position: int) -> None:
+        self._manager = manager
+        self._start_position = start_position
+        self._moving = [e for e in manager.young.values() if e.log_position < start_position]
+        self._entries = [Entry(e.key, e.queue, e.backouts, e.log_position, e.message) for e in self._moving]
+        self._unforced = [run for run in manager.runs.values() if run.persistent and not run.durable]
+        self._written: list[RestingRun] = []
+        self._records: list[Record] = []
+        self._head: Checkpoint | None = None
+        self._useless: list[RestingRun] = []
+        self.applied_position = 0
+
+    def write_runs(self) -> None:
+        """Bring to disk what the log will no longer have."""
+        store = self._manager.store
+        for run in self._unforced:
+            store.force(run.stored.number)
+            run.durable = True
+        for entries in _slices(self._entries):
+            stored = store.write(entries, force=True)
+            keys = array("Q", [entry.key for entry in entries])
+            self._written.append(RestingRun(stored, keys, queue=0, persistent=True, durable=True))
+
+    def install(self) -> None:
+        """Let the moved messages belong to their runs and note the state of everything else."""
+        manager = self._manager
+        for run in manager.runs.values():
+            # Written since `begin`: the log may have been all that had its messages.
+            if run.persistent and not run.durable:
+                manager.store.force(run.stored.number)
+                run.durable = True
+        moving = iter(zip(self._moving, self._entries, strict=True))
+        for run in self._written:
+            manager.runs[run.stored.number] = run
+            for index in range(run.stored.entries):
+                entry, stored = next(moving)
+                self._attach(run, index, entry, stored)
+        for run in [run for run in manager.runs.values() if not run.live]:
+            manager.useless(run)
+        self._useless = manager.useless_runs
+        manager.useless_runs = []
+        self.applied_position = manager.log.forced_position
+        self._head = Checkpoint(
+            FORMAT_VERSION,
+            manager.manager_id,
+            self._start_position,
+            self.applied_position,
+            manager.incarnation,
+            manager.key_next,
+            manager.store.number_next,
+            manager.objects.number_next,
+            manager.clock.now(),
+        )
+        self._records = list(_state(manager))
+
+    def _attach(self, run: RestingRun, index: int, entry: QueuedMessage, stored: Entry) -> None:
+        manager = self._manager
+        if entry.state == GONE or entry.run is not None:
+            # It has left meanwhile, or went to disk with its neighbours.
+            run.set_gone(index)
+            return
+        entry.run, entry.index = run, index
+        manager.young.pop(entry.key, None)
+        if entry.backouts != stored.backouts:
+            manager.recounted[entry.key] = entry.backouts
+
+    def write(self) -> None:
+        """Replace the checkpoint on disk."""
+        assert self._head is not None
+        write_checkpoint(self._manager.disk, self._head, self._records)
+
+    def finish(self) -> None:
+        """Let go of what restart no longer needs."""
+        for run in self._useless:
+            self._manager.store.remove(run.stored.number)
+        self._manager.log.release(self._start_position)
+
+    def abandon(self) -> None:
+        """The old checkpoint stands, so what it names must stay."""
+        self._manager.useless_runs += self._useless
+
+
+def _slices(entries: list[Entry]) -> Iterator[list[Entry]]:
+    begin = size = 0
+    for index, entry in enumerate(entries):
+        size += len(entry.message.body)
+        if size >= limits.RUN_BYTES:
+            yield entries[begin : index + 1]
+            begin, size = index + 1, 0
+    if begin < len(entries):
+        yield entries[begin:]
+
+
+def _state(manager: QueueManager) -> Iterator[Record]:
+    """Everything that restart cannot learn from the log behind the checkpoint."""
+    yield manager.objects.record(manager.objects.manager)
+    for definition in manager.objects:
+        if not (isinstance(definition, LocalQueue) and definition.dynamic == "TEMPORARY"):
+            yield manager.objects.record(definition)
+    for run in manager.runs.values():
+        if run.persistent:
+            yield Run(run.stored.number, run.stored.entries, bytes(run.gone))
+    if manager.recounted:
+        yield Counts(dict(manager.recounted))
+    for number, (transaction_id, (unit, arrivals)) in enumerate(manager.prepared.items(), start=1):
+        for queue, entry in arrivals:
+            if entry.message.persistent:
+                yield Put(number, [(queue.number, entry.key)], entry.message)
+        yield Remove(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
+        yield Prepare(number, transaction_id)

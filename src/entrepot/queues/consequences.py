@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one message causes: copies, reports, dead letters, triggers and events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from entrepot.errors import EntrepotError
+from entrepot.message import Feedback, Message, Report
+from entrepot.queues.definitions import PERFORMANCE_EVENT_QUEUE
+from entrepot.queues.entry import QueuedMessage
+from entrepot.queues.queue import Queue
+from entrepot.queues.reports import (
+    BACKOUT_THRESHOLD_REACHED,
+    depth_event,
+    reply_route,
+    report_on,
+    trigger_message,
+    undeliverable,
+)
+from entrepot.queues.unit_of_work import PendingPut, Take, Unit
+
+if TYPE_CHECKING:
+    from entrepot.queues.queue_manager import QueueManager
+
+
+class Consequences:
+    """Adds puts of the queue manager's own to the units of work that cause them."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+
+    def add_to(self, unit: Unit, *, delivered: bool) -> None:
+        """Copies and confirmations happen with the unit that causes them, or not at all."""
+        for put in list(unit.puts):
+            for queue in put.queues:
+                if queue.definition.stream_queue:
+                    self._plan_copy(unit, queue, put.message)
+                if put.message.report & Report.ARRIVAL:
+                    self.plan_report(unit, put.message, Feedback.ARRIVAL)
+        for take in unit.takes if delivered else ():
+            if take.entry.message.report & Report.DELIVERY:
+                self.plan_report(unit, take.entry.message, Feedback.DELIVERY)
+
+    def _plan_copy(self, unit: Unit, queue: Queue, message: Message) -> None:
+        definition = queue.definition
+        copy = replace(message, report=0, reply_to="", reply_to_manager="")
+        try:
+            self._plan(unit, definition.stream_queue, copy)
+        except EntrepotError:
+            if definition.stream_required:
+                raise
+
+    def plan_report(self, unit: Unit, message: Message, feedback: int) -> None:
+        if not message.reply_to:
+            return
+        report = report_on(message, feedback)
+        name = reply_route(message)
+        try:
+            self._plan(unit, name, report)
+        except EntrepotError as error:
+            self._plan_dead_letter(unit, report, name, error)
+
+    def _plan_dead_letter(self, unit: Unit, message: Message, name: str, error: EntrepotError) -> bool:
+        dead = undeliverable(message, name, error.reason or 0, error.what, self._manager.clock.now())
+        try:
+            self._plan(unit, self._manager.objects.manager.dead_letter_queue, dead)
+        except EntrepotError:
+            return False
+        return True
+
+    def _plan(self, unit: Unit, name: str, message: Message) -> None:
+        """Add a put of our own to a unit."""
+        route = self._manager.objects.route(name)
+        complete = self._manager.complete(route, name, message, message.persistent, message.priority)
+        route.queue.reserved += 1
+        unit.puts.append(PendingPut([route.queue], complete))
+
+    def _tell(self, name: str, message: Message) -> None:
+        """Put a nonpersistent message of our own; if it cannot be put, there is nobody to tell."""
+        own = self._manager.internal_unit()
+        try:
+            self._plan(own, name, message)
+        except EntrepotError as error:
+            self._plan_dead_letter(own, message, name, error)
+        self._manager.commit_or_undo(own)
+
+    def move_to_backout_queue(self, queue: Queue, entry: QueuedMessage) -> bool:
+        """Move a message that failed too often out of its neighbours' way; False when that is impossible."""
+        definition = queue.definition
+        problem = f"backed out {entry.backouts} times, the threshold of {definition.name} is reached"
+        name = definition.backout_queue or self._manager.objects.manager.dead_letter_queue
+        moved = undeliverable(
+            entry.message, definition.name, BACKOUT_THRESHOLD_REACHED, problem, self._manager.clock.now()
+        )
+        own = self._manager.internal_unit()
+        try:
+            self._plan(own, name, moved)
+        except EntrepotError as error:
+            if not self._plan_dead_letter(own, moved, name, error):
+                return False
+        if entry.message.report & Report.EXCEPTION:
+            self.plan_report(own, entry.message, BACKOUT_THRESHOLD_REACHED)
+        queue.lock(entry)
+        own.takes.append(Take(queue, entry))
+        try:
+            self._manager.commit_or_undo(own, delivered=False)
+        except EntrepotError:
+            return False
+        return True
+
+    def watch_arrival(self, queue: Queue, message: Message) -> None:
+        definition = queue.definition
+        available = queue.available
+        if definition.trigger_enabled and not queue.waiters and message.priority >= definition.trigger_priority:
+            now = self._manager.clock.now()
+            repeat = (now - queue.trigger_time) * 1000 >= self._manager.objects.manager.trigger_interval_ms
+            kind = definition.trigger_type
+            if (
+                kind == "EVERY"
+                or (kind == "FIRST" and (available == 1 or repeat))
+                or (kind == "DEPTH" and available >= definition.trigger_depth)
+            ):
+                self.trigger(queue, now)
+        high = definition.depth_max * definition.depth_high_percent / 100
+        if definition.depth_high_event and not queue.high_reached and queue.depth >= high:
+            queue.high_reached = True
+            self._event(queue, "DEPTH_HIGH")
+
+    def trigger(self, queue: Queue, now: float) -> None:
+        definition = queue.definition
+        queue.trigger_time = now
+        if definition.trigger_type == "DEPTH":
+            # As in MQ: the application switches it on again when it has done its work.
+            definition = replace(definition, trigger_enabled=False)
+            self._manager.objects.put(definition)
+            self._manager.administration.redefine(definition)
+        process = self._manager.objects.processes.get(definition.process)
+        if definition.initiation_queue:
+            self._tell(definition.initiation_queue, trigger_message(definition, process))
+
+    def watch_leaving(self, queue: Queue) -> None:
+        definition = queue.definition
+        low = definition.depth_max * definition.depth_low_percent / 100
+        if queue.high_reached and queue.depth <= low:
+            queue.high_reached = False
+            if definition.depth_low_event:
+                self._event(queue, "DEPTH_LOW")
+
+    def full(self, queue: Queue) -> None:
+        if queue.definition.depth_full_event:
+            self._event(queue, "DEPTH_FULL")
+
+    def _event(self, queue: Queue, event: str) -> None:
+        if self._manager.objects.manager.performance_events and queue.definition.name != PERFORMANCE_EVENT_QUEUE:
+            self._tell(PERFORMANCE_EVENT_QUEUE, depth_event(queue.definition, event, queue.depth))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue manager's folder on the file system: made, checked, and owned by one process at a time.
+
+    manager.json    name, id, log settings; written once
+    lock            held by the process that runs the queue manager
+    checkpoint      what restart starts from
+    log/  runs/     see docs/RECOVERY_LOG.md
+
+Names of queues never become names of files.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from entrepot.clock import Clock, SystemClock
+from entrepot.disk import NO_SPACE, Disk, SystemDisk, lock_folder, unsafe
+from entrepot.errors import (
+    DiskFailed,
+    DiskFull,
+    FormatUnsupported,
+    QueueManagerExists,
+    QueueManagerInUse,
+    QueueManagerNotFound,
+    RecoveryError,
+    UnsafeFolder,
+)
+from entrepot.queues.definitions import require_name
+from entrepot.queues.restart import lay_out
+from entrepot.queues.settings import ManagerSettings
+from entrepot.recovery_log.record import FORMAT_VERSION
+from entrepot.recovery_log.settings import LogSettings
+
+SETTINGS = "manager.json"
+
+
+def create(
+    path: Path | str,
+    *,
+    name: str | None = None,
+    log: LogSettings | None = None,
+    disk: Disk | None = None,
+    clock: Clock | None = None,
+) -> ManagerSettings:
+    """Make a new queue manager in a new or empty folder; its name is the folder's unless given.
+
+    Raises:
+        QueueManagerExists: The folder is not empty. Nothing was changed.
+        InvalidName, InvalidSetting: Nothing was changed.
+        DiskFull: What was begun is left, and is no queue manager.
+    """
+    folder = Path(path)
+    settings = ManagerSettings(
+        name=require_name("queue manager", name or folder.resolve().name),
+        manager_id=os.urandom(12),
+        format_version=FORMAT_VERSION,
+        created=(clock or SystemClock()).now(),
+        log=(log or LogSettings()).validated(),
+    )
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise QueueManagerExists(str(folder))
+        folder.chmod(0o700)
+        disk = disk or SystemDisk(folder)
+        lay_out(disk, clock or SystemClock(), settings)
+        # Last, because its presence says that there is a queue manager.
+        write_settings(disk, settings)
+    except OSError as error:
+        raise as_recovery_error(folder, error) from error
+    return settings
+
+
+def write_settings(disk: Disk, settings: ManagerSettings) -> None:
+    file = disk.open(SETTINGS + ".new", create=True)
+    try:
+        file.write(0, [msgspec.json.format(msgspec.json.encode(settings))])
+        file.force()
+    finally:
+        file.close()
+    disk.rename(SETTINGS + ".new", SETTINGS)
+    disk.force_folder(".")
+
+
+def read_settings(path: Path | str) -> ManagerSettings:
+    """What was settled at creation.
+
+    Raises:
+        QueueManagerNotFound: There is none, or its folder cannot be read.
+    """
+    file = Path(path) / SETTINGS
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        raise QueueManagerNotFound(str(path), f"{SETTINGS} is missing") from None
+    except OSError as error:
+        raise QueueManagerNotFound(str(path), error.strerror or str(error)) from error
+    try:
+        version = msgspec.json.decode(text, type=dict[str, Any]).get("format_version")
+        if version != FORMAT_VERSION:
+            raise FormatUnsupported(str(file), int(version or 0), FORMAT_VERSION)
+        return msgspec.json.decode(text, type=ManagerSettings)
+    except (msgspec.MsgspecError, base64.binascii.Error, TypeError, ValueError) as error:  # type: ignore[attr-defined]
+        raise QueueManagerNotFound(str(path), f"{SETTINGS} cannot be read: {error}") from error
+
+
+def own(path: Path | str) -> int:
+    """Take the folder for this process; the descriptor keeps it until it is closed.
+
+    Raises:
+        UnsafeFolder, QueueManagerInUse, QueueManagerNotFound
+    """
+    folder = Path(path)
+    try:
+        problem = unsafe(folder)
+        if problem is not None:
+            raise UnsafeFolder(str(folder), problem)
+        descriptor = lock_folder(folder)
+    except OSError as error:
+        raise QueueManagerNotFound(str(path), error.strerror or str(error)) from error
+    if descriptor is None:
+        owner = (folder / "lock").read_text() or "another process"
+        raise QueueManagerInUse(str(folder), owner)
+    return descriptor
+
+
+def as_recovery_error(folder: Path, error: OSError) -> RecoveryError:
+    if error.errno in NO_SPACE:
+        return DiskFull(str(folder))
+    if isinstance(error, PermissionError | NotADirectoryError | FileExistsError):
+        return QueueManagerNotFound(str(folder), error.strerror or str(error))
+    return DiskFailed(str(folder), str(error))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Group commit: one force of the log serves everyone whose records it carries.
+
+`begin` closes the gathered group, the caller writes it (on whatever thread
+it likes), `end` settles everyone it served. While one group is under way
+the next one gathers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from entrepot.errors import DiskFailed, DiskFull, EntrepotError
+from entrepot.queues.settlement import Settlement
+from entrepot.recovery_log.record import Record
+from entrepot.recovery_log.writer import RecoveryLog, WriteGroup
+
+
+class GroupCommit:
+    """Who waits for the log, and what becomes of them."""
+
+    def __init__(self, log: RecoveryLog, on_failure: Callable[[EntrepotError], None]) -> None:
+        self._log = log
+        self._on_failure = on_failure
+        self._pending: deque[Settlement] = deque()
+        self._forcing = False
+        self.failure: EntrepotError | None = None
+        """Why the queue manager has stopped for good."""
+
+    def promise(
+        self, records: Sequence[Record], apply: Callable[[], None], undo: Callable[[EntrepotError], EntrepotError]
+    ) -> Settlement:
+        """Gather records; `apply` runs when they are forced, `undo` when the disk does not take them."""
+        settlement = Settlement(self._log.append(records), apply, undo)
+        self._pending.append(settlement)
+        return settlement
+
+    def note(self, record: Record) -> None:
+        """Gather a record that nobody waits for, safe from a kill of this process as soon as may be."""
+        self._log.append([record])
+        if not self._forcing:
+            self.flush()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for a force."""
+        return bool(self._pending)
+
+    def begin(self) -> WriteGroup | None:
+        """Close the gathered group for one write; None when the disk did not even take its segment."""
+        try:
+            group = self._log.take()
+        except DiskFull as error:
+            self._log.discard_gathered()
+            self._fail_pending(error)
+            return None
+        except DiskFailed as error:
+            self.fail(error)
+            return None
+        self._forcing = True
+        return group
+
+    def end(self, group: WriteGroup, error: EntrepotError | None) -> None:
+        """The write of a group has ended; settle everyone it served."""
+        self._forcing = False
+        if isinstance(error, DiskFull):
+            try:
+                self._log.give_up(group)
+            except DiskFailed as failed:
+                self.fail(failed)
+                return
+            self._fail_pending(error)
+            return
+        if error is not None:
+            # Never force again: after a failed force the kernel may drop what it could not write
+            # and report success the next time.
+            self.fail(error)
+            return
+        self._log.forced(group)
+        while self._pending and self._pending[0].position <= group.end:
+            self._pending.popleft().settle()
+        if not self._pending:
+            # Tell the log that this group was forced, or what only a kill can lose.
+            self.flush()
+
+    def force(self) -> None:
+        """One whole force, for callers on one thread."""
+        group = self.begin()
+        if group is None:
+            return
+        error: EntrepotError | None = None
+        try:
+            self._log.write_group(group, force=True)
+        except (DiskFull, DiskFailed) as failed:
+            error = failed
+        self.end(group, error)
+
+    def flush(self) -> None:
+        """Write what has gathered without forcing it, if the disk takes it."""
+        try:
+            group = self._log.take()
+        except DiskFull:
+            return
+        except DiskFailed as error:
+            self.fail(error)
+            return
+        try:
+            self._log.write_group(group, force=False)
+        except DiskFull:
+            try:
+                self._log.give_up(group)
+            except DiskFailed as failed:
+                self.fail(failed)
+        except DiskFailed as error:
+            self.fail(error)
+
+    def _fail_pending(self, error: EntrepotError) -> None:
+        # Newest first: each undo finds the state that its own work left.
+        pending, self._pending = self._pending, deque()
+        for settlement in reversed(pending):
+            settlement.fail(error)
+
+    def fail(self, error: EntrepotError) -> EntrepotError:
+        """Stop for good: what the disk holds is no longer known."""
+        if self.failure is None:
+            self.failure = error
+            pending, self._pending = self._pending, deque()
+            for settlement in pending:
+                settlement.abandon(error)
+            self._on_failure(error)
+        return error

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trusted binding: runs the engine inside this process, for any number of threads.
+
+One lock guards the engine. It is never held across a force: a thread that
+needs one either does it for everybody who has gathered, or waits for the
+thread that is doing it (so a single committer pays for no thread switch,
+and 64 share a force). A housekeeper thread takes checkpoints and ends
+delays and expiries.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from entrepot.clock import Clock, SystemClock
+from entrepot.disk import Disk, SystemDisk
+from entrepot.errors import (
+    DiskFailed,
+    DiskFull,
+    EntrepotError,
+    LogFull,
+    QueueManagerFailed,
+)
+from entrepot.message import Message
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import Definition, ManagerAttributes
+from entrepot.queues.folder import as_recovery_error, own, read_settings
+from entrepot.queues.restart import Progress, restart
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.waiting import Waiter
+
+_LOGGER = logging.getLogger("entrepot")
+_T = TypeVar("_T")
+
+_HOUSEKEEPING_S = 0.25
+# After a failed checkpoint, so that a full disk is not asked again with every put.
+_CHECKPOINT_RETRY_S = 1.0
+
+
+class Host:
+    """A running queue manager. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self._lock_descriptor = own(self.path)
+        try:
+            self.settings = read_settings(self.path)
+            self.restarted = restart(
+                disk or SystemDisk(self.path), clock or SystemClock(), self.settings, progress=progress
+            )
+        except OSError as error:
+            os.close(self._lock_descriptor)
+            raise as_recovery_error(self.path, error) from error
+        except BaseException:
+            os.close(self._lock_descriptor)
+            raise
+        self._manager = self.restarted.manager
+        self._checkpoints = self.restarted.checkpoints
+        self._lock = threading.Lock()
+        self._forcing = False
+        self._followers: list[tuple[Settlement, threading.Lock]] = []
+        self._checkpoint_lock = threading.Lock()
+        self._checkpoint_after = 0.0
+        self._closed = False
+        self._wake_housekeeper = threading.Event()
+        self._housekeeper = threading.Thread(target=self._keep_house, name="entrepot-housekeeper", daemon=True)
+        self._housekeeper.start()
+
+    # --- verbs ----------------------------------------------------------------------------
+
+    def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        *,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        unit: Unit | None = None,
+    ) -> bytes:
+        while True:
+            with self._lock:
+                try:
+                    message_id, settlement = self._manager.put(
+                        name, message, persistent=persistent, priority=priority, unit=unit
+                    )
+                    break
+                except LogFull:
+                    if not self._may_checkpoint():
+                        raise
+            self.checkpoint()
+        if settlement is not None:
+            self._await(settlement)
+        if message.delay_s:
+            self._wake_housekeeper.set()
+        return message_id
+
+    def get(
+        self,
+        name: str,
+        criteria: Criteria | None = None,
+        *,
+        unit: Unit | None = None,
+        wait_s: float = 0.0,
+    ) -> Message | None:
+        with self._lock:
+            message, settlement = self._manager.get(name, criteria, unit)
+            if message is None and wait_s > 0:
+                ticket = threading.Lock()
+                ticket.acquire()
+                waiter = Waiter(criteria, unit, ticket.release)
+                self._manager.wait(name, waiter)
+        if message is None and wait_s > 0:
+            message, settlement = self._wait_for(name, waiter, ticket, wait_s)
+        if settlement is not None:
+            self._await(settlement)
+        return message
+
+    def _wait_for(
+        self, name: str, waiter: Waiter, ticket: threading.Lock, wait_s: float
+    ) -> tuple[Message | None, Settlement | None]:
+        if not ticket.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX)):
+            with self._lock:
+                # It may have come between the end of the wait and this line.
+                if waiter.message is None and waiter.error is None:
+                    self._manager.stop_waiting(name, waiter)
+        if waiter.error is not None:
+            raise waiter.error
+        return waiter.message, waiter.settlement
+
+    def get_group(self, name: str, criteria: Criteria, *, unit: Unit, wait_s: float = 0.0) -> list[Message] | None:
+        deadline = time.monotonic() + wait_s
+        while True:
+            with self._lock:
+                messages = self._manager.get_group(name, criteria, unit)
+            # Groups become whole rarely; a short sleep is simpler than a waiter that takes many messages.
+            if messages is not None or time.monotonic() >= deadline:
+                return messages
+            time.sleep(min(0.01, max(deadline - time.monotonic(), 0.0)))
+
+    def browse(
+        self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
+    ) -> tuple[list[Message], tuple[int, int] | None]:
+        with self._lock:
+            return self._manager.browse(name, criteria, place, limit)
+
+    def begin(self) -> Unit:
+        with self._lock:
+            return self._manager.begin()
+
+    def commit(self, unit: Unit) -> None:
+        self._durably(lambda: self._manager.commit(unit))
+
+    def back_out(self, unit: Unit) -> None:
+        with self._lock:
+            self._manager.back_out(unit)
+
+    def prepare(self, unit: Unit, transaction_id: bytes) -> None:
+        self._durably(lambda: self._manager.prepare(unit, transaction_id))
+
+    def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
+        self._durably(lambda: self._manager.resolve(transaction_id, commit=commit))
+
+    def in_doubt(self) -> list[bytes]:
+        """The transaction ids of prepared units, oldest first."""
+        with self._lock:
+            return list(self._manager.prepared)
+
+    # --- administration (mqsc's Administered) -----------------------------------------------
+
+    def manager_attributes(self) -> ManagerAttributes:
+        with self._lock:
+            return self._manager.objects.manager
+
+    def definitions(self) -> Iterable[Definition]:
+        with self._lock:
+            return list(self._manager.objects)
+
+    def find(self, kind: str, name: str) -> Definition | None:
+        with self._lock:
+            return self._manager.objects.find(kind, name)
+
+    def define(self, definition: Definition, *, replace: bool) -> None:
+        self._durably(lambda: self._manager.administration.define(definition, replace_existing=replace))
+
+    def alter(self, definition: Definition) -> None:
+        self._durably(lambda: self._manager.administration.alter(definition))
+
+    def delete(self, kind: str, name: str, *, purge: bool) -> None:
+        self._durably(lambda: self._manager.administration.delete(kind, name, purge=purge))
+
+    def clear(self, name: str) -> int:
+        count = 0
+
+        def clear() -> Settlement | None:
+            nonlocal count
+            count, settlement = self._manager.administration.clear(name)
+            return settlement
+
+        self._durably(clear)
+        return count
+
+    def queue_status(self, name: str) -> Mapping[str, int | float | str]:
+        with self._lock:
+            return self._manager.administration.queue_status(name)
+
+    def make_dynamic(self, model: str, pattern: str) -> str:
+        name = ""
+
+        def make() -> Settlement | None:
+            nonlocal name
+            name, settlement = self._manager.administration.make_dynamic(model, pattern)
+            return settlement
+
+        self._durably(make)
+        return name
+
+    def remove_temporary(self, names: Iterable[str]) -> None:
+        with self._lock:
+            for name in names:
+                self._manager.administration.remove_temporary(name)
+
+    # --- group commit -----------------------------------------------------------------------
+
+    def _durably(self, verb: Callable[[], Settlement | None]) -> None:
+        """Run a verb and wait until its effect is on disk."""
+        while True:
+            with self._lock:
+                try:
+                    settlement = verb()
+                    break
+                except LogFull:
+                    if not self._may_checkpoint():
+                        raise
+            self.checkpoint()
+        if settlement is not None:
+            self._await(settlement)
+
+    def _await(self, settlement: Settlement) -> None:
+        """Return when a settlement is done, having forced the log if nobody else was at it."""
+        self._lock.acquire()
+        while not settlement.done:
+            if self._forcing:
+                ticket = threading.Lock()
+                ticket.acquire()
+                self._followers.append((settlement, ticket))
+                self._lock.release()
+                ticket.acquire()
+                if settlement.done:
+                    break
+                self._lock.acquire()  # it is this thread's turn to force
+            else:
+                self._force()
+        else:
+            self._lock.release()
+        if settlement.error is not None:
+            raise settlement.error
+
+    def _force(self) -> None:
+        """Force what has gathered; called and left with the lock held."""
+        manager = self._manager
+        group = manager.group_commit.begin()
+        if group is not None:
+            self._forcing = True
+            self._lock.release()
+            error: EntrepotError | None = None
+            try:
+                manager.log.write_group(group, force=True)
+            except (DiskFull, DiskFailed) as failed:
+                error = failed
+            finally:
+                self._lock.acquire()
+                self._forcing = False
+            manager.group_commit.end(group, error)
+        waiting = []
+        turn: threading.Lock | None = None
+        for settlement, ticket in self._followers:
+            if settlement.done:
+                ticket.release()
+            elif turn is None:
+                turn = ticket
+            else:
+                waiting.append((settlement, ticket))
+        self._followers = waiting
+        if turn is not None:
+            turn.release()
+
+    # --- checkpoints and time -----------------------------------------------------------------
+
+    def _may_checkpoint(self) -> bool:
+        return time.monotonic() >= self._checkpoint_after
+
+    def checkpoint(self) -> None:
+        """Take a checkpoint now, while other threads go on.
+
+        Raises:
+            DiskFull: The old checkpoint stands. Once there is space, the next one succeeds.
+            DiskFailed: Fatal.
+        """
+        with self._checkpoint_lock:
+            with self._lock:
+                if self._manager.failure is not None:
+                    raise QueueManagerFailed(str(self._manager.failure))
+                plan = self._checkpoints.begin()
+            try:
+                plan.write_runs()
+                self._force_all()
+                with self._lock:
+                    plan.install()
+                plan.write()
+                with self._lock:
+                    self._checkpoints.finish(plan)
+            except OSError as error:
+                self._checkpoint_after = time.monotonic() + _CHECKPOINT_RETRY_S
+                with self._lock:
+                    raise self._checkpoints.failed(plan, error) from error
+
+    def _force_all(self) -> None:
+        """Force everything that has gathered so far, whoever does it."""
+        with self._lock:
+            while self._forcing:
+                self._lock.release()
+                time.sleep(0.0005)
+                self._lock.acquire()
+            if self._manager.log.appended_position > self._manager.log.forced_position:
+                self._force()
+
+    def _keep_house(self) -> None:
+        while not self._closed:
+            self._wake_housekeeper.wait(self._nap_s())
+            self._wake_housekeeper.clear()
+            if self._closed:
+                return
+            try:
+                with self._lock:
+                    if self._manager.failure is not None:
+                        return
+                    self._manager.tick()
+                    due = self._checkpoints.is_due and self._may_checkpoint()
+                    unforced = self._manager.group_commit.is_wanted
+                if unforced:
+                    self._force_all()
+                if due:
+                    self.checkpoint()
+            except EntrepotError as error:
+                _LOGGER.warning("%s: %s", self.settings.name, error)
+
+    def _nap_s(self) -> float:
+        with self._lock:
+            due = self._manager.next_due
+            now = self._manager.clock.now()
+        return _HOUSEKEEPING_S if due is None else min(max(due - now, 0.0), _HOUSEKEEPING_S)
+
+    @property
+    def failure(self) -> EntrepotError | None:
+        return self._manager.failure
+
+    def status(self) -> dict[str, int | float | str]:
+        """How the queue manager is doing."""
+        with self._lock:
+            manager, log = self._manager, self._manager.log
+            return {
+                "name": self.settings.name,
+                "state": "failed" if manager.failure else "running",
+                "log": self.settings.log.kind,
+                "log_position": log.appended_position,
+                "log_needed_bytes": log.appended_position - log.needed_position,
+                "queues": len(manager.objects.queues),
+                "messages": sum(queue.depth for queue in manager.objects.queues.values()),
+                "in_doubt": len(manager.prepared),
+                "starts": manager.incarnation,
+            }
+
+    def close(self) -> None:
+        """Stop cleanly: take a last checkpoint and let the folder go. Open units are backed out."""
+        if self._closed:
+            return
+        self._closed = True
+        self._wake_housekeeper.set()
+        self._housekeeper.join()
+        try:
+            if self._manager.failure is None:
+                self.checkpoint()
+        except (DiskFull, QueueManagerFailed) as error:
+            _LOGGER.warning("%s: no last checkpoint: %s", self.settings.name, error)
+        finally:
+            self._manager.log.close()
+            os.close(self._lock_descriptor)

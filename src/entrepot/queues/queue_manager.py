@@ -1,0 +1,667 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine: every verb of the queue manager, deterministic and on one thread.
+
+It does no I/O but through the disk and clock it was given, starts no
+thread and never waits. A verb whose effect has to be durable returns a
+Settlement; `begin_force` and `end_force` around one write of the log settle
+all that have gathered. What a unit of work does becomes visible when its
+record is forced, not before: nobody ever reads what a power cut could
+still take back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from entrepot.clock import Clock
+from entrepot.disk import Disk
+from entrepot.errors import (
+    DiskFailed,
+    DiskFull,
+    DistributionFailed,
+    EntrepotError,
+    GetInhibited,
+    LimitExceeded,
+    MessageTooLong,
+    PersistentNotAllowed,
+    PutInhibited,
+    QueueFull,
+    QueueManagerFailed,
+    SpillFailed,
+    TransactionIdInUse,
+    UnitBackedOut,
+    UnitNotInDoubt,
+    WrongQueueKind,
+)
+from entrepot.limits import DISTRIBUTION_MAX, TRANSACTION_ID_BYTES_MAX
+from entrepot.message import Feedback, Message, Report
+from entrepot.queues.administration import Administration
+from entrepot.queues.consequences import Consequences
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import (
+    ManagerAttributes,
+)
+from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
+from entrepot.queues.group_commit import GroupCommit
+from entrepot.queues.objects import Objects
+from entrepot.queues.queue import Queue
+from entrepot.queues.routes import Route
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState
+from entrepot.queues.waiting import Waiter
+from entrepot.recovery_log.record import Commit, Prepare, Put, Record, Remove, Resolve, Taken
+from entrepot.recovery_log.run import RunStore
+from entrepot.recovery_log.writer import RecoveryLog
+
+# What a record needs beside a message's body: frame, ids, texts.
+_RECORD_BYTES = 1024
+_CLEAR_AT_ONCE = 1000
+
+Arrival = tuple[Queue, QueuedMessage]
+
+
+class QueueManager:
+    """Verbs on queues; see the module's first lines for what makes it special."""
+
+    def __init__(
+        self,
+        attributes: ManagerAttributes,
+        manager_id: bytes,
+        disk: Disk,
+        clock: Clock,
+        log: RecoveryLog,
+        store: RunStore,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.log = log
+        self.group_commit = GroupCommit(log, self._stop_readers)
+        self.consequences = Consequences(self)
+        self.administration = Administration(self)
+        self.store = store
+        self.manager_id = manager_id
+        self.incarnation = 0
+        """How often the queue manager has been started."""
+        self.objects = Objects(attributes, lambda number, definition: Queue(number, definition, self, store))
+        self.key_next = 1
+        self.young: dict[int, QueuedMessage] = {}
+        """Persistent messages that only the log has."""
+        self.recounted: dict[int, int] = {}
+        """Backout counts that have changed since a run stored them."""
+        self.runs: dict[int, RestingRun] = {}
+        """Runs with messages that are still wanted, by number."""
+        self.useless_runs: list[RestingRun] = []
+        """Runs that the last checkpoint may still name; the next one removes them."""
+        self.prepared: dict[bytes, tuple[Unit, list[Arrival]]] = {}
+        """Units whose outcome their coordinator has to decide, by transaction id."""
+        self._deciding: set[bytes] = set()
+        """Transaction ids that are being prepared or resolved right now."""
+        self._unit_next = 1
+        self._id_head = b""
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer_next = 0
+
+    def begin_incarnation(self, incarnation: int) -> None:
+        """Start handing out ids that no earlier start can have used."""
+        self.incarnation = incarnation
+        self._id_head = self.manager_id + incarnation.to_bytes(4, "big")
+
+    # --- put ------------------------------------------------------------------------------
+
+    def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        *,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        unit: Unit | None = None,
+    ) -> tuple[bytes, Settlement | None]:
+        """Leave a message on a queue, or the same message on several: on all of them or on none.
+
+        Returns its message id, and a settlement when the put is durable only later.
+        """
+        if self.failure is not None:
+            raise QueueManagerFailed(str(self.failure))
+        if not isinstance(name, str) or name in self.objects.name_lists:
+            return self._distribute(name, message, persistent, priority, unit)
+        route = self.objects.route(name)
+        queue = route.queue
+        message = self.complete(route, name, message, persistent, priority)
+        if unit is not None:
+            unit.require_active()
+            unit.require_room(len(message.body))
+            queue.reserved += 1
+            unit.puts.append(PendingPut([queue], message))
+            unit.body_bytes += len(message.body)
+            return message.message_id, None
+        if message.persistent or message.report or message.delay_s or queue.definition.stream_queue:
+            queue.reserved += 1
+            own = self.internal_unit()
+            own.puts.append(PendingPut([queue], message))
+            return message.message_id, self.commit_or_undo(own)
+        # Nonpersistent and on its own: it is there at once, or with the reader who waits for it.
+        self.key_next += 1
+        self._arrive(queue, QueuedMessage(self.key_next, queue.number, message))
+        return message.message_id, None
+
+    def complete(
+        self, route: Route, name: str, message: Message, persistent: bool | None, priority: int | None
+    ) -> Message:
+        """The message as it will be stored; raises when the queue does not take it."""
+        queue = route.queue
+        definition = queue.definition
+        if not route.put_enabled:
+            raise PutInhibited(name)
+        if len(message.body) > route.body_bytes_max:
+            raise MessageTooLong(name, len(message.body), route.body_bytes_max)
+        if queue.depth + queue.reserved >= definition.depth_max:
+            self.consequences.full(queue)
+            raise QueueFull(name, definition.depth_max)
+        if persistent is None:
+            persistent = route.default_persistent
+        if persistent and definition.dynamic == "TEMPORARY":
+            raise PersistentNotAllowed(name)
+        self.key_next += 1
+        return replace(
+            message,
+            message_id=message.message_id or self._id_head + self.key_next.to_bytes(8, "big"),
+            put_time=self.clock.now(),
+            persistent=persistent,
+            priority=route.default_priority if priority is None else priority,
+            target_queue=route.target_queue,
+            target_manager=route.target_manager,
+        )
+
+    def _distribute(
+        self,
+        names: str | Sequence[str],
+        message: Message,
+        persistent: bool | None,
+        priority: int | None,
+        unit: Unit | None,
+    ) -> tuple[bytes, Settlement | None]:
+        if isinstance(names, str):
+            names = self.objects.name_lists[names].names
+        if not 1 <= len(names) <= DISTRIBUTION_MAX:
+            raise LimitExceeded("queues in a distribution list", len(names), DISTRIBUTION_MAX)
+        failures: list[tuple[str, str]] = []
+        puts: list[PendingPut] = []
+        for name in dict.fromkeys(names):
+            try:
+                route = self.objects.route(name)
+                complete = self.complete(route, name, message, persistent, priority)
+            except EntrepotError as error:
+                failures.append((str(name), error.what))
+                continue
+            # One id, and one body on disk and in memory, for all queues that agree on everything else.
+            message = replace(message, message_id=complete.message_id)
+            alike = next((put for put in puts if put.message == replace(complete, put_time=put.message.put_time)), None)
+            if alike is not None:
+                alike.queues.append(route.queue)
+            else:
+                puts.append(PendingPut([route.queue], complete))
+        if failures:
+            raise DistributionFailed(tuple(failures))
+        target = unit or self.internal_unit()
+        target.require_active()
+        target.require_room(len(message.body))
+        for put in puts:
+            for queue in put.queues:
+                queue.reserved += 1
+        target.puts += puts
+        target.body_bytes += len(message.body)
+        return message.message_id, None if unit else self.commit_or_undo(target)
+
+    # --- get and browse -------------------------------------------------------------------
+
+    def get(
+        self, name: str, criteria: Criteria | None = None, unit: Unit | None = None
+    ) -> tuple[Message | None, Settlement | None]:
+        """The next message that meets the criteria, or None when there is none now.
+
+        Without `unit` a persistent message has left for good when the settlement
+        is done, and must not be used before.
+        """
+        queue = self._readable(name)
+        if unit is not None:
+            unit.require_active()
+            unit.require_room(0)
+        if self._timers:
+            self.tick()
+        while True:
+            try:
+                entry = queue.next(criteria)
+            except OSError as error:
+                raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
+            if entry is None:
+                return None, None
+            if self._claimable(queue, entry, unit):
+                return self._take(queue, entry, unit)
+
+    def get_group(self, name: str, criteria: Criteria, unit: Unit) -> list[Message] | None:
+        """All messages of the next whole group, in sequence, or None when no group is whole."""
+        queue = self._readable(name)
+        unit.require_active()
+        entries = queue.whole_group(criteria)
+        if entries is None:
+            return None
+        messages = []
+        for entry in entries:
+            unit.require_room(0)
+            message, _ = self._take(queue, entry, unit)
+            messages.append(message)
+        return messages
+
+    def wait(self, name: str, waiter: Waiter) -> None:
+        """Let a reader wait; `get` was tried before and found nothing."""
+        self._readable(name).waiters.add(waiter)
+
+    def stop_waiting(self, name: str, waiter: Waiter) -> None:
+        self.objects.route(name).queue.waiters.remove(waiter)
+
+    def browse(
+        self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
+    ) -> tuple[list[Message], tuple[int, int] | None]:
+        """Up to `limit` messages behind a place, left where they are, and the place to go on from.
+
+        The place is None when there is nothing more.
+        """
+        queue = self._readable(name)
+        found: list[Message] = []
+        now = self.clock.now()
+        while len(found) < limit:
+            entries = queue.after(place, limit)
+            if not entries:
+                return found, None
+            place = queue.place_of(entries[-1])
+            for entry in entries:
+                message = entry.message
+                if _expired(message, now) or not (criteria is None or criteria.matches(message)):
+                    continue
+                found.append(self._present(entry, now))
+        return found, place
+
+    def _readable(self, name: str) -> Queue:
+        if self.failure is not None:
+            raise QueueManagerFailed(str(self.failure))
+        route = self.objects.route(name)
+        if route.target_queue:
+            raise WrongQueueKind(name, "remote queue", "give messages")
+        if not route.get_enabled:
+            raise GetInhibited(name)
+        return route.queue
+
+    def _claimable(self, queue: Queue, entry: QueuedMessage, unit: Unit | None) -> bool:
+        """Whether a reader may have this entry; one that has expired or failed too often is moved away."""
+        message = entry.message
+        if message.expiry_s is not None and _expired(message, self.clock.now()):
+            self._expire(queue, entry)
+            return False
+        threshold = queue.definition.backout_threshold
+        if unit is not None and threshold and entry.backouts >= threshold:
+            return not self.consequences.move_to_backout_queue(queue, entry)
+        return True
+
+    def _take(self, queue: Queue, entry: QueuedMessage, unit: Unit | None) -> tuple[Message, Settlement | None]:
+        message = self._present(entry, 0.0)
+        if unit is not None:
+            queue.lock(entry)
+            unit.takes.append(Take(queue, entry))
+            self._count_backout(queue, entry)
+            return message, None
+        if entry.message.persistent or entry.message.report & Report.DELIVERY:
+            own = self.internal_unit()
+            queue.lock(entry)
+            own.takes.append(Take(queue, entry))
+            return message, self.commit_or_undo(own)
+        queue.remove(entry)
+        if queue.watched:
+            self.consequences.watch_leaving(queue)
+        return message, None
+
+    def _present(self, entry: QueuedMessage, now: float) -> Message:
+        """The message as its reader sees it."""
+        message = entry.message
+        if message.expiry_s is not None:
+            left = message.put_time + message.expiry_s - (now or self.clock.now())
+            message = replace(message, expiry_s=max(left, 0.0))
+        return replace(message, backout_count=entry.backouts) if entry.backouts else message
+
+    def _count_backout(self, queue: Queue, entry: QueuedMessage) -> None:
+        # Counted when it is taken, not when it is backed out: so a reader that takes the whole
+        # process down with it has been counted too.
+        entry.backouts += 1
+        if entry.log_position >= 0 and queue.definition.backout_hardened:
+            if entry.run is not None:
+                self.recounted[entry.key] = entry.backouts
+            self.group_commit.note(Taken([entry.key]))
+
+    # --- arriving -------------------------------------------------------------------------
+
+    def _arrive(self, queue: Queue, entry: QueuedMessage) -> None:
+        """A message is there from now on; it goes to a waiting reader before it goes to the queue."""
+        if self._come(queue, entry):
+            self._stand(queue, entry)
+
+    def _come(self, queue: Queue, entry: QueuedMessage) -> bool:
+        """Count a message in; False when its delay is not over yet."""
+        message = entry.message
+        queue.depth += 1
+        if entry.log_position >= 0 and entry.run is None:
+            self.young[entry.key] = entry
+        if message.delay_s > 0 and message.put_time + message.delay_s > self.clock.now():
+            queue.sleeping[entry.key] = entry
+            self._at(message.put_time + message.delay_s, partial(self._awake, queue, entry))
+            return False
+        return True
+
+    def recover(self, queue: Queue, entry: QueuedMessage) -> None:
+        """Restart brings a message back: no trigger, no event, no reader."""
+        if self._come(queue, entry):
+            self._add(queue, entry)
+
+    def _stand(self, queue: Queue, entry: QueuedMessage) -> None:
+        message = entry.message
+        queue.last_put_time = message.put_time
+        if queue.waiters and self._hand_over(queue, entry):
+            return
+        self._add(queue, entry)
+        if queue.waiters:
+            self._serve(queue, entry)
+        if queue.watched:
+            self.consequences.watch_arrival(queue, message)
+
+    def _add(self, queue: Queue, entry: QueuedMessage) -> None:
+        try:
+            queue.add(entry)
+        except OSError as error:
+            # The messages are still in memory; tell the sender to slow down instead of losing any.
+            raise SpillFailed(queue.definition.name, str(error)) from error
+        if entry.message.expiry_s is not None:
+            self.watch_expiry(queue, entry)
+
+    def _hand_over(self, queue: Queue, entry: QueuedMessage) -> bool:
+        """Give a nonpersistent message straight to a reader outside of any unit of work."""
+        message = entry.message
+        if message.persistent or message.report & Report.DELIVERY:
+            return False
+        for waiter in queue.waiters.for_message(message):
+            if waiter.criteria is not None and waiter.criteria.whole_group:
+                continue
+            if waiter.unit is not None:
+                return False  # first come, first served: that reader needs the queue
+            queue.waiters.remove(waiter)
+            queue.depth -= 1
+            waiter.message = self._present(entry, 0.0)
+            waiter.wake()
+            return True
+        return False
+
+    def _serve(self, queue: Queue, entry: QueuedMessage) -> None:
+        """Let a waiting reader have an entry that has become available."""
+        for waiter in queue.waiters.for_message(entry.message):
+            wanted: QueuedMessage | None = entry
+            if waiter.criteria is not None and waiter.criteria.whole_group:
+                wanted = queue.next(waiter.criteria)
+            if wanted is None:
+                continue
+            if self._claimable(queue, wanted, waiter.unit):
+                queue.waiters.remove(waiter)
+                try:
+                    waiter.message, waiter.settlement = self._take(queue, wanted, waiter.unit)
+                except EntrepotError as error:
+                    waiter.error = error
+                waiter.wake()
+            return
+
+    def _awake(self, queue: Queue, entry: QueuedMessage) -> None:
+        if queue.sleeping.pop(entry.key, None) is not None:
+            self._stand(queue, entry)
+
+    # --- units of work --------------------------------------------------------------------
+
+    def begin(self) -> Unit:
+        if self.failure is not None:
+            raise QueueManagerFailed(str(self.failure))
+        return Unit(self._unit_number(), self.objects.manager.uncommitted_max)
+
+    def internal_unit(self) -> Unit:
+        return Unit(0, DISTRIBUTION_MAX * 2)
+
+    def _unit_number(self) -> int:
+        self._unit_next += 1
+        return self._unit_next
+
+    def commit(self, unit: Unit) -> Settlement | None:
+        """Let everything the unit did happen, all or nothing; None when nothing of it is persistent."""
+        unit.require_active()
+        try:
+            return self._commit(unit)
+        except (DiskFull, DiskFailed) as error:
+            raise self._undo(unit, error) from error
+
+    def commit_or_undo(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
+        """Commit a unit of our own; `delivered` is false when what it takes reaches no reader."""
+        try:
+            return self._commit(unit, delivered=delivered)
+        except EntrepotError as error:
+            self._undo(unit, error)
+            raise
+
+    def _commit(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
+        self.consequences.add_to(unit, delivered=delivered)
+        records, arrivals = self._records(unit)
+        if not records:
+            self._apply(unit, arrivals)
+            return None
+        if len(records) > 1:
+            records.append(Commit(self._stamp(records)))
+        self._require_room(unit, records)
+        unit.state = UnitState.ENDING
+        return self._promise(records, arrivals, partial(self._apply, unit, arrivals), partial(self._undo, unit))
+
+    def _stamp(self, records: Iterable[Record]) -> int:
+        """Mark records as belonging together; the number is unique for this start and restart reads in order."""
+        number = self._unit_number()
+        for record in records:
+            if isinstance(record, Put | Remove):
+                record.unit = number
+        return number
+
+    def _records(self, unit: Unit) -> tuple[list[Record], list[Arrival]]:
+        """What the log has to know of a unit, and what arrives where when it commits."""
+        records: list[Record] = []
+        arrivals: list[Arrival] = []
+        for queues, message in unit.puts:
+            targets = []
+            for queue in queues:
+                self.key_next += 1
+                arrivals.append((queue, QueuedMessage(self.key_next, queue.number, message)))
+                targets.append((queue.number, self.key_next))
+            if message.persistent:
+                records.append(Put(0, targets, message))
+        keys = [take.entry.key for take in unit.takes if take.entry.log_position >= 0]
+        if keys:
+            records.append(Remove(0, keys))
+        return records, arrivals
+
+    def _require_room(self, unit: Unit, records: list[Record]) -> None:
+        size = sum(len(put.message.body) for put in unit.puts if put.message.persistent)
+        size += _RECORD_BYTES * (len(records) + len(unit.takes) // 64)
+        self.log.require_room(size, reserved=not unit.puts)
+
+    def _promise(
+        self,
+        records: list[Record],
+        arrivals: list[Arrival],
+        apply: Callable[[], None],
+        undo: Callable[[EntrepotError], EntrepotError],
+    ) -> Settlement:
+        start = self.log.appended_position
+        for _, entry in arrivals:
+            if entry.message.persistent:
+                entry.log_position = start
+        return self.group_commit.promise(records, apply, undo)
+
+    def _apply(self, unit: Unit, arrivals: list[Arrival]) -> None:
+        unit.state = UnitState.COMMITTED
+        for queue, entry in unit.takes:
+            queue.remove(entry)
+            if queue.watched:
+                self.consequences.watch_leaving(queue)
+        for queue, entry in arrivals:
+            queue.reserved -= 1
+            try:
+                self._arrive(queue, entry)
+            except SpillFailed:
+                continue  # it is committed and in memory; the next put to this queue is told
+
+    def _undo(self, unit: Unit, error: EntrepotError) -> EntrepotError:
+        self._release(unit)
+        return UnitBackedOut(unit.number, error.what) if unit.number else error
+
+    def back_out(self, unit: Unit) -> None:
+        """Let nothing of the unit happen: puts vanish, gets return with a raised backout count."""
+        unit.require_active()
+        self._release(unit)
+
+    def _release(self, unit: Unit) -> None:
+        unit.state = UnitState.BACKED_OUT
+        for put in unit.puts:
+            for queue in put.queues:
+                queue.reserved -= 1
+        for queue, entry in unit.takes:
+            self._return(queue, entry)
+
+    def _return(self, queue: Queue, entry: QueuedMessage) -> None:
+        queue.unlock(entry)
+        if queue.waiters:
+            self._serve(queue, entry)
+        if queue.watched:
+            self.consequences.watch_arrival(queue, entry.message)
+
+    def prepare(self, unit: Unit, transaction_id: bytes) -> Settlement:
+        """Leave the unit's outcome to a coordinator; from the settlement on it survives a restart."""
+        unit.require_active()
+        if not 1 <= len(transaction_id) <= TRANSACTION_ID_BYTES_MAX:
+            raise LimitExceeded("transaction id bytes", len(transaction_id), TRANSACTION_ID_BYTES_MAX)
+        if transaction_id in self.prepared or transaction_id in self._deciding:
+            raise TransactionIdInUse(transaction_id.hex())
+        try:
+            self.consequences.add_to(unit, delivered=True)
+            records, arrivals = self._records(unit)
+            records.append(Prepare(self._stamp(records), transaction_id))
+            self._require_room(unit, records)
+        except (DiskFull, DiskFailed) as error:
+            raise self._undo(unit, error) from error
+        unit.state = UnitState.PREPARED
+        unit.transaction_id = transaction_id
+        self._deciding.add(transaction_id)
+
+        def apply() -> None:
+            self._deciding.remove(transaction_id)
+            self.prepared[transaction_id] = (unit, arrivals)
+
+        def undo(error: EntrepotError) -> EntrepotError:
+            self._deciding.remove(transaction_id)
+            return self._undo(unit, error)
+
+        return self._promise(records, arrivals, apply, undo)
+
+    def resolve(self, transaction_id: bytes, *, commit: bool) -> Settlement:
+        """Carry out the coordinator's decision about a prepared unit."""
+        if self.failure is not None:
+            raise QueueManagerFailed(str(self.failure))
+        if transaction_id not in self.prepared or transaction_id in self._deciding:
+            raise UnitNotInDoubt(transaction_id.hex())
+        self.log.require_room(_RECORD_BYTES, reserved=True)
+        unit, arrivals = self.prepared[transaction_id]
+        self._deciding.add(transaction_id)
+
+        def apply() -> None:
+            self._deciding.remove(transaction_id)
+            del self.prepared[transaction_id]
+            if commit:
+                self._apply(unit, arrivals)
+            else:
+                self._release(unit)
+
+        def undo(error: EntrepotError) -> EntrepotError:
+            self._deciding.remove(transaction_id)
+            return error
+
+        return self.group_commit.promise([Resolve(transaction_id, commit)], apply, undo)
+
+    # --- failure --------------------------------------------------------------------------
+
+    @property
+    def failure(self) -> EntrepotError | None:
+        """Why the queue manager has stopped for good."""
+        return self.group_commit.failure
+
+    def fail(self, error: EntrepotError) -> EntrepotError:
+        return self.group_commit.fail(error)
+
+    def force(self) -> None:
+        """One whole force of the log, for callers on one thread."""
+        self.group_commit.force()
+
+    def _stop_readers(self, error: EntrepotError) -> None:
+        for queue in self.objects.queues.values():
+            for waiter in queue.waiters.all():
+                queue.waiters.remove(waiter)
+                waiter.error = QueueManagerFailed(str(error))
+                waiter.wake()
+
+    # --- time -----------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Do what is due: expire messages, end delays."""
+        now = self.clock.now()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2]()
+
+    @property
+    def next_due(self) -> float | None:
+        """When `tick` will have something to do, in seconds since 1970."""
+        return self._timers[0][0] if self._timers else None
+
+    def _at(self, when: float, action: Callable[[], None]) -> None:
+        self._timer_next += 1
+        heapq.heappush(self._timers, (when, self._timer_next, action))
+
+    def watch_expiry(self, queue: Queue, entry: QueuedMessage) -> None:
+        expires_at = entry.message.expires_at()
+        assert expires_at is not None
+        self._at(expires_at, partial(self._expire, queue, entry))
+
+    def _expire(self, queue: Queue, entry: QueuedMessage) -> None:
+        if entry.state != AVAILABLE or not entry.resident or not _expired(entry.message, self.clock.now()):
+            return
+        own = self.internal_unit()
+        if entry.message.report & Report.EXPIRATION:
+            self.consequences.plan_report(own, entry.message, Feedback.EXPIRATION)
+        queue.lock(entry)
+        own.takes.append(Take(queue, entry))
+        # Nobody waits for this: if it is lost, the message expires again after the restart.
+        self.commit_or_undo(own, delivered=False)
+
+    # --- Keeper ---------------------------------------------------------------------------
+
+    def useless(self, run: RestingRun) -> None:
+        """A run's file is wanted no more; remove it, or leave it to the next checkpoint."""
+        if self.runs.pop(run.stored.number, None) is None:
+            return
+        if run.persistent:
+            self.useless_runs.append(run)
+        else:
+            self.store.remove(run.stored.number)
+
+
+def _expired(message: Message, now: float) -> bool:
+    return message.expiry_s is not None and message.put_time + message.expiry_s <= now

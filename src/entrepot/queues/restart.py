@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restart: from what is on disk back to the state of the moment of the crash.
+
+The checkpoint gives objects, runs and prepared units; the log from the
+checkpoint's start position gives the rest. Up to `applied_position` the
+checkpoint has seen the log already: of that part only messages matter, and
+replaying one that has come and gone, or that a run has, changes nothing.
+Behind it everything counts. Nothing is put on a queue before the end of
+the log is known, so what came and went in between costs no memory.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import NamedTuple
+
+from entrepot.clock import Clock
+from entrepot.disk import Disk
+from entrepot.errors import LogDamaged
+from entrepot.queues.checkpointing import CheckpointTaker
+from entrepot.queues.definitions import ManagerAttributes, system_objects
+from entrepot.queues.entry import OVERHEAD_BYTES, QueuedMessage, RestingRun
+from entrepot.queues.queue import Queue
+from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues.settings import ManagerSettings
+from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState
+from entrepot.recovery_log.checkpoint import read_checkpoint, write_checkpoint
+from entrepot.recovery_log.reader import LogReader
+from entrepot.recovery_log.record import (
+    FORMAT_VERSION,
+    Checkpoint,
+    Commit,
+    Counts,
+    Define,
+    Delete,
+    Group,
+    Prepare,
+    Put,
+    Record,
+    Remove,
+    Resolve,
+    Run,
+    Taken,
+)
+from entrepot.recovery_log.run import FOLDER as RUNS
+from entrepot.recovery_log.run import RunStore
+from entrepot.recovery_log.segment import FOLDER as LOG
+from entrepot.recovery_log.segment import segment_path
+from entrepot.recovery_log.writer import RecoveryLog
+
+Progress = Callable[[float], None]
+
+
+class Restarted(NamedTuple):
+    """A queue manager that is ready, and what its restart has found."""
+
+    manager: QueueManager
+    checkpoints: CheckpointTaker
+    replayed_bytes: int
+    replayed_records: int
+    torn: str
+    """What a crash left at the end of the log and was cut off; empty when nothing."""
+
+
+def lay_out(disk: Disk, clock: Clock, settings: ManagerSettings) -> None:
+    """Make the files of a new queue manager, so that `restart` finds one that has never run."""
+    for folder in (LOG, RUNS):
+        disk.make_folder(folder)
+    disk.force_folder(".")
+    log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
+    log.make_primaries()
+    attributes = ManagerAttributes(name=settings.name)
+    manager = QueueManager(attributes, settings.manager_id, disk, clock, log, RunStore(disk, settings.manager_id))
+    for definition in system_objects():
+        manager.objects.put(definition)
+    records: list[Record] = [manager.objects.record(attributes)]
+    records += [manager.objects.record(definition) for definition in manager.objects]
+    head = Checkpoint(FORMAT_VERSION, settings.manager_id, 0, 0, 0, 1, 1, manager.objects.number_next, clock.now())
+    write_checkpoint(disk, head, records)
+
+
+class _Replay:
+    """The state while the log is being read."""
+
+    def __init__(self, manager: QueueManager, checkpoint: Checkpoint) -> None:
+        self.manager = manager
+        self.checkpoint = checkpoint
+        self.alive: dict[int, QueuedMessage] = {}
+        """Messages by key, in memory."""
+        self.resting: list[RestingRun] = []
+        """Runs that stay on disk; their messages are alive too."""
+        self.from_checkpoint: set[int] = set()
+        self.units: dict[int, list[tuple[Put | Remove, int]]] = {}
+        """What units of work did that have not ended yet, with its place in the log."""
+        self.prepared: dict[bytes, tuple[list[tuple[Put, int]], list[int]]] = {}
+        """Puts with the log position of their data, and keys to remove."""
+
+    # --- from the checkpoint --------------------------------------------------------------
+
+    def load(self, records: list[Record]) -> None:
+        runs: list[Run] = []
+        counts: dict[int, int] = {}
+        for record in records:
+            match record:
+                case Define():
+                    self.manager.objects.restore(record)
+                case Run():
+                    runs.append(record)
+                case Counts():
+                    counts = record.counts
+                case Put() | Remove():
+                    self.units.setdefault(record.unit, []).append((record, 0))
+                case Prepare():
+                    self._prepare(record)
+                case _:
+                    raise AssertionError(f"a checkpoint has no {record}")
+        loaded_bytes: dict[int, int] = {}
+        for run in runs:
+            self._load_run(run, counts, loaded_bytes)
+        self.manager.recounted = counts
+
+    def _load_run(self, record: Run, counts: dict[int, int], loaded_bytes: dict[int, int]) -> None:
+        stored, entries = self.manager.store.read(record.number)
+        one_lane = len({(entry.queue, entry.message.priority) for entry in entries}) == 1
+        run = RestingRun(
+            stored,
+            array("Q", [entry.key for entry in entries]),
+            queue=entries[0].queue if one_lane else 0,
+            persistent=True,
+            durable=True,
+        )
+        self.manager.runs[stored.number] = run
+        queue = self.manager.objects.queues_by_number.get(run.queue)
+        stays = queue is not None and loaded_bytes.get(run.queue, 0) > queue.definition.buffer_bytes
+        for index, entry in enumerate(entries):
+            gone = record.gone[index >> 3] & (1 << (index & 7))
+            if gone or not entry.message.persistent or entry.queue not in self.manager.objects.queues_by_number:
+                run.set_gone(index)
+                continue
+            if stays:
+                continue
+            backouts = counts.get(entry.key, entry.backouts)
+            self.alive[entry.key] = QueuedMessage(
+                entry.key, entry.queue, entry.message, backouts, entry.log_position, run, index
+            )
+            self.from_checkpoint.add(entry.key)
+            size = len(entry.message.body) + OVERHEAD_BYTES
+            loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + size
+        if stays and run.live:
+            self.resting.append(run)
+
+    # --- from the log ---------------------------------------------------------------------
+
+    def replay(self, position: int, record: Record) -> None:
+        new = position >= self.checkpoint.applied_position
+        match record:
+            case Put() | Remove():
+                if record.unit:
+                    self.units.setdefault(record.unit, []).append((record, position))
+                else:
+                    self._do(record, position)
+            case Commit():
+                for part, place in self.units.pop(record.unit, ()):
+                    self._do(part, place)
+            case Taken():
+                self._count(record.keys, new=new)
+            case Prepare():
+                self._prepare(record)
+            case Resolve():
+                self._resolve(record)
+            case Define():
+                if new:
+                    self.manager.objects.restore(record)
+            case Delete():
+                if new and self.manager.objects.find(record.kind, record.name) is not None:
+                    self.manager.objects.remove(record.kind, record.name)
+            case Group():
+                pass
+            case _:
+                raise AssertionError(f"a log has no {record}")
+
+    def _do(self, record: Put | Remove, position: int) -> None:
+        if isinstance(record, Put):
+            self._put(record, position)
+        else:
+            self._remove(record.keys)
+
+    def _put(self, put: Put, position: int) -> None:
+        for queue, key in put.targets:
+            # Keys only grow, so a key that a run has is one that the checkpoint knows better.
+            if key not in self.alive and self._find_resting(key) is None:
+                self.alive[key] = QueuedMessage(key, queue, put.message, 0, position)
+
+    def _remove(self, keys: list[int]) -> None:
+        for key in keys:
+            entry = self.alive.pop(key, None)
+            if entry is not None:
+                if entry.run is not None:
+                    entry.run.set_gone(entry.index)
+                continue
+            resting = self._find_resting(key)
+            if resting is not None:
+                resting[0].set_gone(resting[1])
+
+    def _count(self, keys: list[int], *, new: bool) -> None:
+        for key in keys:
+            if new:
+                self._wake_run_of(key)
+            entry = self.alive.get(key)
+            if entry is not None and (new or key not in self.from_checkpoint):
+                entry.backouts += 1
+                if entry.run is not None:
+                    self.manager.recounted[key] = entry.backouts
+
+    def _find_resting(self, key: int) -> tuple[RestingRun, int] | None:
+        for run in self.resting:
+            if run.keys[0] <= key <= run.keys[-1]:
+                index = bisect_left(run.keys, key)
+                if run.keys[index] == key and not run.is_gone(index):
+                    return run, index
+        return None
+
+    def _prepare(self, record: Prepare) -> None:
+        puts: list[tuple[Put, int]] = []
+        removed: list[int] = []
+        for part, place in self.units.pop(record.unit, ()):
+            if isinstance(part, Put):
+                puts.append((part, place))
+            else:
+                removed += part.keys
+        self.prepared[record.transaction_id] = (puts, removed)
+
+    def _resolve(self, record: Resolve) -> None:
+        puts, removed = self.prepared.pop(record.transaction_id, ([], []))
+        if record.committed:
+            self._remove(removed)
+            for put, position in puts:
+                self._put(put, position)
+
+    # --- putting it to work ---------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Let the queues have their messages, in the order of their keys."""
+        manager = self.manager
+        held = {key for _, removed in self.prepared.values() for key in removed}
+        for key in held:
+            self._wake_run_of(key)
+        resting: dict[int, list[RestingRun]] = {}
+        for run in self.resting:
+            resting.setdefault(run.queue, []).append(run)
+        for number, runs in resting.items():
+            resting[number] = sorted(runs, key=lambda run: run.keys[0], reverse=True)
+        for key in sorted(self.alive):
+            entry = self.alive[key]
+            queue = manager.objects.queues_by_number.get(entry.queue)
+            if queue is None:
+                continue  # the queue was deleted after the message arrived
+            waiting = resting.get(entry.queue)
+            while waiting and waiting[-1].keys[0] < key:
+                self._rest(queue, waiting.pop())
+            manager.recover(queue, entry)
+        for number, runs in resting.items():
+            while runs:
+                self._rest(manager.objects.queues_by_number[number], runs.pop())
+        for transaction_id, (puts, removed) in self.prepared.items():
+            self._hold(transaction_id, puts, removed)
+
+    def _wake_run_of(self, key: int) -> None:
+        """Something happened to a message of a run that was to stay on disk: bring the run in."""
+        found = self._find_resting(key)
+        if found is None:
+            return
+        run = found[0]
+        self.resting.remove(run)
+        _, entries = self.manager.store.read(run.stored.number)
+        for index, stored in enumerate(entries):
+            if not run.is_gone(index):
+                backouts = self.manager.recounted.get(stored.key, stored.backouts)
+                self.alive[stored.key] = QueuedMessage(
+                    stored.key, stored.queue, stored.message, backouts, stored.log_position, run, index
+                )
+                self.from_checkpoint.add(stored.key)
+
+    def _rest(self, queue: Queue, run: RestingRun) -> None:
+        _, entries = self.manager.store.read(run.stored.number)
+        queue.rest(run, entries[0].message.priority)
+
+    def _hold(self, transaction_id: bytes, puts: list[tuple[Put, int]], removed: list[int]) -> None:
+        manager = self.manager
+        unit = Unit(0, 0)
+        unit.state = UnitState.PREPARED
+        unit.transaction_id = transaction_id
+        arrivals = []
+        for put, position in puts:
+            for number, key in put.targets:
+                queue = manager.objects.queues_by_number.get(number)
+                if queue is not None:
+                    queue.reserved += 1
+                    unit.puts.append(PendingPut([queue], put.message))
+                    arrivals.append((queue, QueuedMessage(key, number, put.message, 0, position)))
+        for key in removed:
+            entry = self.alive.get(key)
+            queue = manager.objects.queues_by_number.get(entry.queue) if entry else None
+            if entry is not None and queue is not None:
+                queue.lock(entry)
+                unit.takes.append(Take(queue, entry))
+        manager.prepared[transaction_id] = (unit, arrivals)
+
+
+def restart(
+    disk: Disk,
+    clock: Clock,
+    settings: ManagerSettings,
+    *,
+    until_time: float | None = None,
+    progress: Progress | None = None,
+) -> Restarted:
+    """Recover a queue manager and leave it ready for work.
+
+    `until_time` stops at the last group written by then, for a restore to a
+    point in time. Killing a restart is harmless: it changes nothing that the
+    next one would read differently.
+
+    Raises:
+        LogDamaged, CheckpointDamaged, RunDamaged: No crash explains what is on disk. Nothing was changed.
+    """
+    checkpoint, records = read_checkpoint(disk)
+    reader = LogReader(disk, settings.log, settings.manager_id)
+    store = RunStore(disk, settings.manager_id, number_next=checkpoint.run_next)
+    log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
+    manager = QueueManager(ManagerAttributes(name=settings.name), settings.manager_id, disk, clock, log, store)
+    manager.key_next = checkpoint.key_next
+    manager.objects.number_next = checkpoint.queue_next
+    replay = _Replay(manager, checkpoint)
+    replay.load(records)
+    count = 0
+    end = checkpoint.start_position
+    for position, record in reader.records(checkpoint.start_position):
+        if until_time is not None and reader.time > until_time and position >= checkpoint.applied_position:
+            break
+        replay.replay(position, record)
+        end = reader.end_position
+        count += 1
+        if progress is not None and count % 10_000 == 0:
+            progress(float(position))
+    if end < checkpoint.applied_position:
+        path, offset = reader.describe(end)
+        raise LogDamaged(
+            path, offset, f"the log ends here, but the checkpoint has seen it up to {checkpoint.applied_position}"
+        )
+    manager.key_next = max(manager.key_next, max(replay.alive, default=0)) + 1
+    _force_segments(disk, settings, checkpoint.start_position, end)
+    manager.begin_incarnation(max(checkpoint.incarnation, reader.incarnation) + 1)
+    log.open(position=end, needed_position=checkpoint.start_position, incarnation=manager.incarnation)
+    _remove_orphans(manager)
+    replay.settle()
+    checkpoints = CheckpointTaker(
+        manager, applied_position=checkpoint.start_position, interval_bytes=settings.log.checkpoint_interval_bytes
+    )
+    # A new incarnation must be on disk before anybody sees an id of it or the log has a group of it.
+    checkpoints.take()
+    for queue in list(manager.objects.queues.values()):
+        if queue.definition.trigger_type == "FIRST":
+            manager.administration.trigger_waiting(queue)
+    return Restarted(manager, checkpoints, end - checkpoint.start_position, count, reader.torn)
+
+
+def _force_segments(disk: Disk, settings: ManagerSettings, start: int, end: int) -> None:
+    """What we have just read may be in the kernel's memory only; from now on it counts as forced."""
+    for number in range(start // settings.log.payload_bytes, end // settings.log.payload_bytes + 1):
+        if disk.exists(segment_path(number)):
+            file = disk.open(segment_path(number))
+            try:
+                file.force()
+            finally:
+                file.close()
+    disk.force_folder(LOG)
+
+
+def _remove_orphans(manager: QueueManager) -> None:
+    """Runs that no checkpoint names held nonpersistent messages, or were never finished."""
+    for number in manager.store.numbers():
+        if number not in manager.runs:
+            manager.store.remove(number)
+        manager.store.number_next = max(manager.store.number_next, number + 1)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from entrepot.errors import InvalidName, InvalidSetting
+from entrepot.mqsc.keywords import OBJECT_KINDS, ObjectKind, require_valid
+from entrepot.queues import definitions
+from entrepot.queues.definitions import AliasQueue, Definition, LocalQueue, NameList, Process, system_objects
+
+KINDS = pytest.mark.parametrize("kind", OBJECT_KINDS.values(), ids=lambda kind: kind.word)
+
+
+def test_every_kind_of_definition_has_a_table() -> None:
+    assert {kind.word: kind.definition for kind in OBJECT_KINDS.values()} == definitions.KINDS
+
+
+@KINDS
+def test_table_names_every_field_once(kind: ObjectKind) -> None:
+    fields = sorted(field.name for field in msgspec.structs.fields(kind.definition))
+    assert sorted(["name", *(attribute.field for attribute in kind.attributes)]) == fields
+
+
+@KINDS
+def test_keyword_has_one_meaning_in_a_kind(kind: ObjectKind) -> None:
+    assert len(kind.words) == len(set(kind.words))
+
+
+@KINDS
+def test_default_of_every_attribute_can_be_written_and_read_back(kind: ObjectKind) -> None:
+    require_valid(kind.definition(name="X"))
+
+
+@pytest.mark.parametrize("definition", system_objects(), ids=lambda definition: definition.name)
+def test_system_object_is_valid(definition: Definition) -> None:
+    require_valid(definition)
+
+
+@pytest.mark.parametrize(
+    ("definition", "key"),
+    [
+        (LocalQueue(name="Q", depth_max=-1), "MAXDEPTH of QLOCAL(Q)"),
+        (LocalQueue(name="Q", default_priority=10), "DEFPRTY of QLOCAL(Q)"),
+        (LocalQueue(name="Q", description="two\nlines"), "DESCR of QLOCAL(Q)"),
+        (LocalQueue(name="Q", description="x" * 65), "DESCR of QLOCAL(Q)"),
+        (LocalQueue(name="Q", description="  "), "DESCR of QLOCAL(Q)"),
+        (LocalQueue(name="Q", depth_high_percent=10), "QDEPTHLO of QLOCAL(Q)"),
+        (AliasQueue(name="Q", target="no name"), "TARGET of QALIAS(Q)"),
+        (NameList(name="N", names=("A", "")), "NAMES of NAMELIST(N)"),
+        (Process(name="P", user_data="\r"), "USERDATA of PROCESS(P)"),
+    ],
+)
+def test_definition_from_python_obeys_the_same_limits_as_a_script(definition: Definition, key: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        require_valid(definition)
+    assert caught.value.key == key
+
+
+def test_definition_from_python_needs_a_valid_name() -> None:
+    with pytest.raises(InvalidName):
+        require_valid(LocalQueue(name="a b"))
+
+
+def test_temporary_queue_is_valid_though_no_script_can_define_it() -> None:
+    require_valid(LocalQueue(name="Q", dynamic="TEMPORARY"))
