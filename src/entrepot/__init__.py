@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entrepot: queues that never lose a message.
 
-    import entrepot
+import entrepot
 
-    with entrepot.connect("embedded:./qm1") as connection:
-        connection.mqsc("DEFINE QLOCAL(ORDERS) REPLACE")
-        connection.put("ORDERS", b"42 crates", persistent=True)
-        print(connection.get("ORDERS").body)
+with entrepot.connect("embedded:./qm1") as connection:
+    connection.mqsc("DEFINE QLOCAL(ORDERS) REPLACE")
+    connection.put("ORDERS", b"42 crates", persistent=True)
+    print(connection.get("ORDERS").body)
 """
 
 from entrepot.connection import Browse, Connection, UnitOfWork, connect

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public edge: connect to a queue manager, put, get, browse, and units of work.
 
-    with entrepot.connect("embedded:./qm1") as connection:
-        connection.mqsc("DEFINE QLOCAL(ORDERS) REPLACE")
-        connection.put("ORDERS", b"...", persistent=True)
-        with connection.unit_of_work() as unit:
-            order = unit.get("ORDERS", wait_s=1)
-            unit.put("DONE", order.body, persistent=True)
+with entrepot.connect("embedded:./qm1") as connection:
+    connection.mqsc("DEFINE QLOCAL(ORDERS) REPLACE")
+    connection.put("ORDERS", b"...", persistent=True)
+    with connection.unit_of_work() as unit:
+        order = unit.get("ORDERS", wait_s=1)
+        unit.put("DONE", order.body, persistent=True)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE
 from entrepot.queues.folder import SETTINGS, create
 from entrepot.queues.host import Host
-from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.selectors import compile_selector
 
 _BROWSE_AT_ONCE = 500
@@ -130,14 +130,14 @@ class _Verbs:
             checks.whole_number("priority", priority, 0, PRIORITY_MAX)
         message = Message(
             body if body.__class__ is bytes else checks.body(body),
-            checks.identifier("message_id", message_id),
-            checks.identifier("correlation_id", correlation_id),
+            checks.identifier("message_id", message_id) if message_id else b"",
+            checks.identifier("correlation_id", correlation_id) if correlation_id else b"",
             type=type if type.__class__ is MessageType else MessageType(checks.whole_number("type", type, 1, 8)),
             expiry_s=None if expiry_s is None else checks.seconds("expiry_s", expiry_s, positive=True),
             delay_s=checks.seconds("delay_s", delay_s) if delay_s else 0.0,
             reply_to=checks.text("reply_to", reply_to) if reply_to else "",
             reply_to_manager=checks.text("reply_to_manager", reply_to_manager) if reply_to_manager else "",
-            group_id=checks.identifier("group_id", group_id),
+            group_id=checks.identifier("group_id", group_id) if group_id else b"",
             sequence=sequence if sequence == 1 else checks.whole_number("sequence", sequence, 1, 999_999_999),
             last_in_group=last_in_group,
             report=int(report),
@@ -187,7 +187,7 @@ def _criteria(
     selector: str | None,
     whole_group: bool,
 ) -> Criteria | None:
-    if message_id is correlation_id is group_id is selector is None and not whole_group:
+    if message_id is None and correlation_id is None and group_id is None and selector is None and not whole_group:
         return None
     return Criteria(
         message_id=None if message_id is None else checks.identifier("message_id", message_id),
@@ -214,13 +214,13 @@ class UnitOfWork(_Verbs):
         """active, prepared, committed or backed out"""
         return self._unit.state.value
 
-    def get_group(
-        self, queue: str, *, wait_s: float = 0.0, selector: str | None = None
-    ) -> list[Message] | None:
+    def get_group(self, queue: str, *, wait_s: float = 0.0, selector: str | None = None) -> list[Message] | None:
         """All messages of the next group that is whole, in sequence; a message of no group is one alone."""
         criteria = _criteria(None, None, None, selector, True)
         assert criteria is not None
-        return self._connection.host.get_group(queue, criteria, unit=self._unit, wait_s=checks.seconds("wait_s", wait_s))
+        return self._connection.host.get_group(
+            queue, criteria, unit=self._unit, wait_s=checks.seconds("wait_s", wait_s)
+        )
 
     def commit(self) -> None:
         """Let everything happen; on disk when this returns.
@@ -231,14 +231,17 @@ class UnitOfWork(_Verbs):
             DiskFailed: The outcome is unknown; the queue manager has stopped.
         """
         self._connection.host.commit(self._unit)
+        self._connection.ended(self._unit)
 
     def back_out(self) -> None:
         """Let nothing happen: puts vanish, gets return with a raised backout count."""
         self._connection.host.back_out(self._unit)
+        self._connection.ended(self._unit)
 
     def prepare(self, transaction_id: bytes) -> None:
         """Leave the outcome to a coordinator, who says it with `Connection.resolve`, even after a restart."""
         self._connection.host.prepare(self._unit, checks.identifier("transaction_id", transaction_id))
+        self._connection.ended(self._unit)
 
     def __enter__(self) -> Self:
         return self
@@ -246,13 +249,13 @@ class UnitOfWork(_Verbs):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._unit.state.value != "active":
+        if self._unit.state is not UnitState.ACTIVE:
             return  # ended by hand
         if kind is None:
             try:
                 self.commit()
             except BaseException:
-                if self._unit.state.value == "active":
+                if self._unit.state is UnitState.ACTIVE:
                     self.back_out()
                 raise
         else:
@@ -299,7 +302,7 @@ class Connection(_Verbs):
         self.application = checks.text("application", application or Path(sys.argv[0] or "python").name)
         self._temporary: list[str] = []
         self._reply_queue = ""
-        self._units: list[UnitOfWork] = []
+        self._units: set[Unit] = set()
 
     @property
     def host(self) -> Host:
@@ -321,10 +324,13 @@ class Connection(_Verbs):
 
     def unit_of_work(self) -> UnitOfWork:
         """Begin a unit of work; use it with `with`."""
-        unit = UnitOfWork(self, self.host.begin())
-        self._units = [open_unit for open_unit in self._units if open_unit.state == "active"]
-        self._units.append(unit)
-        return unit
+        unit = self.host.begin()
+        self._units.add(unit)
+        return UnitOfWork(self, unit)
+
+    def ended(self, unit: Unit) -> None:
+        """A unit of work of this connection has come to its end."""
+        self._units.discard(unit)
 
     def request(
         self,
@@ -391,8 +397,8 @@ class Connection(_Verbs):
         host, units = self._host, self._units
         if host.failure is None:
             for unit in units:
-                if unit.state == "active":
-                    unit.back_out()
+                if unit.state is UnitState.ACTIVE:
+                    host.back_out(unit)
             host.remove_temporary(self._temporary)
         self._host = None
         _leave(host)

@@ -77,20 +77,24 @@ class SystemFile:
         self._descriptor = descriptor
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        written = self.write_some(offset, buffers[:BUFFERS_PER_WRITE_MAX])
+        if written == sum(map(len, buffers)):
+            return
+        # A write may be short, for instance when a signal arrives: go on behind what it did.
         pending = [memoryview(buffer) for buffer in buffers]
-        while pending:
-            written = self.write_some(offset, pending[:BUFFERS_PER_WRITE_MAX])
+        while True:
             offset += written
-            # A write may be short, for instance when a signal arrives: go on behind what it did.
             done = 0
             while done < len(pending) and written >= len(pending[done]):
                 written -= len(pending[done])
                 done += 1
             pending = pending[done:]
-            if written:
-                pending[0] = pending[0][written:]
+            if not pending:
+                return
+            pending[0] = pending[0][written:]
+            written = self.write_some(offset, pending[:BUFFERS_PER_WRITE_MAX])
 
-    def write_some(self, offset: int, buffers: Sequence[memoryview]) -> int:
+    def write_some(self, offset: int, buffers: Sequence[Buffer]) -> int:
         """One system call; how many bytes it wrote."""
         return os.pwritev(self._descriptor, buffers, offset)
 

@@ -466,7 +466,9 @@ class DiskFailed(RecoveryError):
     reason = 2101
     outcome = "unknown"
     text = "the disk failed at {path}: {problem}"
-    hint = "The queue manager has stopped, because what the disk holds is no longer known. Mend the disk and start again."
+    hint = (
+        "The queue manager has stopped, because what the disk holds is no longer known. Mend the disk and start again."
+    )
 
 
 class QueueManagerFailed(RecoveryError):

@@ -20,7 +20,7 @@ from entrepot.queues.reports import (
     trigger_message,
     undeliverable,
 )
-from entrepot.queues.unit_of_work import PendingPut, Take, Unit
+from entrepot.queues.unit_of_work import Take, Unit
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
@@ -75,8 +75,7 @@ class Consequences:
         """Add a put of our own to a unit."""
         route = self._manager.objects.route(name)
         complete = self._manager.complete(route, name, message, message.persistent, message.priority)
-        route.queue.reserved += 1
-        unit.puts.append(PendingPut([route.queue], complete))
+        self._manager.plan(unit, route.queue, complete)
 
     def _tell(self, name: str, message: Message) -> None:
         """Put a nonpersistent message of our own; if it cannot be put, there is nobody to tell."""

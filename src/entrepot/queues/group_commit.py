@@ -25,6 +25,7 @@ class GroupCommit:
         self._on_failure = on_failure
         self._pending: deque[Settlement] = deque()
         self._forcing = False
+        self._marked_position = -1
         self.failure: EntrepotError | None = None
         """Why the queue manager has stopped for good."""
 
@@ -35,6 +36,15 @@ class GroupCommit:
         settlement = Settlement(self._log.append(records), apply, undo)
         self._pending.append(settlement)
         return settlement
+
+    def mark(self) -> None:
+        """When all is quiet, write into the log how far it was forced.
+
+        It is what tells damage to the last group from a torn write of it.
+        """
+        if not self._forcing and self._log.forced_position == self._log.appended_position != self._marked_position:
+            self.flush()
+            self._marked_position = self._log.appended_position
 
     def note(self, record: Record) -> None:
         """Gather a record that nobody waits for, safe from a kill of this process as soon as may be."""
@@ -80,9 +90,8 @@ class GroupCommit:
         self._log.forced(group)
         while self._pending and self._pending[0].position <= group.end:
             self._pending.popleft().settle()
-        if not self._pending:
-            # Tell the log that this group was forced, or what only a kill can lose.
-            self.flush()
+        if self._log.has_gathered and not self._pending:
+            self.flush()  # notes that came meanwhile
 
     def force(self) -> None:
         """One whole force, for callers on one thread."""

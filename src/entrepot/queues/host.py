@@ -40,6 +40,7 @@ _LOGGER = logging.getLogger("entrepot")
 _T = TypeVar("_T")
 
 _HOUSEKEEPING_S = 0.25
+_GROUPS_IN_A_ROW = 8
 # After a failed checkpoint, so that a full disk is not asked again with every put.
 _CHECKPOINT_RETRY_S = 1.0
 
@@ -91,19 +92,16 @@ class Host:
         priority: int | None = None,
         unit: Unit | None = None,
     ) -> bytes:
-        while True:
-            with self._lock:
-                try:
-                    message_id, settlement = self._manager.put(
-                        name, message, persistent=persistent, priority=priority, unit=unit
-                    )
-                    break
-                except LogFull:
-                    if not self._may_checkpoint():
-                        raise
-            self.checkpoint()
-        if settlement is not None:
-            self._await(settlement)
+        message_id = b""
+
+        def put() -> Settlement | None:
+            nonlocal message_id
+            message_id, settlement = self._manager.put(
+                name, message, persistent=persistent, priority=priority, unit=unit
+            )
+            return settlement
+
+        self._durably(put)
         if message.delay_s:
             self._wake_housekeeper.set()
         return message_id
@@ -126,6 +124,7 @@ class Host:
         if message is None and wait_s > 0:
             message, settlement = self._wait_for(name, waiter, ticket, wait_s)
         if settlement is not None:
+            self._lock.acquire()
             self._await(settlement)
         return message
 
@@ -158,8 +157,7 @@ class Host:
             return self._manager.browse(name, criteria, place, limit)
 
     def begin(self) -> Unit:
-        with self._lock:
-            return self._manager.begin()
+        return self._manager.begin()
 
     def commit(self, unit: Unit) -> None:
         self._durably(lambda: self._manager.commit(unit))
@@ -238,39 +236,59 @@ class Host:
     def _durably(self, verb: Callable[[], Settlement | None]) -> None:
         """Run a verb and wait until its effect is on disk."""
         while True:
-            with self._lock:
-                try:
-                    settlement = verb()
-                    break
-                except LogFull:
-                    if not self._may_checkpoint():
-                        raise
-            self.checkpoint()
-        if settlement is not None:
-            self._await(settlement)
+            self._lock.acquire()
+            try:
+                settlement = verb()
+            except LogFull:
+                self._lock.release()
+                if not self._may_checkpoint():
+                    raise
+                self.checkpoint()
+                continue
+            except BaseException:
+                self._lock.release()
+                raise
+            if settlement is not None:
+                self._await(settlement)
+            else:
+                self._lock.release()
+            return
 
     def _await(self, settlement: Settlement) -> None:
-        """Return when a settlement is done, having forced the log if nobody else was at it."""
-        self._lock.acquire()
+        """Return when a settlement is done, having forced the log if nobody else was at it.
+
+        Called with the lock held, left without it.
+        """
         while not settlement.done:
-            if self._forcing:
-                ticket = threading.Lock()
-                ticket.acquire()
-                self._followers.append((settlement, ticket))
-                self._lock.release()
-                ticket.acquire()
-                if settlement.done:
-                    break
-                self._lock.acquire()  # it is this thread's turn to force
-            else:
+            if not self._forcing:
                 self._force()
+                continue
+            ticket = threading.Lock()
+            ticket.acquire()
+            self._followers.append((settlement, ticket))
+            self._lock.release()
+            ticket.acquire()
+            if settlement.done:
+                break
+            self._lock.acquire()  # it is this thread's turn to force
         else:
             self._lock.release()
         if settlement.error is not None:
             raise settlement.error
 
     def _force(self) -> None:
-        """Force what has gathered; called and left with the lock held."""
+        """Force what has gathered; called and left with the lock held.
+
+        Goes on for a few groups before another thread has to take over: waking
+        that thread costs more than a group, but this one's caller waits.
+        """
+        for _ in range(_GROUPS_IN_A_ROW):
+            self._force_group()
+            if not self._followers:
+                return
+        self._followers.pop(0)[1].release()
+
+    def _force_group(self) -> None:
         manager = self._manager
         group = manager.group_commit.begin()
         if group is not None:
@@ -286,17 +304,12 @@ class Host:
                 self._forcing = False
             manager.group_commit.end(group, error)
         waiting = []
-        turn: threading.Lock | None = None
-        for settlement, ticket in self._followers:
-            if settlement.done:
-                ticket.release()
-            elif turn is None:
-                turn = ticket
+        for follower in self._followers:
+            if follower[0].done:
+                follower[1].release()
             else:
-                waiting.append((settlement, ticket))
+                waiting.append(follower)
         self._followers = waiting
-        if turn is not None:
-            turn.release()
 
     # --- checkpoints and time -----------------------------------------------------------------
 
@@ -349,6 +362,7 @@ class Host:
                     if self._manager.failure is not None:
                         return
                     self._manager.tick()
+                    self._manager.group_commit.mark()
                     due = self._checkpoints.is_due and self._may_checkpoint()
                     unforced = self._manager.group_commit.is_wanted
                 if unforced:

@@ -56,8 +56,6 @@ class Queue:
         """Messages whose delay is not over, by key."""
         self.high_reached = False
         self.trigger_time = 0.0
-        self.last_put_time = 0.0
-        self.last_get_time = 0.0
 
     def redefine(self, definition: LocalQueue) -> None:
         """Live by a new definition from now on."""
@@ -92,9 +90,9 @@ class Queue:
             OSError: Past the buffer the disk did not take the messages; they stay in memory.
         """
         message = entry.message
-        self._index(entry)
-        order = self._order
-        if len(order) == 1 and (lane := self._lanes.get(message.priority)) is not None:
+        if self._by_message_id is not None or message.correlation_id or message.group_id:
+            self._index(entry)
+        if len(self._order) == 1 and (lane := self._lanes.get(message.priority)) is not None:
             lane.add(entry, room_bytes=self.definition.buffer_bytes - lane.memory_bytes)
         else:
             self._lane(message.priority).add(entry, room_bytes=self.definition.buffer_bytes - self.memory_bytes)

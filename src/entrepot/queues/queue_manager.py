@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import count
 
 from msgspec.structs import replace
 
@@ -100,7 +101,7 @@ class QueueManager:
         """Units whose outcome their coordinator has to decide, by transaction id."""
         self._deciding: set[bytes] = set()
         """Transaction ids that are being prepared or resolved right now."""
-        self._unit_next = 1
+        self._unit_numbers = count(1)
         self._id_head = b""
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer_next = 0
@@ -135,19 +136,24 @@ class QueueManager:
         if unit is not None:
             unit.require_active()
             unit.require_room(len(message.body))
-            queue.reserved += 1
-            unit.puts.append(PendingPut([queue], message))
-            unit.body_bytes += len(message.body)
+            self.plan(unit, queue, message)
             return message.message_id, None
         if message.persistent or message.report or message.delay_s or queue.definition.stream_queue:
-            queue.reserved += 1
             own = self.internal_unit()
-            own.puts.append(PendingPut([queue], message))
+            self.plan(own, queue, message)
             return message.message_id, self.commit_or_undo(own)
         # Nonpersistent and on its own: it is there at once, or with the reader who waits for it.
         self.key_next += 1
         self._arrive(queue, QueuedMessage(self.key_next, queue.number, message))
         return message.message_id, None
+
+    def plan(self, unit: Unit, queue: Queue, message: Message) -> None:
+        """Let a complete message arrive when the unit commits; its place on the queue is kept."""
+        queue.reserved += 1
+        unit.puts.append(PendingPut([queue], message))
+        unit.body_bytes += len(message.body)
+        if message.report or queue.definition.stream_queue:
+            unit.consequential = True
 
     def complete(
         self, route: Route, name: str, message: Message, persistent: bool | None, priority: int | None
@@ -215,6 +221,7 @@ class QueueManager:
                 queue.reserved += 1
         target.puts += puts
         target.body_bytes += len(message.body)
+        target.consequential = True
         return message.message_id, None if unit else self.commit_or_undo(target)
 
     # --- get and browse -------------------------------------------------------------------
@@ -312,12 +319,15 @@ class QueueManager:
         if unit is not None:
             queue.lock(entry)
             unit.takes.append(Take(queue, entry))
+            if entry.message.report:
+                unit.consequential = True
             self._count_backout(queue, entry)
             return message, None
         if entry.message.persistent or entry.message.report & Report.DELIVERY:
             own = self.internal_unit()
             queue.lock(entry)
             own.takes.append(Take(queue, entry))
+            own.consequential = entry.message.report != 0
             return message, self.commit_or_undo(own)
         queue.remove(entry)
         if queue.watched:
@@ -345,8 +355,16 @@ class QueueManager:
 
     def _arrive(self, queue: Queue, entry: QueuedMessage) -> None:
         """A message is there from now on; it goes to a waiting reader before it goes to the queue."""
-        if self._come(queue, entry):
-            self._stand(queue, entry)
+        message = entry.message
+        if message.delay_s or message.expiry_s or queue.waiters or queue.watched:
+            if self._come(queue, entry):
+                self._stand(queue, entry)
+            return
+        # The same without the detours, because most messages take none.
+        queue.depth += 1
+        if entry.log_position >= 0:
+            self.young[entry.key] = entry
+        self._add(queue, entry)
 
     def _come(self, queue: Queue, entry: QueuedMessage) -> bool:
         """Count a message in; False when its delay is not over yet."""
@@ -367,7 +385,6 @@ class QueueManager:
 
     def _stand(self, queue: Queue, entry: QueuedMessage) -> None:
         message = entry.message
-        queue.last_put_time = message.put_time
         if queue.waiters and self._hand_over(queue, entry):
             return
         self._add(queue, entry)
@@ -426,16 +443,13 @@ class QueueManager:
     # --- units of work --------------------------------------------------------------------
 
     def begin(self) -> Unit:
+        """Begin a unit of work; the one verb that needs no lock."""
         if self.failure is not None:
             raise QueueManagerFailed(str(self.failure))
-        return Unit(self._unit_number(), self.objects.manager.uncommitted_max)
+        return Unit(next(self._unit_numbers), self.objects.manager.uncommitted_max)
 
     def internal_unit(self) -> Unit:
         return Unit(0, DISTRIBUTION_MAX * 2)
-
-    def _unit_number(self) -> int:
-        self._unit_next += 1
-        return self._unit_next
 
     def commit(self, unit: Unit) -> Settlement | None:
         """Let everything the unit did happen, all or nothing; None when nothing of it is persistent."""
@@ -454,7 +468,8 @@ class QueueManager:
             raise
 
     def _commit(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
-        self.consequences.add_to(unit, delivered=delivered)
+        if unit.consequential:
+            self.consequences.add_to(unit, delivered=delivered)
         records, arrivals = self._records(unit)
         if not records:
             self._apply(unit, arrivals)
@@ -467,7 +482,7 @@ class QueueManager:
 
     def _stamp(self, records: Iterable[Record]) -> int:
         """Mark records as belonging together; the number is unique for this start and restart reads in order."""
-        number = self._unit_number()
+        number = next(self._unit_numbers)
         for record in records:
             if isinstance(record, Put | Remove):
                 record.unit = number
@@ -491,8 +506,7 @@ class QueueManager:
         return records, arrivals
 
     def _require_room(self, unit: Unit, records: list[Record]) -> None:
-        size = sum(len(put.message.body) for put in unit.puts if put.message.persistent)
-        size += _RECORD_BYTES * (len(records) + len(unit.takes) // 64)
+        size = unit.body_bytes + _RECORD_BYTES * (len(records) + len(unit.takes) // 64)
         self.log.require_room(size, reserved=not unit.puts)
 
     def _promise(

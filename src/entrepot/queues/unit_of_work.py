@@ -40,7 +40,7 @@ class Take(NamedTuple):
 class Unit:
     """Its number is never used again, so a late commit cannot hit a later unit."""
 
-    __slots__ = ("body_bytes", "limit", "number", "puts", "state", "takes", "transaction_id")
+    __slots__ = ("body_bytes", "consequential", "limit", "number", "puts", "state", "takes", "transaction_id")
 
     def __init__(self, number: int, limit: int) -> None:
         self.number = number
@@ -49,6 +49,8 @@ class Unit:
         self.puts: list[PendingPut] = []
         self.takes: list[Take] = []
         self.body_bytes = 0
+        self.consequential = False
+        """Whether copies or reports have to be added before it commits."""
         self.transaction_id = b""
 
     def require_active(self) -> None:

@@ -41,7 +41,8 @@ class RecoveryLog:
         self._clock = clock
         self._settings = settings
         self._payload_bytes = settings.payload_bytes
-        self._manager_id = manager_id
+        self._reserve_bytes = min(self._payload_bytes // 2, 1024 * 1024)
+        """The last part of the log, which is kept for gets."""
         self._incarnation = 0
         self._spares = SparePool(disk, manager_id, settings.segment_bytes)
         self._files: dict[int, File] = {}
@@ -118,10 +119,6 @@ class RecoveryLog:
                     raise LogFull(self.appended_position - self.needed_position) from error
                 raise self._failure(error) from error
 
-    @property
-    def _reserve_bytes(self) -> int:
-        return min(self._payload_bytes // 2, 1024 * 1024)
-
     # --- writing --------------------------------------------------------------------------
 
     def take(self) -> WriteGroup:
@@ -176,9 +173,10 @@ class RecoveryLog:
     def forced(self, group: WriteGroup) -> None:
         """The group was written with force; only one may be under way at a time."""
         self.forced_position = group.end
-        last = self.forced_position // self._payload_bytes
-        for number in [number for number in self._files if number < last]:
-            self._files.pop(number).close()
+        if len(self._files) > 1:
+            last = self.forced_position // self._payload_bytes
+            for number in [number for number in self._files if number < last]:
+                self._files.pop(number).close()
 
     def flush(self) -> None:
         """Write what has gathered, without force: a kill of this process can no longer take it."""

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from entrepot.disk import File, SystemDisk, SystemFile
+from entrepot.disk import Buffer, File, SystemDisk, SystemFile
 from entrepot.testing.faults import Faults
 
 
@@ -54,7 +54,7 @@ class KillingFile(SystemFile):
         super().__init__(descriptor)
         self._counter = counter
 
-    def write_some(self, offset: int, buffers: Sequence[memoryview]) -> int:
+    def write_some(self, offset: int, buffers: Sequence[Buffer]) -> int:
         if self._counter.is_fatal():
             if size := int(sum(map(len, buffers)) * self._counter.part):
                 super().write_some(offset, leading(buffers, size))
@@ -122,7 +122,7 @@ class FaultyFile(SystemFile):
         self._faults = faults
         self.path = ""
 
-    def write_some(self, offset: int, buffers: Sequence[memoryview]) -> int:
+    def write_some(self, offset: int, buffers: Sequence[Buffer]) -> int:
         allowed = self._faults.before("write", self.path, sum(map(len, buffers)))
         if allowed is None:
             return super().write_some(offset, buffers)
