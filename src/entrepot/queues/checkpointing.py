@@ -80,8 +80,9 @@ class CheckpointPlan:
     def __init__(self, manager: QueueManager, start_position: int) -> None:
         self._manager = manager
         self._start_position = start_position
+        manager.late = []
         self._moving = [e for e in manager.young.values() if e.log_position < start_position]
-        self._entries = [Entry(e.key, e.queue, e.backouts, e.log_position, e.message) for e in self._moving]
+        self._entries = [_stored(entry) for entry in self._moving]
         self._unforced = [run for run in manager.runs.values() if run.persistent and not run.durable]
         self._written: list[RestingRun] = []
         self._records: list[Record] = []
@@ -91,13 +92,18 @@ class CheckpointPlan:
 
     def write_runs(self) -> None:
         """Bring to disk what the log will no longer have."""
-        store = self._manager.store
         for run in self._unforced:
-            store.force(run.stored.number)
-            run.durable = True
-        for entries in _slices(self._entries):
-            stored = store.write(entries, force=True)
-            keys = array("Q", [entry.key for entry in entries])
+            self._force(run)
+        self._write(self._entries)
+
+    def _force(self, run: RestingRun) -> None:
+        self._manager.store.force(run.stored.number)
+        run.durable = True
+
+    def _write(self, entries: list[Entry]) -> None:
+        for part in _slices(entries):
+            stored = self._manager.store.write(part, force=True)
+            keys = array("Q", [entry.key for entry in part])
             self._written.append(RestingRun(stored, keys, queue=0, persistent=True, durable=True))
 
     def install(self) -> None:
@@ -106,8 +112,13 @@ class CheckpointPlan:
         for run in manager.runs.values():
             # Written since `begin`: the log may have been all that had its messages.
             if run.persistent and not run.durable:
-                manager.store.force(run.stored.number)
-                run.durable = True
+                self._force(run)
+        # Resolved since `begin`: old messages that were not on any queue then.
+        late = [e for e in manager.late if e.run is None and e.state != GONE and e.log_position < self._start_position]
+        stored_late = [_stored(entry) for entry in late]
+        self._write(stored_late)
+        self._moving += late
+        self._entries += stored_late
         moving = iter(zip(self._moving, self._entries, strict=True))
         for run in self._written:
             manager.runs[run.stored.number] = run
@@ -150,13 +161,18 @@ class CheckpointPlan:
 
     def finish(self) -> None:
         """Let go of what restart no longer needs."""
-        for run in self._useless:
-            self._manager.store.remove(run.stored.number)
+        while self._useless:
+            self._manager.store.remove(self._useless[-1].stored.number)
+            self._useless.pop()
         self._manager.log.release(self._start_position)
 
     def abandon(self) -> None:
         """The old checkpoint stands, so what it names must stay."""
         self._manager.useless_runs += self._useless
+
+
+def _stored(entry: QueuedMessage) -> Entry:
+    return Entry(entry.key, entry.queue, entry.backouts, entry.log_position, entry.message)
 
 
 def _slices(entries: list[Entry]) -> Iterator[list[Entry]]:

@@ -49,7 +49,9 @@ class GroupCommit:
     def note(self, record: Record) -> None:
         """Gather a record that nobody waits for, safe from a kill of this process as soon as may be."""
         self._log.append([record])
-        if not self._forcing:
+        # Where somebody waits for a force it comes at once. And what is promised must not be written
+        # ahead of its force: were the disk full then, we could not take it back.
+        if not self._forcing and not self._pending:
             self.flush()
 
     @property

@@ -14,7 +14,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -340,6 +341,15 @@ class Host:
                 self._checkpoint_after = time.monotonic() + _CHECKPOINT_RETRY_S
                 with self._lock:
                     raise self._checkpoints.failed(plan, error) from error
+
+    @contextmanager
+    def without_checkpoints(self) -> Iterator[int]:
+        """Keep every file that restart would need until the end; yields a position up to which all is forced."""
+        with self._checkpoint_lock:
+            self._force_all()
+            with self._lock:
+                position = self._manager.log.forced_position
+            yield position
 
     def _force_all(self) -> None:
         """Force everything that has gathered so far, whoever does it."""

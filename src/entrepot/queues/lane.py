@@ -18,8 +18,8 @@ import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import Protocol
 
 from entrepot import limits
@@ -136,8 +136,8 @@ class Lane:
 
     def first(self) -> QueuedMessage | None:
         """The entry that is next, left where it is."""
-        front = self._front
         while True:
+            front = self._front  # a refill may exchange it
             while front and front[0].state != AVAILABLE:
                 self._drop(front.popleft())
             while self._returned and self._returned[0][1].state != AVAILABLE:
@@ -237,26 +237,22 @@ class Lane:
 
     def in_memory(self) -> Iterator[QueuedMessage]:
         """The available entries in memory, in order."""
-        yield from self._before_runs(-1)
-        yield from (entry for entry in list(self._back) if entry.state == AVAILABLE)
-
-    def _before_runs(self, after: int) -> Iterator[QueuedMessage]:
-        start = bisect_right(self._front, after, key=_key) if after >= 0 else 0
-        front = list(islice(self._front, start, None))
-        if self._returned:
-            front = list(heapq.merge(front, (entry for _, entry in sorted(self._returned)), key=_key))
-        yield from (entry for entry in front if entry.state == AVAILABLE and entry.key > after)
+        return self._in_order(chain(list(self._front), list(self._back)), -1)
 
     def all(self, after: int = -1) -> Iterator[QueuedMessage]:
         """The available entries behind a key, in order, those on disk too.
 
         An entry on disk is shown as it is there: `fetch` brings it here.
         """
-        yield from self._before_runs(after)
-        for run in list(self.runs):
-            if run.keys[-1] > after:
-                yield from (entry for entry in self._entries(run) if entry.key > after)
-        yield from (entry for entry in list(self._back) if entry.state == AVAILABLE and entry.key > after)
+        start = bisect_right(self._front, after, key=_key) if after >= 0 else 0
+        front = list(islice(self._front, start, None))
+        resting = (entry for run in list(self.runs) if run.keys[-1] > after for entry in self._entries(run))
+        return self._in_order(chain(front, resting, list(self._back)), after)
+
+    def _in_order(self, entries: Iterable[QueuedMessage], after: int) -> Iterator[QueuedMessage]:
+        if self._returned:
+            entries = heapq.merge(entries, [entry for _, entry in sorted(self._returned)], key=_key)
+        return (entry for entry in entries if entry.state == AVAILABLE and entry.key > after)
 
     def fetch(self, wanted: Callable[[QueuedMessage], bool], mark: int | None = None) -> QueuedMessage | None:
         """Bring the first wanted entry from disk into the lane's memory.
@@ -276,6 +272,9 @@ class Lane:
 
     def rest(self, run: RestingRun) -> None:
         """Restart leaves a run on disk that follows everything that stands here."""
+        self._front.extend(self._back)
+        self._back.clear()
+        self._back_bytes = 0
         self.runs.append(run)
         self._key_last = run.keys[-1]
 

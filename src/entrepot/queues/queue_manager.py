@@ -91,6 +91,8 @@ class QueueManager:
         self.key_next = 1
         self.young: dict[int, QueuedMessage] = {}
         """Persistent messages that only the log has."""
+        self.late: list[QueuedMessage] = []
+        """Those of them that a resolved unit brought, so they are older in the log than on their queue."""
         self.recounted: dict[int, int] = {}
         """Backout counts that have changed since a run stored them."""
         self.runs: dict[int, RestingRun] = {}
@@ -144,7 +146,12 @@ class QueueManager:
             return message.message_id, self.commit_or_undo(own)
         # Nonpersistent and on its own: it is there at once, or with the reader who waits for it.
         self.key_next += 1
-        self._arrive(queue, QueuedMessage(self.key_next, queue.number, message))
+        entry = QueuedMessage(self.key_next, queue.number, message)
+        try:
+            self._arrive(queue, entry)
+        except SpillFailed:
+            queue.remove(entry)  # refused, so that a full disk does not fill the memory instead
+            raise
         return message.message_id, None
 
     def plan(self, unit: Unit, queue: Queue, message: Message) -> None:
@@ -282,7 +289,10 @@ class QueueManager:
         found: list[Message] = []
         now = self.clock.now()
         while len(found) < limit:
-            entries = queue.after(place, limit)
+            try:
+                entries = queue.after(place, limit)
+            except OSError as error:
+                raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
             if not entries:
                 return found, None
             place = queue.place_of(entries[-1])
@@ -602,6 +612,7 @@ class QueueManager:
             del self.prepared[transaction_id]
             if commit:
                 self._apply(unit, arrivals)
+                self.late += [entry for _, entry in arrivals if entry.log_position >= 0]
             else:
                 self._release(unit)
 

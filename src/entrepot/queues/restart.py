@@ -47,7 +47,7 @@ from entrepot.recovery_log.record import (
 from entrepot.recovery_log.run import FOLDER as RUNS
 from entrepot.recovery_log.run import RunStore
 from entrepot.recovery_log.segment import FOLDER as LOG
-from entrepot.recovery_log.segment import segment_path
+from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.recovery_log.writer import RecoveryLog
 
 Progress = Callable[[float], None]
@@ -71,13 +71,20 @@ def lay_out(disk: Disk, clock: Clock, settings: ManagerSettings) -> None:
     disk.force_folder(".")
     log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
     log.make_primaries()
+    write_first_checkpoint(disk, clock, settings)
+
+
+def write_first_checkpoint(disk: Disk, clock: Clock, settings: ManagerSettings, *, run_next: int = 1) -> None:
+    """The state of a queue manager that has never run."""
     attributes = ManagerAttributes(name=settings.name)
+    log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
     manager = QueueManager(attributes, settings.manager_id, disk, clock, log, RunStore(disk, settings.manager_id))
     for definition in system_objects():
         manager.objects.put(definition)
     records: list[Record] = [manager.objects.record(attributes)]
     records += [manager.objects.record(definition) for definition in manager.objects]
-    head = Checkpoint(FORMAT_VERSION, settings.manager_id, 0, 0, 0, 1, 1, manager.objects.number_next, clock.now())
+    queue_next = manager.objects.number_next
+    head = Checkpoint(FORMAT_VERSION, settings.manager_id, 0, 0, 0, 1, run_next, queue_next, clock.now())
     write_checkpoint(disk, head, records)
 
 
@@ -92,6 +99,8 @@ class _Replay:
         self.resting: list[RestingRun] = []
         """Runs that stay on disk; their messages are alive too."""
         self.from_checkpoint: set[int] = set()
+        self.key_last = 0
+        """The highest key that was ever given to a message; none is given twice."""
         self.units: dict[int, list[tuple[Put | Remove, int]]] = {}
         """What units of work did that have not ended yet, with its place in the log."""
         self.prepared: dict[bytes, tuple[list[tuple[Put, int]], list[int]]] = {}
@@ -111,6 +120,7 @@ class _Replay:
                 case Counts():
                     counts = record.counts
                 case Put() | Remove():
+                    self._note_keys(record)
                     self.units.setdefault(record.unit, []).append((record, 0))
                 case Prepare():
                     self._prepare(record)
@@ -157,6 +167,7 @@ class _Replay:
         new = position >= self.checkpoint.applied_position
         match record:
             case Put() | Remove():
+                self._note_keys(record)
                 if record.unit:
                     self.units.setdefault(record.unit, []).append((record, position))
                 else:
@@ -180,6 +191,10 @@ class _Replay:
                 pass
             case _:
                 raise AssertionError(f"a log has no {record}")
+
+    def _note_keys(self, record: Put | Remove) -> None:
+        if isinstance(record, Put):
+            self.key_last = max(self.key_last, *[key for _, key in record.targets])
 
     def _do(self, record: Put | Remove, position: int) -> None:
         if isinstance(record, Put):
@@ -315,20 +330,22 @@ def restart(
     settings: ManagerSettings,
     *,
     until_time: float | None = None,
+    run_next: int = 0,
     progress: Progress | None = None,
 ) -> Restarted:
     """Recover a queue manager and leave it ready for work.
 
     `until_time` stops at the last group written by then, for a restore to a
-    point in time. Killing a restart is harmless: it changes nothing that the
-    next one would read differently.
+    point in time; `run_next` is the lowest number for new runs. Killing a
+    restart is harmless: it changes nothing that the next one would read
+    differently.
 
     Raises:
         LogDamaged, CheckpointDamaged, RunDamaged: No crash explains what is on disk. Nothing was changed.
     """
     checkpoint, records = read_checkpoint(disk)
     reader = LogReader(disk, settings.log, settings.manager_id)
-    store = RunStore(disk, settings.manager_id, number_next=checkpoint.run_next)
+    store = RunStore(disk, settings.manager_id, number_next=max(checkpoint.run_next, run_next))
     log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
     manager = QueueManager(ManagerAttributes(name=settings.name), settings.manager_id, disk, clock, log, store)
     manager.key_next = checkpoint.key_next
@@ -350,8 +367,8 @@ def restart(
         raise LogDamaged(
             path, offset, f"the log ends here, but the checkpoint has seen it up to {checkpoint.applied_position}"
         )
-    manager.key_next = max(manager.key_next, max(replay.alive, default=0)) + 1
-    _force_segments(disk, settings, checkpoint.start_position, end)
+    manager.key_next = max(manager.key_next, replay.key_last + 1)
+    _make_durable(disk, settings, min(max(reader.forced_position, checkpoint.start_position), end), end)
     manager.begin_incarnation(max(checkpoint.incarnation, reader.incarnation) + 1)
     log.open(position=end, needed_position=checkpoint.start_position, incarnation=manager.incarnation)
     _remove_orphans(manager)
@@ -367,15 +384,25 @@ def restart(
     return Restarted(manager, checkpoints, end - checkpoint.start_position, count, reader.torn)
 
 
-def _force_segments(disk: Disk, settings: ManagerSettings, start: int, end: int) -> None:
-    """What we have just read may be in the kernel's memory only; from now on it counts as forced."""
-    for number in range(start // settings.log.payload_bytes, end // settings.log.payload_bytes + 1):
-        if disk.exists(segment_path(number)):
-            file = disk.open(segment_path(number))
-            try:
-                file.force()
-            finally:
-                file.close()
+def _make_durable(disk: Disk, settings: ManagerSettings, start: int, end: int) -> None:
+    """Let the end of the log, which we have just read, count as forced from now on.
+
+    Forcing it would not do: if the process before us stopped because a force
+    failed, the kernel may hold what it could not write as if it had. So what
+    no force is known to have covered is written once more.
+    """
+    payload_bytes = settings.log.payload_bytes
+    position = start
+    while position < end:
+        number, offset = divmod(position, payload_bytes)
+        size = min(end - position, payload_bytes - offset)
+        file = disk.open(segment_path(number))
+        try:
+            file.write(HEAD_PAGE_BYTES + offset, [file.read(HEAD_PAGE_BYTES + offset, size)])
+            file.force()
+        finally:
+            file.close()
+        position += size
     disk.force_folder(LOG)
 
 

@@ -60,6 +60,8 @@ class LogReader:
         self.torn = ""
         self.incarnation = 0
         self.time = 0.0
+        self.forced_position = 0
+        """Up to here a force has returned without error, says the log itself."""
 
     @property
     def first_position(self) -> int | None:
@@ -105,6 +107,7 @@ class LogReader:
             raise BadFrame("a group of an earlier start stands here")
         self.incarnation = group.incarnation
         self.time = group.time
+        self.forced_position = max(self.forced_position, group.forced_position)
 
     def _parse(self, position: int) -> tuple[int, int, Record]:
         head = self._view(position, FRAME_HEAD_BYTES)

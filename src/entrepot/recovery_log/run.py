@@ -66,8 +66,8 @@ class RunStore:
         run, buffers = self._encode(self.number_next, entries)
         self.number_next += 1
         path = run_path(run.number)
-        file = self._disk.open(path, create=True)
         try:
+            file = self._disk.open(path, create=True)
             try:
                 file.write(0, buffers)
                 if force:
@@ -77,7 +77,8 @@ class RunStore:
             if force:
                 self._disk.force_folder(FOLDER)
         except OSError:
-            self.remove(run.number)
+            if self._disk.exists(path):
+                self._disk.remove(path)
             raise
         return run
 

@@ -247,8 +247,8 @@ class RecoveryLog:
                     self._files.pop(number).close()
                 keep = len(self._spares) + self._next - number - 1 < self._settings.primary
                 self._spares.take_back(number, keep=keep)
-            if first > self._first:
-                self._disk.force_folder(FOLDER)
+                self._first = number + 1
+            self._disk.force_folder(FOLDER)
         self._first = first
 
     def close(self) -> None:

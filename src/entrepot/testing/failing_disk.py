@@ -175,9 +175,9 @@ class FaultyDisk(SystemDisk):
         super().force_folder(path)
 
 
-def leading(buffers: Sequence[memoryview], size: int) -> list[memoryview]:
+def leading(buffers: Sequence[Buffer], size: int) -> list[Buffer]:
     """The buffers' first `size` bytes."""
-    taken = []
+    taken: list[Buffer] = []
     for buffer in buffers:
         if size <= 0:
             break

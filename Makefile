@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every target makes the virtual environment it needs; pyproject.toml says what belongs in it.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Two processes: the crash tests wait for disks and children more than they compute.
+TEST_PROCESSES ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fix bench torture
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: .venv/made-run ## show the main job: orders, a planned failure, a SIGKILL, a restart, nothing lost
+	@$(BIN)/entrepot demo
+
+test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not torture"
+
+check: .venv/made-check ## lint, formatting, types and import layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fix: .venv/made-check ## mend what lint and formatting can mend themselves
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: .venv/made-bench ## measure speed; a table here and JSON in bench/results
+	@$(BIN)/python bench/run.py
+
+torture: .venv/made-test ## the long campaigns: every crash point, many seeds
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m torture
+
+# A stamp for each set of extras, older than pyproject.toml when something has to be installed.
+.venv/made-run: EXTRAS :=
+.venv/made-test: EXTRAS := [test]
+.venv/made-check: EXTRAS := [check,test]
+.venv/made-bench: EXTRAS := [bench]
+
+.venv/made-%: pyproject.toml | .venv/bin/python
+	@echo "installing .$(EXTRAS) into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".$(EXTRAS)"
+	@touch $@
+
+.venv/bin/python:
+	@$(PYTHON) -m venv .venv

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the measurements and writes what they found.
+
+    python bench/run.py                          everything, about 20 minutes
+    python bench/run.py persistent device        some
+    python bench/run.py --quick                  everything at thumbnail scale, about a minute
+
+Results go to bench/results/ as JSON with every raw sample, and to the
+terminal as a table. A missed target does not fail the run; the table says
+so. Figures of a quick run show that the suite works, nothing more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import backlog
+import correlation
+import device
+import machine
+import nonpersistent
+import persistent
+import restart
+from figures import Outcome, readable
+from trial import HERE
+
+FORMAT_VERSION = 1
+MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
+    "device": device.measure,
+    "nonpersistent": nonpersistent.measure,
+    "persistent": persistent.measure,
+    "backlog": backlog.measure,
+    "restart": restart.measure,
+    "correlation": correlation.measure,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure Entrepot on this machine.")
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(MEASUREMENTS))
+    parser.add_argument("--quick", action="store_true", help="thumbnail scale: shows that the suite works")
+    parser.add_argument("--output", type=Path, help="where the JSON goes (default: bench/results/DATE.json)")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in MEASUREMENTS]
+    if unknown:
+        parser.error(f"no measurement named {', '.join(unknown)}; there are {', '.join(MEASUREMENTS)}")
+    names: list[str] = arguments.names or list(MEASUREMENTS)
+    begun = datetime.now(UTC)
+    output: Path = arguments.output or HERE / "results" / f"{begun:%Y-%m-%dT%H%M%S}.json"
+    console = Console()
+    where = machine.describe(HERE)
+    _print_machine(console, where, quick=arguments.quick)
+    outcomes = []
+    for name in names:
+        clock_begun = time.perf_counter()
+        with console.status(f"{name} …"):
+            outcome = MEASUREMENTS[name](quick=arguments.quick)
+        elapsed_s = time.perf_counter() - clock_begun
+        outcomes.append(outcome.as_json() | {"elapsed_s": elapsed_s})
+        console.print(_table(outcome, elapsed_s))
+        # After each measurement, so that an interrupted run leaves what it has.
+        _write(
+            output,
+            {
+                "format_version": FORMAT_VERSION,
+                "begun": begun.isoformat(timespec="seconds"),
+                "quick": arguments.quick,
+                "machine": where,
+                "measurements": outcomes,
+            },
+        )
+    console.print(f"Written to {output}")
+
+
+def _write(output: Path, result: dict[str, Any]) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _print_machine(console: Console, where: dict[str, Any], *, quick: bool) -> None:
+    disk = where["file_system"]
+    console.print(
+        f"{where['host']}: {where['cores']} × {where['cpu']}, {where['memory_mib']:,} MiB, load"
+        f" {where['load_average_1_min']:.1f}, Linux {where['kernel']}, Python {where['python']},"
+        f" SQLite {where['sqlite']}, {disk.get('kind')} on {disk.get('device')}, commit {where['commit']}"
+    )
+    if quick:
+        console.print("[bold]Thumbnail scale: these figures are not to be quoted.[/bold]")
+
+
+def _table(outcome: Outcome, elapsed_s: float) -> Table:
+    table = Table(title=f"{outcome.title} ({elapsed_s:.0f} s)", title_justify="left")
+    for header in ("figure", "median", "range", "target", "verdict", "durability contract", "note"):
+        numeric = header in ("median", "range", "target")
+        table.add_column(header, justify="right" if numeric else "left", no_wrap=numeric)
+    for figure in outcome.figures:
+        missed = figure.verdict.startswith("MISSED")
+        table.add_row(
+            figure.name,
+            readable(figure.median),
+            f"{readable(min(figure.samples))} to {readable(max(figure.samples))}",
+            "" if figure.target is None else str(figure.target),
+            f"[red]{figure.verdict}[/red]" if missed else figure.verdict,
+            figure.contract,
+            figure.note,
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

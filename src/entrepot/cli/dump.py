@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`entrepot dump`: a queue manager's objects as an MQSC script."""
+
+from __future__ import annotations
+
+import sys
+
+from entrepot.cli import opening, output
+from entrepot.cli.arguments import Json, Manager
+
+
+def dump(path: Manager, json: Json = False) -> None:
+    """Write an MQSC script that makes the same objects again."""
+    from entrepot.mqsc import dump as as_script
+
+    with opening.connected(path) as connection:
+        script = as_script(connection.host)
+    if json:
+        output.print_json({"script": script})
+    else:
+        sys.stdout.write(script)

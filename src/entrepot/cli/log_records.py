@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recovery log as a series of plain descriptions: which record, where, when, of which queues.
+
+Records name queues by number and messages by key. The names come from the
+checkpoint and from DEFINE records; the queue of a key from the PUT that
+introduced it, so a key whose PUT lies before the first record read has
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from entrepot.cli.messages import preview, text_of
+from entrepot.disk import Disk
+from entrepot.errors import CheckpointDamaged, LogDamaged, LogIncomplete
+from entrepot.queues.settings import ManagerSettings
+from entrepot.recovery_log.checkpoint import read_checkpoint
+from entrepot.recovery_log.reader import LogReader
+from entrepot.recovery_log.record import (
+    FRAME_HEAD_BYTES,
+    GROUP_BYTES,
+    BadFrame,
+    Commit,
+    Define,
+    Delete,
+    Group,
+    Prepare,
+    Put,
+    Record,
+    RecordType,
+    Remove,
+    Resolve,
+    Taken,
+    check,
+    parse_head,
+)
+from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, segment_numbers, segment_path
+
+Description = dict[str, Any]
+
+IN_LOG = tuple(kind.name for kind in RecordType if kind < RecordType.CHECKPOINT)
+"""The record types that a log can hold."""
+
+_GROUP_MARK = (GROUP_BYTES - FRAME_HEAD_BYTES).to_bytes(4, "little") + bytes([RecordType.GROUP, 0, 0, 0])
+
+
+def first_group(disk: Disk, settings: ManagerSettings, position: int) -> int | None:
+    """The position of the first group at or behind `position`, since only there can reading begin."""
+    payload_bytes = settings.log.payload_bytes
+    numbers = segment_numbers(disk)
+    for number in numbers:
+        base = number * payload_bytes
+        if base + payload_bytes <= position:
+            continue
+        data = _payload(disk, number, payload_bytes)
+        if number + 1 in numbers:
+            # A group's record may begin in one file and end in the next.
+            data += _payload(disk, number + 1, GROUP_BYTES)
+        offset = max(position - base, 0)
+        while 0 <= (offset := data.find(_GROUP_MARK, offset)) < payload_bytes:
+            if _is_group(data[offset : offset + GROUP_BYTES], base + offset):
+                return base + offset
+            offset += 1
+    return None
+
+
+def _payload(disk: Disk, number: int, size: int) -> bytes:
+    file = disk.open(segment_path(number))
+    try:
+        return file.read(HEAD_PAGE_BYTES, size)
+    finally:
+        file.close()
+
+
+def _is_group(frame: bytes, position: int) -> bool:
+    try:
+        _, _, crc = parse_head(frame, position)
+        check(frame[:FRAME_HEAD_BYTES], frame[FRAME_HEAD_BYTES:], crc)
+    except BadFrame:
+        return False
+    return True
+
+
+class LogView:
+    """Reads a log once, forward, and describes its records; afterwards `tail` tells how it ended."""
+
+    def __init__(self, disk: Disk, settings: ManagerSettings) -> None:
+        self._disk = disk
+        self._settings = settings
+        self._reader = LogReader(disk, settings.log, settings.manager_id)
+        self._names: dict[int, str] = {}
+        self._queue_of: dict[int, int] = {}
+        self._unit_queues: dict[int, list[str]] = {}
+        self._prepared_queues: dict[bytes, list[str]] = {}
+        self._group_position = 0
+        self._applied_position = 0
+        self.checkpoint_problem = ""
+        """Why the checkpoint could not help with names."""
+        self.tail: Description = {}
+        try:
+            head, records = read_checkpoint(disk)
+        except (CheckpointDamaged, FileNotFoundError) as error:
+            self.checkpoint_problem = str(error)
+            return
+        self._applied_position = head.applied_position
+        for record in records:
+            if isinstance(record, Define):
+                self._learn(record)
+            elif isinstance(record, Put):
+                self._queue_of.update((key, queue) for queue, key in record.targets)
+
+    def descriptions(self, start: int | None = None, *, bodies: bool = False) -> Iterator[Description]:
+        """Every record from the first group at or behind `start`, or from the oldest there is.
+
+        Damage ends the iteration; `tail` has it then.
+
+        Raises:
+            LogIncomplete: The log does not reach back to `start`.
+        """
+        first = self._reader.first_position
+        if start is not None and first is not None and start < first:
+            raise LogIncomplete(self._disk.describe(FOLDER), start)
+        begin = first_group(self._disk, self._settings, start if start is not None else 0)
+        if begin is None:
+            self.tail = {"tail": "clean", "end_position": first or 0, "problem": ""}
+            self._judge_end(first or 0, looked=start is None)
+            return
+        try:
+            for position, record in self._reader.records(begin):
+                yield self._describe(position, record, bodies)
+        except LogDamaged as damage:
+            self.tail = {
+                "tail": "damaged",
+                "end_position": self._reader.end_position,
+                "segment": Path(damage.segment).name,
+                "offset": damage.offset,
+                "problem": damage.problem,
+            }
+            return
+        end = self._reader.end_position
+        file, offset = self._reader.describe(end)
+        self.tail = {
+            "tail": "torn" if self._reader.torn else "clean",
+            "end_position": end,
+            "segment": Path(file).name,
+            "offset": offset,
+            "problem": self._reader.torn,
+        }
+        self._judge_end(end, looked=True)
+
+    def _judge_end(self, end: int, *, looked: bool) -> None:
+        if looked and end < self._applied_position:
+            problem = f"the log ends here, but the checkpoint has seen it up to {self._applied_position}"
+            self.tail.update(tail="damaged", problem=problem)
+
+    def _learn(self, record: Define) -> None:
+        if record.kind == "QLOCAL":
+            self._names[record.number] = str(record.attributes.get("name", ""))
+
+    def _queues(self, keys: list[int]) -> list[str]:
+        """The queues of these keys, as far as they are known, each once."""
+        numbers = dict.fromkeys(self._queue_of[key] for key in keys if key in self._queue_of)
+        return [self._name(number) for number in numbers]
+
+    def _name(self, number: int) -> str:
+        return self._names.get(number, f"queue number {number}")
+
+    def _describe(self, position: int, record: Record, bodies: bool) -> Description:
+        if isinstance(record, Group):
+            self._group_position = position
+        file, offset = self._reader.describe(position)
+        return {
+            "position": position,
+            "segment": Path(file).name,
+            "offset": offset,
+            "group": self._group_position,
+            "time": self._reader.time,
+            "start": self._reader.incarnation,
+            "type": type(record).__name__.upper(),
+            **self._content(record, bodies),
+        }
+
+    def _content(self, record: Record, bodies: bool) -> Description:
+        match record:
+            case Group():
+                return {"body_bytes": record.body_bytes, "forced_position": record.forced_position}
+            case Put():
+                return self._put(record, bodies)
+            case Remove():
+                queues = self._in_unit(record.unit, self._queues(record.keys))
+                for key in record.keys if not record.unit else ():
+                    self._queue_of.pop(key, None)
+                return {"unit": record.unit, "keys": record.keys, "queues": queues}
+            case Taken():
+                return {"keys": record.keys, "queues": self._queues(record.keys)}
+            case Commit():
+                return {"unit": record.unit, "queues": self._unit_queues.pop(record.unit, [])}
+            case Prepare():
+                queues = self._unit_queues.pop(record.unit, [])
+                self._prepared_queues[record.transaction_id] = queues
+                return {"unit": record.unit, "transaction_id": record.transaction_id.hex(), "queues": queues}
+            case Resolve():
+                outcome = "commit" if record.committed else "back out"
+                queues = self._prepared_queues.pop(record.transaction_id, [])
+                return {"transaction_id": record.transaction_id.hex(), "outcome": outcome, "queues": queues}
+            case Define():
+                self._learn(record)
+                name = str(record.attributes.get("name", ""))
+                rest = {key: value for key, value in record.attributes.items() if key != "name"}
+                return {"kind": record.kind, "name": name, "number": record.number, "attributes": rest}
+            case Delete():
+                return {"kind": record.kind, "name": record.name}
+        return {}
+
+    def _in_unit(self, unit: int, queues: list[str]) -> list[str]:
+        """Remember what a unit touches, so that its COMMIT can tell."""
+        if unit:
+            known = self._unit_queues.setdefault(unit, [])
+            known += [queue for queue in queues if queue not in known]
+        return queues
+
+    def _put(self, record: Put, bodies: bool) -> Description:
+        message = record.message
+        self._queue_of.update((key, queue) for queue, key in record.targets)
+        queues = self._in_unit(record.unit, [self._name(number) for number, _ in record.targets])
+        content: Description = {
+            "unit": record.unit,
+            "keys": [key for _, key in record.targets],
+            "queues": queues,
+            "message_id": message.message_id.hex(),
+            "body_bytes": len(message.body),
+            "preview": preview(message.body),
+        }
+        if message.correlation_id:
+            content["correlation_id"] = message.correlation_id.hex()
+        if bodies:
+            text = text_of(message.body)
+            content |= {"body": text} if text is not None else {"body_hex": message.body.hex()}
+        return content

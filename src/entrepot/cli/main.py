@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`entrepot`: all commands under one roof, and one place where errors become advice.
+
+Every module of this room is light to import; what a command needs beyond
+that it imports when it runs, so that `--help` and completion are quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from entrepot.cli import browse, demo, dump, get, log, mqsc, output, put, qm, trigger_monitor
+from entrepot.errors import EntrepotError
+
+_BROKEN_PIPE = 141
+"""What a shell says of a program that wrote to a reader who had left."""
+
+
+class Commands(TyperGroup):
+    """The root of all commands: what goes wrong on purpose leaves it as a message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+            return answer
+        except EntrepotError as error:
+            output.complain(error)
+        except BrokenPipeError:
+            # Python flushes once more at its end, which must not fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_BROKEN_PIPE) from None
+        except OSError as error:
+            output.complain_of_system(error)
+        raise typer.Exit(1)
+
+
+_HELP = """Queues that never lose a message.
+
+A first session:
+
+\b
+  entrepot qm create ./qm1
+  entrepot mqsc ./qm1 -e "DEFINE QLOCAL(ORDERS)"
+  entrepot put ./qm1 ORDERS "42 crates" --property region=EU
+  entrepot browse ./qm1 ORDERS
+  entrepot get ./qm1 ORDERS
+
+PATH is a queue manager's folder. Each command runs the queue manager for as long as it takes, so one command
+at a time can have it. Every command answers in JSON with --json; exit code 0 is success, 1 a failure, 2 wrong usage.
+"""
+
+app = typer.Typer(
+    name="entrepot",
+    cls=Commands,
+    help=_HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+_MESSAGES = "Messages"
+_ADMINISTRATION = "Administration"
+_START = "To begin with"
+
+app.command("demo", rich_help_panel=_START)(demo.demo)
+app.command("put", rich_help_panel=_MESSAGES)(put.put)
+app.command("get", rich_help_panel=_MESSAGES)(get.get)
+app.command("browse", rich_help_panel=_MESSAGES)(browse.browse)
+app.add_typer(qm.app, name="qm", rich_help_panel=_ADMINISTRATION)
+app.command("mqsc", rich_help_panel=_ADMINISTRATION)(mqsc.mqsc)
+app.command("dump", rich_help_panel=_ADMINISTRATION)(dump.dump)
+app.add_typer(log.app, name="log", rich_help_panel=_ADMINISTRATION)
+app.command("trigger-monitor", rich_help_panel=_ADMINISTRATION)(trigger_monitor.trigger_monitor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"entrepot {version('entrepot')}\n")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Tell the version and stop.")
+    ] = False,
+) -> None:
+    # The help text is the Typer's own; this callback only carries the option.
+    del version
+
+
+def main() -> None:
+    """The entry point of the `entrepot` command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

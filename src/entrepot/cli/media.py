@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`entrepot qm backup`, `restore` and `recover`: for the day on which a disk is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from entrepot.cli import opening, output
+from entrepot.cli.arguments import Json, Manager, moment, place
+
+Backup = Annotated[Path, typer.Argument(parser=place, metavar="BACKUP", help="Folder of a backup.")]
+Destination = Annotated[Path, typer.Argument(parser=place, metavar="DEST", help="A new or empty folder.")]
+
+
+def backup(path: Manager, destination: Destination, json: Json = False) -> None:
+    """Copy a queue manager, with everything that was acknowledged, to another folder."""
+    import msgspec
+
+    from entrepot.queues import media
+
+    with opening.connected(path) as connection:
+        report = media.backup(connection.host, destination)
+    _show(f"Backed up to {destination}.", msgspec.to_builtins(report), json)
+
+
+def restore(
+    backup: Backup,
+    destination: Destination,
+    log_from: Annotated[
+        Path | None,
+        typer.Option(parser=place, metavar="PATH", help="Queue manager or archive with later log to replay."),
+    ] = None,
+    until: Annotated[
+        float | None,
+        typer.Option(parser=moment, metavar="ISO-TIME", help="Replay up to this time, such as 2026-05-01T12:30:00Z."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a queue manager out of a backup, as it was then or, with later log, until a time."""
+    import msgspec
+
+    from entrepot.queues import media
+
+    report = media.restore(backup, destination, log_from=log_from, until_time=until)
+    _show(f"Restored to {destination}.", msgspec.to_builtins(report), json)
+
+
+def recover(
+    path: Manager,
+    queue: Annotated[str, typer.Option("--queue", metavar="NAME", help="The queue whose files are damaged.")],
+    backup: Annotated[
+        Path | None,
+        typer.Option(parser=place, metavar="DIR", help="Start from this backup when the log does not go back further."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Rebuild a queue of a stopped queue manager from its linear log."""
+    from entrepot.queues import media
+
+    messages = media.recover_queue(path, queue, backup=backup)
+    _show(f"Recovered {queue}.", {"queue": queue, "messages": messages}, json)
+
+
+def _show(sentence: str, report: dict[str, object], json: bool) -> None:
+    if json:
+        output.print_json(report)
+        return
+    output.say(sentence)
+    output.facts(report)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`entrepot trigger-monitor`: start the programs that queues ask for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from entrepot.cli import opening, output
+from entrepot.cli.arguments import Json, Manager
+from entrepot.message import Message
+
+
+def trigger_monitor(
+    path: Manager,
+    queue: Annotated[
+        str, typer.Option("--queue", metavar="INITQ", help="The initiation queue.")
+    ] = "SYSTEM.DEFAULT.INITIATION.QUEUE",
+    once: Annotated[bool, typer.Option("--once", help="Stop when no trigger message is left.")] = False,
+    json: Json = False,
+) -> None:
+    """Wait for trigger messages and start the program that each names, until Ctrl-C; JSON lines with --json.
+
+    It runs the queue manager, so a program it starts can connect to the same folder only when it has stopped,
+    as with --once.
+    """
+    from entrepot.queues.trigger_monitor import TriggerMonitor, start_process
+
+    def start(message: Message) -> object:
+        process = start_process(message)
+        if json:
+            output.print_json({"process_id": process.pid, **message.properties}, lines=True)
+        else:
+            output.say(f"{message.properties.get('queue')}: started process {process.pid}: {process.args}")
+        return process
+
+    with opening.connected(path) as connection:
+        dead_letter_queue = connection.host.manager_attributes().dead_letter_queue
+        monitor = TriggerMonitor(connection, queue, start, dead_letter_queue=dead_letter_queue)
+        if not once and not json:
+            output.note(f"Waiting for trigger messages on {queue}; Ctrl-C ends it.")
+        monitor.run(once=once)
+    if not json:
+        output.note(f"{monitor.started} started, {monitor.failed} failed.")

@@ -1,0 +1,538 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole queue manager in a simulated world: random verbs, random faults, one seed.
+
+    python -m entrepot.testing.simulation 4711      runs one seed and prints its trace hash
+
+A `Simulation` drives the engine on a simulated disk and a virtual clock,
+cuts the power, kills the process, fills and breaks the disk, and compares
+everything it sees with a model that is simple enough to be obviously
+right. What was acknowledged must be there after every restart, what was
+refused must not be, and of what was under way a prefix: the log is
+sequential, so nothing may be there that came after something missing.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from entrepot import limits
+from entrepot.errors import DiskFailed, DiskFull, EntrepotError, LogFull, QueueManagerFailed, SpillFailed, UnitBackedOut
+from entrepot.message import Message
+from entrepot.queues.checkpointing import CheckpointPlan
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues.restart import Restarted, lay_out, restart
+from entrepot.queues.settings import ManagerSettings
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Unit
+from entrepot.recovery_log.record import FORMAT_VERSION
+from entrepot.recovery_log.settings import LogSettings
+from entrepot.testing.clock import VirtualClock
+from entrepot.testing.simulated_disk import SimulatedDisk
+
+QUEUES = ("A", "B", "C")
+_SMALL_RUN_BYTES = 8 * 1024
+_PRIORITIES = (0, 0, 0, 5)
+
+
+@dataclass(eq=False)
+class Item:
+    """A message as the model knows it."""
+
+    number: int
+    queue: str
+    priority: int
+    persistent: bool
+    order: int = 0
+    backouts: int = 0
+    forced_backouts: int = 0
+    taken_by: object = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return (-self.priority, self.order)
+
+
+@dataclass(eq=False)
+class Work:
+    """A unit of work on both sides."""
+
+    unit: Unit
+    puts: list[Item] = field(default_factory=list)
+    takes: list[Item] = field(default_factory=list)
+    transaction_id: bytes = b""
+
+
+@dataclass(eq=False)
+class Promise:
+    """Something the log has to make true: what happens in the model when it is."""
+
+    settlement: Settlement
+    work: Work
+    apply: Callable[[], None]
+    undo: Callable[[], None]
+
+
+class Simulation:
+    """One seed's world. `run` raises AssertionError when the queue manager breaks a promise."""
+
+    def __init__(self, seed: int, *, faults: bool = True) -> None:
+        self.random = Random(seed)
+        self.disk = SimulatedDisk(Random(seed + 1))
+        self.clock = VirtualClock()
+        self.settings = ManagerSettings(
+            name="SIM",
+            manager_id=seed.to_bytes(12, "big"),
+            format_version=FORMAT_VERSION,
+            created=0.0,
+            log=LogSettings(
+                kind="linear" if seed % 7 == 0 else "circular",
+                segment_bytes=64 * 1024,
+                primary=2,
+                secondary=2,
+                checkpoint_bytes=40_000,
+            ),
+        )
+        self.with_faults = faults
+        self.on_queue: list[Item] = []
+        self.promises: list[Promise] = []
+        self.open: list[Work] = []
+        self.prepared: dict[bytes, Work] = {}
+        self.number = 0
+        self.order = 0
+        self.crashes = 0
+        self.faulted = False
+        self.counts: dict[str, int] = {}
+        self.plan: CheckpointPlan | None = None
+        lay_out(self.disk, self.clock, self.settings)
+        self.restarted = self._restart()
+        for name in QUEUES:
+            self.manager.administration.define(
+                LocalQueue(name=name, buffer_bytes=6000, depth_max=10_000), replace_existing=False
+            )
+        self.manager.force()
+
+    @property
+    def manager(self) -> QueueManager:
+        return self.restarted.manager
+
+    def _restart(self) -> Restarted:
+        return restart(self.disk, self.clock, self.settings)
+
+    # --- running --------------------------------------------------------------------------
+
+    def run(self, steps: int) -> str:
+        """Take random steps, end with a crash and a full comparison; the hash of all disk operations."""
+        before = limits.RUN_BYTES
+        limits.RUN_BYTES = _SMALL_RUN_BYTES
+        try:
+            for _ in range(steps):
+                self._step()
+            self._crash(self.disk.power_cut)
+            self._drain()
+        finally:
+            limits.RUN_BYTES = before
+        return self.disk.trace_hash
+
+    def _step(self) -> None:
+        steps: list[tuple[int, Callable[[], None]]] = [
+            (24, self._put),
+            (20, self._get),
+            (8, self._begin),
+            (8, self._commit),
+            (4, self._back_out),
+            (2, self._prepare),
+            (2, self._resolve),
+            (16, self._force),
+            (3, self._checkpoint),
+            (2, self._compare),
+            (1, self._let_time_pass),
+            (1, self._browse),
+        ]
+        if self.with_faults:
+            steps += [
+                (1, lambda: self._crash(self.disk.power_cut)),
+                (1, lambda: self._crash(self.disk.kill)),
+                (1, self._fill_disk),
+            ]
+            if self.random.random() < 0.1:
+                steps.append((2, self._break_disk))
+        weights = [weight for weight, _ in steps]
+        action = self.random.choices([action for _, action in steps], weights)[0]
+        self.clock.advance(0.001)
+        try:
+            action()
+        except (LogFull, DiskFull, SpillFailed, UnitBackedOut) as full:
+            self._count(type(full).__name__)
+        except (DiskFailed, QueueManagerFailed):
+            assert self.manager.failure is not None
+        self._settle()
+        if self.manager.failure is not None:
+            self._count("failed")
+            self._crash(self.disk.kill)
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    # --- verbs ----------------------------------------------------------------------------
+
+    def _put(self) -> None:
+        work = self.random.choice([None, *self.open])
+        self.number += 1
+        item = Item(
+            self.number,
+            self.random.choice(QUEUES),
+            self.random.choice(_PRIORITIES),
+            persistent=self.random.random() < 0.7,
+        )
+        body = b"%d:" % item.number + b"x" * self.random.choice((0, 10, 400, 3000))
+        _, settlement = self.manager.put(
+            item.queue,
+            Message(body, correlation_id=b"c%d" % (item.number % 5)),
+            persistent=item.persistent,
+            priority=item.priority,
+            unit=work.unit if work else None,
+        )
+        if work is not None:
+            work.puts.append(item)
+        else:
+            self._promise(settlement, Work(Unit(0, 0), puts=[item]))
+
+    def _get(self) -> None:
+        work = self.random.choice([None, *self.open])
+        name = self.random.choice(QUEUES)
+        criteria = None
+        wanted = [item for item in self.on_queue if item.queue == name and item.taken_by is None]
+        if self.random.random() < 0.2:
+            correlation_id = b"c%d" % self.random.randrange(5)
+            criteria = Criteria(correlation_id=correlation_id)
+            wanted = [item for item in wanted if b"c%d" % (item.number % 5) == correlation_id]
+        message, settlement = self.manager.get(name, criteria, work.unit if work else None)
+        expected = min(wanted, key=lambda item: item.place, default=None)
+        if message is None:
+            assert expected is None, f"{name} gave nothing instead of {expected}"
+            return
+        number = int(message.body.partition(b":")[0])
+        assert expected is not None, f"{name} gave {number} instead of nothing"
+        if criteria is None:
+            assert number == expected.number, f"{name} gave {number} instead of {expected}"
+        item = next((item for item in wanted if item.number == number), None)
+        assert item is not None, f"{name} gave {number}, which is not there"
+        assert message.backout_count == item.backouts, f"{item} came with count {message.backout_count}"
+        if work is not None:
+            item.taken_by = work
+            item.backouts += 1
+            work.takes.append(item)
+        else:
+            own = Work(Unit(0, 0), takes=[item])
+            item.taken_by = own
+            self._promise(settlement, own)
+
+    def _browse(self) -> None:
+        name = self.random.choice(QUEUES)
+        messages, _ = self.manager.browse(name, None, None, 10_000)
+        numbers = [int(message.body.partition(b":")[0]) for message in messages]
+        items = [item for item in self.on_queue if item.queue == name and item.taken_by is None]
+        assert numbers == [item.number for item in sorted(items, key=lambda item: item.place)]
+
+    def _begin(self) -> None:
+        if len(self.open) < 4:
+            self.open.append(Work(self.manager.begin()))
+
+    def _commit(self) -> None:
+        if not self.open:
+            return
+        work = self.open[self.random.randrange(len(self.open))]
+        try:
+            settlement = self.manager.commit(work.unit)
+        except LogFull:
+            return  # still active
+        except EntrepotError:
+            self.open.remove(work)
+            self._undo(work)
+            raise
+        self.open.remove(work)
+        self._promise(settlement, work)
+
+    def _back_out(self) -> None:
+        if self.open:
+            work = self.open.pop(self.random.randrange(len(self.open)))
+            self.manager.back_out(work.unit)
+            self._undo(work)
+
+    def _prepare(self) -> None:
+        if not self.open:
+            return
+        work = self.open[self.random.randrange(len(self.open))]
+        self.number += 1
+        work.transaction_id = b"t%d" % self.number
+        settlement = self.manager.prepare(work.unit, work.transaction_id)
+        self.open.remove(work)
+        self._order(work)
+
+        def apply() -> None:
+            self.prepared[work.transaction_id] = work
+
+        self.promises.append(Promise(settlement, work, apply, lambda: self._undo(work)))
+
+    def _resolve(self) -> None:
+        if not self.prepared:
+            return
+        transaction_id = self.random.choice(list(self.prepared))
+        work = self.prepared[transaction_id]
+        if any(promise.work is work for promise in self.promises):
+            return  # being resolved already
+        commit = self.random.random() < 0.5
+        settlement = self.manager.resolve(transaction_id, commit=commit)
+
+        def apply() -> None:
+            del self.prepared[transaction_id]
+            if commit:
+                self._apply(work)
+            else:
+                self._undo(work)
+
+        self.promises.append(Promise(settlement, work, apply, lambda: None))
+
+    # --- the model ------------------------------------------------------------------------
+
+    def _order(self, work: Work) -> None:
+        for item in work.puts:
+            self.order += 1
+            item.order = self.order
+
+    def _promise(self, settlement: Settlement | None, work: Work) -> None:
+        self._order(work)
+        if settlement is None:
+            self._apply(work)
+        else:
+            self.promises.append(Promise(settlement, work, lambda: self._apply(work), lambda: self._undo(work)))
+
+    def _apply(self, work: Work) -> None:
+        for item in work.takes:
+            self.on_queue.remove(item)
+        self.on_queue += work.puts
+
+    def _undo(self, work: Work) -> None:
+        for item in work.takes:
+            item.taken_by = None
+
+    def _settle(self) -> None:
+        """Let the model follow what the queue manager has acknowledged."""
+        while self.promises and self.promises[0].settlement.done and self.promises[0].settlement.error is None:
+            self.promises.pop(0).apply()
+        refused = [promise for promise in self.promises if promise.settlement.done]
+        for promise in reversed(refused):
+            error = promise.settlement.error
+            assert error is not None, "a later promise was kept before an earlier one"
+            if error.outcome == "not_done":
+                promise.undo()
+                self.promises.remove(promise)
+
+    # --- disk and time --------------------------------------------------------------------
+
+    def _force(self) -> None:
+        self.manager.force()
+
+    def _checkpoint(self) -> None:
+        """One of a checkpoint's steps, so that verbs fall between them."""
+        checkpoints = self.restarted.checkpoints
+        try:
+            if self.plan is None:
+                self.plan = checkpoints.begin()
+                self.plan.write_runs()
+                return
+            plan, self.plan = self.plan, None
+            self.manager.force()
+            if self.manager.failure is None:
+                plan.install()
+                plan.write()
+                checkpoints.finish(plan)
+                self._count("checkpoints")
+        except OSError as error:
+            self.plan = None
+            raise checkpoints.failed(checkpoints.begin(), error) from error
+
+    def _let_time_pass(self) -> None:
+        self.clock.advance(self.random.random() * 100)
+        self.manager.tick()
+
+    def _fill_disk(self) -> None:
+        self.faulted = True
+        self.disk.faults = _RandomFault(self.random, errno.ENOSPC, calls=self.random.randrange(1, 30))
+
+    def _break_disk(self) -> None:
+        self.faulted = True
+        self.disk.faults = _RandomFault(self.random, errno.EIO, calls=1)
+
+    # --- crash and comparison -------------------------------------------------------------
+
+    def _crash(self, how: Callable[[], None]) -> None:
+        self.crashes += 1
+        power_cut = how == self.disk.power_cut
+        self.disk.faults = None
+        how()
+        self.plan = None
+        if self.random.random() < 0.2:
+            self._crash_in_restart()
+        self.restarted = self._restart()
+        # A note of a backout count is not worth an error when the disk is full.
+        # Nor is it written ahead of what somebody waits for.
+        self._accept_survivors(exact_counts=not power_cut and not self.faulted and not self.promises)
+        self.faulted = False
+        self._compare()
+
+    def _crash_in_restart(self) -> None:
+        self.disk.faults = _PowerCut(self.disk, self.random.randrange(1, 40))
+        try:
+            self._restart()
+        except (_PowerIsGone, AssertionError) as gone:
+            assert isinstance(gone, _PowerIsGone) or self.disk.faults is None
+        finally:
+            self.disk.faults = None
+        self.disk.kill()
+
+    def _accept_survivors(self, *, exact_counts: bool) -> None:
+        """Of what was under way a prefix has survived: find out which, and let the model follow."""
+        for work in self.open:
+            self._undo(work)
+        self.open = []
+        found = {item for name in QUEUES for item in self._numbers(name)}
+        for index in range(len(self.promises) + 1):
+            if index:
+                self.promises[index - 1].apply()
+            if {item.number for item in self.on_queue if self._survives(item)} == found:
+                prepared = set(self.manager.prepared)
+                if prepared == set(self.prepared):
+                    break
+        else:
+            expected = sorted(item.number for item in self.on_queue if self._survives(item))
+            raise AssertionError(
+                f"after the crash: {sorted(found)}, expected {expected} or an earlier state; "
+                f"in doubt {list(self.manager.prepared)}, expected {list(self.prepared)}"
+            )
+        for promise in self.promises[index:]:
+            for item in promise.work.takes:
+                if item.taken_by is promise.work and promise.work not in self.prepared.values():
+                    item.taken_by = None
+        self.promises = []
+        self.on_queue = [item for item in self.on_queue if item.persistent]
+        for work in self.prepared.values():
+            work.puts = [item for item in work.puts if item.persistent]
+            work.takes = [item for item in work.takes if item.persistent]
+        self._accept_counts(exact=exact_counts)
+
+    def _survives(self, item: Item) -> bool:
+        return item.persistent and not (
+            isinstance(item.taken_by, Work) and item.taken_by in self.prepared.values()
+        )
+
+    def _numbers(self, name: str) -> list[int]:
+        messages, _ = self.manager.browse(name, None, None, 100_000)
+        return [int(message.body.partition(b":")[0]) for message in messages]
+
+    def _accept_counts(self, *, exact: bool) -> None:
+        """Backout counts are noted without a force: a kill keeps them, a power cut may take the last ones."""
+        by_number = {item.number: item for item in self.on_queue}
+        for name in QUEUES:
+            for message in self.manager.browse(name, None, None, 100_000)[0]:
+                item = by_number[int(message.body.partition(b":")[0])]
+                if exact:
+                    assert message.backout_count == item.backouts, f"{item} has count {message.backout_count}"
+                assert message.backout_count <= item.backouts, f"{item} has count {message.backout_count}"
+                item.backouts = message.backout_count
+
+    def _compare(self) -> None:
+        for name in QUEUES:
+            items = [item for item in self.on_queue if item.queue == name and item.taken_by is None]
+            expected = [item.number for item in sorted(items, key=lambda item: item.place)]
+            found = self._numbers(name)
+            assert found == expected, f"{name} has {found}, expected {expected}"
+            depth = self.manager.administration.queue_status(name)["CURDEPTH"]
+            assert depth == sum(item.queue == name for item in self.on_queue), f"{name} has depth {depth}"
+
+    def _drain(self) -> None:
+        """After the faults have stopped everything can be got: the queue manager is alive."""
+        for transaction_id in list(self.prepared):
+            settlement = self.manager.resolve(transaction_id, commit=False)
+            self.manager.force()
+            assert settlement.error is None
+            self._undo(self.prepared.pop(transaction_id))
+        for name in QUEUES:
+            while True:
+                try:
+                    message, _ = self.manager.get(name)
+                except LogFull:
+                    self.manager.force()
+                    self.restarted.checkpoints.take()
+                    continue
+                if message is None:
+                    break
+                items = [item for item in self.on_queue if item.queue == name]
+                expected = min(items, key=lambda item: item.place)
+                assert message.body.partition(b":")[0] == b"%d" % expected.number
+                self.on_queue.remove(expected)
+        self.manager.force()
+        assert self.manager.failure is None
+        assert not self.on_queue
+
+
+class _RandomFault:
+    """After some calls the disk refuses, for as long as `calls` says."""
+
+    def __init__(self, random: Random, number: int, calls: int) -> None:
+        self._number = number
+        self._wait = random.randrange(10)
+        self._calls = calls
+        self._part = random.random() < 0.3
+
+    def before(self, operation: str, path: str, size: int) -> int | None:
+        growing = operation in ("create", "write")
+        if self._number == errno.ENOSPC and not growing:
+            return None
+        if operation == "read":
+            return None
+        self._wait -= 1
+        if self._wait >= 0 or self._calls <= 0:
+            return None
+        self._calls -= 1
+        if operation == "write" and self._part and self._number == errno.ENOSPC:
+            return size // 2
+        raise OSError(self._number, "simulated", path)
+
+
+class _PowerIsGone(Exception):
+    pass
+
+
+class _PowerCut:
+    def __init__(self, disk: SimulatedDisk, at: int) -> None:
+        self._disk = disk
+        self._at = at
+
+    def before(self, operation: str, path: str, size: int) -> int | None:
+        self._at -= 1
+        if self._at == 0:
+            self._disk.power_cut()
+            raise _PowerIsGone
+        return None
+
+
+def main() -> None:
+    """Run the seeds named on the command line."""
+    for seed in map(int, sys.argv[1:]):
+        simulation = Simulation(seed)
+        try:
+            trace = simulation.run(300)
+        except (AssertionError, DiskFailed, QueueManagerFailed) as error:
+            raise SystemExit(f"seed {seed}: {error}") from error
+        print(seed, trace, f"{simulation.crashes} crashes", simulation.counts)
+
+
+if __name__ == "__main__":
+    main()

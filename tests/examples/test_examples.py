@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every file in examples/ runs and says what it promises; one without an entry here fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LINES_MAX = 40
+
+SAYS = {
+    "groups_and_selectors.py": ["all of it, in sequence: ['hull', 'mast', 'sail']", "SelectorSyntaxError [Q21 2459]"],
+    "orders.py": ["backed out: nonsense, after 1 earlier attempts", "invoice: 300 euros", "refused: nonsense"],
+    "request_reply.py": ["cloves: 60 euros", "served: 3"],
+    "run_script.py": ["Local queue ORDERS defined.", "'CURDEPTH': 1", "DEFINE QALIAS(INCOMING)"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_example_runs_and_says_what_it_promises(name: str, tmp_path: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert name in SAYS, f"say in SAYS what {name} prints"
+    missing = [words for words in SAYS[name] if words not in finished.stdout]
+    assert missing == [], finished.stdout
+    assert list(tmp_path.iterdir()) == [], "an example leaves nothing behind"
+
+
+def test_scripts_are_run_by_an_example() -> None:
+    programs = "".join(path.read_text() for path in EXAMPLES.glob("*.py"))
+    assert [path.name for path in EXAMPLES.glob("*.mqsc") if path.name not in programs] == []
+
+
+def test_examples_stay_short() -> None:
+    lines = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.iterdir() if path.is_file()}
+    assert {name: count for name, count in lines.items() if count >= LINES_MAX} == {}
