@@ -81,7 +81,13 @@ def measure(*, quick: bool) -> Outcome:
         Figure("drain, first tenth: rate_per_s", [rates[0] for rates in gets], CONTRACT),
         Figure("drain, last tenth: rate_per_s", [rates[-1] for rates in gets], CONTRACT),
         Figure("drain, overall: rate_per_s", [PARTS / sum(1 / rate for rate in rates) for rates in gets], CONTRACT),
-        Figure("drain, last tenth to first: ratio", [rates[-1] / rates[0] for rates in gets], CONTRACT, at_least(0.8)),
+        Figure(
+            "drain, last tenth to first: ratio",
+            [rates[-1] / rates[0] for rates in gets],
+            CONTRACT,
+            at_least(0.8),
+            note='the stricter reading of issue 2\'s "draining too"; the first tenth never left memory',
+        ),
         Figure("drain, out of order or missing: messages", [found["disorder"] for found in trials], "", at_most(0)),
         Figure("memory, most while filling: rss_mib", [found["filled_mib_max"] for found in trials], ""),
         Figure(

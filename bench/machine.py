@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import os
 import platform
 import re
@@ -27,8 +29,21 @@ def describe(folder: Path) -> dict[str, Any]:
         "sqlite": sqlite3.sqlite_version,
         "packages": {name: _version(name) for name in _PACKAGES},
         "commit": _commit(folder),
+        "source": source(),
         "file_system": _file_system(folder),
     }
+
+
+def source() -> dict[str, str]:
+    """Which entrepot is measured: where it lies, and a digest of its files."""
+    found = importlib.util.find_spec("entrepot")
+    assert found is not None
+    assert found.origin is not None
+    package = Path(found.origin).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return {"folder": str(package), "sha256": digest.hexdigest()}
 
 
 def resident_mib(field: str = "VmRSS") -> float:

@@ -5,7 +5,9 @@ A trial is a fresh process and a fresh folder: the committers start, warm
 up, and are counted over a window while they all run (so neither start nor
 end blurs the rate). All contenders at all numbers of committers run once in
 a repetition, in random order; ratios are taken within a repetition. Load is
-a closed loop without think time. An untimed run of each contender under
+a closed loop without think time. Right before and after each trial the
+device itself is probed, because a neighbour's writes can slow it tenfold
+within a minute: where the probes vary too much, the verdicts say so. An untimed run of each contender under
 strace says how often it really forces (see system_calls.py).
 """
 
@@ -27,13 +29,18 @@ from unittest import mock
 import system_calls
 import trial
 from contenders import BODY_BYTES, CONTENDERS, Contender, Entrepot, EntrepotAsync
+from device import zeroed_file
 from figures import FORCED, Figure, Outcome, at_least, percentile
 
 Key = tuple[str, int]
+PROBE_S = 0.1
+DEVICE_VARIATION_MAX = 2.0
+"""Between the fastest and the slowest tenth of the probes; beyond it the ratios tell of the neighbours, not of us."""
 
 
 def throughput(contender: str, committers: int, warm_up_s: float, window_s: float, folder: str) -> dict[str, Any]:
     """Rate and latency of so many threads that each put in a loop."""
+    before = device_rate_per_s(folder)
     subject = CONTENDERS[contender](Path(folder))
     ends: list[list[float]] = [[] for _ in range(committers)]
     stopped = False
@@ -66,7 +73,22 @@ def throughput(contender: str, committers: int, warm_up_s: float, window_s: floa
     subject.close()
     if errors:
         raise errors[0]
-    return _summary(ends, begun, ended, forces_ended - forces_begun)
+    summary = _summary(ends, begun, ended, forces_ended - forces_begun)
+    return summary | {"device_rates_per_s": [before, device_rate_per_s(folder)]}
+
+
+def device_rate_per_s(folder: str) -> float:
+    """How often the device takes 2 KB and a force just now."""
+    path = Path(folder) / "probe"
+    descriptor, body, writes = zeroed_file(path, 1024 * 1024), bytes(BODY_BYTES), 0
+    begun = time.perf_counter()
+    while (elapsed_s := time.perf_counter() - begun) < PROBE_S:
+        os.pwrite(descriptor, body, writes * BODY_BYTES % (1024 * 1024))
+        os.fdatasync(descriptor)
+        writes += 1
+    os.close(descriptor)
+    path.unlink()
+    return writes / elapsed_s
 
 
 def throughput_of_tasks(
@@ -74,7 +96,9 @@ def throughput_of_tasks(
 ) -> dict[str, Any]:
     """The same with asyncio tasks on one thread."""
     assert contender == EntrepotAsync.__name__
-    return asyncio.run(_tasks(committers, warm_up_s, window_s, folder))
+    before = device_rate_per_s(folder)
+    summary = asyncio.run(_tasks(committers, warm_up_s, window_s, folder))
+    return summary | {"device_rates_per_s": [before, device_rate_per_s(folder)]}
 
 
 async def _tasks(committers: int, warm_up_s: float, window_s: float, folder: str) -> dict[str, Any]:
@@ -153,7 +177,7 @@ def traced(contender: str, puts: int, folder: str) -> dict[str, Any]:
 
 
 def measure(*, quick: bool) -> Outcome:
-    repetitions, warm_up_s, window_s = (2, 0.1, 0.3) if quick else (3, 0.5, 2.0)
+    repetitions, warm_up_s, window_s = (2, 0.1, 0.3) if quick else (5, 0.3, 1.0)
     keys = _keys(quick=quick)
     trials: list[dict[str, Any]] = []
     rates: dict[Key, list[float]] = {key: [] for key in keys}
@@ -174,7 +198,12 @@ def measure(*, quick: bool) -> Outcome:
             trials.append({"repetition": repetition, "contender": name, "committers": committers} | found)
     contracts = _contracts(40 if quick else 200)
     settings = {"repetitions": repetitions, "warm_up_s": warm_up_s, "window_s": window_s, "body_bytes": BODY_BYTES}
-    figures = _rows(rates, trials, contracts) + _verdicts(rates)
+    probes = [rate for found in trials for rate in found["device_rates_per_s"]]
+    figures = [
+        Figure("the device beside all trials: rate_per_s", probes, "fdatasync after each write"),
+        *_rows(rates, trials, contracts),
+        *_verdicts(rates, _warning(probes)),
+    ]
     return Outcome("persistent", "2 KB persistent, units of one put", figures, settings, trials)
 
 
@@ -227,7 +256,14 @@ def _rows(
     return figures
 
 
-def _verdicts(rates: dict[Key, list[float]]) -> list[Figure]:
+def _warning(probes_per_s: list[float]) -> str:
+    slow, fast = percentile(probes_per_s, 10), percentile(probes_per_s, 90)
+    if fast <= slow * DEVICE_VARIATION_MAX:
+        return ""
+    return f"DO NOT QUOTE: the device itself varied from {slow:,.0f} to {fast:,.0f} forces/s. "
+
+
+def _verdicts(rates: dict[Key, list[float]], warning: str) -> list[Figure]:
     repetitions = range(len(next(iter(rates.values()))))
     rivals = [key for key in rates if CONTENDERS[key[0]].rival]
     figures = []
@@ -245,14 +281,16 @@ def _verdicts(rates: dict[Key, list[float]]) -> list[Figure]:
         beaten = ", ".join(sorted(f"{CONTENDERS[name].title} with {committers}" for name, committers in names))
         advantage = [mine[most][i] / best[i] for i in repetitions]
         figures += [
-            Figure(f"{kind.title}: smallest growth from one level to the next: ratio", growth, FORCED, at_least(1)),
-            Figure(f"{kind.title}: {most} committers to {levels[0]}: ratio", speed_up, FORCED, at_least(5)),
+            Figure(
+                f"{kind.title}: smallest growth from one level to the next: ratio", growth, FORCED, at_least(1), warning
+            ),
+            Figure(f"{kind.title}: {most} committers to {levels[0]}: ratio", speed_up, FORCED, at_least(5), warning),
             Figure(
                 f"{kind.title}: {most} committers to the best rival: ratio",
                 advantage,
                 FORCED,
                 at_least(4),
-                note=f"best: {beaten}",
+                note=f"{warning}best: {beaten}",
             ),
         ]
     return figures

@@ -6,7 +6,11 @@
     python bench/run.py --quick                  everything at thumbnail scale, about a minute
 
 Results go to bench/results/ as JSON with every raw sample, and to the
-terminal as a table. A missed target does not fail the run; the table says
+terminal as a table. While others edit the source, measure a copy of it:
+
+    git archive HEAD src | tar x -C /tmp/copy && PYTHONPATH=/tmp/copy/src python bench/run.py
+
+A missed target does not fail the run; the table says
 so. Figures of a quick run show that the suite works, nothing more.
 """
 
@@ -14,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -61,12 +66,23 @@ def main() -> None:
     _print_machine(console, where, quick=arguments.quick)
     outcomes = []
     for name in names:
-        clock_begun = time.perf_counter()
+        clock_begun, load = time.perf_counter(), os.getloadavg()[0]
         with console.status(f"{name} …"):
             outcome = MEASUREMENTS[name](quick=arguments.quick)
         elapsed_s = time.perf_counter() - clock_begun
-        outcomes.append(outcome.as_json() | {"elapsed_s": elapsed_s})
-        console.print(_table(outcome, elapsed_s))
+        # Trials import the package anew, so an edit during the run would mix two versions in one ratio.
+        changed = machine.source() != where["source"]
+        outcomes.append(
+            outcome.as_json()
+            | {
+                "elapsed_s": elapsed_s,
+                "load_average_1_min": load,
+                "source_changed": changed,
+            }
+        )
+        console.print(_table(outcome, elapsed_s, load))
+        if changed:
+            console.print("[bold red]The source was edited during this run: do not quote it.[/bold red]")
         # After each measurement, so that an interrupted run leaves what it has.
         _write(
             output,
@@ -91,14 +107,15 @@ def _print_machine(console: Console, where: dict[str, Any], *, quick: bool) -> N
     console.print(
         f"{where['host']}: {where['cores']} × {where['cpu']}, {where['memory_mib']:,} MiB, load"
         f" {where['load_average_1_min']:.1f}, Linux {where['kernel']}, Python {where['python']},"
-        f" SQLite {where['sqlite']}, {disk.get('kind')} on {disk.get('device')}, commit {where['commit']}"
+        f" SQLite {where['sqlite']}, {disk.get('kind')} on {disk.get('device')}, commit {where['commit']},"
+        f" source {where['source']['folder']} {where['source']['sha256'][:12]}"
     )
     if quick:
         console.print("[bold]Thumbnail scale: these figures are not to be quoted.[/bold]")
 
 
-def _table(outcome: Outcome, elapsed_s: float) -> Table:
-    table = Table(title=f"{outcome.title} ({elapsed_s:.0f} s)", title_justify="left")
+def _table(outcome: Outcome, elapsed_s: float, load: float) -> Table:
+    table = Table(title=f"{outcome.title} ({elapsed_s:.0f} s, load before {load:.1f})", title_justify="left")
     for header in ("figure", "median", "range", "target", "verdict", "durability contract", "note"):
         numeric = header in ("median", "range", "target")
         table.add_column(header, justify="right" if numeric else "left", no_wrap=numeric)

@@ -26,7 +26,9 @@ with tempfile.TemporaryDirectory() as folder, entrepot.connect(f"embedded:{folde
     connection.mqsc("DEFINE QLOCAL(QUOTES)")
     with ThreadPoolExecutor() as threads:
         servers = [threads.submit(serve, connection) for _ in range(2)]
-        replies = threads.map(lambda item: connection.request("QUOTES", item, timeout_s=5), [b"rope", b"tea", b"cloves"])
+        replies = threads.map(
+            lambda item: connection.request("QUOTES", item, timeout_s=5), [b"rope", b"tea", b"cloves"]
+        )
         for reply in replies:
             print(reply.body.decode())
         print("served:", sum(server.result() for server in servers))

@@ -9,7 +9,11 @@ from typing import Any
 
 from entrepot import limits
 from entrepot.errors import InvalidArgument
-from entrepot.message import PropertyValue
+from entrepot.message import MessageType, PropertyValue
+
+_TYPES = frozenset(MessageType)
+_SECONDS_MAX = 100 * 366 * 86_400
+_SHOWN_CHARACTERS_MAX = 60
 
 
 def body(value: object) -> bytes:
@@ -30,6 +34,26 @@ def identifier(name: str, value: object) -> bytes:
     return value
 
 
+def wanted_identifier(name: str, value: object) -> bytes:
+    """An id by which a reader asks for a message; no message answers to an empty one."""
+    if value == b"":
+        raise InvalidArgument(name, "0 bytes", f"bytes, 1 to {limits.ID_BYTES_MAX}")
+    return identifier(name, value)
+
+
+def transaction_id(value: object) -> bytes:
+    if not isinstance(value, bytes) or not 1 <= len(value) <= limits.TRANSACTION_ID_BYTES_MAX:
+        problem = f"{len(value)} bytes" if isinstance(value, bytes) else f"{type(value).__name__} is no id"
+        raise InvalidArgument("transaction_id", problem, f"bytes, 1 to {limits.TRANSACTION_ID_BYTES_MAX}")
+    return value
+
+
+def message_type(value: object) -> MessageType:
+    if isinstance(value, int) and not isinstance(value, bool) and value in _TYPES:
+        return MessageType(value)
+    raise InvalidArgument("type", f"{value!r}", "one of MessageType")
+
+
 def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(name, f"{type(value).__name__} is no text", "str")
@@ -44,21 +68,36 @@ def text(name: str, value: object) -> str:
 
 def whole_number(name: str, value: object, low: int, high: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InvalidArgument(name, f"{value!r}", f"a whole number from {low} to {high}")
+        raise InvalidArgument(name, shortened(value), f"a whole number from {low} to {high}")
     return int(value)
 
 
 def seconds(name: str, value: object, *, positive: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
-        raise InvalidArgument(name, f"{value!r}", "seconds, not negative")
+    # Written so that it is false for a number that is none.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _SECONDS_MAX:
+        raise InvalidArgument(name, shortened(value), "seconds, not negative, at most a hundred years")
     if positive and value == 0:
         raise InvalidArgument(name, "0", "seconds, more than 0")
     return float(value)
 
 
+def wait(name: str, value: object) -> float:
+    """Seconds to wait; infinity waits for good."""
+    return math.inf if value == math.inf else seconds(name, value)
+
+
+def shortened(value: object) -> str:
+    """A value as an error shows it, however long it is."""
+    try:
+        shown = repr(value)
+    except Exception:  # its repr is the application's, and may do anything
+        shown = f"a {type(value).__name__}"
+    return shown if len(shown) <= _SHOWN_CHARACTERS_MAX else shown[:_SHOWN_CHARACTERS_MAX] + "..."
+
+
 def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InvalidArgument(name, f"{value!r}", "True or False")
+        raise InvalidArgument(name, shortened(value), "True or False")
     return value
 
 
@@ -78,17 +117,19 @@ def properties(value: Mapping[str, PropertyValue]) -> dict[str, PropertyValue]:
 
 def _property_bytes(name: Any, value: Any) -> int:
     if not isinstance(name, str) or not 1 <= len(name) <= limits.PROPERTY_NAME_CHARACTERS_MAX:
-        raise InvalidArgument("properties", f"{name!r} is no name for a property", "a text that is not empty")
+        expected = f"a text of 1 to {limits.PROPERTY_NAME_CHARACTERS_MAX} characters"
+        raise InvalidArgument("properties", f"{shortened(name)} is no name for a property", expected)
     kind = type(value)
-    if kind is str:
-        try:
-            return len(name) + len(value.encode())
-        except UnicodeEncodeError as error:
-            raise InvalidArgument("properties", f"{name} is no Unicode text", "str without surrogates") from error
+    try:
+        size = len(name.encode())
+        if kind is str:
+            return size + len(value.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidArgument("properties", f"{name!a} is no Unicode text", "str without surrogates") from error
     if kind is bytes:
-        return len(name) + len(value)
+        return size + len(value)
     if kind is int and not -(2**63) <= value < 2**63:
-        raise InvalidArgument("properties", f"{name} is {value}", "a whole number of at most 64 bits")
+        raise InvalidArgument("properties", f"{name} is {shortened(value)}", "a whole number of at most 64 bits")
     if kind not in (int, float, bool):
         raise InvalidArgument("properties", f"{name} is a {kind.__name__}", "str, int, float, bool or bytes")
-    return len(name) + 9
+    return size + 9

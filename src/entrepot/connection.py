@@ -14,7 +14,7 @@ from __future__ import annotations
 import getpass
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,12 +26,19 @@ from entrepot.message import Message, MessageType, PropertyValue
 from entrepot.mqsc import Answer, require_ok, run_script
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE
-from entrepot.queues.folder import SETTINGS, create
+from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
 from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.selectors import compile_selector
 
 _BROWSE_AT_ONCE = 500
+
+# Compared by identity: whoever leaves an argument out pays for no check of it.
+_SEQUENCE = 1
+_NONE = 0
+_CCSID = 1208
+_ENCODING = 546
+_INT32 = 2**31
 
 _hosts: dict[Path, tuple[Host, int]] = {}
 _hosts_lock = threading.Lock()
@@ -49,21 +56,30 @@ def connect(url: str, *, application: str = "") -> Connection:
         RecoveryError: It cannot be started; the error says why. Nothing was lost.
     """
     scheme, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
-    if scheme != "embedded" or not place:
+    if scheme != "embedded" or not place or "\0" in place:
         raise InvalidUrl(str(url))
+    checks.text("application", application)
     path = Path(place).resolve()
     with _hosts_lock:
         host, users = _hosts.get(path, (None, 0))
         if host is None:
-            if not (path / SETTINGS).exists() and (not path.exists() or _is_empty(path)):
-                create(path)
+            _create_unless_there(path)
             host = Host(path)
         _hosts[path] = (host, users + 1)
     return Connection(host, application=application)
 
 
-def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+def _create_unless_there(path: Path) -> None:
+    try:
+        if (path / SETTINGS).exists():
+            return
+        is_new = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    except OSError as error:
+        raise as_recovery_error(path, error) from error
+    if is_new:
+        create(path)
+    else:
+        read_settings(path)  # tells what is wrong, before a lock is left in a folder that is not ours
 
 
 def _leave(host: Host) -> None:
@@ -97,16 +113,16 @@ class _Verbs:
         message_id: bytes = b"",
         correlation_id: bytes = b"",
         group_id: bytes = b"",
-        sequence: int = 1,
+        sequence: int = _SEQUENCE,
         last_in_group: bool = False,
         type: MessageType = MessageType.DATAGRAM,  # noqa: A002 - MQ's and JMS's word
-        report: int = 0,
-        feedback: int = 0,
+        report: int = _NONE,
+        feedback: int = _NONE,
         reply_to: str = "",
         reply_to_manager: str = "",
         format: str = "",  # noqa: A002 - MQ's word
-        ccsid: int = 1208,
-        encoding: int = 546,
+        ccsid: int = _CCSID,
+        encoding: int = _ENCODING,
         properties: Mapping[str, PropertyValue] | None = None,
     ) -> bytes:
         """Leave a message for whoever reads the queue next; returns its message id.
@@ -130,24 +146,24 @@ class _Verbs:
             checks.whole_number("priority", priority, 0, PRIORITY_MAX)
         message = Message(
             body if body.__class__ is bytes else checks.body(body),
-            checks.identifier("message_id", message_id) if message_id else b"",
-            checks.identifier("correlation_id", correlation_id) if correlation_id else b"",
-            type=type if type.__class__ is MessageType else MessageType(checks.whole_number("type", type, 1, 8)),
+            checks.identifier("message_id", message_id) if message_id != b"" else b"",
+            checks.identifier("correlation_id", correlation_id) if correlation_id != b"" else b"",
+            type=type if type.__class__ is MessageType else checks.message_type(type),
             expiry_s=None if expiry_s is None else checks.seconds("expiry_s", expiry_s, positive=True),
-            delay_s=checks.seconds("delay_s", delay_s) if delay_s else 0.0,
-            reply_to=checks.text("reply_to", reply_to) if reply_to else "",
-            reply_to_manager=checks.text("reply_to_manager", reply_to_manager) if reply_to_manager else "",
-            group_id=checks.identifier("group_id", group_id) if group_id else b"",
-            sequence=sequence if sequence == 1 else checks.whole_number("sequence", sequence, 1, 999_999_999),
-            last_in_group=last_in_group,
-            report=int(report),
-            feedback=feedback,
-            format=checks.text("format", format) if format else "",
-            ccsid=ccsid,
-            encoding=encoding,
+            delay_s=checks.seconds("delay_s", delay_s) if delay_s != 0.0 else 0.0,
+            reply_to=checks.text("reply_to", reply_to) if reply_to != "" else "",
+            reply_to_manager=checks.text("reply_to_manager", reply_to_manager) if reply_to_manager != "" else "",
+            group_id=checks.identifier("group_id", group_id) if group_id != b"" else b"",
+            sequence=1 if sequence is _SEQUENCE else checks.whole_number("sequence", sequence, 1, 999_999_999),
+            last_in_group=False if last_in_group is False else checks.flag("last_in_group", last_in_group),
+            report=0 if report is _NONE else checks.whole_number("report", report, 0, _INT32 - 1),
+            feedback=0 if feedback is _NONE else checks.whole_number("feedback", feedback, -_INT32, _INT32 - 1),
+            format=checks.text("format", format) if format != "" else "",
+            ccsid=1208 if ccsid is _CCSID else checks.whole_number("ccsid", ccsid, -_INT32, _INT32 - 1),
+            encoding=546 if encoding is _ENCODING else checks.whole_number("encoding", encoding, -_INT32, _INT32 - 1),
             user=connection.user,
             application=connection.application,
-            properties=checks.properties(properties) if properties else {},
+            properties={} if properties is None else checks.properties(properties),
         )
         return connection.host.put(queue, message, persistent=persistent, priority=priority, unit=self._unit)
 
@@ -174,8 +190,8 @@ class _Verbs:
             QueueNotFound, GetInhibited, SelectorSyntaxError: No message was taken.
             DiskFailed: Whether one was taken is unknown; the queue manager has stopped.
         """
-        if wait_s:
-            wait_s = checks.seconds("wait_s", wait_s)
+        if wait_s != 0:
+            wait_s = checks.wait("wait_s", wait_s)
         criteria = _criteria(message_id, correlation_id, group_id, selector, whole_group)
         return self._connection.host.get(queue, criteria, unit=self._unit, wait_s=wait_s)
 
@@ -187,14 +203,15 @@ def _criteria(
     selector: str | None,
     whole_group: bool,
 ) -> Criteria | None:
-    if message_id is None and correlation_id is None and group_id is None and selector is None and not whole_group:
+    no_id = message_id is None and correlation_id is None and group_id is None
+    if no_id and selector is None and whole_group is False:
         return None
     return Criteria(
-        message_id=None if message_id is None else checks.identifier("message_id", message_id),
-        correlation_id=None if correlation_id is None else checks.identifier("correlation_id", correlation_id),
-        group_id=None if group_id is None else checks.identifier("group_id", group_id),
+        message_id=None if message_id is None else checks.wanted_identifier("message_id", message_id),
+        correlation_id=None if correlation_id is None else checks.wanted_identifier("correlation_id", correlation_id),
+        group_id=None if group_id is None else checks.wanted_identifier("group_id", group_id),
         selector=None if selector is None else compile_selector(selector),
-        whole_group=whole_group,
+        whole_group=checks.flag("whole_group", whole_group),
     )
 
 
@@ -218,9 +235,7 @@ class UnitOfWork(_Verbs):
         """All messages of the next group that is whole, in sequence; a message of no group is one alone."""
         criteria = _criteria(None, None, None, selector, True)
         assert criteria is not None
-        return self._connection.host.get_group(
-            queue, criteria, unit=self._unit, wait_s=checks.seconds("wait_s", wait_s)
-        )
+        return self._connection.host.get_group(queue, criteria, unit=self._unit, wait_s=checks.wait("wait_s", wait_s))
 
     def commit(self) -> None:
         """Let everything happen; on disk when this returns.
@@ -230,18 +245,23 @@ class UnitOfWork(_Verbs):
             LogFull: The unit is still active; commit again later, or back out.
             DiskFailed: The outcome is unknown; the queue manager has stopped.
         """
-        self._connection.host.commit(self._unit)
-        self._connection.ended(self._unit)
+        self._end(lambda host: host.commit(self._unit))
 
     def back_out(self) -> None:
         """Let nothing happen: puts vanish, gets return with a raised backout count."""
-        self._connection.host.back_out(self._unit)
-        self._connection.ended(self._unit)
+        self._end(lambda host: host.back_out(self._unit))
 
     def prepare(self, transaction_id: bytes) -> None:
         """Leave the outcome to a coordinator, who says it with `Connection.resolve`, even after a restart."""
-        self._connection.host.prepare(self._unit, checks.identifier("transaction_id", transaction_id))
-        self._connection.ended(self._unit)
+        name = checks.transaction_id(transaction_id)
+        self._end(lambda host: host.prepare(self._unit, name))
+
+    def _end(self, verb: Callable[[Host], None]) -> None:
+        try:
+            verb(self._connection.host)
+        finally:
+            if self._unit.state is not UnitState.ACTIVE:
+                self._connection.ended(self._unit)
 
     def __enter__(self) -> Self:
         return self
@@ -265,7 +285,8 @@ class UnitOfWork(_Verbs):
 class Browse(Iterator[Message]):
     """A cursor over a queue's messages, in the order readers would get them, leaving them there.
 
-    It shows messages that arrive behind it while it moves on.
+    It shows messages that arrive behind it while it moves on, and looks ahead a
+    few hundred at a time, so it may show one that somebody has got meanwhile.
     """
 
     def __init__(self, host: Host, queue: str, criteria: Criteria | None) -> None:
@@ -274,19 +295,18 @@ class Browse(Iterator[Message]):
         self._criteria = criteria
         self._place: tuple[int, int] | None = None
         self._ahead: list[Message] = []
-        self._more = True
+        self._ended = False
         self._fetch()  # now, so that a wrong queue name is told now
 
     def _fetch(self) -> None:
-        found, place = self._host.browse(self._queue, self._criteria, self._place, _BROWSE_AT_ONCE)
+        found, self._place = self._host.browse(self._queue, self._criteria, self._place, _BROWSE_AT_ONCE)
         self._ahead = found[::-1]
-        self._more = place is not None
-        self._place = place if place is not None else self._place
 
     def __next__(self) -> Message:
-        if not self._ahead and self._more:
+        if not self._ahead and not self._ended:
             self._fetch()
         if not self._ahead:
+            self._ended = True
             raise StopIteration
         return self._ahead.pop()
 
@@ -388,7 +408,7 @@ class Connection(_Verbs):
 
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         """Carry out a coordinator's decision about a prepared unit of work."""
-        self.host.resolve(checks.identifier("transaction_id", transaction_id), commit=commit)
+        self.host.resolve(checks.transaction_id(transaction_id), commit=checks.flag("commit", commit))
 
     def close(self) -> None:
         """Back out what is open, drop temporary queues, and let the queue manager go."""

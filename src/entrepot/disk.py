@@ -181,6 +181,8 @@ def unsafe(folder: Path) -> str | None:
     status = os.lstat(folder)
     if stat.S_ISLNK(status.st_mode):
         return "it is a symbolic link"
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is no folder"
     if status.st_uid != os.geteuid():
         return "it belongs to another user"
     if stat.S_IMODE(status.st_mode) & 0o077:

@@ -97,6 +97,7 @@ class LogView:
         self._prepared_queues: dict[bytes, list[str]] = {}
         self._group_position = 0
         self._applied_position = 0
+        self._start_position: int | None = None
         self.checkpoint_problem = ""
         """Why the checkpoint could not help with names."""
         self.tail: Description = {}
@@ -106,6 +107,7 @@ class LogView:
             self.checkpoint_problem = str(error)
             return
         self._applied_position = head.applied_position
+        self._start_position = head.start_position
         for record in records:
             if isinstance(record, Define):
                 self._learn(record)
@@ -120,17 +122,17 @@ class LogView:
         Raises:
             LogIncomplete: The log does not reach back to `start`.
         """
-        first = self._reader.first_position
-        if start is not None and first is not None and start < first:
-            raise LogIncomplete(self._disk.describe(FOLDER), start)
-        begin = first_group(self._disk, self._settings, start if start is not None else 0)
+        begin = self._begin(start)
+        visible = begin is not None
         if begin is None:
-            self.tail = {"tail": "clean", "end_position": first or 0, "problem": ""}
-            self._judge_end(first or 0, looked=start is None)
+            begin = self._begin(None)  # nothing to show, but the end is still to be judged
+        if begin is None:
+            self.tail = {"tail": "damaged", "end_position": 0, "problem": "no group of records can be found"}
             return
         try:
             for position, record in self._reader.records(begin):
-                yield self._describe(position, record, bodies)
+                if visible:
+                    yield self._describe(position, record, bodies)
         except LogDamaged as damage:
             self.tail = {
                 "tail": "damaged",
@@ -138,6 +140,7 @@ class LogView:
                 "segment": Path(damage.segment).name,
                 "offset": damage.offset,
                 "problem": damage.problem,
+                "restart_needs_it": self._reader.end_position >= (self._start_position or 0),
             }
             return
         end = self._reader.end_position
@@ -149,12 +152,24 @@ class LogView:
             "offset": offset,
             "problem": self._reader.torn,
         }
-        self._judge_end(end, looked=True)
-
-    def _judge_end(self, end: int, *, looked: bool) -> None:
-        if looked and end < self._applied_position:
+        if end < self._applied_position:
             problem = f"the log ends here, but the checkpoint has seen it up to {self._applied_position}"
             self.tail.update(tail="damaged", problem=problem)
+
+    def _begin(self, start: int | None) -> int | None:
+        """Where to begin reading, or None when no group stands there or behind."""
+        first = self._reader.first_position
+        if start is not None:
+            if first is not None and start < first:
+                raise LogIncomplete(self._disk.describe(FOLDER), start)
+            return first_group(self._disk, self._settings, start)
+        if not first:
+            return 0
+        found = first_group(self._disk, self._settings, first)
+        # Restart reads from the checkpoint's position, so what stands there must not be skipped when it is damaged.
+        if self._start_position is not None and (found is None or found > self._start_position):
+            return self._start_position
+        return found
 
     def _learn(self, record: Define) -> None:
         if record.kind == "QLOCAL":

@@ -142,4 +142,9 @@ def _print_tail(tail: Description) -> None:
     elif tail["tail"] == "torn":
         output.say(f"{end}: torn, {tail['problem']}. A crash left this; restart cuts it, nobody was answered for it.")
     else:
-        output.say(f"{end}: DAMAGED, {tail['problem']}. Restore a backup with entrepot qm restore.", "bold red")
+        advice = (
+            "Restore a backup with entrepot qm restore."
+            if tail.get("restart_needs_it", True)
+            else "A restart begins behind it; take a backup, since media recovery from this log would fail."
+        )
+        output.say(f"{end}: DAMAGED, {tail['problem']}. {advice}", "bold red")

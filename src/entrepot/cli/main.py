@@ -2,7 +2,7 @@
 """`entrepot`: all commands under one roof, and one place where errors become advice.
 
 Every module of this room is light to import; what a command needs beyond
-that it imports when it runs, so that `--help` and completion are quick.
+that it imports when it runs, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ A first session:
   entrepot browse ./qm1 ORDERS
   entrepot get ./qm1 ORDERS
 
-PATH is a queue manager's folder. Each command runs the queue manager for as long as it takes, so one command
-at a time can have it. Every command answers in JSON with --json; exit code 0 is success, 1 a failure, 2 wrong usage.
+PATH is a queue manager's folder; one command at a time can have it.
+
+Every command answers in JSON with --json. Exit code 0 is success, 1 a failure, 2 wrong usage.
 """
 
 app = typer.Typer(
@@ -60,6 +61,7 @@ app = typer.Typer(
     cls=Commands,
     help=_HELP,
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},

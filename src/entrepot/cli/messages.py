@@ -65,7 +65,9 @@ def _property_as_json(value: PropertyValue) -> object:
 
 
 def properties_line(message: Message) -> str:
-    values = ((name, preview(value) if isinstance(value, bytes) else value) for name, value in message.properties.items())
+    values = (
+        (name, preview(value) if isinstance(value, bytes) else value) for name, value in message.properties.items()
+    )
     return " ".join(f"{name}={value}" for name, value in values)
 
 

@@ -25,7 +25,7 @@ def mqsc(
     path: Manager,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE|-]", exists=True, dir_okay=False, readable=True, allow_dash=True, help="A script."),
+        typer.Argument(metavar="FILE|-", exists=True, dir_okay=False, readable=True, allow_dash=True, help="A script."),
     ] = None,
     commands: Annotated[
         list[str] | None,
@@ -114,9 +114,9 @@ def _tell(answers: Iterable[Answer], json: bool) -> int:
 
 
 def _show(answer: Answer) -> None:
-    columns = list(answer.rows[0]) if answer.rows else []
-    if columns and len(columns) <= _TABLE_COLUMNS_MAX and all(list(row) == columns for row in answer.rows):
-        output.table(columns, ([_cell(value) for value in row.values()] for row in answer.rows))
+    columns = list(dict.fromkeys(keyword for row in answer.rows for keyword in row))
+    if 0 < len(columns) <= _TABLE_COLUMNS_MAX:
+        output.table(columns, ([_cell(row.get(column, "")) for column in columns] for row in answer.rows))
     else:
         for line in answer.output:
             output.say(line)
@@ -144,7 +144,12 @@ def _as_json(answer: Answer) -> dict[str, Any]:
 
 def _error_as_json(error: EntrepotError) -> dict[str, Any]:
     place = {key: getattr(error, key) for key in ("source", "line", "column") if hasattr(error, key)}
-    return {"error": type(error).__name__, "code": error.code, "problem": getattr(error, "problem", error.what), **place}
+    return {
+        "error": type(error).__name__,
+        "code": error.code,
+        "problem": getattr(error, "problem", error.what),
+        **place,
+    }
 
 
 def _check(scripts: Iterable[tuple[str, str]], json: bool) -> None:

@@ -19,7 +19,9 @@ _UNIT_MESSAGES = 1000
 def put(
     path: Manager,
     queue: QueueName,
-    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Text; otherwise --file or standard input.")] = None,
+    body: Annotated[
+        str | None, typer.Argument(metavar="BODY", help="Text; otherwise --file or standard input.")
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, readable=True, help="Take the body from this file."),
@@ -35,11 +37,11 @@ def put(
     expiry: Annotated[float | None, typer.Option(metavar="S", help="Of use for so many seconds.")] = None,
     delay: Annotated[float, typer.Option(metavar="S", help="Readers may get it after so many seconds.")] = 0.0,
     correlation_id: Annotated[
-        bytes, typer.Option(parser=identifier, metavar="ID", help="Hex digits, or text.")
-    ] = "",  # type: ignore[assignment]  # the parser makes bytes of it
+        bytes | None, typer.Option(parser=identifier, metavar="ID", help="Hex digits, or text.")
+    ] = None,
     group_id: Annotated[
-        bytes, typer.Option(parser=identifier, metavar="ID", help="The group it belongs to; hex digits, or text.")
-    ] = "",  # type: ignore[assignment]
+        bytes | None, typer.Option(parser=identifier, metavar="ID", help="Its group; hex digits, or text.")
+    ] = None,
     group_sequence: Annotated[int, typer.Option(metavar="N", help="Its place in the group, from 1.")] = 1,
     group_last: Annotated[bool, typer.Option("--group-last", help="It is the last of its group.")] = False,
     properties: Annotated[
@@ -57,8 +59,8 @@ def put(
         "priority": priority,
         "expiry_s": expiry,
         "delay_s": delay,
-        "correlation_id": correlation_id,
-        "group_id": group_id,
+        "correlation_id": correlation_id or b"",
+        "group_id": group_id or b"",
         "sequence": group_sequence,
         "last_in_group": group_last,
         "properties": dict(map(property_pair, properties or ())),
@@ -68,8 +70,8 @@ def put(
     with opening.connected(path) as connection:
         while len(message_ids) < count:
             with connection.unit_of_work() as unit:
-                for _ in range(min(_UNIT_MESSAGES, count - len(message_ids))):
-                    message_ids.append(unit.put(queue, content, **descriptor).hex())
+                unit_messages = min(_UNIT_MESSAGES, count - len(message_ids))
+                message_ids += [unit.put(queue, content, **descriptor).hex() for _ in range(unit_messages)]
     if json:
         output.print_json({"queue": queue, "body_bytes": len(content), "message_ids": message_ids})
     else:

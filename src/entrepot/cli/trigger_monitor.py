@@ -32,7 +32,8 @@ def trigger_monitor(
         if json:
             output.print_json({"process_id": process.pid, **message.properties}, lines=True)
         else:
-            output.say(f"{message.properties.get('queue')}: started process {process.pid}: {process.args}")
+            command = str(message.properties.get("application_id"))
+            output.say(f"process {process.pid} started: {command}")
         return process
 
     with opening.connected(path) as connection:

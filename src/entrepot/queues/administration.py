@@ -6,7 +6,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from entrepot.errors import ObjectNotFound, QueueExists, QueueInUse, QueueManagerFailed
+from entrepot.errors import (
+    EntrepotError,
+    GetInhibited,
+    ObjectNotFound,
+    QueueExists,
+    QueueInUse,
+    QueueManagerFailed,
+)
 from entrepot.queues.definitions import Definition, LocalQueue, ModelQueue, QueueDefinition, require_name
 from entrepot.queues.objects import why_not_deletable
 from entrepot.queues.queue import Queue
@@ -28,7 +35,7 @@ class Administration:
         self._manager = manager
         self._dynamic_next = 0
 
-    def define(self, definition: Definition, *, replace_existing: bool) -> Settlement:
+    def define(self, definition: Definition, *, replace_existing: bool) -> Settlement | None:
         """Create an object, or with `replace_existing` give an existing one this definition."""
         require_name(definition.kind, definition.name)
         existing = self._manager.objects.find(definition.kind, definition.name)
@@ -38,19 +45,23 @@ class Administration:
             raise QueueExists(definition.name)
         return self.redefine(definition)
 
-    def alter(self, definition: Definition) -> Settlement:
+    def alter(self, definition: Definition) -> Settlement | None:
         """Give an existing object this definition."""
         if self._manager.objects.find(definition.kind, definition.name) is None:
             raise ObjectNotFound(definition.kind, definition.name)
         return self.redefine(definition)
 
-    def redefine(self, definition: Definition) -> Settlement:
+    def redefine(self, definition: Definition) -> Settlement | None:
         if self._manager.failure is not None:
             raise QueueManagerFailed(str(self._manager.failure))
         queue = self._manager.objects.queues.get(definition.name)
         reordered = isinstance(definition, LocalQueue) and queue and queue.definition.delivery != definition.delivery
         if reordered and queue is not None and queue.depth:
             raise QueueInUse(definition.name, "its delivery sequence changes only while it is empty")
+        if isinstance(definition, LocalQueue) and definition.dynamic == "TEMPORARY":
+            # It dies with its connection, so the log need not know it.
+            self._defined(definition, 0)
+            return None
         record = self._manager.objects.record(definition)
         if isinstance(definition, LocalQueue) and queue is None:
             self._manager.objects.number_next += 1
@@ -61,8 +72,14 @@ class Administration:
 
     def _defined(self, definition: Definition, number: int) -> None:
         self._manager.objects.put(definition, number)
-        if isinstance(definition, LocalQueue) and definition.trigger_type == "FIRST":
-            self.trigger_waiting(self._manager.objects.queues[definition.name])
+        if not isinstance(definition, LocalQueue):
+            return
+        queue = self._manager.objects.queues[definition.name]
+        if not definition.get_enabled:
+            for waiter in queue.waiters.all():
+                waiter.give_up(GetInhibited(definition.name))
+        if definition.trigger_type == "FIRST":
+            self.trigger_waiting(queue)
 
     def trigger_waiting(self, queue: Queue) -> None:
         """Trigger for messages that were there before triggering was switched on, or before a restart."""
@@ -80,13 +97,21 @@ class Administration:
                 raise problem
             self._clear(queue)
         self._manager.log.require_room(_RECORD_BYTES, reserved=True)
+        if queue is not None:
+            # A message that came between now and the force would be acknowledged and then lost.
+            self._manager.objects.begin_leaving(name)
         return self._manager.group_commit.promise(
-            [Delete(kind, name)], partial(self._deleted, kind, name), lambda error: error
+            [Delete(kind, name)], partial(self._deleted, kind, name), partial(self._not_deleted, name)
         )
 
     def _deleted(self, kind: str, name: str) -> None:
+        self._manager.objects.end_leaving(name)
         if self._manager.objects.find(kind, name) is not None:
             self._manager.objects.remove(kind, name)
+
+    def _not_deleted(self, name: str, error: EntrepotError) -> EntrepotError:
+        self._manager.objects.end_leaving(name)
+        return error
 
     def clear(self, name: str) -> tuple[int, Settlement | None]:
         """Remove all messages of a local queue."""
@@ -102,7 +127,10 @@ class Administration:
         count, settlement = 0, None
         for sleeping in list(queue.sleeping.values()):
             del queue.sleeping[sleeping.key]
-            queue.add(sleeping)
+            try:
+                queue.add(sleeping)
+            except OSError:
+                continue  # it stands there all the same
         while True:
             own = self._manager.internal_unit()
             while len(own.takes) < _CLEAR_AT_ONCE and (entry := queue.next(None)) is not None:
@@ -125,11 +153,7 @@ class Administration:
         shared = {field: getattr(definition, field) for field in definition.__struct_fields__}
         kind = shared.pop("dynamic_kind")
         local = LocalQueue(**{**shared, "name": name}, dynamic=kind)
-        if kind == "PERMANENT":
-            return name, self.redefine(local)
-        # A temporary queue dies with its connection, so the log need not know it.
-        self._manager.objects.put(local)
-        return name, None
+        return name, self.redefine(local)
 
     def remove_temporary(self, name: str) -> None:
         """The connection that had this temporary queue has gone; so do its messages."""
@@ -142,7 +166,7 @@ class Administration:
         queue = self._manager.objects.queues.get(name)
         if queue is None:
             raise ObjectNotFound("QLOCAL", name)
-        first = next(iter(queue), None)
+        first = queue.oldest()
         return {
             "CURDEPTH": queue.depth,
             "IPPROCS": len(queue.waiters),

@@ -81,7 +81,8 @@ class CheckpointPlan:
         self._manager = manager
         self._start_position = start_position
         manager.late = []
-        self._moving = [e for e in manager.young.values() if e.log_position < start_position]
+        # Runs are in the order of keys: it is how restart finds a message in one.
+        self._moving = sorted((e for e in manager.young.values() if e.log_position < start_position), key=_key)
         self._entries = [_stored(entry) for entry in self._moving]
         self._unforced = [run for run in manager.runs.values() if run.persistent and not run.durable]
         self._written: list[RestingRun] = []
@@ -114,7 +115,10 @@ class CheckpointPlan:
             if run.persistent and not run.durable:
                 self._force(run)
         # Resolved since `begin`: old messages that were not on any queue then.
-        late = [e for e in manager.late if e.run is None and e.state != GONE and e.log_position < self._start_position]
+        late = sorted(
+            (e for e in manager.late if e.run is None and e.state != GONE and e.log_position < self._start_position),
+            key=_key,
+        )
         stored_late = [_stored(entry) for entry in late]
         self._write(stored_late)
         self._moving += late
@@ -169,6 +173,10 @@ class CheckpointPlan:
     def abandon(self) -> None:
         """The old checkpoint stands, so what it names must stay."""
         self._manager.useless_runs += self._useless
+
+
+def _key(entry: QueuedMessage) -> int:
+    return entry.key
 
 
 def _stored(entry: QueuedMessage) -> Entry:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from entrepot.errors import EntrepotError
 from entrepot.message import Feedback, Message, Report
-from entrepot.queues.definitions import PERFORMANCE_EVENT_QUEUE
+from entrepot.queues.definitions import PERFORMANCE_EVENT_QUEUE, LocalQueue
 from entrepot.queues.entry import QueuedMessage
 from entrepot.queues.queue import Queue
 from entrepot.queues.reports import (
@@ -38,11 +39,13 @@ class Consequences:
             for queue in put.queues:
                 if queue.definition.stream_queue:
                     self._plan_copy(unit, queue, put.message)
-                if put.message.report & Report.ARRIVAL:
+                # On a transmission queue it has not arrived yet.
+                if put.message.report & Report.ARRIVAL and not put.message.target_queue:
                     self.plan_report(unit, put.message, Feedback.ARRIVAL)
         for take in unit.takes if delivered else ():
-            if take.entry.message.report & Report.DELIVERY:
-                self.plan_report(unit, take.entry.message, Feedback.DELIVERY)
+            message = take.entry.message
+            if message.report & Report.DELIVERY and not message.target_queue:
+                self.plan_report(unit, message, Feedback.DELIVERY)
 
     def _plan_copy(self, unit: Unit, queue: Queue, message: Message) -> None:
         definition = queue.definition
@@ -63,13 +66,12 @@ class Consequences:
         except EntrepotError as error:
             self._plan_dead_letter(unit, report, name, error)
 
-    def _plan_dead_letter(self, unit: Unit, message: Message, name: str, error: EntrepotError) -> bool:
+    def _plan_dead_letter(self, unit: Unit, message: Message, name: str, error: EntrepotError) -> None:
         dead = undeliverable(message, name, error.reason or 0, error.what, self._manager.clock.now())
         try:
             self._plan(unit, self._manager.objects.manager.dead_letter_queue, dead)
         except EntrepotError:
-            return False
-        return True
+            return  # there is no place left where anybody would look for it
 
     def _plan(self, unit: Unit, name: str, message: Message) -> None:
         """Add a put of our own to a unit."""
@@ -77,29 +79,23 @@ class Consequences:
         complete = self._manager.complete(route, name, message, message.persistent, message.priority)
         self._manager.plan(unit, route.queue, complete)
 
-    def _tell(self, name: str, message: Message) -> None:
+    def _tell(self, name: str, message: Message, *, dead_letter: bool) -> None:
         """Put a nonpersistent message of our own; if it cannot be put, there is nobody to tell."""
         own = self._manager.internal_unit()
         try:
             self._plan(own, name, message)
         except EntrepotError as error:
-            self._plan_dead_letter(own, message, name, error)
+            if dead_letter:
+                self._plan_dead_letter(own, message, name, error)
         self._manager.commit_or_undo(own)
 
     def move_to_backout_queue(self, queue: Queue, entry: QueuedMessage) -> bool:
         """Move a message that failed too often out of its neighbours' way; False when that is impossible."""
         definition = queue.definition
         problem = f"backed out {entry.backouts} times, the threshold of {definition.name} is reached"
-        name = definition.backout_queue or self._manager.objects.manager.dead_letter_queue
-        moved = undeliverable(
-            entry.message, definition.name, BACKOUT_THRESHOLD_REACHED, problem, self._manager.clock.now()
-        )
         own = self._manager.internal_unit()
-        try:
-            self._plan(own, name, moved)
-        except EntrepotError as error:
-            if not self._plan_dead_letter(own, moved, name, error):
-                return False
+        if not self._plan_move(own, definition, entry.message, problem):
+            return False
         if entry.message.report & Report.EXCEPTION:
             self.plan_report(own, entry.message, BACKOUT_THRESHOLD_REACHED)
         queue.lock(entry)
@@ -110,23 +106,49 @@ class Consequences:
             return False
         return True
 
-    def watch_arrival(self, queue: Queue, message: Message) -> None:
+    def _plan_move(self, unit: Unit, definition: LocalQueue, message: Message, problem: str) -> bool:
+        """To the backout queue or else to the dead-letter queue; False when neither takes it."""
+        now = self._manager.clock.now()
+        if definition.backout_queue:
+            moved = undeliverable(message, definition.name, BACKOUT_THRESHOLD_REACHED, problem, now)
+            try:
+                self._plan(unit, definition.backout_queue, moved)
+            except EntrepotError as error:
+                problem = f"{problem}; not on its backout queue: {error.what}"
+            else:
+                return True
+        if message.report & Report.DISCARD:
+            return True
+        moved = undeliverable(message, definition.name, BACKOUT_THRESHOLD_REACHED, problem, now)
+        try:
+            self._plan(unit, self._manager.objects.manager.dead_letter_queue, moved)
+        except EntrepotError:
+            return False
+        return True
+
+    def watch_arrival(self, queue: Queue, message: Message, *, waiting: bool) -> None:
+        """`waiting`: no reader has taken it, so a program may have to be started for it."""
         definition = queue.definition
-        available = queue.available
-        if definition.trigger_enabled and not queue.waiters and message.priority >= definition.trigger_priority:
+        if waiting and definition.trigger_enabled and message.priority >= definition.trigger_priority:
             now = self._manager.clock.now()
-            repeat = (now - queue.trigger_time) * 1000 >= self._manager.objects.manager.trigger_interval_ms
-            kind = definition.trigger_type
-            if (
-                kind == "EVERY"
-                or (kind == "FIRST" and (available == 1 or repeat))
-                or (kind == "DEPTH" and available >= definition.trigger_depth)
-            ):
+            if not queue.waiters and self._triggers(queue, now):
                 self.trigger(queue, now)
         high = definition.depth_max * definition.depth_high_percent / 100
-        if definition.depth_high_event and not queue.high_reached and queue.depth >= high:
+        if not queue.high_reached and queue.depth >= high:
             queue.high_reached = True
-            self._event(queue, "DEPTH_HIGH")
+            if definition.depth_high_event:
+                self._event(queue, "DEPTH_HIGH")
+
+    def _triggers(self, queue: Queue, now: float) -> bool:
+        definition = queue.definition
+        kind, least = definition.trigger_type, definition.trigger_priority
+        wanted = definition.trigger_depth if kind == "DEPTH" else 2
+        # As in MQ, messages of too low a priority do not count.
+        available = queue.available_from(least, wanted) if least else queue.available
+        if kind == "FIRST":
+            interval_ms = self._manager.objects.manager.trigger_interval_ms
+            return available == 1 or (now - queue.trigger_time) * 1000 >= interval_ms
+        return kind == "EVERY" or (kind == "DEPTH" and available >= wanted)
 
     def trigger(self, queue: Queue, now: float) -> None:
         definition = queue.definition
@@ -135,13 +157,16 @@ class Consequences:
             # As in MQ: the application switches it on again when it has done its work.
             definition = replace(definition, trigger_enabled=False)
             self._manager.objects.put(definition)
-            self._manager.administration.redefine(definition)
+            # With a full log it is off until the next restart only, which harms nobody.
+            with suppress(EntrepotError):
+                self._manager.administration.redefine(definition)
         process = self._manager.objects.processes.get(definition.process)
         if definition.initiation_queue:
-            self._tell(definition.initiation_queue, trigger_message(definition, process))
+            self._tell(definition.initiation_queue, trigger_message(definition, process), dead_letter=True)
 
     def watch_leaving(self, queue: Queue) -> None:
         definition = queue.definition
+        queue.full_told = False
         low = definition.depth_max * definition.depth_low_percent / 100
         if queue.high_reached and queue.depth <= low:
             queue.high_reached = False
@@ -149,9 +174,11 @@ class Consequences:
                 self._event(queue, "DEPTH_LOW")
 
     def full(self, queue: Queue) -> None:
-        if queue.definition.depth_full_event:
+        # Once, not with every put that a full queue refuses.
+        if queue.definition.depth_full_event and not queue.full_told:
+            queue.full_told = True
             self._event(queue, "DEPTH_FULL")
 
     def _event(self, queue: Queue, event: str) -> None:
         if self._manager.objects.manager.performance_events and queue.definition.name != PERFORMANCE_EVENT_QUEUE:
-            self._tell(PERFORMANCE_EVENT_QUEUE, depth_event(queue.definition, event, queue.depth))
+            self._tell(PERFORMANCE_EVENT_QUEUE, depth_event(queue.definition, event, queue.depth), dead_letter=False)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +24,7 @@ OVERHEAD_BYTES = 640
 class RestingRun:
     """A run on disk and what became of its entries since it was written."""
 
-    __slots__ = ("durable", "gone", "keys", "live", "marks", "persistent", "queue", "stored", "taken")
+    __slots__ = ("answered", "durable", "gone", "keys", "live", "marks", "persistent", "queue", "stored", "taken")
 
     def __init__(self, stored: StoredRun, keys: array[int], *, queue: int, persistent: bool, durable: bool) -> None:
         self.stored = stored
@@ -39,6 +40,8 @@ class RestingRun:
         self.live = stored.entries
         self.marks: array[int] | None = None
         """Sorted hashes of the ids in it, to answer quickly that an id is not here."""
+        self.answered: set[Hashable] = set()
+        """What was asked for before, so that nothing of it is here any more."""
 
     def set_gone(self, index: int) -> None:
         byte, bit = index >> 3, 1 << (index & 7)

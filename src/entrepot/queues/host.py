@@ -123,20 +123,20 @@ class Host:
                 waiter = Waiter(criteria, unit, ticket.release)
                 self._manager.wait(name, waiter)
         if message is None and wait_s > 0:
-            message, settlement = self._wait_for(name, waiter, ticket, wait_s)
+            message, settlement = self._wait_for(waiter, ticket, wait_s)
         if settlement is not None:
             self._lock.acquire()
             self._await(settlement)
         return message
 
     def _wait_for(
-        self, name: str, waiter: Waiter, ticket: threading.Lock, wait_s: float
+        self, waiter: Waiter, ticket: threading.Lock, wait_s: float
     ) -> tuple[Message | None, Settlement | None]:
         if not ticket.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX)):
             with self._lock:
                 # It may have come between the end of the wait and this line.
                 if waiter.message is None and waiter.error is None:
-                    self._manager.stop_waiting(name, waiter)
+                    self._manager.stop_waiting(waiter)
         if waiter.error is not None:
             raise waiter.error
         return waiter.message, waiter.settlement

@@ -18,17 +18,20 @@ import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Protocol
 
 from entrepot import limits
+from entrepot.message import Message
 from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, OVERHEAD_BYTES, QueuedMessage, RestingRun
 from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import RunStore
 
 # Tombstones below this number are not worth tidying up.
 _TIDY_MIN = 64
+# Remembered per run; more only cost reading the run again.
+_QUESTIONS_MAX = 256
 
 
 class LaneOwner(Protocol):
@@ -39,6 +42,9 @@ class LaneOwner(Protocol):
     def spilled(self, run: RestingRun, entries: list[QueuedMessage]) -> None: ...
 
     def loaded(self, entries: list[QueuedMessage]) -> None: ...
+
+    def backouts(self, entry: Entry) -> int:
+        """The backout count of a stored entry, which may have changed since it was stored."""
 
     def useless(self, run: RestingRun) -> None:
         """The run's file has no more use."""
@@ -113,14 +119,8 @@ class Lane:
             durable=False,
         )
         self._owner.spilled(run, entries)
-        marks = []
+        run.marks = marks_of([entry.message for entry in entries])
         for entry in entries:
-            message = entry.message
-            marks.append(hash(message.message_id))
-            if message.correlation_id:
-                marks.append(hash(message.correlation_id))
-            if message.group_id:
-                marks.append(hash(message.group_id))
             self.memory_bytes -= entry.memory_bytes
             if entry.run is not None:
                 entry.run.set_gone(entry.index)  # true on disk from the checkpoint on that names the new run
@@ -128,8 +128,6 @@ class Lane:
             entry.state = GONE
             entry.resident = False
             entry.message = NO_BODY
-        marks.sort()
-        run.marks = array("q", marks)
         return run
 
     # --- leaving --------------------------------------------------------------------------
@@ -173,7 +171,8 @@ class Lane:
         """An entry somewhere in the lane is no longer available; it stays as a tombstone for a while."""
         self.memory_bytes -= entry.memory_bytes
         self._tombstones += 1
-        if self._tombstones > _TIDY_MIN and self._tombstones * 2 > len(self._front) + len(self._back):
+        standing = len(self._front) + len(self._back) + len(self._returned)
+        if self._tombstones > _TIDY_MIN and self._tombstones * 2 > standing:
             self._tidy()
 
     def come_back(self, entry: QueuedMessage) -> None:
@@ -193,6 +192,11 @@ class Lane:
                     entry.resident = False
             lane.clear()
             lane.extend(kept)
+        for _, entry in self._returned:
+            if entry.state != AVAILABLE:
+                entry.resident = False
+        self._returned = [item for item in self._returned if item[1].state == AVAILABLE]
+        heapq.heapify(self._returned)
         self._back_bytes = sum(entry.memory_bytes for entry in self._back)
         self._tombstones = 0
 
@@ -201,13 +205,19 @@ class Lane:
             self._front, self._back = self._back, self._front
             self._back_bytes = 0
             return
-        run = self.runs.popleft()
-        entries = self._entries(run)
-        for entry in entries:
+        run = self.runs[0]
+        entries = self._entries(run)  # a run that cannot be read stays, so that its messages are not passed over
+        self.runs.popleft()
+        # A checkpoint may have put neighbours of what a later run has into this one.
+        later = self.runs[0].keys[0] if self.runs else None
+        for entry in sorted(entries, key=_key):
             self._bring_in(run, entry)
             entry.resident = True
             self.memory_bytes += entry.memory_bytes
-        self._front.extend(entries)
+            if later is None or entry.key < later:
+                self._front.append(entry)
+            else:
+                heapq.heappush(self._returned, (entry.key, entry))
         self._owner.loaded(entries)
         if not run.persistent:
             # All of it is in memory now and dies with the queue manager anyway.
@@ -227,7 +237,8 @@ class Lane:
     def _entry(self, run: RestingRun, index: int, stored: Entry) -> QueuedMessage:
         position = stored.log_position if stored.message.persistent else -1
         keep = run if stored.message.persistent else None
-        return QueuedMessage(stored.key, stored.queue, stored.message, stored.backouts, position, keep, index)
+        backouts = self._owner.backouts(stored)
+        return QueuedMessage(stored.key, stored.queue, stored.message, backouts, position, keep, index)
 
     # --- looking --------------------------------------------------------------------------
 
@@ -246,37 +257,81 @@ class Lane:
         """
         start = bisect_right(self._front, after, key=_key) if after >= 0 else 0
         front = list(islice(self._front, start, None))
-        resting = (entry for run in list(self.runs) if run.keys[-1] > after for entry in self._entries(run))
-        return self._in_order(chain(front, resting, list(self._back)), after)
+        return self._in_order(chain(front, self._resting(after), list(self._back)), after)
+
+    def _resting(self, after: int) -> Iterator[QueuedMessage]:
+        """The entries of the runs, in order though runs may overlap; reads a run only when it is its turn."""
+        runs = [run for run in self.runs if run.keys[-1] > after]
+        ahead: list[tuple[int, QueuedMessage]] = []
+        for place, run in enumerate(runs):
+            for entry in self._entries(run):
+                heapq.heappush(ahead, (entry.key, entry))
+            later = runs[place + 1].keys[0] if place + 1 < len(runs) else None
+            while ahead and (later is None or ahead[0][0] < later):
+                yield heapq.heappop(ahead)[1]
 
     def _in_order(self, entries: Iterable[QueuedMessage], after: int) -> Iterator[QueuedMessage]:
         if self._returned:
             entries = heapq.merge(entries, [entry for _, entry in sorted(self._returned)], key=_key)
         return (entry for entry in entries if entry.state == AVAILABLE and entry.key > after)
 
-    def fetch(self, wanted: Callable[[QueuedMessage], bool], mark: int | None = None) -> QueuedMessage | None:
-        """Bring the first wanted entry from disk into the lane's memory.
+    def fetch(
+        self,
+        wanted: Callable[[QueuedMessage], bool],
+        *,
+        mark: int | None = None,
+        before: int | None = None,
+        question: Hashable = None,
+    ) -> QueuedMessage | None:
+        """Bring the first wanted entry from disk into the lane's memory, and all others of its run.
 
         `mark` is the hash of an id it must have; runs without it are not read.
+        What has come `before` a key is enough. A `question` that was put to a run
+        once is not put again: everything it wants of that run is in memory by now.
         """
+        first: QueuedMessage | None = None
         for run in self.runs:
+            if before is not None and run.keys[0] >= before:
+                break
             if mark is not None and run.marks is not None and not _contains(run.marks, mark):
                 continue
-            for entry in self._entries(run):
-                if wanted(entry):
-                    self._bring_in(run, entry)
-                    self._owner.loaded([entry])
-                    self.come_back(entry)
-                    return entry
-        return None
+            if question is not None and question in run.answered:
+                continue
+            found = [entry for entry in self._entries(run) if wanted(entry)]
+            for entry in found:
+                self._bring_in(run, entry)
+                self._owner.loaded([entry])
+                self.come_back(entry)
+            if question is not None:
+                if len(run.answered) >= _QUESTIONS_MAX:
+                    run.answered.clear()
+                run.answered.add(question)
+            if found:
+                first = min(found, key=_key) if first is None else min(first, *found, key=_key)
+                before = first.key if before is None else min(before, first.key)
+        return first
 
     def rest(self, run: RestingRun) -> None:
         """Restart leaves a run on disk that follows everything that stands here."""
-        self._front.extend(self._back)
+        for entry in self._back:
+            heapq.heappush(self._returned, (entry.key, entry))  # between the runs there is no other place
         self._back.clear()
         self._back_bytes = 0
         self.runs.append(run)
         self._key_last = run.keys[-1]
+
+
+def marks_of(messages: Iterable[Message]) -> array[int]:
+    """Sorted hashes of all ids by which somebody may ask for one of these messages."""
+    marks = []
+    for message in messages:
+        marks.append(hash(message.message_id))
+        if message.correlation_id:
+            marks.append(hash(message.correlation_id))
+        if message.group_id:
+            marks.append(hash(message.group_id))
+    marks.sort()
+    return array("q", marks)
 
 
 def _key(entry: QueuedMessage) -> int:

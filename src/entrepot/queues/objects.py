@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from entrepot.errors import EntrepotError, QueueInUse, QueueNotEmpty
+from entrepot.errors import EntrepotError, InvalidName, QueueInUse, QueueNotEmpty, QueueNotFound
 from entrepot.queues.definitions import (
     KINDS,
     Definition,
@@ -36,14 +36,32 @@ class Objects:
         self.processes: dict[str, Process] = {}
         self.name_lists: dict[str, NameList] = {}
         self.number_next = 1
+        self._leaving: set[str] = set()
+        """Local queues whose deletion is on its way to disk; nothing may arrive there any more."""
         self._routes: dict[str, Route] = {}
 
     def route(self, name: str) -> Route:
         """Where a put or get on this name goes; remembered until a definition changes."""
-        route = self._routes.get(name)
+        try:
+            route = self._routes.get(name)
+        except TypeError:
+            raise InvalidName("queue", repr(name)) from None  # a list, for instance
         if route is None:
             route = self._routes[name] = find_route(self, name)
         return route
+
+    def queue_to_open(self, name: str) -> QueueDefinition | None:
+        """The definition of a queue that verbs may use."""
+        return None if name in self._leaving else self.queue_definitions.get(name)
+
+    def begin_leaving(self, name: str) -> None:
+        """Let nobody use a queue while its deletion is not certain yet."""
+        self._leaving.add(name)
+        self._routes.clear()
+
+    def end_leaving(self, name: str) -> None:
+        self._leaving.discard(name)
+        self._routes.clear()
 
     def find(self, kind: str, name: str) -> Definition | None:
         definition = self._shelf(kind).get(name)
@@ -86,6 +104,9 @@ class Objects:
         queue = self.queues.pop(name, None) if kind == LocalQueue.kind else None
         if queue is not None:
             del self.queues_by_number[queue.number]
+            queue.forget()
+            for waiter in queue.waiters.all():
+                waiter.give_up(QueueNotFound(name))
 
     def record(self, definition: Definition) -> Define:
         """How the log and the checkpoint store a definition."""

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import Protocol
 
@@ -12,8 +13,9 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, QueuedMessage, RestingRun
 from entrepot.queues.groups import Groups
-from entrepot.queues.lane import Lane
+from entrepot.queues.lane import Lane, marks_of
 from entrepot.queues.waiting import Waiters
+from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import RunStore
 
 Index = dict[bytes, deque[QueuedMessage]]
@@ -46,6 +48,8 @@ class Queue:
         """Built when it is first asked for: most queues are never read by message id."""
         self._by_correlation_id: Index = {}
         self._groups = Groups()
+        self._unlearned: list[RestingRun] = []
+        """Runs of a restart that nobody has searched for groups yet."""
         self.waiters = Waiters()
         self.depth = 0
         """Messages that are here, those that units of work have got included."""
@@ -55,6 +59,7 @@ class Queue:
         self.sleeping: dict[int, QueuedMessage] = {}
         """Messages whose delay is not over, by key."""
         self.high_reached = False
+        self.full_told = False
         self.trigger_time = 0.0
 
     def redefine(self, definition: LocalQueue) -> None:
@@ -108,9 +113,9 @@ class Queue:
     def _index(self, entry: QueuedMessage) -> None:
         message = entry.message
         if self._by_message_id is not None:
-            self._by_message_id.setdefault(message.message_id, deque()).append(entry)
+            _insert(self._by_message_id, message.message_id, entry)
         if message.correlation_id:
-            self._by_correlation_id.setdefault(message.correlation_id, deque()).append(entry)
+            _insert(self._by_correlation_id, message.correlation_id, entry)
         if message.group_id:
             self._groups.add(entry)
 
@@ -127,6 +132,13 @@ class Queue:
         self.uncommitted_gets += 1
         self._take_out(entry)
 
+    def hold(self, entry: QueuedMessage) -> None:
+        """Count in an entry that a unit of work has got before it ever stood here."""
+        self._index(entry)
+        self.depth += 1
+        self.uncommitted_gets += 1
+        entry.state = LOCKED
+
     def _take_out(self, entry: QueuedMessage) -> None:
         lane = self._lane(entry.message.priority)
         # The usual case: it is the next one, and leaves no tombstone.
@@ -140,6 +152,9 @@ class Queue:
         entry.state = AVAILABLE
         self.uncommitted_gets -= 1
         self._lane(entry.message.priority).come_back(entry)
+        index, message_id = self._by_message_id, entry.message.message_id
+        if index is not None and entry not in index.get(message_id, ()):
+            _insert(index, message_id, entry)  # it was away when the index was made
 
     def remove(self, entry: QueuedMessage) -> None:
         """An entry leaves for good, from whatever state."""
@@ -172,13 +187,13 @@ class Queue:
             keeper.young.pop(entry.key, None)
 
     def loaded(self, entries: list[QueuedMessage]) -> None:
-        recounted = self._keeper.recounted
         for entry in entries:
             self._index(entry)
-            if entry.key in recounted:
-                entry.backouts = recounted[entry.key]
             if entry.message.expiry_s is not None:
                 self._keeper.watch_expiry(self, entry)
+
+    def backouts(self, entry: Entry) -> int:
+        return self._keeper.recounted.get(entry.key, entry.backouts)
 
     def useless(self, run: RestingRun) -> None:
         self._keeper.useless(run)
@@ -187,6 +202,13 @@ class Queue:
         """Restart leaves a run of this queue on disk."""
         self._lane(priority).rest(run)
         self.depth += run.live
+        self._unlearned.append(run)
+
+    def forget(self) -> None:
+        """The queue has gone with its messages; so do their files."""
+        for lane in self._order:
+            for run in lane.runs:
+                self._keeper.useless(run)
 
     def fits_in_memory(self) -> bool:
         return self.memory_bytes < self.definition.buffer_bytes
@@ -196,8 +218,12 @@ class Queue:
 
     # --- which is next --------------------------------------------------------------------------
 
-    def next(self, criteria: Criteria | None) -> QueuedMessage | None:
-        """The message a reader would get, left where it is (one from a run on disk stands nowhere)."""
+    def next(self, criteria: Criteria | None, mine: Collection[int] = ()) -> QueuedMessage | None:
+        """The message a reader would get, left where it is.
+
+        `mine` are the keys of what the reader's own unit of work has got: they
+        count as there when a whole group is wanted.
+        """
         if criteria is None:
             for lane in self._order:
                 entry = lane.first()
@@ -205,60 +231,89 @@ class Queue:
                     return entry
             return None
         if criteria.whole_group:
-            return next(iter(self.whole_group(criteria) or ()), None)
-        candidates: Iterable[QueuedMessage]
+            group = self.whole_group(criteria, mine) or ()
+            return next((entry for entry in group if criteria.matches(entry.message)), None)
         if criteria.message_id is not None:
-            mark, candidates = criteria.message_id, self._message_index().get(criteria.message_id, ())
-        elif criteria.correlation_id is not None:
-            mark, candidates = criteria.correlation_id, self._by_correlation_id.get(criteria.correlation_id, ())
-        elif criteria.group_id is not None:
-            mark, candidates = criteria.group_id, self._members(criteria.group_id)
-        else:
-            return self._scan(criteria)
-        return self._best(candidates, criteria) or self._fetch(lambda e: criteria.matches(e.message), hash(mark))
+            return self._indexed(self._message_index().get(criteria.message_id, ()), criteria, criteria.message_id)
+        if criteria.correlation_id is not None:
+            candidates = self._by_correlation_id.get(criteria.correlation_id, ())
+            return self._indexed(candidates, criteria, criteria.correlation_id)
+        if criteria.group_id is not None:
+            return next((entry for entry in self._members(criteria.group_id) if criteria.matches(entry.message)), None)
+        return self._earliest(
+            lambda lane: next((entry for entry in lane.in_memory() if criteria.matches(entry.message)), None), criteria
+        )
 
-    def _best(self, candidates: Iterable[QueuedMessage], criteria: Criteria) -> QueuedMessage | None:
+    def _indexed(
+        self, candidates: Iterable[QueuedMessage], criteria: Criteria, wanted_id: bytes
+    ) -> QueuedMessage | None:
         available = (e for e in candidates if e.state == AVAILABLE and criteria.matches(e.message))
-        if criteria.group_id is not None or len(self._order) == 1:
-            return next(available, None)
-        return min(available, key=self.place_of, default=None)
+        # An index is in order of arrival.
+        in_order = len(self._order) == 1
+        best = next(available, None) if in_order else min(available, key=self.place_of, default=None)
+        home = None if best is None else self._lane(best.message.priority)
+        return self._earliest(lambda lane: best if lane is home else None, criteria, hash(wanted_id))
+
+    def _earliest(
+        self,
+        in_memory: Callable[[Lane], QueuedMessage | None],
+        criteria: Criteria,
+        mark: int | None = None,
+    ) -> QueuedMessage | None:
+        """What comes first, in memory or on disk."""
+        for lane in self._order:
+            best = in_memory(lane)
+            if lane.runs and (best is None or lane.runs[0].keys[0] < best.key):
+                before = None if best is None else best.key
+                found = lane.fetch(lambda e: criteria.matches(e.message), mark=mark, before=before, question=criteria)
+                if found is not None and (best is None or found.key < best.key):
+                    best = found
+            if best is not None:
+                return best
+        return None
 
     def _message_index(self) -> Index:
         if self._by_message_id is None:
             self._by_message_id = {}
             for lane in self._order:
                 for entry in lane.in_memory():
-                    self._by_message_id.setdefault(entry.message.message_id, deque()).append(entry)
+                    _insert(self._by_message_id, entry.message.message_id, entry)
         return self._by_message_id
 
-    def _scan(self, criteria: Criteria) -> QueuedMessage | None:
-        for lane in self._order:
-            entry = next((entry for entry in lane.in_memory() if criteria.matches(entry.message)), None)
-            if entry is None or (lane.runs and entry.key > lane.runs[0].keys[0]):
-                entry = lane.fetch(lambda e: criteria.matches(e.message)) or entry
-            if entry is not None:
-                return entry
-        return None
-
-    def _fetch(self, wanted: Callable[[QueuedMessage], bool], mark: int) -> QueuedMessage | None:
-        return next((entry for lane in self._order if (entry := lane.fetch(wanted, mark)) is not None), None)
-
     def _members(self, group_id: bytes) -> Iterable[QueuedMessage]:
-        while self._groups.is_on_disk(group_id):
-            if self._fetch(lambda e: e.message.group_id == group_id, hash(group_id)) is None:
-                break
+        self._learn_groups()
+        for lane in self._order:
+            while self._groups.is_on_disk(group_id):
+                if lane.fetch(lambda e: e.message.group_id == group_id, mark=hash(group_id)) is None:
+                    break
         return self._groups.members(group_id)
 
-    def whole_group(self, criteria: Criteria) -> list[QueuedMessage] | None:
+    def _learn_groups(self) -> None:
+        """Get to know the groups in runs that restart has left on disk."""
+        while self._unlearned:
+            run = self._unlearned[-1]
+            if run.live:
+                _, stored = self._store.read(run.stored.number)
+                run.marks = marks_of([entry.message for entry in stored])
+                for index, entry in enumerate(stored):
+                    if entry.message.group_id and not run.is_taken(index):
+                        self._groups.add_on_disk(entry.key, entry.message)
+            self._unlearned.pop()
+
+    def whole_group(self, criteria: Criteria, mine: Collection[int] = ()) -> list[QueuedMessage] | None:
         """The first whole group with a matching message, in sequence, left where it is."""
+        self._learn_groups()
+        not_whole: set[bytes] = set()
         for lane in self._order:
             for entry in lane.all():
                 message = entry.message
-                if not criteria.matches(message):
+                if message.group_id in not_whole or not criteria.matches(message):
                     continue
-                if message.group_id and self._groups.is_whole(message.group_id):
-                    return list(self._members(message.group_id))
-                if not message.group_id:
+                if message.group_id:
+                    if self._groups.is_whole(message.group_id, mine):
+                        return list(self._members(message.group_id))
+                    not_whole.add(message.group_id)
+                else:
                     key = entry.key
                     found = entry if entry.resident else lane.fetch(lambda e: e.key == key)  # noqa: B023
                     return [found] if found else None
@@ -277,10 +332,25 @@ class Queue:
                 found.extend(islice(self._lanes[priority].all(behind), limit - len(found)))
         return found
 
-    def __iter__(self) -> Iterator[QueuedMessage]:
-        """All available messages in the order readers would get them."""
-        for lane in self._order:
-            yield from lane.all()
+    def oldest(self) -> QueuedMessage | None:
+        """The available message that has been here longest, whatever its priority."""
+        firsts = (next(lane.all(), None) for lane in self._order)
+        return min((entry for entry in firsts if entry is not None), key=lambda entry: entry.key, default=None)
+
+    def available_from(self, priority: int, limit: int) -> int:
+        """How many available messages in memory have at least this priority; `limit` is enough."""
+        entries = (entry for lane in self._order for entry in lane.in_memory() if entry.message.priority >= priority)
+        return sum(1 for _ in islice(entries, limit))
+
+
+def _insert(index: Index, key: bytes, entry: QueuedMessage) -> None:
+    entries = index.get(key)
+    if entries is None:
+        index[key] = deque((entry,))
+    elif entries[-1].key < entry.key:
+        entries.append(entry)
+    else:
+        insort(entries, entry, key=lambda other: other.key)
 
 
 def _remove(index: Index, key: bytes, entry: QueuedMessage) -> None:

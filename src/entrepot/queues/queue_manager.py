@@ -12,7 +12,7 @@ still take back.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 
@@ -26,6 +26,8 @@ from entrepot.errors import (
     DistributionFailed,
     EntrepotError,
     GetInhibited,
+    InvalidArgument,
+    InvalidName,
     LimitExceeded,
     MessageTooLong,
     PersistentNotAllowed,
@@ -46,7 +48,7 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import (
     ManagerAttributes,
 )
-from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
+from entrepot.queues.entry import AVAILABLE, GONE, QueuedMessage, RestingRun
 from entrepot.queues.group_commit import GroupCommit
 from entrepot.queues.objects import Objects
 from entrepot.queues.queue import Queue
@@ -60,9 +62,11 @@ from entrepot.recovery_log.writer import RecoveryLog
 
 # What a record needs beside a message's body: frame, ids, texts.
 _RECORD_BYTES = 1024
-_CLEAR_AT_ONCE = 1000
+_TIMERS_TIDY_MIN = 1024
+_EXPIRY_RETRY_S = 1.0
 
 Arrival = tuple[Queue, QueuedMessage]
+_TimerAction = Callable[[Queue, QueuedMessage], None]
 
 
 class QueueManager:
@@ -105,7 +109,8 @@ class QueueManager:
         """Transaction ids that are being prepared or resolved right now."""
         self._unit_numbers = count(1)
         self._id_head = b""
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, _TimerAction, Queue, QueuedMessage]] = []
+        self._timers_tidy = _TIMERS_TIDY_MIN
         self._timer_next = 0
 
     def begin_incarnation(self, incarnation: int) -> None:
@@ -200,8 +205,10 @@ class QueueManager:
     ) -> tuple[bytes, Settlement | None]:
         if isinstance(names, str):
             names = self.objects.name_lists[names].names
-        if not 1 <= len(names) <= DISTRIBUTION_MAX:
-            raise LimitExceeded("queues in a distribution list", len(names), DISTRIBUTION_MAX)
+        _require_names(names)
+        target = unit or self.internal_unit()
+        target.require_active()
+        target.require_room(len(message.body))
         failures: list[tuple[str, str]] = []
         puts: list[PendingPut] = []
         for name in dict.fromkeys(names):
@@ -209,8 +216,9 @@ class QueueManager:
                 route = self.objects.route(name)
                 complete = self.complete(route, name, message, persistent, priority)
             except EntrepotError as error:
-                failures.append((str(name), error.what))
+                failures.append((name, error.what))
                 continue
+            route.queue.reserved += 1
             # One id, and one body on disk and in memory, for all queues that agree on everything else.
             message = replace(message, message_id=complete.message_id)
             alike = next((put for put in puts if put.message == replace(complete, put_time=put.message.put_time)), None)
@@ -219,13 +227,8 @@ class QueueManager:
             else:
                 puts.append(PendingPut([route.queue], complete))
         if failures:
+            _give_up_places(puts)
             raise DistributionFailed(tuple(failures))
-        target = unit or self.internal_unit()
-        target.require_active()
-        target.require_room(len(message.body))
-        for put in puts:
-            for queue in put.queues:
-                queue.reserved += 1
         target.puts += puts
         target.body_bytes += len(message.body)
         target.consequential = True
@@ -249,7 +252,10 @@ class QueueManager:
             self.tick()
         while True:
             try:
-                entry = queue.next(criteria)
+                if unit is not None and criteria is not None and criteria.whole_group:
+                    entry = queue.next(criteria, unit.keys_from(queue))
+                else:
+                    entry = queue.next(criteria)
             except OSError as error:
                 raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
             if entry is None:
@@ -261,29 +267,34 @@ class QueueManager:
         """All messages of the next whole group, in sequence, or None when no group is whole."""
         queue = self._readable(name)
         unit.require_active()
-        entries = queue.whole_group(criteria)
-        if entries is None:
-            return None
-        messages = []
-        for entry in entries:
-            unit.require_room(0)
-            message, _ = self._take(queue, entry, unit)
-            messages.append(message)
-        return messages
+        if self._timers:
+            self.tick()
+        while True:
+            try:
+                entries = queue.whole_group(criteria, unit.keys_from(queue))
+            except OSError as error:
+                raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
+            if entries is None:
+                return None
+            unit.require_room(0, len(entries))
+            # Every one is asked, so that a group that failed too often moves as a whole.
+            claimable = [self._claimable(queue, entry, unit) for entry in entries]
+            if all(claimable):
+                return [self._take(queue, entry, unit)[0] for entry in entries]
 
     def wait(self, name: str, waiter: Waiter) -> None:
         """Let a reader wait; `get` was tried before and found nothing."""
         self._readable(name).waiters.add(waiter)
 
-    def stop_waiting(self, name: str, waiter: Waiter) -> None:
-        self.objects.route(name).queue.waiters.remove(waiter)
+    def stop_waiting(self, waiter: Waiter) -> None:
+        waiter.leave()
 
     def browse(
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
     ) -> tuple[list[Message], tuple[int, int] | None]:
         """Up to `limit` messages behind a place, left where they are, and the place to go on from.
 
-        The place is None when there is nothing more.
+        No messages mean that there is nothing more for now.
         """
         queue = self._readable(name)
         found: list[Message] = []
@@ -294,7 +305,7 @@ class QueueManager:
             except OSError as error:
                 raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
             if not entries:
-                return found, None
+                break
             place = queue.place_of(entries[-1])
             for entry in entries:
                 message = entry.message
@@ -384,41 +395,58 @@ class QueueManager:
             self.young[entry.key] = entry
         if message.delay_s > 0 and message.put_time + message.delay_s > self.clock.now():
             queue.sleeping[entry.key] = entry
-            self._at(message.put_time + message.delay_s, partial(self._awake, queue, entry))
+            self._at(message.put_time + message.delay_s, self._awake, queue, entry)
             return False
         return True
 
     def recover(self, queue: Queue, entry: QueuedMessage) -> None:
         """Restart brings a message back: no trigger, no event, no reader."""
         if self._come(queue, entry):
-            self._add(queue, entry)
+            try:
+                self._add(queue, entry)
+            except SpillFailed:
+                return  # it is in memory; a full disk must not keep the queue manager from starting
+
+    def recover_held(self, queue: Queue, entry: QueuedMessage) -> None:
+        """Restart brings back a message that a prepared unit of work has got."""
+        if entry.run is None:
+            self.young[entry.key] = entry
+        queue.hold(entry)
 
     def _stand(self, queue: Queue, entry: QueuedMessage) -> None:
         message = entry.message
         if queue.waiters and self._hand_over(queue, entry):
             return
-        self._add(queue, entry)
+        failed: SpillFailed | None = None
+        try:
+            self._add(queue, entry)
+        except SpillFailed as error:
+            failed = error
         if queue.waiters:
             self._serve(queue, entry)
         if queue.watched:
-            self.consequences.watch_arrival(queue, message)
+            self.consequences.watch_arrival(queue, message, waiting=entry.state == AVAILABLE)
+        if failed is not None and entry.state == AVAILABLE:
+            raise failed
 
     def _add(self, queue: Queue, entry: QueuedMessage) -> None:
+        if entry.message.expiry_s is not None:
+            self.watch_expiry(queue, entry)
         try:
             queue.add(entry)
         except OSError as error:
             # The messages are still in memory; tell the sender to slow down instead of losing any.
             raise SpillFailed(queue.definition.name, str(error)) from error
-        if entry.message.expiry_s is not None:
-            self.watch_expiry(queue, entry)
 
     def _hand_over(self, queue: Queue, entry: QueuedMessage) -> bool:
         """Give a nonpersistent message straight to a reader outside of any unit of work."""
         message = entry.message
         if message.persistent or message.report & Report.DELIVERY:
             return False
+        if message.expiry_s is not None and _expired(message, self.clock.now()):
+            return False  # its unit of work took longer than it was of use
         for waiter in queue.waiters.for_message(message):
-            if waiter.criteria is not None and waiter.criteria.whole_group:
+            if waiter.wants_whole_group:
                 continue
             if waiter.unit is not None:
                 return False  # first come, first served: that reader needs the queue
@@ -430,25 +458,33 @@ class QueueManager:
         return False
 
     def _serve(self, queue: Queue, entry: QueuedMessage) -> None:
-        """Let a waiting reader have an entry that has become available."""
-        for waiter in queue.waiters.for_message(entry.message):
-            wanted: QueuedMessage | None = entry
-            if waiter.criteria is not None and waiter.criteria.whole_group:
-                wanted = queue.next(waiter.criteria)
-            if wanted is None:
-                continue
-            if self._claimable(queue, wanted, waiter.unit):
-                queue.waiters.remove(waiter)
-                try:
-                    waiter.message, waiter.settlement = self._take(queue, wanted, waiter.unit)
-                except EntrepotError as error:
-                    waiter.error = error
-                waiter.wake()
-            return
+        """Let waiting readers have an entry that has become available, or the group that it completes."""
+        for waiter in list(queue.waiters.for_message(entry.message)):
+            if waiter.wants_whole_group:
+                self._serve_group(queue, waiter)
+            elif entry.state == AVAILABLE and self._claimable(queue, entry, waiter.unit):
+                self._give(queue, entry, waiter)
+
+    def _serve_group(self, queue: Queue, waiter: Waiter) -> None:
+        mine = () if waiter.unit is None else waiter.unit.keys_from(queue)
+        entry = queue.next(waiter.criteria, mine)
+        if entry is not None and self._claimable(queue, entry, waiter.unit):
+            self._give(queue, entry, waiter)
+
+    def _give(self, queue: Queue, entry: QueuedMessage, waiter: Waiter) -> None:
+        waiter.leave()
+        try:
+            waiter.message, waiter.settlement = self._take(queue, entry, waiter.unit)
+        except EntrepotError as error:
+            waiter.error = error
+        waiter.wake()
 
     def _awake(self, queue: Queue, entry: QueuedMessage) -> None:
         if queue.sleeping.pop(entry.key, None) is not None:
-            self._stand(queue, entry)
+            try:
+                self._stand(queue, entry)
+            except SpillFailed:
+                return  # it is in memory; the next put to this queue is told
 
     # --- units of work --------------------------------------------------------------------
 
@@ -478,17 +514,29 @@ class QueueManager:
             raise
 
     def _commit(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
-        if unit.consequential:
-            self.consequences.add_to(unit, delivered=delivered)
-        records, arrivals = self._records(unit)
+        planned = len(unit.puts)
+        try:
+            if unit.consequential:
+                self.consequences.add_to(unit, delivered=delivered)
+            records, arrivals = self._records(unit)
+            if records:
+                self._require_room(unit, records)
+        except EntrepotError:
+            self._forget_consequences(unit, planned)
+            raise
         if not records:
             self._apply(unit, arrivals)
             return None
         if len(records) > 1:
             records.append(Commit(self._stamp(records)))
-        self._require_room(unit, records)
         unit.state = UnitState.ENDING
         return self._promise(records, arrivals, partial(self._apply, unit, arrivals), partial(self._undo, unit))
+
+    def _forget_consequences(self, unit: Unit, planned: int) -> None:
+        """The unit goes on, and its next commit adds copies and reports again."""
+        _give_up_places(unit.puts[planned:])
+        unit.body_bytes -= sum(len(put.message.body) for put in unit.puts[planned:])
+        del unit.puts[planned:]
 
     def _stamp(self, records: Iterable[Record]) -> int:
         """Mark records as belonging together; the number is unique for this start and restart reads in order."""
@@ -535,15 +583,24 @@ class QueueManager:
     def _apply(self, unit: Unit, arrivals: list[Arrival]) -> None:
         unit.state = UnitState.COMMITTED
         for queue, entry in unit.takes:
+            in_group = bool(entry.message.group_id)
             queue.remove(entry)
             if queue.watched:
                 self.consequences.watch_leaving(queue)
+            if in_group and queue.waiters:
+                self._serve_groups(queue)
         for queue, entry in arrivals:
             queue.reserved -= 1
             try:
                 self._arrive(queue, entry)
             except SpillFailed:
                 continue  # it is committed and in memory; the next put to this queue is told
+
+    def _serve_groups(self, queue: Queue) -> None:
+        """A message of a group has left: the rest of the group is to follow it."""
+        for waiter in queue.waiters.all():
+            if waiter.wants_whole_group:
+                self._serve_group(queue, waiter)
 
     def _undo(self, unit: Unit, error: EntrepotError) -> EntrepotError:
         self._release(unit)
@@ -556,18 +613,19 @@ class QueueManager:
 
     def _release(self, unit: Unit) -> None:
         unit.state = UnitState.BACKED_OUT
-        for put in unit.puts:
-            for queue in put.queues:
-                queue.reserved -= 1
+        _give_up_places(unit.puts)
         for queue, entry in unit.takes:
             self._return(queue, entry)
 
     def _return(self, queue: Queue, entry: QueuedMessage) -> None:
+        message = entry.message
         queue.unlock(entry)
+        if message.expiry_s is not None:
+            self.watch_expiry(queue, entry)  # its time may have come while the unit had it
         if queue.waiters:
             self._serve(queue, entry)
         if queue.watched:
-            self.consequences.watch_arrival(queue, entry.message)
+            self.consequences.watch_arrival(queue, message, waiting=entry.state == AVAILABLE)
 
     def prepare(self, unit: Unit, transaction_id: bytes) -> Settlement:
         """Leave the unit's outcome to a coordinator; from the settlement on it survives a restart."""
@@ -576,6 +634,7 @@ class QueueManager:
             raise LimitExceeded("transaction id bytes", len(transaction_id), TRANSACTION_ID_BYTES_MAX)
         if transaction_id in self.prepared or transaction_id in self._deciding:
             raise TransactionIdInUse(transaction_id.hex())
+        planned = len(unit.puts)
         try:
             self.consequences.add_to(unit, delivered=True)
             records, arrivals = self._records(unit)
@@ -583,6 +642,9 @@ class QueueManager:
             self._require_room(unit, records)
         except (DiskFull, DiskFailed) as error:
             raise self._undo(unit, error) from error
+        except EntrepotError:
+            self._forget_consequences(unit, planned)
+            raise
         unit.state = UnitState.PREPARED
         unit.transaction_id = transaction_id
         self._deciding.add(transaction_id)
@@ -639,9 +701,7 @@ class QueueManager:
     def _stop_readers(self, error: EntrepotError) -> None:
         for queue in self.objects.queues.values():
             for waiter in queue.waiters.all():
-                queue.waiters.remove(waiter)
-                waiter.error = QueueManagerFailed(str(error))
-                waiter.wake()
+                waiter.give_up(QueueManagerFailed(str(error)))
 
     # --- time -----------------------------------------------------------------------------
 
@@ -649,21 +709,34 @@ class QueueManager:
         """Do what is due: expire messages, end delays."""
         now = self.clock.now()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
+            _, _, action, queue, entry = heapq.heappop(self._timers)
+            action(queue, entry)
 
     @property
     def next_due(self) -> float | None:
         """When `tick` will have something to do, in seconds since 1970."""
         return self._timers[0][0] if self._timers else None
 
-    def _at(self, when: float, action: Callable[[], None]) -> None:
+    def _at(self, when: float, action: _TimerAction, queue: Queue, entry: QueuedMessage) -> None:
+        if len(self._timers) >= self._timers_tidy:
+            # Most messages are got long before they expire; their timers would stay until then.
+            self._timers = [timer for timer in self._timers if timer[4].state != GONE]
+            heapq.heapify(self._timers)
+            self._timers_tidy = max(_TIMERS_TIDY_MIN, 2 * len(self._timers))
         self._timer_next += 1
-        heapq.heappush(self._timers, (when, self._timer_next, action))
+        heapq.heappush(self._timers, (when, self._timer_next, action, queue, entry))
 
     def watch_expiry(self, queue: Queue, entry: QueuedMessage) -> None:
         expires_at = entry.message.expires_at()
         assert expires_at is not None
-        self._at(expires_at, partial(self._expire, queue, entry))
+        self._at(expires_at, self._expire_when_due, queue, entry)
+
+    def _expire_when_due(self, queue: Queue, entry: QueuedMessage) -> None:
+        try:
+            self._expire(queue, entry)
+        except EntrepotError:
+            # The log is full. Whoever gets on this queue must not hear of it.
+            self._at(self.clock.now() + _EXPIRY_RETRY_S, self._expire_when_due, queue, entry)
 
     def _expire(self, queue: Queue, entry: QueuedMessage) -> None:
         if entry.state != AVAILABLE or not entry.resident or not _expired(entry.message, self.clock.now()):
@@ -686,6 +759,25 @@ class QueueManager:
             self.useless_runs.append(run)
         else:
             self.store.remove(run.stored.number)
+
+
+def _give_up_places(puts: Iterable[PendingPut]) -> None:
+    for put in puts:
+        for queue in put.queues:
+            queue.reserved -= 1
+
+
+def _require_names(names: object) -> None:
+    """Refuse what is no distribution list."""
+    if not isinstance(names, Collection) or isinstance(names, bytes | bytearray | memoryview | Mapping):
+        raise InvalidArgument("queue", f"{type(names).__name__} names no queue", "a name, or a list of names")
+    if not names:
+        raise InvalidArgument("queue", "an empty list", "a name, or a list of names")
+    if len(names) > DISTRIBUTION_MAX:
+        raise LimitExceeded("queues in a distribution list", len(names), DISTRIBUTION_MAX)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidName("queue", repr(name))
 
 
 def _expired(message: Message, now: float) -> bool:

@@ -267,7 +267,7 @@ class _Replay:
             resting.setdefault(run.queue, []).append(run)
         for number, runs in resting.items():
             resting[number] = sorted(runs, key=lambda run: run.keys[0], reverse=True)
-        for key in sorted(self.alive):
+        for key in sorted(self.alive.keys() - held):
             entry = self.alive[key]
             queue = manager.objects.queues_by_number.get(entry.queue)
             if queue is None:
@@ -319,7 +319,7 @@ class _Replay:
             entry = self.alive.get(key)
             queue = manager.objects.queues_by_number.get(entry.queue) if entry else None
             if entry is not None and queue is not None:
-                queue.lock(entry)
+                manager.recover_held(queue, entry)
                 unit.takes.append(Take(queue, entry))
         manager.prepared[transaction_id] = (unit, arrivals)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from entrepot.errors import AliasBroken, QueueNotFound, TransmissionQueueMissing, WrongQueueKind
 from entrepot.queues.definitions import AliasQueue, LocalQueue, ModelQueue, QueueDefinition, RemoteQueue, require_name
@@ -39,18 +40,26 @@ def find_route(objects: Objects, name: str) -> Route:
     require_name("queue", queue_name)
     if manager and manager != objects.manager.name:
         return _remote_route(objects, queue_name, queue_name, require_name("queue manager", manager), None)
-    definition = objects.queue_definitions.get(queue_name)
+    definition = objects.queue_to_open(queue_name)
+    if isinstance(definition, AliasQueue) and isinstance(
+        target := objects.queue_to_open(definition.target), RemoteQueue
+    ):
+        return _remote_definition_route(objects, queue_name, target, definition)
+    if isinstance(definition, RemoteQueue):
+        return _remote_definition_route(objects, queue_name, definition, definition)
+    return _home_route(objects, queue_name)
+
+
+def _home_route(objects: Objects, queue_name: str) -> Route:
+    """The route of a name that must lead to a queue of this queue manager, so that no circle is possible."""
+    definition = objects.queue_to_open(queue_name)
     if isinstance(definition, LocalQueue):
         return _local_route(objects, definition, definition)
     if isinstance(definition, AliasQueue):
-        target = objects.queue_definitions.get(definition.target)
+        target = objects.queue_to_open(definition.target)
         if isinstance(target, LocalQueue):
             return _local_route(objects, definition, target)
-        if isinstance(target, RemoteQueue):
-            return _remote_definition_route(objects, queue_name, target, definition)
         raise AliasBroken(queue_name, definition.target or "nothing")
-    if isinstance(definition, RemoteQueue):
-        return _remote_definition_route(objects, queue_name, definition, definition)
     if isinstance(definition, ModelQueue):
         raise WrongQueueKind(queue_name, "model queue", "hold messages")
     raise QueueNotFound(queue_name)
@@ -71,7 +80,8 @@ def _local_route(objects: Objects, opened: LocalQueue | AliasQueue, target: Loca
 def _remote_definition_route(objects: Objects, name: str, remote: RemoteQueue, opened: QueueDefinition) -> Route:
     if not remote.remote_queue:
         raise WrongQueueKind(name, "queue manager alias", "take messages itself")
-    return _remote_route(objects, name, remote.remote_queue, remote.remote_manager, opened, remote.transmission_queue)
+    route = _remote_route(objects, name, remote.remote_queue, remote.remote_manager, opened, remote.transmission_queue)
+    return route if remote.put_enabled else replace(route, put_enabled=False)
 
 
 def _remote_route(
@@ -86,10 +96,10 @@ def _remote_route(
     if isinstance(alias, RemoteQueue) and not alias.remote_queue:
         target_manager = alias.remote_manager
         transmission_queue = transmission_queue or alias.transmission_queue
-        if target_manager == objects.manager.name:
-            return find_route(objects, target_queue)
+    if target_manager == objects.manager.name and not transmission_queue:
+        return _home_route(objects, target_queue)
     for candidate in (transmission_queue, target_manager, objects.manager.default_transmission_queue):
-        definition = objects.queue_definitions.get(candidate)
+        definition = objects.queue_to_open(candidate)
         if isinstance(definition, LocalQueue) and definition.usage == "XMITQ":
             return Route(
                 objects.queues[candidate],

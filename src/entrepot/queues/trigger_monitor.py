@@ -66,7 +66,7 @@ def start_process(message: Message) -> subprocess.Popen[bytes]:
     """
     command = shlex.split(str(message.properties.get("application_id", "")))
     if not command:
-        raise ValueError(f"process {message.properties.get('process') or '(none)'} has no command line (APPLICID)")
+        raise ValueError(f"process {message.properties.get('process')!r} has no command line (APPLICID)")
     named = {variable: str(message.properties.get(name, "")) for variable, name in _VARIABLES.items()}
     # The words are the administrator's own, from DEFINE PROCESS, and no shell reads them.
     # A session of its own: Ctrl-C for the monitor must not end the programs.

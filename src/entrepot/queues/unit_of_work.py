@@ -53,13 +53,17 @@ class Unit:
         """Whether copies or reports have to be added before it commits."""
         self.transaction_id = b""
 
+    def keys_from(self, queue: Queue) -> set[int]:
+        """The keys of the messages that the unit has got from a queue."""
+        return {take.entry.key for take in self.takes if take.queue is queue}
+
     def require_active(self) -> None:
         if self.state is not UnitState.ACTIVE:
             raise UnitFinished(self.number, self.state.value)
 
-    def require_room(self, body_bytes: int) -> None:
+    def require_room(self, body_bytes: int, messages: int = 1) -> None:
         """Refuse what would exceed the unit's limits; the unit itself can still commit or back out."""
-        if len(self.puts) + len(self.takes) >= self.limit:
+        if len(self.puts) + len(self.takes) + messages > self.limit:
             raise TooManyUncommitted(self.number, self.limit, "messages")
         if self.body_bytes + body_bytes > UNCOMMITTED_BYTES_MAX:
             raise TooManyUncommitted(self.number, UNCOMMITTED_BYTES_MAX, "bytes")

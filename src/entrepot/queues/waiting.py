@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Waiter:
     """One reader. `wake` is called once, when `message` or `error` is there."""
 
-    __slots__ = ("criteria", "error", "message", "number", "settlement", "unit", "wake")
+    __slots__ = ("among", "criteria", "error", "message", "number", "settlement", "unit", "wake")
 
     def __init__(self, criteria: Criteria | None, unit: Unit | None, wake: Callable[[], None]) -> None:
         self.criteria = criteria
@@ -29,6 +29,23 @@ class Waiter:
         self.message: Message | None = None
         self.settlement: Settlement | None = None
         self.error: EntrepotError | None = None
+        self.among: Waiters | None = None
+        """Where it waits; the name by which it came may lead elsewhere, or nowhere, by now."""
+
+    @property
+    def wants_whole_group(self) -> bool:
+        return self.criteria is not None and self.criteria.whole_group
+
+    def leave(self) -> None:
+        """Wait no longer."""
+        if self.among is not None:
+            self.among.remove(self)
+
+    def give_up(self, error: EntrepotError) -> None:
+        """Wait no longer, because there is nothing to wait for."""
+        self.leave()
+        self.error = error
+        self.wake()
 
 
 class Waiters:
@@ -47,30 +64,37 @@ class Waiters:
 
     def add(self, waiter: Waiter) -> None:
         waiter.number = self._next
+        waiter.among = self
         self._next += 1
         self._shelf(waiter)[waiter.number] = waiter
 
     def _shelf(self, waiter: Waiter) -> dict[int, Waiter]:
         correlation_id = waiter.criteria.correlation_id if waiter.criteria else None
-        return self._any if correlation_id is None else self._by_correlation.setdefault(correlation_id, {})
+        # Any message may be the one that completes a group.
+        if correlation_id is None or waiter.wants_whole_group:
+            return self._any
+        return self._by_correlation.setdefault(correlation_id, {})
 
     def remove(self, waiter: Waiter) -> None:
+        waiter.among = None
         shelf = self._shelf(waiter)
         shelf.pop(waiter.number, None)
-        if waiter.criteria and waiter.criteria.correlation_id is not None and not shelf:
+        if not shelf and shelf is not self._any:
+            assert waiter.criteria is not None
+            assert waiter.criteria.correlation_id is not None
             del self._by_correlation[waiter.criteria.correlation_id]
 
     def for_message(self, message: Message) -> Iterator[Waiter]:
         """Who would take this message, in the order they came; whole groups are the caller's to judge.
 
-        Stop iterating once a waiter was removed.
+        Stop iterating once a waiter was removed, or iterate over a copy.
         """
         candidates: Iterable[Waiter] = self._any.values()
         keyed = self._by_correlation.get(message.correlation_id)
         if keyed:
             candidates = heapq.merge(candidates, keyed.values(), key=lambda waiter: waiter.number)
         for waiter in candidates:
-            if waiter.criteria is None or waiter.criteria.matches(message):
+            if waiter.criteria is None or waiter.criteria.whole_group or waiter.criteria.matches(message):
                 yield waiter
 
     def all(self) -> list[Waiter]:

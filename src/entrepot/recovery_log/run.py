@@ -156,6 +156,8 @@ class RunStore:
             return decode(kind, payload), position + FRAME_HEAD_BYTES + length
         except (BadFrame, msgspec.MsgspecError) as bad:
             raise RunDamaged(self._disk.describe(path), position, str(bad)) from bad
+        except OSError as error:
+            raise RunDamaged(self._disk.describe(path), position, f"it cannot be read: {error}") from error
 
     def remove(self, number: int) -> None:
         self._disk.remove(run_path(number))
@@ -169,7 +171,10 @@ class _Opened:
     """A file that closes itself."""
 
     def __init__(self, disk: Disk, path: str) -> None:
-        self._file = disk.open(path)
+        try:
+            self._file = disk.open(path)
+        except OSError as error:
+            raise RunDamaged(disk.describe(path), 0, f"it cannot be opened: {error}") from error
 
     def __enter__(self) -> File:
         return self._file

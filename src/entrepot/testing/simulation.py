@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from entrepot import limits
-from entrepot.errors import DiskFailed, DiskFull, EntrepotError, LogFull, QueueManagerFailed, SpillFailed, UnitBackedOut
+from entrepot.errors import DiskFailed, DiskFull, EntrepotError, LogFull, QueueManagerFailed, RunDamaged, SpillFailed, UnitBackedOut
 from entrepot.message import Message
 from entrepot.queues.checkpointing import CheckpointPlan
 from entrepot.queues.criteria import Criteria
@@ -169,6 +169,8 @@ class Simulation:
             action()
         except (LogFull, DiskFull, SpillFailed, UnitBackedOut) as full:
             self._count(type(full).__name__)
+        except RunDamaged:
+            assert self.faulted
         except (DiskFailed, QueueManagerFailed):
             assert self.manager.failure is not None
         self._settle()
@@ -379,6 +381,7 @@ class Simulation:
         how()
         self.plan = None
         if self.random.random() < 0.2:
+            power_cut = True
             self._crash_in_restart()
         self.restarted = self._restart()
         # A note of a backout count is not worth an error when the disk is full.

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine in a simulated world: a thousand seeds hold, and planted bugs do not."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from entrepot.errors import RecoveryError
+from entrepot.queues import group_commit, restart
+from entrepot.recovery_log import reader, writer
+from entrepot.testing.simulation import Simulation
+
+SEEDS = 1000
+STEPS = 150
+# As many seeds as a planted bug gets to hide in.
+SEEDS_FOR_A_BUG = 300
+
+
+@pytest.mark.parametrize("part", range(20))
+def test_a_thousand_seeds_lose_nothing_and_bring_nothing_twice(part: int) -> None:
+    for seed in range(part * SEEDS // 20, (part + 1) * SEEDS // 20):
+        Simulation(seed).run(STEPS)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(min_value=10_000, max_value=2**60), steps=st.integers(min_value=1, max_value=300))
+def test_any_seed_of_any_length_agrees_with_the_model(seed: int, steps: int) -> None:
+    Simulation(seed).run(steps)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 14, 35, 62])
+def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
+    first, second = Simulation(seed), Simulation(seed)
+    assert first.run(STEPS) == second.run(STEPS)
+    assert first.counts == second.counts
+
+
+def test_different_seeds_give_different_traces() -> None:
+    assert len({Simulation(seed).run(30) for seed in range(10)}) == 10
+
+
+def test_the_seeds_meet_crashes_full_disks_failures_and_checkpoints() -> None:
+    counts: dict[str, int] = {}
+    crashes = 0
+    for seed in range(60):
+        simulation = Simulation(seed)
+        simulation.run(STEPS)
+        crashes += simulation.crashes
+        for what, count in simulation.counts.items():
+            counts[what] = counts.get(what, 0) + count
+    assert crashes > 200
+    assert counts["checkpoints"] > 50
+    assert counts["failed"] > 20
+    assert counts["DiskFull"] + counts["SpillFailed"] > 5
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("part", range(100))
+def test_a_hundred_thousand_seeds(part: int) -> None:
+    for seed in range(100_000 + part * 1000, 100_000 + (part + 1) * 1000):
+        Simulation(seed).run(250)
+
+
+# --- negative controls: the simulation must notice these ---------------------------------------
+
+
+def is_noticed() -> bool:
+    for seed in range(SEEDS_FOR_A_BUG):
+        try:
+            Simulation(seed).run(STEPS)
+        except (AssertionError, RecoveryError):
+            return True
+    return False
+
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledge_before_force(patch: pytest.MonkeyPatch) -> None:
+    write_group = writer.RecoveryLog.write_group
+
+    def without_force(self: writer.RecoveryLog, group: writer.WriteGroup, *, force: bool) -> None:
+        write_group(self, group, force=False)
+
+    patch.setattr(writer.RecoveryLog, "write_group", without_force)
+
+
+def retry_a_failed_force(patch: pytest.MonkeyPatch) -> None:
+    write_group = writer.RecoveryLog.write_group
+
+    def again(self: writer.RecoveryLog, group: writer.WriteGroup, *, force: bool) -> None:
+        try:
+            write_group(self, group, force=force)
+        except Exception:
+            for _, file in group.files:
+                file.force()
+
+    patch.setattr(writer.RecoveryLog, "write_group", again)
+
+
+def skip_the_crc(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader, "check", lambda head, payload, crc: None)
+
+
+def forget_the_incarnation(patch: pytest.MonkeyPatch) -> None:
+    def begin_group(self: reader.LogReader, group: Any, position: int, group_end: int) -> None:
+        self.time = group.time
+        self.forced_position = max(self.forced_position, group.forced_position)
+
+    patch.setattr(reader.LogReader, "_begin_group", begin_group)
+
+
+def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
+    # Harmless on its own; with a force that did not happen it hides what was lost.
+    patch.setattr(reader.LogReader, "_later_group", lambda self, position: None)
+    acknowledge_before_force(patch)
+
+
+def keep_a_group_that_met_a_full_disk(patch: pytest.MonkeyPatch) -> None:
+    def give_up(self: writer.RecoveryLog, group: writer.WriteGroup) -> None:
+        self.discard_gathered()
+
+    patch.setattr(writer.RecoveryLog, "give_up", give_up)
+    write = writer.RecoveryLog._write
+
+    def write_then_complain(self: writer.RecoveryLog, group: writer.WriteGroup) -> None:
+        try:
+            write(self, group)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                self._disk.faults = None  # type: ignore[attr-defined]
+                write(self, group)
+            raise
+
+    patch.setattr(writer.RecoveryLog, "_write", write_then_complain)
+
+
+def do_not_rewrite_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(restart, "_make_durable", lambda *_: None)
+
+
+def answer_before_the_group_is_forced(patch: pytest.MonkeyPatch) -> None:
+    promise = group_commit.GroupCommit.promise
+
+    def eager(self: group_commit.GroupCommit, *arguments: Any) -> Any:
+        settlement = promise(self, *arguments)
+        self._pending.remove(settlement)
+        settlement.settle()
+        return settlement
+
+    patch.setattr(group_commit.GroupCommit, "promise", eager)
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        acknowledge_before_force,
+        answer_before_the_group_is_forced,
+        retry_a_failed_force,
+        skip_the_crc,
+        forget_the_incarnation,
+        take_damage_for_a_torn_tail,
+        keep_a_group_that_met_a_full_disk,
+        do_not_rewrite_the_end_of_the_log,
+    ],
+)
+def test_a_planted_bug_is_noticed(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    assert is_noticed()

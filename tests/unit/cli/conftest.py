@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from entrepot.cli.main import app
+
+SMALL = ("--segment-bytes", "128KiB", "--primary", "3")
+
+
+class Shell:
+    """Types commands and hands back what was printed."""
+
+    def __init__(self) -> None:
+        self._runner = CliRunner()
+
+    def __call__(self, *words: object, code: int = 0, stdin: str | bytes | None = None) -> Result:
+        """Run a command and insist on its exit code."""
+        result = self._runner.invoke(app, [str(word) for word in words], input=stdin)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code == code, result.output
+        assert "Traceback" not in result.output
+        return result
+
+    def json(self, *words: object, code: int = 0) -> Any:
+        return json.loads(self(*words, "--json", code=code).stdout)
+
+    def lines(self, *words: object, code: int = 0) -> list[Any]:
+        """The JSON lines of a command."""
+        return [json.loads(line) for line in self(*words, "--json", code=code).stdout.splitlines()]
+
+
+@pytest.fixture
+def shell() -> Shell:
+    return Shell()
+
+
+@pytest.fixture
+def qm(shell: Shell, tmp_path: Path) -> Path:
+    """A small queue manager with a queue Q."""
+    path = tmp_path / "QM1"
+    shell("qm", "create", path, *SMALL)
+    shell("mqsc", path, "-e", "DEFINE QLOCAL(Q)")
+    return path
+
+
+@pytest.fixture
+def linear(shell: Shell, tmp_path: Path) -> Path:
+    path = tmp_path / "LINEAR"
+    shell("qm", "create", path, "--log", "linear", *SMALL)
+    shell("mqsc", path, "-e", "DEFINE QLOCAL(Q)")
+    return path
+
+
+@pytest.fixture
+def not_a_manager(tmp_path: Path) -> Path:
+    path = tmp_path / "attic"
+    path.mkdir(mode=0o700)
+    (path / "lamp").write_text("dusty")
+    return path
+
+
+Complaint = Callable[..., str]
+
+
+@pytest.fixture
+def complaint(shell: Shell) -> Complaint:
+    """What a failing command says on standard error, line breaks of narrow terminals removed."""
+
+    def complain(*words: object, code: int = 1) -> str:
+        return " ".join(shell(*words, code=code).stderr.split())
+
+    return complain

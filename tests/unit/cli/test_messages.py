@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from entrepot.cli.messages import as_json, preview, text_of
+from entrepot.message import Message
+
+
+def test_preview_shows_text_as_text_and_bytes_as_hex() -> None:
+    assert preview(b"42 crates") == '"42 crates"'
+    assert preview(b"\x00\xff") == "0x00ff"
+    assert preview(b"a\nb") == '"a\\nb"'
+    assert preview(b"") == '""'
+
+
+def test_preview_is_short_and_says_so() -> None:
+    assert preview(b"x" * 100, 10) == '"xxxxxxxxxx…"'
+    assert preview(b"\x00" * 100, 10) == "0x0000000000…"
+
+
+def test_preview_may_cut_a_character_in_half() -> None:
+    assert preview("€".encode() * 1000, 10) == '"€€€€€€€€€€…"'
+
+
+def test_preview_plays_no_tricks_on_the_terminal() -> None:
+    assert preview(b"\x1b[2Jgone") == "0x1b5b324a676f6e65"
+    assert text_of(b"\x1b[2J") is None
+
+
+def test_json_tells_ids_in_hex_and_bodies_as_text_or_base64() -> None:
+    shown = as_json(Message(b"\xff", b"\x01", b"\x02", properties={"n": 3, "raw": b"\x00"}))
+    assert shown["message_id"] == "01"
+    assert shown["correlation_id"] == "02"
+    assert shown["body_base64"] == "/w=="
+    assert shown["properties"] == {"n": 3, "raw": {"base64": "AA=="}}
+    assert as_json(Message(b"text"))["body"] == "text"
