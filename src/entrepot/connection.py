@@ -14,31 +14,23 @@ from __future__ import annotations
 import getpass
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from entrepot import checks
 from entrepot.errors import ConnectionClosed, InvalidUrl, RequestTimedOut
-from entrepot.limits import PRIORITY_MAX
-from entrepot.message import Message, MessageType, PropertyValue
+from entrepot.message import Message, MessageType
 from entrepot.mqsc import Answer, require_ok, run_script
+from entrepot.options import GetOptions, PutOptions, criteria, draft
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE
 from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
 from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit, UnitState
-from entrepot.selectors import compile_selector
 
 _BROWSE_AT_ONCE = 500
-
-# Compared by identity: whoever leaves an argument out pays for no check of it.
-_SEQUENCE = 1
-_NONE = 0
-_CCSID = 1208
-_ENCODING = 546
-_INT32 = 2**31
 
 _hosts: dict[Path, tuple[Host, int]] = {}
 _hosts_lock = threading.Lock()
@@ -105,32 +97,14 @@ class _Verbs:
         self,
         queue: str | Sequence[str],
         body: bytes | bytearray | memoryview,
-        *,
-        persistent: bool | None = None,
-        priority: int | None = None,
-        expiry_s: float | None = None,
-        delay_s: float = 0.0,
-        message_id: bytes = b"",
-        correlation_id: bytes = b"",
-        group_id: bytes = b"",
-        sequence: int = _SEQUENCE,
-        last_in_group: bool = False,
-        type: MessageType = MessageType.DATAGRAM,  # noqa: A002 - MQ's and JMS's word
-        report: int = _NONE,
-        feedback: int = _NONE,
-        reply_to: str = "",
-        reply_to_manager: str = "",
-        format: str = "",  # noqa: A002 - MQ's word
-        ccsid: int = _CCSID,
-        encoding: int = _ENCODING,
-        properties: Mapping[str, PropertyValue] | None = None,
+        **options: Unpack[PutOptions],
     ) -> bytes:
         """Leave a message for whoever reads the queue next; returns its message id.
 
         Outside of a unit of work a persistent message is on disk when this
         returns; a nonpersistent one is in memory and dies with the queue
-        manager. Inside, nobody sees it before the commit. `persistent` and
-        `priority` default to the queue's own. Several queues, or the name of a
+        manager. Inside, nobody sees it before the commit. `PutOptions` tells
+        what may be said about the message. Several queues, or the name of a
         NAMELIST, make a distribution list: all get the message, or none.
 
         Raises:
@@ -140,48 +114,13 @@ class _Verbs:
             DiskFailed: Whether it was stored is unknown; the queue manager has stopped.
         """
         connection = self._connection
-        if persistent is not None:
-            checks.flag("persistent", persistent)
-        if priority is not None:
-            checks.whole_number("priority", priority, 0, PRIORITY_MAX)
-        message = Message(
-            body if body.__class__ is bytes else checks.body(body),
-            checks.identifier("message_id", message_id) if message_id != b"" else b"",
-            checks.identifier("correlation_id", correlation_id) if correlation_id != b"" else b"",
-            type=type if type.__class__ is MessageType else checks.message_type(type),
-            expiry_s=None if expiry_s is None else checks.seconds("expiry_s", expiry_s, positive=True),
-            delay_s=checks.seconds("delay_s", delay_s) if delay_s != 0.0 else 0.0,
-            reply_to=checks.text("reply_to", reply_to) if reply_to != "" else "",
-            reply_to_manager=checks.text("reply_to_manager", reply_to_manager) if reply_to_manager != "" else "",
-            group_id=checks.identifier("group_id", group_id) if group_id != b"" else b"",
-            sequence=1 if sequence is _SEQUENCE else checks.whole_number("sequence", sequence, 1, 999_999_999),
-            last_in_group=False if last_in_group is False else checks.flag("last_in_group", last_in_group),
-            report=0 if report is _NONE else checks.whole_number("report", report, 0, _INT32 - 1),
-            feedback=0 if feedback is _NONE else checks.whole_number("feedback", feedback, -_INT32, _INT32 - 1),
-            format=checks.text("format", format) if format != "" else "",
-            ccsid=1208 if ccsid is _CCSID else checks.whole_number("ccsid", ccsid, -_INT32, _INT32 - 1),
-            encoding=546 if encoding is _ENCODING else checks.whole_number("encoding", encoding, -_INT32, _INT32 - 1),
-            user=connection.user,
-            application=connection.application,
-            properties={} if properties is None else checks.properties(properties),
-        )
+        message, persistent, priority = draft(body, options, user=connection.user, application=connection.application)
         return connection.host.put(queue, message, persistent=persistent, priority=priority, unit=self._unit)
 
-    def get(
-        self,
-        queue: str,
-        *,
-        wait_s: float = 0.0,
-        message_id: bytes | None = None,
-        correlation_id: bytes | None = None,
-        group_id: bytes | None = None,
-        selector: str | None = None,
-        whole_group: bool = False,
-    ) -> Message | None:
+    def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
         """Take the next message off a queue, or None when there is none within `wait_s`.
 
-        With ids or a selector, the next message that meets all of them.
-        `whole_group` takes messages only from groups that are complete.
+        `GetOptions` tells which message it has to be, if not just the next one.
         Outside of a unit of work the message has left for good; inside, it comes
         back with a raised `backout_count` unless the unit commits, and moves to
         the backout queue once the queue's threshold is reached.
@@ -192,27 +131,7 @@ class _Verbs:
         """
         if wait_s != 0:
             wait_s = checks.wait("wait_s", wait_s)
-        criteria = _criteria(message_id, correlation_id, group_id, selector, whole_group)
-        return self._connection.host.get(queue, criteria, unit=self._unit, wait_s=wait_s)
-
-
-def _criteria(
-    message_id: bytes | None,
-    correlation_id: bytes | None,
-    group_id: bytes | None,
-    selector: str | None,
-    whole_group: bool,
-) -> Criteria | None:
-    no_id = message_id is None and correlation_id is None and group_id is None
-    if no_id and selector is None and whole_group is False:
-        return None
-    return Criteria(
-        message_id=None if message_id is None else checks.wanted_identifier("message_id", message_id),
-        correlation_id=None if correlation_id is None else checks.wanted_identifier("correlation_id", correlation_id),
-        group_id=None if group_id is None else checks.wanted_identifier("group_id", group_id),
-        selector=None if selector is None else compile_selector(selector),
-        whole_group=checks.flag("whole_group", whole_group),
-    )
+        return self._connection.host.get(queue, criteria(options), unit=self._unit, wait_s=wait_s)
 
 
 class UnitOfWork(_Verbs):
@@ -233,9 +152,9 @@ class UnitOfWork(_Verbs):
 
     def get_group(self, queue: str, *, wait_s: float = 0.0, selector: str | None = None) -> list[Message] | None:
         """All messages of the next group that is whole, in sequence; a message of no group is one alone."""
-        criteria = _criteria(None, None, None, selector, True)
-        assert criteria is not None
-        return self._connection.host.get_group(queue, criteria, unit=self._unit, wait_s=checks.wait("wait_s", wait_s))
+        wanted = criteria({"selector": selector, "whole_group": True})
+        assert wanted is not None
+        return self._connection.host.get_group(queue, wanted, unit=self._unit, wait_s=checks.wait("wait_s", wait_s))
 
     def commit(self) -> None:
         """Let everything happen; on disk when this returns.
@@ -330,23 +249,19 @@ class Connection(_Verbs):
             raise ConnectionClosed()
         return self._host
 
-    def browse(
-        self,
-        queue: str,
-        *,
-        selector: str | None = None,
-        message_id: bytes | None = None,
-        correlation_id: bytes | None = None,
-        group_id: bytes | None = None,
-    ) -> Browse:
-        """Look at a queue's messages without taking them."""
-        return Browse(self.host, queue, _criteria(message_id, correlation_id, group_id, selector, False))
+    def browse(self, queue: str, **options: Unpack[GetOptions]) -> Browse:
+        """Look at a queue's messages without taking them; `GetOptions` tells at which."""
+        return Browse(self.host, queue, criteria(options))
 
     def unit_of_work(self) -> UnitOfWork:
         """Begin a unit of work; use it with `with`."""
+        return UnitOfWork(self, self.begin())
+
+    def begin(self) -> Unit:
+        """A bare unit, which this connection backs out when it is closed."""
         unit = self.host.begin()
         self._units.add(unit)
-        return UnitOfWork(self, unit)
+        return unit
 
     def ended(self, unit: Unit) -> None:
         """A unit of work of this connection has come to its end."""
@@ -358,9 +273,7 @@ class Connection(_Verbs):
         body: bytes | bytearray | memoryview,
         *,
         timeout_s: float = 30.0,
-        persistent: bool | None = None,
-        priority: int | None = None,
-        properties: Mapping[str, PropertyValue] | None = None,
+        **options: Unpack[PutOptions],
     ) -> Message:
         """Put a request and wait for the reply that carries its message id as correlation id.
 
@@ -368,23 +281,20 @@ class Connection(_Verbs):
             RequestTimedOut: No reply came in time; whether the request is served is unknown.
         """
         timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
-        if not self._reply_queue:
-            self._reply_queue = self.dynamic_queue()
-        message_id = self.put(
-            queue,
-            body,
-            persistent=persistent,
-            priority=priority,
-            properties=properties,
-            type=MessageType.REQUEST,
-            reply_to=self._reply_queue,
-            # A request that nobody waits for any more is of no use.
-            expiry_s=timeout_s,
-        )
-        reply = self.get(self._reply_queue, correlation_id=message_id, wait_s=timeout_s)
+        reply_queue = self.reply_queue()
+        # A request that nobody waits for any more is of no use.
+        options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
+        message_id = self.put(queue, body, **options)
+        reply = self.get(reply_queue, correlation_id=message_id, wait_s=timeout_s)
         if reply is None:
             raise RequestTimedOut(queue, timeout_s)
         return reply
+
+    def reply_queue(self) -> str:
+        """The temporary queue on which this connection waits for replies."""
+        if not self._reply_queue:
+            self._reply_queue = self.dynamic_queue()
+        return self._reply_queue
 
     def dynamic_queue(self, model: str = MODEL_QUEUE, pattern: str = "ENTREPOT.*") -> str:
         """Create a queue after a model and return its name; a temporary one goes with this connection."""

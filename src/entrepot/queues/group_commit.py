@@ -55,9 +55,9 @@ class GroupCommit:
             self.flush()
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether anybody waits for a force."""
-        return bool(self._pending)
+    def newest(self) -> Settlement | None:
+        """The last of those who wait for a force, or None when nobody does."""
+        return self._pending[-1] if self._pending else None
 
     def begin(self) -> WriteGroup | None:
         """Close the gathered group for one write; None when the disk did not even take its segment."""

@@ -10,12 +10,12 @@ delays and expiries.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Definition, ManagerAttributes
 from entrepot.queues.folder import as_recovery_error, own, read_settings
+from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Progress, restart
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit
@@ -81,6 +82,8 @@ class Host:
         self._wake_housekeeper = threading.Event()
         self._housekeeper = threading.Thread(target=self._keep_house, name="entrepot-housekeeper", daemon=True)
         self._housekeeper.start()
+        self._forcer: threading.Thread | None = None
+        self._force_wanted = threading.Event()
 
     # --- verbs ----------------------------------------------------------------------------
 
@@ -140,6 +143,21 @@ class Host:
         if waiter.error is not None:
             raise waiter.error
         return waiter.message, waiter.settlement
+
+    def wait(self, name: str, waiter: Waiter) -> None:
+        """Let a reader wait without blocking this thread; serve it at once if something has come meanwhile."""
+        with self._lock:
+            message, waiter.settlement = self._manager.get(name, waiter.criteria, waiter.unit)
+            if message is None:
+                self._manager.wait(name, waiter)
+                return
+            waiter.message = message
+            waiter.wake()
+
+    def stop_waiting(self, name: str, waiter: Waiter) -> None:
+        with self._lock:
+            if waiter.message is None and waiter.error is None:
+                self._manager.stop_waiting(waiter)
 
     def get_group(self, name: str, criteria: Criteria, *, unit: Unit, wait_s: float = 0.0) -> list[Message] | None:
         deadline = time.monotonic() + wait_s
@@ -255,6 +273,41 @@ class Host:
                 self._lock.release()
             return
 
+    def start(self, verb: Callable[[], Settlement | None], wake: Callable[[], None]) -> Settlement | None:
+        """Run a verb without waiting for the disk: for callers that must not block, such as an event loop.
+
+        A thread of ours forces the log for them and calls `wake`, on any thread
+        and with our lock held, when the settlement is done.
+
+        Raises:
+            LogFull: Checkpoint, off the event loop, and start again.
+        """
+        with self._lock:
+            settlement = verb()
+            if settlement is not None:
+                settlement.wake = wake
+        if settlement is not None:
+            if self._forcer is None:
+                self._forcer = threading.Thread(target=self._force_for_others, name="entrepot-forcer", daemon=True)
+                self._forcer.start()
+            if not self._force_wanted.is_set():
+                self._force_wanted.set()
+        return settlement
+
+    def _force_for_others(self) -> None:
+        while not self._closed:
+            self._force_wanted.wait()
+            self._force_wanted.clear()
+            while True:
+                self._lock.acquire()
+                newest = self._manager.group_commit.newest
+                if newest is None:
+                    self._lock.release()
+                    break
+                # What went wrong is for those who wait for it.
+                with contextlib.suppress(EntrepotError):
+                    self._await(newest)
+
     def _await(self, settlement: Settlement) -> None:
         """Return when a settlement is done, having forced the log if nobody else was at it.
 
@@ -342,7 +395,7 @@ class Host:
                 with self._lock:
                     raise self._checkpoints.failed(plan, error) from error
 
-    @contextmanager
+    @contextlib.contextmanager
     def without_checkpoints(self) -> Iterator[int]:
         """Keep every file that restart would need until the end; yields a position up to which all is forced."""
         with self._checkpoint_lock:
@@ -374,8 +427,8 @@ class Host:
                     self._manager.tick()
                     self._manager.group_commit.mark()
                     due = self._checkpoints.is_due and self._may_checkpoint()
-                    unforced = self._manager.group_commit.is_wanted
-                if unforced:
+                    unforced = self._manager.group_commit.newest
+                if unforced is not None:
                     self._force_all()
                 if due:
                     self.checkpoint()
@@ -387,6 +440,11 @@ class Host:
             due = self._manager.next_due
             now = self._manager.clock.now()
         return _HOUSEKEEPING_S if due is None else min(max(due - now, 0.0), _HOUSEKEEPING_S)
+
+    @property
+    def manager(self) -> QueueManager:
+        """The engine, for verbs that are given to `start`."""
+        return self._manager
 
     @property
     def failure(self) -> EntrepotError | None:
@@ -415,6 +473,9 @@ class Host:
         self._closed = True
         self._wake_housekeeper.set()
         self._housekeeper.join()
+        if self._forcer is not None:
+            self._force_wanted.set()
+            self._forcer.join()
         try:
             if self._manager.failure is None:
                 self.checkpoint()

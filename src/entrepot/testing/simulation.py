@@ -20,7 +20,16 @@ from dataclasses import dataclass, field
 from random import Random
 
 from entrepot import limits
-from entrepot.errors import DiskFailed, DiskFull, EntrepotError, LogFull, QueueManagerFailed, RunDamaged, SpillFailed, UnitBackedOut
+from entrepot.errors import (
+    DiskFailed,
+    DiskFull,
+    EntrepotError,
+    LogFull,
+    QueueManagerFailed,
+    RunDamaged,
+    SpillFailed,
+    UnitBackedOut,
+)
 from entrepot.message import Message
 from entrepot.queues.checkpointing import CheckpointPlan
 from entrepot.queues.criteria import Criteria
@@ -431,9 +440,7 @@ class Simulation:
         self._accept_counts(exact=exact_counts)
 
     def _survives(self, item: Item) -> bool:
-        return item.persistent and not (
-            isinstance(item.taken_by, Work) and item.taken_by in self.prepared.values()
-        )
+        return item.persistent and not (isinstance(item.taken_by, Work) and item.taken_by in self.prepared.values())
 
     def _numbers(self, name: str) -> list[int]:
         messages, _ = self.manager.browse(name, None, None, 100_000)
@@ -518,7 +525,7 @@ class _PowerCut:
         self._disk = disk
         self._at = at
 
-    def before(self, operation: str, path: str, size: int) -> int | None:
+    def before(self, _operation: str, _path: str, _size: int) -> int | None:
         self._at -= 1
         if self._at == 0:
             self._disk.power_cut()

@@ -17,8 +17,9 @@ def test_put_tells_the_message_id_and_get_finds_it(shell: Shell, qm: Path) -> No
 
 def test_descriptor_reaches_the_message(shell: Shell, qm: Path) -> None:
     shell(
-        "put", qm, "Q", "body", "--priority", "7", "--expiry", "1000", "--correlation-id", "c0ffee", "--group-id", "g-1",
-        "--group-sequence", "2", "--group-last", "--property", "region=EU", "-p", "size=3", "--reply-to", "REPLIES",
+        "put", qm, "Q", "body", "--priority", "7", "--expiry", "1000", "--correlation-id", "c0ffee",
+        "--group-id", "g-1", "--group-sequence", "2", "--group-last",
+        "--property", "region=EU", "-p", "size=3", "--reply-to", "REPLIES",
     )  # fmt: skip
     (message,) = shell.lines("browse", qm, "Q")
     assert 0 < message.pop("expiry_s") <= 1000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import entrepot
-from entrepot.cli import opening
+from entrepot.queues.host import Host
 
 from .conftest import SMALL, Complaint, Shell
 
@@ -72,8 +72,11 @@ def test_status_from_files_changes_nothing(shell: Shell, qm: Path) -> None:
 
 
 def test_status_of_one_that_runs_elsewhere_names_the_owner(shell: Shell, qm: Path) -> None:
-    with opening.connected(qm):
+    host = Host(qm)
+    try:
         found = shell.json("qm", "status", qm)
+    finally:
+        host.close()
     assert found["state"] == "running"
     assert found["owner"].startswith("process ")
 

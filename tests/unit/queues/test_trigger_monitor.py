@@ -44,7 +44,7 @@ class FakeConnection:
         persistent: bool | None = None,
         message_id: bytes = b"",
         correlation_id: bytes = b"",
-        format: str = "",
+        format: str = "",  # noqa: A002 - MQ's word
         properties: Mapping[str, PropertyValue] | None = None,
     ) -> bytes:
         if self.full:

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of put and get, in one place for the blocking and the asyncio connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypedDict
+
+from entrepot import checks
+from entrepot.errors import InvalidArgument
+from entrepot.limits import PRIORITY_MAX
+from entrepot.message import Message, MessageType, PropertyValue
+from entrepot.queues.criteria import Criteria
+from entrepot.selectors import compile_selector
+
+_INT32 = 2**31
+
+
+class PutOptions(TypedDict, total=False):
+    """What may be said about a message that is put."""
+
+    persistent: bool | None
+    """Whether it survives the queue manager; the queue's default when left out."""
+    priority: int | None
+    """0 to 9; the queue's default when left out."""
+    expiry_s: float | None
+    """How long it is of use; for ever when left out."""
+    delay_s: float
+    """How long nobody may get it."""
+    message_id: bytes
+    """A unique one is made when left out."""
+    correlation_id: bytes
+    group_id: bytes
+    sequence: int
+    """Its place in the group, from 1."""
+    last_in_group: bool
+    type: MessageType
+    report: int
+    """Which reports the sender wants: a combination of `Report`."""
+    feedback: int
+    reply_to: str
+    reply_to_manager: str
+    format: str
+    ccsid: int
+    encoding: int
+    properties: Mapping[str, PropertyValue] | None
+    """What selectors can ask for."""
+
+
+class GetOptions(TypedDict, total=False):
+    """Which message is wanted; all that is said must hold."""
+
+    message_id: bytes | None
+    correlation_id: bytes | None
+    group_id: bytes | None
+    selector: str | None
+    """A condition over properties, such as `region = 'EU' AND amount > 100`."""
+    whole_group: bool
+    """Only messages of groups that are complete."""
+
+
+Check = Callable[[str, Any], Any]
+
+
+def _number(low: int, high: int) -> Check:
+    return lambda name, value: checks.whole_number(name, value, low, high)
+
+
+def _optional(check: Check) -> Check:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+_PUT: dict[str, Check] = {
+    "persistent": _optional(checks.flag),
+    "priority": _optional(_number(0, PRIORITY_MAX)),
+    "expiry_s": _optional(partial(checks.seconds, positive=True)),
+    "delay_s": checks.seconds,
+    "message_id": checks.identifier,
+    "correlation_id": checks.identifier,
+    "group_id": checks.identifier,
+    "sequence": _number(1, 999_999_999),
+    "last_in_group": checks.flag,
+    "type": lambda _, value: value if value.__class__ is MessageType else checks.message_type(value),
+    "report": _number(0, _INT32 - 1),
+    "feedback": _number(-_INT32, _INT32 - 1),
+    "reply_to": checks.text,
+    "reply_to_manager": checks.text,
+    "format": checks.text,
+    "ccsid": _number(-_INT32, _INT32 - 1),
+    "encoding": _number(-_INT32, _INT32 - 1),
+    "properties": lambda _, value: {} if value is None else checks.properties(value),
+}
+_GET: dict[str, Check] = {
+    "message_id": _optional(checks.wanted_identifier),
+    "correlation_id": _optional(checks.wanted_identifier),
+    "group_id": _optional(checks.wanted_identifier),
+    "selector": _optional(lambda _, value: compile_selector(value)),
+    "whole_group": checks.flag,
+}
+
+
+def draft(body: object, options: PutOptions, *, user: str, application: str) -> tuple[Message, bool | None, int | None]:
+    """The message that the options describe, and the persistence and priority asked for, if any.
+
+    Raises:
+        InvalidArgument: The first option that is wrong.
+    """
+    content = body if body.__class__ is bytes else checks.body(body)
+    if not options:
+        return Message(content, user=user, application=application), None, None
+    fields = _checked(_PUT, options, "put")
+    persistent = fields.pop("persistent", None)
+    priority = fields.pop("priority", None)
+    return Message(content, user=user, application=application, **fields), persistent, priority
+
+
+def criteria(options: GetOptions) -> Criteria | None:
+    """Which message the options ask for; None means the next one.
+
+    Raises:
+        InvalidArgument, SelectorSyntaxError: The first option that is wrong.
+    """
+    if not options:
+        return None
+    fields = _checked(_GET, options, "get")
+    return Criteria(**fields) if any(fields.values()) else None
+
+
+def _checked(table: dict[str, Check], options: Mapping[str, Any], verb: str) -> dict[str, Any]:
+    fields = {}
+    for name, value in options.items():
+        check = table.get(name)
+        if check is None:
+            raise InvalidArgument(name, f"{verb} knows no such option", ", ".join(table))
+        fields[name] = check(name, value)
+    return fields
