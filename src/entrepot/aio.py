@@ -207,7 +207,7 @@ class Connection(_Verbs):
         try:
             await asyncio.wait_for(future, wait_s)
         except (TimeoutError, asyncio.CancelledError) as interrupted:
-            host.stop_waiting(queue, waiter)
+            host.stop_waiting(waiter)
             if isinstance(interrupted, asyncio.CancelledError):
                 if unit is None:
                     host.back_out(own)

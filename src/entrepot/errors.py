@@ -270,14 +270,6 @@ class RequestTimedOut(QueueingError):
     hint = "The request may still be served; a late reply is discarded."
 
 
-class MessageGone(QueueingError):
-    queue: str
-    code = "Q16"
-    reason = 2034
-    text = "the browsed message is no longer on {queue}"
-    hint = "Another reader has it; browse on."
-
-
 class SpillFailed(QueueingError):
     queue: str
     problem: str

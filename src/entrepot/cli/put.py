@@ -12,8 +12,9 @@ import typer
 from entrepot.cli import opening, output
 from entrepot.cli.arguments import Json, Manager, QueueName, identifier, property_pair
 
-_UNIT_MESSAGES = 1000
-"""Several messages share a unit of work, and so a force, but never more than this many."""
+_UNIT_BYTES = 256 * 1024
+"""Several messages share a unit of work, and so a force, but no more than the smallest log has room for."""
+_DESCRIPTOR_BYTES = 1024
 
 
 def put(
@@ -70,7 +71,8 @@ def put(
     with opening.connected(path) as connection:
         while len(message_ids) < count:
             with connection.unit_of_work() as unit:
-                unit_messages = min(_UNIT_MESSAGES, count - len(message_ids))
+                room = max(_UNIT_BYTES // (len(content) + _DESCRIPTOR_BYTES), 1)
+                unit_messages = min(room, count - len(message_ids))
                 message_ids += [unit.put(queue, content, **descriptor).hex() for _ in range(unit_messages)]
     if json:
         output.print_json({"queue": queue, "body_bytes": len(content), "message_ids": message_ids})

@@ -199,7 +199,7 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
             (*_STORED_QUEUE, Attribute("DEFTYPE", "dynamic", _LOCAL_QUEUE_ORIGIN, alterable=False)),
             synonyms=("QL",),
             without_effect=_QUEUE_WITHOUT_EFFECT,
-            status=("CURDEPTH", "IPPROCS", "OPPROCS"),
+            status=("CURDEPTH", "IPPROCS"),
             rules=(_low_not_above_high,),
         ),
         ObjectKind(
@@ -268,7 +268,7 @@ LATER_KINDS: dict[str, tuple[str, ...]] = {
 }
 """Kinds of MQ that later releases bring, with their synonyms: known words, and not yet of use."""
 
-STATUS_KEYWORDS = words("CURDEPTH IPPROCS OPPROCS UNCOM MSGAGE QTIME LGETDATE LGETTIME LPUTDATE LPUTTIME MONQ MEDIALOG")
+STATUS_KEYWORDS = words("CURDEPTH IPPROCS UNCOM MSGAGE QTIME LGETDATE LGETTIME LPUTDATE LPUTTIME MONQ MEDIALOG")
 """What MQ's DISPLAY QSTATUS can show; a queue manager may give more."""
 
 

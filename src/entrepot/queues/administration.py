@@ -65,7 +65,7 @@ class Administration:
         record = self._manager.objects.record(definition)
         if isinstance(definition, LocalQueue) and queue is None:
             self._manager.objects.number_next += 1
-        self._manager.log.require_room(_RECORD_BYTES + 16 * len(str(record)), reserved=True)
+        self._manager.require_room(_RECORD_BYTES + 16 * len(str(record)), reserved=True)
         return self._manager.group_commit.promise(
             [record], partial(self._defined, definition, record.number), lambda error: error
         )
@@ -96,7 +96,7 @@ class Administration:
             if problem is not None:
                 raise problem
             self._clear(queue)
-        self._manager.log.require_room(_RECORD_BYTES, reserved=True)
+        self._manager.require_room(_RECORD_BYTES, reserved=True)
         if queue is not None:
             # A message that came between now and the force would be acknowledged and then lost.
             self._manager.objects.begin_leaving(name)

@@ -103,7 +103,8 @@ class CheckpointPlan:
 
     def _write(self, entries: list[Entry]) -> None:
         for part in _slices(entries):
-            stored = self._manager.store.write(part, force=True)
+            body_bytes = sum(len(entry.message.body) for entry in part)
+            stored = self._manager.store.write(part, body_bytes=body_bytes, force=True)
             keys = array("Q", [entry.key for entry in part])
             self._written.append(RestingRun(stored, keys, queue=0, persistent=True, durable=True))
 

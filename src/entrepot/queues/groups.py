@@ -20,6 +20,9 @@ class Groups:
         self._begun: set[bytes] = set()
         """Groups that were whole when the first message left; the rest is to follow it."""
 
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
     def add(self, entry: QueuedMessage) -> None:
         self._add(entry.key, entry.message, entry)
 

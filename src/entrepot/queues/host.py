@@ -154,7 +154,7 @@ class Host:
             waiter.message = message
             waiter.wake()
 
-    def stop_waiting(self, name: str, waiter: Waiter) -> None:
+    def stop_waiting(self, waiter: Waiter) -> None:
         with self._lock:
             if waiter.message is None and waiter.error is None:
                 self._manager.stop_waiting(waiter)
@@ -254,24 +254,38 @@ class Host:
 
     def _durably(self, verb: Callable[[], Settlement | None]) -> None:
         """Run a verb and wait until its effect is on disk."""
-        while True:
-            self._lock.acquire()
-            try:
-                settlement = verb()
-            except LogFull:
-                self._lock.release()
-                if not self._may_checkpoint():
-                    raise
-                self.checkpoint()
-                continue
-            except BaseException:
-                self._lock.release()
+        try:
+            settlement = self._locked(verb)
+        except LogFull:
+            if not self._may_checkpoint():
                 raise
-            if settlement is not None:
-                self._await(settlement)
-            else:
-                self._lock.release()
+            # It makes room, if there is any to be made.
+            self.checkpoint()
+            settlement = self._locked(verb)
+        if settlement is not None:
+            self._await(settlement)
+        else:
+            self._lock.release()
+
+    def _locked(self, verb: Callable[[], Settlement | None]) -> Settlement | None:
+        """Run a verb; the lock is held afterwards, unless the verb has failed."""
+        self._lock.acquire()
+        try:
+            while self._forcing and self._manager.log.gathered_bytes > self.settings.log.buffer_bytes:
+                self._wait_for_group()
+            return verb()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _wait_for_group(self) -> None:
+        """The log buffer is full: let the force that is under way end first; called and left with the lock held."""
+        newest = self._manager.group_commit.newest
+        if newest is None:
             return
+        with contextlib.suppress(EntrepotError):
+            self._await(newest)
+        self._lock.acquire()
 
     def start(self, verb: Callable[[], Settlement | None], wake: Callable[[], None]) -> Settlement | None:
         """Run a verb without waiting for the disk: for callers that must not block, such as an event loop.

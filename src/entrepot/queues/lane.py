@@ -106,27 +106,28 @@ class Lane:
             heapq.heappush(self._returned, (entry.key, entry))
 
     def _write(self, entries: list[QueuedMessage]) -> RestingRun:
-        persistent = any(entry.message.persistent for entry in entries)
+        # One comprehension after the other: this is what a deep backlog costs each message.
+        messages = [entry.message for entry in entries]
+        body_bytes = sum([len(message.body) for message in messages])
         stored = self._store.write(
-            [Entry(e.key, e.queue, e.backouts, max(e.log_position, 0), e.message) for e in entries],
+            [Entry(e.key, e.queue, e.backouts, e.log_position, e.message) for e in entries],
+            body_bytes=body_bytes,
             force=False,
         )
         run = RestingRun(
             stored,
             array("Q", [entry.key for entry in entries]),
             queue=self._owner.number,
-            persistent=persistent,
+            persistent=any(message.persistent for message in messages),
             durable=False,
         )
         self._owner.spilled(run, entries)
-        run.marks = marks_of([entry.message for entry in entries])
+        self.memory_bytes -= body_bytes + OVERHEAD_BYTES * len(entries)
         for entry in entries:
-            self.memory_bytes -= entry.memory_bytes
             if entry.run is not None:
                 entry.run.set_gone(entry.index)  # true on disk from the checkpoint on that names the new run
             # The object may still be known to a timer or to `young`; the message itself goes.
             entry.state = GONE
-            entry.resident = False
             entry.message = NO_BODY
         return run
 
@@ -208,18 +209,23 @@ class Lane:
         run = self.runs[0]
         entries = self._entries(run)  # a run that cannot be read stays, so that its messages are not passed over
         self.runs.popleft()
+        for entry in entries:
+            entry.resident = True
+        self.memory_bytes += sum([len(entry.message.body) for entry in entries]) + OVERHEAD_BYTES * len(entries)
         # A checkpoint may have put neighbours of what a later run has into this one.
         later = self.runs[0].keys[0] if self.runs else None
-        for entry in sorted(entries, key=_key):
-            self._bring_in(run, entry)
-            entry.resident = True
-            self.memory_bytes += entry.memory_bytes
-            if later is None or entry.key < later:
-                self._front.append(entry)
-            else:
-                heapq.heappush(self._returned, (entry.key, entry))
+        if later is not None and run.keys[-1] > later:
+            self._front.extend(entry for entry in entries if entry.key < later)
+            for entry in entries:
+                if entry.key > later:
+                    heapq.heappush(self._returned, (entry.key, entry))
+        else:
+            self._front.extend(entries)
         self._owner.loaded(entries)
-        if not run.persistent:
+        if run.persistent:
+            for entry in entries:
+                self._bring_in(run, entry)
+        else:
             # All of it is in memory now and dies with the queue manager anyway.
             self._owner.useless(run)
 
@@ -227,7 +233,9 @@ class Lane:
         if not run.live:
             return []  # all of it was fetched one by one, and its file may be gone
         _, stored = self._store.read(run.stored.number)
-        return [self._entry(run, index, entry) for index, entry in enumerate(stored) if not run.is_taken(index)]
+        if run.persistent or any(run.taken):
+            return [self._entry(run, index, entry) for index, entry in enumerate(stored) if not run.is_taken(index)]
+        return [QueuedMessage(e.key, e.queue, e.message, e.backouts, -1, None, i) for i, e in enumerate(stored)]
 
     def _bring_in(self, run: RestingRun, entry: QueuedMessage) -> None:
         run.set_taken(entry.index)
@@ -293,7 +301,7 @@ class Lane:
         for run in self.runs:
             if before is not None and run.keys[0] >= before:
                 break
-            if mark is not None and run.marks is not None and not _contains(run.marks, mark):
+            if mark is not None and not self._has_mark(run, mark):
                 continue
             if question is not None and question in run.answered:
                 continue
@@ -310,6 +318,12 @@ class Lane:
                 first = min(found, key=_key) if first is None else min(first, *found, key=_key)
                 before = first.key if before is None else min(before, first.key)
         return first
+
+    def _has_mark(self, run: RestingRun, mark: int) -> bool:
+        if run.marks is None:
+            # Only now: most queues are never asked for an id, and hashing costs every message that spills.
+            run.marks = marks_of([entry.message for entry in self._entries(run)])
+        return _contains(run.marks, mark)
 
     def rest(self, run: RestingRun) -> None:
         """Restart leaves a run on disk that follows everything that stands here."""

@@ -180,17 +180,27 @@ class Queue:
     def spilled(self, run: RestingRun, entries: list[QueuedMessage]) -> None:
         keeper = self._keeper
         keeper.runs[run.stored.number] = run
-        for entry in entries:
-            self._unindex(entry)
-            if entry.message.group_id:
-                self._groups.spilled(entry)
-            keeper.young.pop(entry.key, None)
+        if run.persistent:
+            for entry in entries:
+                keeper.young.pop(entry.key, None)
+        if self._is_indexed:
+            for entry in entries:
+                self._unindex(entry)
+                if entry.message.group_id:
+                    self._groups.spilled(entry)
 
     def loaded(self, entries: list[QueuedMessage]) -> None:
+        index_all = self._by_message_id is not None
         for entry in entries:
-            self._index(entry)
-            if entry.message.expiry_s is not None:
+            message = entry.message
+            if index_all or message.correlation_id or message.group_id:
+                self._index(entry)
+            if message.expiry_s is not None:
                 self._keeper.watch_expiry(self, entry)
+
+    @property
+    def _is_indexed(self) -> bool:
+        return bool(self._by_correlation_id or self._groups) or self._by_message_id is not None
 
     def backouts(self, entry: Entry) -> int:
         return self._keeper.recounted.get(entry.key, entry.backouts)

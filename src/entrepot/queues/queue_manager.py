@@ -3,8 +3,8 @@
 
 It does no I/O but through the disk and clock it was given, starts no
 thread and never waits. A verb whose effect has to be durable returns a
-Settlement; `begin_force` and `end_force` around one write of the log settle
-all that have gathered. What a unit of work does becomes visible when its
+Settlement; its group commit settles all who have gathered with one write
+of the log. What a unit of work does becomes visible when its
 record is forced, not before: nobody ever reads what a power cut could
 still take back.
 """
@@ -344,7 +344,7 @@ class QueueManager:
                 unit.consequential = True
             self._count_backout(queue, entry)
             return message, None
-        if entry.message.persistent or entry.message.report & Report.DELIVERY:
+        if entry.message.persistent or (entry.message.report and entry.message.report & Report.DELIVERY):
             own = self.internal_unit()
             queue.lock(entry)
             own.takes.append(Take(queue, entry))
@@ -441,7 +441,7 @@ class QueueManager:
     def _hand_over(self, queue: Queue, entry: QueuedMessage) -> bool:
         """Give a nonpersistent message straight to a reader outside of any unit of work."""
         message = entry.message
-        if message.persistent or message.report & Report.DELIVERY:
+        if message.persistent or (message.report and message.report & Report.DELIVERY):
             return False
         if message.expiry_s is not None and _expired(message, self.clock.now()):
             return False  # its unit of work took longer than it was of use
@@ -565,7 +565,14 @@ class QueueManager:
 
     def _require_room(self, unit: Unit, records: list[Record]) -> None:
         size = unit.body_bytes + _RECORD_BYTES * (len(records) + len(unit.takes) // 64)
-        self.log.require_room(size, reserved=not unit.puts)
+        self.require_room(size, reserved=not unit.puts)
+
+    def require_room(self, size: int, *, reserved: bool) -> None:
+        """Refuse what the log has no room for; a disk that fails at it is fatal."""
+        try:
+            self.log.require_room(size, reserved=reserved)
+        except DiskFailed as error:
+            raise self.fail(error) from error
 
     def _promise(
         self,
@@ -665,7 +672,7 @@ class QueueManager:
             raise QueueManagerFailed(str(self.failure))
         if transaction_id not in self.prepared or transaction_id in self._deciding:
             raise UnitNotInDoubt(transaction_id.hex())
-        self.log.require_room(_RECORD_BYTES, reserved=True)
+        self.require_room(_RECORD_BYTES, reserved=True)
         unit, arrivals = self.prepared[transaction_id]
         self._deciding.add(transaction_id)
 

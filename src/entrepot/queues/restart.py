@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from entrepot.clock import Clock
 from entrepot.disk import Disk
@@ -98,6 +98,7 @@ class _Replay:
         """Messages by key, in memory."""
         self.resting: list[RestingRun] = []
         """Runs that stay on disk; their messages are alive too."""
+        self._resting_last = 0
         self.from_checkpoint: set[int] = set()
         self.key_last = 0
         """The highest key that was ever given to a message; none is given twice."""
@@ -105,6 +106,17 @@ class _Replay:
         """What units of work did that have not ended yet, with its place in the log."""
         self.prepared: dict[bytes, tuple[list[tuple[Put, int]], list[int]]] = {}
         """Puts with the log position of their data, and keys to remove."""
+        self._actions: dict[type[Record], Callable[[Any, int], None]] = {
+            Group: lambda record, position: None,  # noqa: ARG005
+            Put: self._replay_put,
+            Remove: self._replay_remove,
+            Taken: self._replay_taken,
+            Commit: self._replay_commit,
+            Prepare: lambda record, _: self._prepare(record),
+            Resolve: lambda record, _: self._resolve(record),
+            Define: self._replay_define,
+            Delete: self._replay_delete,
+        }
 
     # --- from the checkpoint --------------------------------------------------------------
 
@@ -120,7 +132,8 @@ class _Replay:
                 case Counts():
                     counts = record.counts
                 case Put() | Remove():
-                    self._note_keys(record)
+                    if isinstance(record, Put):
+                        self.key_last = max(self.key_last, record.targets[-1][1])
                     self.units.setdefault(record.unit, []).append((record, 0))
                 case Prepare():
                     self._prepare(record)
@@ -160,47 +173,47 @@ class _Replay:
             loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + size
         if stays and run.live:
             self.resting.append(run)
+            self._resting_last = max(self._resting_last, run.keys[-1])
 
     # --- from the log ---------------------------------------------------------------------
 
     def replay(self, position: int, record: Record) -> None:
-        new = position >= self.checkpoint.applied_position
-        match record:
-            case Put() | Remove():
-                self._note_keys(record)
-                if record.unit:
-                    self.units.setdefault(record.unit, []).append((record, position))
-                else:
-                    self._do(record, position)
-            case Commit():
-                for part, place in self.units.pop(record.unit, ()):
-                    self._do(part, place)
-            case Taken():
-                self._count(record.keys, new=new)
-            case Prepare():
-                self._prepare(record)
-            case Resolve():
-                self._resolve(record)
-            case Define():
-                if new:
-                    self.manager.objects.restore(record)
-            case Delete():
-                if new and self.manager.objects.find(record.kind, record.name) is not None:
-                    self.manager.objects.remove(record.kind, record.name)
-            case Group():
-                pass
-            case _:
-                raise AssertionError(f"a log has no {record}")
+        self._actions[type(record)](record, position)
 
-    def _note_keys(self, record: Put | Remove) -> None:
-        if isinstance(record, Put):
-            self.key_last = max(self.key_last, *[key for _, key in record.targets])
-
-    def _do(self, record: Put | Remove, position: int) -> None:
-        if isinstance(record, Put):
+    def _replay_put(self, record: Put, position: int) -> None:
+        self.key_last = max(self.key_last, record.targets[-1][1])
+        if record.unit:
+            self.units.setdefault(record.unit, []).append((record, position))
+        else:
             self._put(record, position)
+
+    def _replay_remove(self, record: Remove, position: int) -> None:
+        if record.unit:
+            self.units.setdefault(record.unit, []).append((record, position))
         else:
             self._remove(record.keys)
+
+    def _replay_commit(self, record: Commit, _: int) -> None:
+        for part, place in self.units.pop(record.unit, ()):
+            if isinstance(part, Put):
+                self._put(part, place)
+            else:
+                self._remove(part.keys)
+
+    def _replay_taken(self, record: Taken, position: int) -> None:
+        self._count(record.keys, new=self._is_new(position))
+
+    def _replay_define(self, record: Define, position: int) -> None:
+        if self._is_new(position):
+            self.manager.objects.restore(record)
+
+    def _replay_delete(self, record: Delete, position: int) -> None:
+        if self._is_new(position) and self.manager.objects.find(record.kind, record.name) is not None:
+            self.manager.objects.remove(record.kind, record.name)
+
+    def _is_new(self, position: int) -> bool:
+        """Whether the checkpoint has not seen this part of the log yet."""
+        return position >= self.checkpoint.applied_position
 
     def _put(self, put: Put, position: int) -> None:
         for queue, key in put.targets:
@@ -230,6 +243,8 @@ class _Replay:
                     self.manager.recounted[key] = entry.backouts
 
     def _find_resting(self, key: int) -> tuple[RestingRun, int] | None:
+        if key > self._resting_last:
+            return None  # as almost all are that the log still has
         for run in self.resting:
             if run.keys[0] <= key <= run.keys[-1]:
                 index = bisect_left(run.keys, key)

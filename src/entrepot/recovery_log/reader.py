@@ -56,6 +56,9 @@ class LogReader:
         self._payload_bytes = settings.payload_bytes
         self._numbers = frozenset(segment_numbers(disk))
         self._loaded: dict[int, memoryview] = {}
+        self._data = memoryview(b"")
+        """The segment last asked for, from position `_base` on."""
+        self._base = 0
         self.end_position = 0
         self.torn = ""
         self.incarnation = 0
@@ -87,9 +90,8 @@ class LogReader:
         position = group_end = self.end_position = start
         while True:
             try:
-                kind, size, record = self._parse(position)
-                if kind == RecordType.GROUP:
-                    assert isinstance(record, Group)
+                size, record = self._parse(position)
+                if isinstance(record, Group):
                     self._begin_group(record, position, group_end)
                     group_end = position + size + record.body_bytes
                 elif position >= group_end:
@@ -109,15 +111,24 @@ class LogReader:
         self.time = group.time
         self.forced_position = max(self.forced_position, group.forced_position)
 
-    def _parse(self, position: int) -> tuple[int, int, Record]:
-        head = self._view(position, FRAME_HEAD_BYTES)
+    def _parse(self, position: int) -> tuple[int, Record]:
+        # Most records lie within the segment that the one before was in: no look-up for them.
+        offset = position - self._base
+        begin = offset + FRAME_HEAD_BYTES
+        if offset >= 0 and begin <= len(self._data):
+            head = self._data[offset:begin]
+        else:
+            head = self._view(position, FRAME_HEAD_BYTES)
         length, kind, crc = parse_head(head, position)
-        payload = self._view(position + FRAME_HEAD_BYTES, length)
-        if len(payload) < length:
-            raise BadFrame("the log ends within a record")
+        if offset >= 0 and begin + length <= len(self._data):
+            payload = self._data[begin : begin + length]
+        else:
+            payload = self._view(position + FRAME_HEAD_BYTES, length)
+            if len(payload) < length:
+                raise BadFrame("the log ends within a record")
         check(head, payload, crc)
         try:
-            return kind, FRAME_HEAD_BYTES + length, decode(kind, payload)
+            return FRAME_HEAD_BYTES + length, decode(kind, payload)
         except msgspec.MsgspecError as error:
             # Its CRC is right, so this is what was written: not torn, but not ours to understand either.
             path, offset = self.describe(position)
@@ -152,7 +163,8 @@ class LogReader:
             for old in [old for old in self._loaded if old < number - 1]:
                 del self._loaded[old]
             self._loaded[number] = memoryview(data)
-        return self._loaded[number]
+        self._data, self._base = self._loaded[number], number * self._payload_bytes
+        return self._data
 
     def _torn_or_damaged(self, position: int, problem: str) -> str:
         """What a crash left at `position`; raise when no crash can have left it."""
@@ -180,7 +192,7 @@ class LogReader:
 
     def _is_evidence(self, candidate: int, position: int) -> bool:
         try:
-            _, _, record = self._parse(candidate)
+            _, record = self._parse(candidate)
         except BadFrame:
             return False
         assert isinstance(record, Group)

@@ -27,7 +27,9 @@ FORMAT_VERSION = 1
 
 _HEAD = struct.Struct("<IB3xQ")
 _CRC = struct.Struct("<I")
-FRAME_HEAD_BYTES = _HEAD.size + _CRC.size
+_HEAD_AND_CRC = struct.Struct("<IB3xQI")
+_HEAD_BYTES = _HEAD.size
+FRAME_HEAD_BYTES = _HEAD_AND_CRC.size
 # The longest message, its properties and some descriptor.
 PAYLOAD_BYTES_MAX = 128 * 1024 * 1024
 
@@ -177,7 +179,7 @@ class Entry(Record, gc=False):
     queue: int
     backouts: int
     log_position: int
-    """Where in the log it arrived; the messages of a nonpersistent run say 0."""
+    """Where in the log it arrived; -1 for a nonpersistent message."""
     message: Message
 
 
@@ -207,6 +209,7 @@ _TYPES: dict[type[Record], RecordType] = {
 _encode = msgspec.msgpack.Encoder().encode
 _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES.items()}
 
+_GROUP = int(RecordType.GROUP)
 _GROUP_PAYLOAD = struct.Struct("<QQIxxxxd")
 GROUP_BYTES = FRAME_HEAD_BYTES + _GROUP_PAYLOAD.size
 
@@ -240,23 +243,23 @@ def parse_head(head: Buffer, position: int) -> tuple[int, int, int]:
     """
     if len(head) < FRAME_HEAD_BYTES:
         raise BadFrame("the data ends within a record's head")
-    length, kind, stated = _HEAD.unpack_from(head)
+    length, kind, stated, crc = _HEAD_AND_CRC.unpack(head)
     if stated != position:
         raise BadFrame("no record begins here" if not any(head) else f"a record for position {stated} stands here")
     if length > PAYLOAD_BYTES_MAX or kind not in _DECODERS:
         raise BadFrame("the record's head is damaged")
-    return length, kind, _CRC.unpack_from(head, _HEAD.size)[0]
+    return length, kind, crc
 
 
 def check(head: Buffer, payload: Buffer, crc: int) -> None:
     """Raise BadFrame unless the CRC agrees with head and payload."""
-    if crc32c(payload, crc32c(memoryview(head)[: _HEAD.size])) != crc:
+    if crc32c(payload, crc32c(head[:_HEAD_BYTES])) != crc:
         raise BadFrame("the record's CRC does not match")
 
 
 def decode(kind: int, payload: Buffer) -> Record:
     """The record in a payload whose CRC was checked."""
-    if kind == RecordType.GROUP:
+    if kind == _GROUP:
         return Group(*_GROUP_PAYLOAD.unpack(payload))
     record: Record = _DECODERS[kind].decode(payload)
     return record

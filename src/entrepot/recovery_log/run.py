@@ -10,7 +10,6 @@ owns the run; when all have left, the file is removed.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -57,13 +56,13 @@ class RunStore:
         self._manager_id = manager_id
         self.number_next = number_next
 
-    def write(self, entries: Iterable[Entry], *, force: bool) -> StoredRun:
-        """Store entries in a new run, durably with `force`.
+    def write(self, entries: list[Entry], *, body_bytes: int, force: bool) -> StoredRun:
+        """Store entries, with so many bytes in their bodies, in a new run; durably with `force`.
 
         Raises:
             OSError: The disk refused; nothing of the run remains.
         """
-        run, buffers = self._encode(self.number_next, entries)
+        run, buffers = self._encode(self.number_next, entries, body_bytes)
         self.number_next += 1
         path = run_path(run.number)
         try:
@@ -82,11 +81,11 @@ class RunStore:
             raise
         return run
 
-    def _encode(self, number: int, entries: Iterable[Entry]) -> tuple[StoredRun, list[Buffer]]:
+    def _encode(self, number: int, entries: list[Entry], body_bytes: int) -> tuple[StoredRun, list[Buffer]]:
         offsets: list[int] = []
         firsts: list[int] = []
         buffers: list[Buffer] = []
-        position = count = 0
+        position = 0
 
         def add(record: Record) -> None:
             nonlocal position
@@ -95,13 +94,13 @@ class RunStore:
             position += len(head) + len(payload)
 
         add(RunHead(FORMAT_VERSION, self._manager_id, number))
-        for chunk in _chunks(entries):
+        at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
+        for first in range(0, len(entries), at_once):
             offsets.append(position)
-            firsts.append(count)
-            count += len(chunk)
-            add(Entries(chunk))
+            firsts.append(first)
+            add(Entries(entries[first : first + at_once]))
         add(End(len(offsets)))
-        return StoredRun(number, count, offsets, firsts), buffers
+        return StoredRun(number, len(entries), offsets, firsts), buffers
 
     def force(self, number: int) -> None:
         """Make a run that was written without force durable."""
@@ -118,7 +117,9 @@ class RunStore:
         offsets: list[int] = []
         firsts: list[int] = []
         entries: list[Entry] = []
-        with _Opened(self._disk, path) as file:
+        with _Opened(self._disk, path) as opened:
+            # In one piece: a run has a few megabytes, and all of it is wanted.
+            file = _InMemory(opened.read(0, opened.size()))
             head, position = self._record(path, file, 0)
             if not isinstance(head, RunHead) or head.number != number or head.manager_id != self._manager_id:
                 raise RunDamaged(self._disk.describe(path), 0, "this is not the run that its name says")
@@ -145,7 +146,7 @@ class RunStore:
             raise RunDamaged(self._disk.describe(path), run.offsets[chunk], "this record does not belong here")
         return record.entries[index - run.firsts[chunk]]
 
-    def _record(self, path: str, file: File, position: int) -> tuple[Record, int]:
+    def _record(self, path: str, file: File | _InMemory, position: int) -> tuple[Record, int]:
         try:
             head = file.read(position, FRAME_HEAD_BYTES)
             length, kind, crc = parse_head(head, position)
@@ -167,6 +168,16 @@ class RunStore:
         return [int(name.removesuffix(".run")) for name in self._disk.names(FOLDER)]
 
 
+class _InMemory:
+    """What was read of a file, to be read from."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = memoryview(content)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        return self._content[offset : offset + size]
+
+
 class _Opened:
     """A file that closes itself."""
 
@@ -181,16 +192,3 @@ class _Opened:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    chunk: list[Entry] = []
-    size = 0
-    for entry in entries:
-        chunk.append(entry)
-        size += len(entry.message.body) + 128
-        if size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk

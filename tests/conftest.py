@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of every room share: small queue managers that can be opened, closed, killed and given a clock."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from entrepot import limits
+from entrepot.clock import Clock
+from entrepot.connection import Connection
+from entrepot.queues.folder import create
+from entrepot.queues.host import Host
+from entrepot.recovery_log.settings import LogSettings
+from entrepot.testing import VirtualClock
+
+SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
+
+
+class Place:
+    """A queue manager's folder, and whoever is connected to it."""
+
+    def __init__(self, path: Path, clock: VirtualClock | None = None) -> None:
+        self.path = path
+        self.clock = clock
+        self._open: list[Connection] = []
+
+    def open(self) -> Connection:
+        """Start the queue manager and connect to it."""
+        clock: Clock | None = self.clock
+        connection = Connection(Host(self.path, clock=clock), application="tests")
+        self._open.append(connection)
+        return connection
+
+    def reopen(self) -> Connection:
+        """Stop the queue manager cleanly and start it again."""
+        self.close()
+        return self.open()
+
+    def killed(self) -> Place:
+        """What a SIGKILL now would leave behind: the files as they are, without another word from the process."""
+        copy = self.path.parent / f"{self.path.name}.killed"
+        shutil.copytree(self.path, copy)
+        return Place(copy, self.clock)
+
+    def close(self) -> None:
+        while self._open:
+            self._open.pop().close()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and everything that is due happen."""
+        assert self.clock is not None
+        self.clock.advance(seconds)
+        for connection in self._open:
+            manager = connection.host._manager
+            with connection.host._lock:
+                manager.tick()
+            connection.host._force_all()
+
+    def files(self, folder: str) -> list[str]:
+        return sorted(path.name for path in (self.path / folder).iterdir())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A new queue manager QM1 that lives by the machine's clock."""
+    create(tmp_path / "QM1", log=SMALL_LOG)
+    place = Place(tmp_path / "QM1")
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> Iterator[Place]:
+    """A new queue manager QM1 whose clock moves when the test says so."""
+    clock = VirtualClock()
+    create(tmp_path / "QM1", log=SMALL_LOG, clock=clock)
+    place = Place(tmp_path / "QM1", clock)
+    yield place
+    place.close()
+
+
+@pytest.fixture(params=["embedded"])
+def connection(request: pytest.FixtureRequest, place: Place) -> Connection:
+    """A connection by every binding there is, to a queue manager with a queue Q."""
+    assert request.param == "embedded"
+    connection = place.open()
+    connection.mqsc("DEFINE QLOCAL(Q)")
+    return connection
+
+
+@pytest.fixture
+def small_runs(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Messages go to disk a few kilobytes at a time, so that a hundred of them make several runs."""
+    monkeypatch.setattr(limits, "RUN_BYTES", 10_000)
+    return limits.RUN_BYTES
