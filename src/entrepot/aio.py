@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
@@ -33,6 +33,8 @@ from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import Waiter
 
 __all__ = ["Connection", "UnitOfWork", "connect"]
+
+Verb = Callable[[], Settlement | None]
 
 
 async def connect(url: str, *, application: str = "") -> Connection:
@@ -71,6 +73,26 @@ class _Mailbox:
         return self._loop.create_future()
 
 
+async def _settled(settlement: Settlement, future: asyncio.Future[None]) -> None:
+    await future
+    if settlement.error is not None:
+        raise settlement.error
+
+
+async def _to_the_end(removal: Coroutine[None, None, None]) -> None:
+    """Await the removal of a message; a cancellation in the middle of it comes too late to be heeded."""
+    task = asyncio.ensure_future(removal)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is None or not current.cancelling():
+                raise
+            current.uncancel()
+    task.result()
+
+
 class _Verbs:
     """What a connection and a unit of work have in common."""
 
@@ -101,7 +123,8 @@ class _Verbs:
         """Take a message, as `entrepot.Connection.get` does.
 
         Cancelling it loses nothing: a message that came at the last moment goes
-        back to its place.
+        back to its place or, when it has left its queue already, is returned in
+        spite of the cancellation.
         """
         wait_s = checks.wait("wait_s", wait_s) if wait_s != 0 else 0.0
         wanted = criteria(options)
@@ -112,7 +135,9 @@ class _Verbs:
             message, settlement = self._connection.blocking.host.manager.get(queue, wanted, self._unit)
             return settlement
 
-        await self._connection.durably(get)
+        leaving = await self._connection.start(get)
+        if leaving is not None:
+            await _to_the_end(leaving)
         if message is not None or wait_s == 0:
             return message
         return await self._connection.wait_for(queue, wanted, self._unit, wait_s)
@@ -145,7 +170,7 @@ class UnitOfWork(_Verbs):
         manager = self._connection.blocking.host.manager
         await self._end(partial(manager.prepare, self._unit, checks.transaction_id(transaction_id)))
 
-    async def _end(self, verb: Callable[[], Settlement | None]) -> None:
+    async def _end(self, verb: Verb) -> None:
         try:
             await self._connection.durably(verb)
         finally:
@@ -181,21 +206,28 @@ class Connection(_Verbs):
         self.blocking = connection
         """The same connection for code that blocks; it may be used beside this one."""
 
-    async def durably(self, verb: Callable[[], Settlement | None]) -> None:
+    async def durably(self, verb: Verb) -> None:
         """Run a verb of the engine and return when its effect is on disk."""
+        effect = await self.start(verb)
+        if effect is not None:
+            await effect
+
+    async def start(self, verb: Verb) -> Coroutine[None, None, None] | None:
+        """Run a verb of the engine; what is returned has to be awaited until its effect is on disk."""
         host = self.blocking.host
-        future = self._mailbox.future()
+        future: asyncio.Future[None] | None = None
+
+        def attach(settlement: Settlement) -> None:
+            nonlocal future
+            future = self._mailbox.future()
+            settlement.wake = partial(self._mailbox.post, future)
+
         try:
-            settlement = host.start(verb, partial(self._mailbox.post, future))
+            settlement = host.start(verb, attach)
         except LogFull:
             await asyncio.to_thread(host.checkpoint)
-            settlement = host.start(verb, partial(self._mailbox.post, future))
-        if settlement is None:
-            return
-        # A cancelled task must not leave what it has promised half known to others.
-        await asyncio.shield(future) if not settlement.done else None
-        if settlement.error is not None:
-            raise settlement.error
+            settlement = host.start(verb, attach)
+        return None if settlement is None or future is None else _settled(settlement, future)
 
     async def wait_for(self, queue: str, wanted: Criteria | None, unit: Unit | None, wait_s: float) -> Message | None:
         """Wait for a message under a unit of work of its own, so that a cancelled wait gives it back."""
@@ -215,7 +247,9 @@ class Connection(_Verbs):
         if waiter.error is not None:
             raise waiter.error
         if unit is None:
-            await self.durably(partial(host.manager.commit, own))
+            leaving = await self.start(partial(host.manager.commit, own))
+            if leaving is not None:
+                await _to_the_end(leaving)
         return waiter.message
 
     async def browse(self, queue: str, **options: Unpack[GetOptions]) -> AsyncIterator[Message]:

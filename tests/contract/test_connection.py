@@ -588,9 +588,7 @@ def test_prepared_unit_refuses_to_end_by_itself(connection: Connection) -> None:
 
 def put_group(connection: Connection, group: bytes, *sequences: int, last: int = 3) -> None:
     for sequence in sequences:
-        connection.put(
-            "Q", group + b"%d" % sequence, group_id=group, sequence=sequence, last_in_group=sequence == last
-        )
+        connection.put("Q", group + b"%d" % sequence, group_id=group, sequence=sequence, last_in_group=sequence == last)
 
 
 def test_whole_group_comes_only_when_it_is_complete(connection: Connection) -> None:

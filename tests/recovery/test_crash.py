@@ -121,9 +121,7 @@ def test_killed_in_recovery_three_times_in_a_row_nothing_changes(base: Path, tmp
 # --- negative control -----------------------------------------------------------------------
 
 
-def test_acknowledging_before_the_write_is_noticed(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_acknowledging_before_the_write_is_noticed(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill does not lose what was written, only what was not; so the planted bug answers before the write."""
     promise = group_commit.GroupCommit.promise
 

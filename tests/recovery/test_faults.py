@@ -270,7 +270,9 @@ def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
 
 def test_a_really_full_file_system_is_survived_without_a_restart(tmp_path: Path) -> None:
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=1500k", "tmpfs") as small:
-        create(small / "qm", log=LogSettings(segment_bytes=128 * 1024, primary=3, secondary=8, checkpoint_bytes=200_000))
+        create(
+            small / "qm", log=LogSettings(segment_bytes=128 * 1024, primary=3, secondary=8, checkpoint_bytes=200_000)
+        )
         host = Host(small / "qm")
         host.define(LocalQueue(name="A"), replace=False)
         filler = small / "filler"

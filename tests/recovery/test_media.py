@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.errors import LogIncomplete, LogNotLinear, ObjectNotFound, QueueManagerExists, QueueManagerInUse, RunDamaged
+from entrepot.errors import (
+    LogIncomplete,
+    LogNotLinear,
+    ObjectNotFound,
+    QueueManagerExists,
+    QueueManagerInUse,
+    RunDamaged,
+)
 from entrepot.message import Message
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create

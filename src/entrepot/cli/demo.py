@@ -229,6 +229,8 @@ class _Story:
             ("acknowledged before the kill, gone after it", verdict.taken_back),
         )
         output.table(("check", "found", "which"), ((text, len(bad), ranges(bad)) for text, bad in checks))
+        if verdict.invented:
+            output.say(f"{verdict.invented} orders are shipped that nobody asked for and that were not in flight.")
         output.say(
             "Durability promised: no put and no commit is acknowledged before fdatasync has returned for its record.\n"
             "A SIGKILL shows that the process kept nothing to itself; make test cuts the power of a simulated disk."

@@ -77,8 +77,9 @@ def _payload(disk: Disk, number: int, size: int) -> bytes:
 
 def _is_group(frame: bytes, position: int) -> bool:
     try:
-        _, _, crc = parse_head(frame, position)
-        check(frame[:FRAME_HEAD_BYTES], frame[FRAME_HEAD_BYTES:], crc)
+        head = frame[:FRAME_HEAD_BYTES]
+        _, _, crc = parse_head(head, position)
+        check(head, frame[FRAME_HEAD_BYTES:], crc)
     except BadFrame:
         return False
     return True
@@ -96,6 +97,7 @@ class LogView:
         self._unit_queues: dict[int, list[str]] = {}
         self._prepared_queues: dict[bytes, list[str]] = {}
         self._group_position = 0
+        self._group_end = 0
         self._applied_position = 0
         self._start_position: int | None = None
         self.checkpoint_problem = ""
@@ -145,16 +147,29 @@ class LogView:
             return
         end = self._reader.end_position
         file, offset = self._reader.describe(end)
+        problem = self._torn(end)
         self.tail = {
-            "tail": "torn" if self._reader.torn else "clean",
+            "tail": "torn" if problem else "clean",
             "end_position": end,
             "segment": Path(file).name,
             "offset": offset,
-            "problem": self._reader.torn,
+            "problem": problem,
         }
         if end < self._applied_position:
             problem = f"the log ends here, but the checkpoint has seen it up to {self._applied_position}"
             self.tail.update(tail="damaged", problem=problem)
+
+    def _torn(self, end: int) -> str:
+        """What a crash has left at the end, or nothing."""
+        if end < self._group_end:
+            return self._reader.torn or "the last group lacks its end"
+        if not self._reader.torn:
+            return ""
+        # Behind a whole group, what does not even claim to stand there is of an earlier lap of a circular log.
+        number, offset = divmod(end, self._settings.log.payload_bytes)
+        head = _payload(self._disk, number, offset + FRAME_HEAD_BYTES)[offset:]
+        claimed = int.from_bytes(head[8:16], "little")
+        return self._reader.torn if claimed == end else ""
 
     def _begin(self, start: int | None) -> int | None:
         """Where to begin reading, or None when no group stands there or behind."""
@@ -186,6 +201,7 @@ class LogView:
     def _describe(self, position: int, record: Record, bodies: bool) -> Description:
         if isinstance(record, Group):
             self._group_position = position
+            self._group_end = position + GROUP_BYTES + record.body_bytes
         file, offset = self._reader.describe(position)
         return {
             "position": position,

@@ -25,7 +25,7 @@ def mqsc(
     path: Manager,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE|-", exists=True, dir_okay=False, readable=True, allow_dash=True, help="A script."),
+        typer.Argument(metavar="FILE|-", help="A script; - is standard input."),
     ] = None,
     commands: Annotated[
         list[str] | None,
@@ -63,6 +63,8 @@ def _scripts(file: Path | None, commands: list[str] | None) -> list[tuple[str, s
         return [(str(file), file.read_text(encoding="utf-8"))]
     except UnicodeDecodeError as error:
         raise typer.BadParameter(f"the script is no UTF-8 text: byte {error.start} is wrong") from None
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}") from None
 
 
 def _run(scripts: Iterable[tuple[str, str]], administered: Administered) -> Iterator[Answer]:

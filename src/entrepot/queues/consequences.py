@@ -98,7 +98,7 @@ class Consequences:
             return False
         if entry.message.report & Report.EXCEPTION:
             self.plan_report(own, entry.message, BACKOUT_THRESHOLD_REACHED)
-        queue.lock(entry)
+        queue.lock_unread(entry)
         own.takes.append(Take(queue, entry))
         try:
             self._manager.commit_or_undo(own, delivered=False)

@@ -38,12 +38,19 @@ class Groups:
         self._add(entry.key, entry.message, None)
 
     def remove(self, entry: QueuedMessage) -> None:
+        """A message has gone to a reader."""
+        group_id = entry.message.group_id
+        members = self._members.get(group_id, {})
+        if group_id not in self._begun and entry.key in members and self._covers(group_id, members):
+            self._begun.add(group_id)
+        self.drop(entry)
+
+    def drop(self, entry: QueuedMessage) -> None:
+        """A message goes to no reader, so its group will never be whole."""
         group_id = entry.message.group_id
         members = self._members.get(group_id)
         if members is None:
             return
-        if group_id not in self._begun and self._covers(group_id, members):
-            self._begun.add(group_id)
         members.pop(entry.key, None)
         if not members:
             del self._members[group_id]

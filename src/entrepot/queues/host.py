@@ -287,11 +287,11 @@ class Host:
             self._await(newest)
         self._lock.acquire()
 
-    def start(self, verb: Callable[[], Settlement | None], wake: Callable[[], None]) -> Settlement | None:
+    def start(self, verb: Callable[[], Settlement | None], attach: Callable[[Settlement], None]) -> Settlement | None:
         """Run a verb without waiting for the disk: for callers that must not block, such as an event loop.
 
-        A thread of ours forces the log for them and calls `wake`, on any thread
-        and with our lock held, when the settlement is done.
+        A thread of ours forces the log for them. `attach` is given the
+        settlement, if there is one, before it can be done, to set its `wake`.
 
         Raises:
             LogFull: Checkpoint, off the event loop, and start again.
@@ -299,7 +299,7 @@ class Host:
         with self._lock:
             settlement = verb()
             if settlement is not None:
-                settlement.wake = wake
+                attach(settlement)
         if settlement is not None:
             if self._forcer is None:
                 self._forcer = threading.Thread(target=self._force_for_others, name="entrepot-forcer", daemon=True)

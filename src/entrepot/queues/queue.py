@@ -147,6 +147,12 @@ class Queue:
         else:
             lane.leave(entry)
 
+    def lock_unread(self, entry: QueuedMessage) -> None:
+        """Like `lock`, for an entry that is to leave without ever reaching a reader."""
+        if entry.message.group_id:
+            self._groups.drop(entry)
+        self.lock(entry)
+
     def unlock(self, entry: QueuedMessage) -> None:
         """An entry that a unit of work had got is available again, at its old place."""
         entry.state = AVAILABLE
@@ -155,6 +161,8 @@ class Queue:
         index, message_id = self._by_message_id, entry.message.message_id
         if index is not None and entry not in index.get(message_id, ()):
             _insert(index, message_id, entry)  # it was away when the index was made
+        if entry.message.group_id:
+            self._groups.add(entry)  # `lock_unread` may have dropped it
 
     def remove(self, entry: QueuedMessage) -> None:
         """An entry leaves for good, from whatever state."""

@@ -751,7 +751,7 @@ class QueueManager:
         own = self.internal_unit()
         if entry.message.report & Report.EXPIRATION:
             self.consequences.plan_report(own, entry.message, Feedback.EXPIRATION)
-        queue.lock(entry)
+        queue.lock_unread(entry)
         own.takes.append(Take(queue, entry))
         # Nobody waits for this: if it is lost, the message expires again after the restart.
         self.commit_or_undo(own, delivered=False)

@@ -71,9 +71,9 @@ Complaint = Callable[..., str]
 
 @pytest.fixture
 def complaint(shell: Shell) -> Complaint:
-    """What a failing command says on standard error, line breaks of narrow terminals removed."""
+    """What a failing command says on standard error, without line breaks and the frame of usage errors."""
 
     def complain(*words: object, code: int = 1) -> str:
-        return " ".join(shell(*words, code=code).stderr.split())
+        return " ".join(shell(*words, code=code).stderr.replace("│", " ").split())
 
     return complain

@@ -73,8 +73,9 @@ def test_prepared_units_are_shown(shell: Shell, qm: Path) -> None:
 
 def test_torn_end_is_told(shell: Shell, qm: Path) -> None:
     shell("put", qm, "Q", "last")
-    end = shell.lines("log", "show", qm)[-1]["offset"]
-    overwrite(qm / "log" / "segment-00000000.log", end, b"half a record")
+    tail = shell.lines("log", "show", qm)[-1]
+    half_a_group = b"\x20\0\0\0\x01\0\0\0" + tail["end_position"].to_bytes(8, "little") + b"half"
+    overwrite(qm / "log" / "segment-00000000.log", tail["offset"], half_a_group)
     said = shell("log", "show", qm).stdout
     assert "torn" in said
     assert "restart cuts it" in said
@@ -119,6 +120,19 @@ def test_log_that_has_wrapped_is_read_from_its_oldest_group(shell: Shell, qm: Pa
     assert tail["tail"] == "clean"
     assert records[0]["type"] == "GROUP"
     assert records[0]["position"] > 0
+
+
+def test_end_within_a_group_is_torn(shell: Shell, qm: Path) -> None:
+    with entrepot.connect(f"embedded:{qm}") as connection, connection.unit_of_work() as unit:
+        unit.put("Q", b"one", persistent=True)
+        unit.put("Q", b"two", persistent=True)
+    *_, commit, _ = shell.lines("log", "show", qm)
+    assert commit["type"] == "COMMIT"
+    # As a power cut leaves it: the checkpoint that the clean stop has taken was not written either.
+    (qm / "checkpoint").unlink()
+    overwrite(qm / "log" / "segment-00000000.log", commit["offset"], bytes(100))
+    tail = shell.lines("log", "show", qm)[-1]
+    assert (tail["tail"], tail["end_position"]) == ("torn", commit["position"])
 
 
 def test_wrong_questions(complaint: Complaint, shell: Shell, qm: Path) -> None:

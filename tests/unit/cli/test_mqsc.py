@@ -52,8 +52,8 @@ def test_check_carries_nothing_out_and_needs_no_queue_manager(shell: Shell, tmp_
 def test_wrong_scripts(complaint: Complaint, qm: Path, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     assert "is no UTF-8 text" in complaint("mqsc", qm, tmp_path / "binary", code=2)
-    assert "does not exist" in complaint("mqsc", qm, tmp_path / "none", code=2)
-    assert "is a directory" in complaint("mqsc", qm, tmp_path, code=2)
+    assert "No such file" in complaint("mqsc", qm, tmp_path / "none", code=2)
+    assert "Is a directory" in complaint("mqsc", qm, tmp_path, code=2)
     assert "not both" in complaint("mqsc", qm, tmp_path / "binary", "-e", "PING QMGR", code=2)
 
 

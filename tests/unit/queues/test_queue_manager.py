@@ -507,7 +507,7 @@ def test_commit_that_met_a_full_log_adds_copies_and_reports_only_once(
     connection.mqsc("DEFINE QLOCAL(COPY)\nDEFINE QLOCAL(REPLIES)\nALTER QLOCAL(Q) STREAMQ(COPY)")
     log = connection.host._manager.log
     require_room = log.require_room
-    refusals = [1, 1]
+    refusals = [1]
 
     def refuse(size: int, *, reserved: bool) -> None:
         if refusals:
