@@ -9,9 +9,15 @@ with entrepot.connect("embedded:./qm1") as connection:
     print(connection.get("ORDERS").body)
 """
 
-from entrepot.connection import Browse, Connection, UnitOfWork, connect
-from entrepot.errors import EntrepotError
-from entrepot.message import Feedback, Message, MessageType, Report
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from entrepot.connection import Browse, Connection, UnitOfWork, connect
+    from entrepot.errors import EntrepotError
+    from entrepot.message import Feedback, Message, MessageType, Report
 
 __all__ = [
     "Browse",
@@ -24,3 +30,17 @@ __all__ = [
     "UnitOfWork",
     "connect",
 ]
+
+_HOMES = {
+    "entrepot.connection": ("Browse", "Connection", "UnitOfWork", "connect"),
+    "entrepot.errors": ("EntrepotError",),
+    "entrepot.message": ("Feedback", "Message", "MessageType", "Report"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, when it is asked for: a command line that only prints its help loads no engine."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module 'entrepot' has no attribute {name!r}")

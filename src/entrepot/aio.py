@@ -232,18 +232,17 @@ class Connection(_Verbs):
     async def wait_for(self, queue: str, wanted: Criteria | None, unit: Unit | None, wait_s: float) -> Message | None:
         """Wait for a message under a unit of work of its own, so that a cancelled wait gives it back."""
         host = self.blocking.host
-        own = unit or host.begin()
+        own = unit or host.private_unit()
         future = self._mailbox.future()
         waiter = Waiter(wanted, own, partial(self._mailbox.post, future))
         host.wait(queue, waiter)
         try:
             await asyncio.wait_for(future, wait_s)
-        except (TimeoutError, asyncio.CancelledError) as interrupted:
+        except TimeoutError:
             host.stop_waiting(waiter)
-            if isinstance(interrupted, asyncio.CancelledError):
-                if unit is None:
-                    host.back_out(own)
-                raise
+        except BaseException:
+            host.give_back(queue, waiter)
+            raise
         if waiter.error is not None:
             raise waiter.error
         if unit is None:

@@ -35,7 +35,7 @@ from entrepot.queues.folder import as_recovery_error, own, read_settings
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Progress, restart
 from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import Waiter
 
 _LOGGER = logging.getLogger("entrepot")
@@ -43,6 +43,8 @@ _T = TypeVar("_T")
 
 _HOUSEKEEPING_S = 0.25
 _GROUPS_IN_A_ROW = 8
+# A checkpoint lets go of the log up to the one before it, so two make all the room there is.
+_CHECKPOINTS_FOR_ROOM = 2
 # After a failed checkpoint, so that a full disk is not asked again with every put.
 _CHECKPOINT_RETRY_S = 1.0
 
@@ -120,29 +122,39 @@ class Host:
     ) -> Message | None:
         with self._lock:
             message, settlement = self._manager.get(name, criteria, unit)
-            if message is None and wait_s > 0:
-                ticket = threading.Lock()
-                ticket.acquire()
-                waiter = Waiter(criteria, unit, ticket.release)
-                self._manager.wait(name, waiter)
-        if message is None and wait_s > 0:
-            message, settlement = self._wait_for(waiter, ticket, wait_s)
         if settlement is not None:
             self._lock.acquire()
             self._await(settlement)
-        return message
+        if message is not None or wait_s <= 0:
+            return message
+        return self._get_when_it_comes(name, criteria, unit, wait_s)
 
-    def _wait_for(
-        self, waiter: Waiter, ticket: threading.Lock, wait_s: float
-    ) -> tuple[Message | None, Settlement | None]:
-        if not ticket.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX)):
-            with self._lock:
-                # It may have come between the end of the wait and this line.
-                if waiter.message is None and waiter.error is None:
-                    self._manager.stop_waiting(waiter)
-        if waiter.error is not None:
-            raise waiter.error
-        return waiter.message, waiter.settlement
+    def _get_when_it_comes(
+        self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float
+    ) -> Message | None:
+        ticket = threading.Lock()
+        ticket.acquire()
+        guard = unit or self.private_unit()
+        waiter = Waiter(criteria, guard, ticket.release)
+        self.wait(name, waiter)
+        try:
+            if not ticket.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX)):
+                self.stop_waiting(waiter)
+            if waiter.error is not None:
+                raise waiter.error
+            if unit is None:
+                self._durably(lambda: self._manager.commit(guard))
+            return waiter.message
+        except BaseException:
+            # An interrupt must not leave a reader behind that takes messages nobody will see.
+            self.give_back(name, waiter)
+            raise
+
+    def private_unit(self) -> Unit:
+        """A unit that guards a waiting get outside of any unit of work, so that it can be given up."""
+        unit = self._manager.internal_unit()
+        unit.private = True
+        return unit
 
     def wait(self, name: str, waiter: Waiter) -> None:
         """Let a reader wait without blocking this thread; serve it at once if something has come meanwhile."""
@@ -155,9 +167,21 @@ class Host:
             waiter.wake()
 
     def stop_waiting(self, waiter: Waiter) -> None:
+        """The reader waits no longer; what has come at the last moment is in the waiter."""
         with self._lock:
             if waiter.message is None and waiter.error is None:
                 self._manager.stop_waiting(waiter)
+
+    def give_back(self, name: str, waiter: Waiter) -> None:
+        """The reader has gone without its message: let others have it, unless a unit of work of its own holds it."""
+        self.stop_waiting(waiter)
+        with self._lock:
+            guard = waiter.unit
+            if guard is None or not guard.private or guard.state is not UnitState.ACTIVE:
+                return
+            if not guard.takes and waiter.message is not None:
+                self._manager.give_back(name, waiter.message)
+            self._manager.back_out(guard)
 
     def get_group(self, name: str, criteria: Criteria, *, unit: Unit, wait_s: float = 0.0) -> list[Message] | None:
         deadline = time.monotonic() + wait_s
@@ -254,13 +278,15 @@ class Host:
 
     def _durably(self, verb: Callable[[], Settlement | None]) -> None:
         """Run a verb and wait until its effect is on disk."""
-        try:
-            settlement = self._locked(verb)
-        except LogFull:
-            if not self._may_checkpoint():
-                raise
-            # It makes room, if there is any to be made.
-            self.checkpoint()
+        for _ in range(_CHECKPOINTS_FOR_ROOM):
+            try:
+                settlement = self._locked(verb)
+                break
+            except LogFull:
+                if not self._may_checkpoint():
+                    raise
+                self.checkpoint()
+        else:
             settlement = self._locked(verb)
         if settlement is not None:
             self._await(settlement)

@@ -146,7 +146,10 @@ def recover_queue(path: Path, queue: str, *, backup: Path | None = None) -> int:
         rebuilding = path / _REBUILDING
         shutil.rmtree(rebuilding, ignore_errors=True)
         try:
-            restarted = _rebuild(path, rebuilding, settings, backup)
+            try:
+                restarted = _rebuild(path, rebuilding, settings, backup)
+            except LogIncomplete as error:
+                raise LogIncomplete(str(path / LOG), error.position) from error
             found = restarted.manager.objects.queues.get(queue)
             if found is None:
                 raise ObjectNotFound("QLOCAL", queue)

@@ -342,7 +342,8 @@ class QueueManager:
             unit.takes.append(Take(queue, entry))
             if entry.message.report:
                 unit.consequential = True
-            self._count_backout(queue, entry)
+            if not unit.private:
+                self._count_backout(queue, entry)
             return message, None
         if entry.message.persistent or (entry.message.report and entry.message.report & Report.DELIVERY):
             own = self.internal_unit()
@@ -448,7 +449,7 @@ class QueueManager:
         for waiter in queue.waiters.for_message(message):
             if waiter.wants_whole_group:
                 continue
-            if waiter.unit is not None:
+            if waiter.unit is not None and not waiter.unit.private:
                 return False  # first come, first served: that reader needs the queue
             queue.waiters.remove(waiter)
             queue.depth -= 1
@@ -456,6 +457,12 @@ class QueueManager:
             waiter.wake()
             return True
         return False
+
+    def give_back(self, name: str, message: Message) -> None:
+        """Let others have a nonpersistent message that was handed over to a reader who has gone."""
+        queue = self.objects.route(name).queue
+        self.key_next += 1
+        self._arrive(queue, QueuedMessage(self.key_next, queue.number, message))
 
     def _serve(self, queue: Queue, entry: QueuedMessage) -> None:
         """Let waiting readers have an entry that has become available, or the group that it completes."""

@@ -40,7 +40,17 @@ class Take(NamedTuple):
 class Unit:
     """Its number is never used again, so a late commit cannot hit a later unit."""
 
-    __slots__ = ("body_bytes", "consequential", "limit", "number", "puts", "state", "takes", "transaction_id")
+    __slots__ = (
+        "body_bytes",
+        "consequential",
+        "limit",
+        "number",
+        "private",
+        "puts",
+        "state",
+        "takes",
+        "transaction_id",
+    )
 
     def __init__(self, number: int, limit: int) -> None:
         self.number = number
@@ -51,6 +61,8 @@ class Unit:
         self.body_bytes = 0
         self.consequential = False
         """Whether copies or reports have to be added before it commits."""
+        self.private = False
+        """Whether it only guards a get that waits: then it is no delivery that could be backed out."""
         self.transaction_id = b""
 
     def keys_from(self, queue: Queue) -> set[int]:

@@ -97,7 +97,9 @@ class LogReader:
                 elif position >= group_end:
                     raise BadFrame("a record stands outside of any group")
             except BadFrame as bad:
-                self.torn = self._torn_or_damaged(position, str(bad))
+                self._require_undamaged(position, str(bad))
+                if position < group_end or self._stated_position(position) == position:
+                    self.torn = str(bad)
                 return
             self.end_position = position + size
             yield Logged(position, record)
@@ -166,14 +168,16 @@ class LogReader:
         self._data, self._base = self._loaded[number], number * self._payload_bytes
         return self._data
 
-    def _torn_or_damaged(self, position: int, problem: str) -> str:
-        """What a crash left at `position`; raise when no crash can have left it."""
+    def _stated_position(self, position: int) -> int:
+        """Which position the bytes there claim to be a record for; those of an earlier lap claim another."""
+        return int.from_bytes(self._view(position, FRAME_HEAD_BYTES)[8:16], "little")
+
+    def _require_undamaged(self, position: int, problem: str) -> None:
+        """Raise when no crash can have left what stands at `position`."""
         evidence = self._later_group(position)
         if evidence is not None:
             path, offset = self.describe(position)
             raise LogDamaged(path, offset, f"{problem}, but the group at position {evidence} was written after it")
-        nothing = not any(self._view(position, FRAME_HEAD_BYTES))
-        return "" if nothing else problem
 
     def _later_group(self, position: int) -> int | None:
         """The position of a group that was written when `position` had been forced already."""

@@ -153,9 +153,9 @@ class SimulatedDisk:
     def rename(self, source: str, target: str) -> None:
         """Give a file another name, in one step even between folders."""
         self.begin("rename", source, data=target.encode())
-        node = self._contents(source)
         source_folder, source_name = self._locate(source)
         target_folder, target_name = self._locate(target)
+        node = self._contents(source)
         if isinstance(target_folder.names.get(target_name), Folder):
             raise _error(errno.EISDIR, target)
         if (source_folder, source_name) != (target_folder, target_name):

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue beyond its buffer: order, searches and files, in memory and on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from entrepot import Connection, Message, limits
+from entrepot.queues.queue import Queue
+
+BODY = 500
+
+
+def body_of(number: int) -> bytes:
+    return b"%06d" % number + b"x" * (BODY - 6)
+
+
+def number_of(message: Message | None) -> int | None:
+    return None if message is None else int(message.body[:6])
+
+
+def drain(connection: Connection, queue: str = "Q") -> list[int]:
+    return [int(message.body[:6]) for message in iter(lambda: connection.get(queue), None)]  # type: ignore[union-attr]
+
+
+def the_queue(connection: Connection) -> Queue:
+    return connection.host._manager.objects.queues["Q"]
+
+
+@pytest.fixture
+def spilling(place: Any, small_runs: int) -> tuple[Any, Connection]:
+    """A queue Q with room for a handful of messages in memory."""
+    connection = place.open()
+    connection.mqsc("DEFINE QLOCAL(Q) BUFFER(20000)")
+    return place, connection
+
+
+@pytest.mark.parametrize("delivery", ["PRIORITY", "FIFO"])
+@pytest.mark.parametrize("kind", ["nonpersistent", "persistent", "mixed"])
+def test_order_holds_beyond_the_buffer(spilling: Any, kind: str, delivery: str) -> None:
+    place, connection = spilling
+    connection.mqsc(f"ALTER QLOCAL(Q) MSGDLVSQ({delivery})")
+    numbers = range(300)
+    for number in numbers:
+        persistent = {"nonpersistent": False, "persistent": True, "mixed": number % 3 == 0}[kind]
+        connection.put("Q", body_of(number), priority=number % 2, persistent=persistent)
+    assert the_queue(connection).run_count > 2
+    expected = sorted(numbers, key=lambda n: 0 if delivery == "FIFO" else -(n % 2))
+    assert [number_of(message) for message in connection.browse("Q")] == expected
+    assert drain(connection) == expected
+    assert connection.host.queue_status("Q")["MEMORY"] == 0
+    for _ in range(3):
+        connection.host.checkpoint()
+    assert place.files("runs") == []
+
+
+def test_memory_stays_bounded(spilling: Any) -> None:
+    _, connection = spilling
+    most = 0
+    for number in range(500):
+        connection.put("Q", body_of(number), persistent=number % 10 == 0)
+        most = max(most, the_queue(connection).memory_bytes)
+    for _ in range(500):
+        connection.get("Q")
+        most = max(most, the_queue(connection).memory_bytes)
+    assert most < 20_000 + 3 * limits.RUN_BYTES
+    assert the_queue(connection).memory_bytes == 0
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_restart_keeps_persistent_messages_of_a_deep_queue_in_order(spilling: Any, how: str) -> None:
+    place, connection = spilling
+    expected = []
+    for number in range(400):
+        connection.put("Q", body_of(number), persistent=number % 4 != 0)
+        expected.append(number)
+        if number % 7 == 0:
+            assert number_of(connection.get("Q")) == expected.pop(0)
+        if number in (100, 200, 300):
+            connection.host.checkpoint()
+    expected = [number for number in expected if number % 4 != 0]
+    if how == "kill":
+        place = place.killed()
+    else:
+        place.close()
+    connection = place.open()
+    assert connection.host.queue_status("Q")["CURDEPTH"] == len(expected)
+    assert [number_of(message) for message in connection.browse("Q")] == expected
+    connection = place.reopen()
+    for number in range(1000, 1100):
+        connection.put("Q", body_of(number), persistent=number % 2 == 0)
+        expected.append(number)
+    assert drain(connection) == expected
+    connection = place.reopen()
+    assert drain(connection) == []
+    place.close()
+
+
+def test_restart_keeps_order_when_checkpoints_and_spills_overlap(spilling: Any) -> None:
+    """Messages in memory before and behind a run share a checkpoint's run, which then embraces the other."""
+    place, connection = spilling
+    expected = []
+    for number in range(120):
+        connection.put("Q", body_of(number), persistent=True, priority=0)
+        expected.append(number)
+        if number % 25 == 24:
+            for _ in range(2):
+                connection.host.checkpoint()
+    for _ in range(3):
+        connection = place.reopen()
+        assert [number_of(message) for message in connection.browse("Q")] == expected
+        for _ in range(5):
+            assert number_of(connection.get("Q")) == expected.pop(0)
+    assert drain(connection) == expected
+
+
+def test_messages_on_disk_are_found_by_id_and_selector(spilling: Any) -> None:
+    place, connection = spilling
+    for number in range(300):
+        connection.put(
+            "Q",
+            body_of(number),
+            message_id=b"m%d" % number,
+            correlation_id=b"c%d" % (number // 2),
+            properties={"n": number},
+            persistent=number % 2 == 0,
+        )
+    gone = set()
+    for number in (150, 299, 0, 77, 78):
+        assert number_of(connection.get("Q", message_id=b"m%d" % number)) == number
+        gone.add(number)
+    assert number_of(connection.get("Q", correlation_id=b"c100")) == 200
+    assert number_of(connection.get("Q", correlation_id=b"c100")) == 201
+    assert connection.get("Q", correlation_id=b"c100") is None
+    assert number_of(connection.get("Q", selector="n > 249 AND n < 260")) == 250
+    assert number_of(connection.get("Q", selector="n > 249 AND n < 260")) == 251
+    assert connection.get("Q", selector="n = 300") is None
+    gone |= {200, 201, 250, 251}
+    rest = [number for number in range(300) if number not in gone]
+    assert [number_of(message) for message in connection.browse("Q")] == rest
+    assert drain(connection) == rest
+
+
+def test_earlier_message_on_disk_comes_before_a_later_one_in_memory(spilling: Any) -> None:
+    _, connection = spilling
+    for number in range(100):
+        wanted = number in (50, 99)
+        connection.put("Q", body_of(number), correlation_id=b"c" if wanted else b"", properties={"w": wanted})
+    assert number_of(connection.get("Q", correlation_id=b"c")) == 50
+    connection.put("Q", body_of(50), correlation_id=b"c", properties={"w": True})
+    assert number_of(connection.get("Q", selector="w = TRUE")) == 99
+
+
+def test_higher_priority_on_disk_comes_before_a_lower_one_in_memory(spilling: Any) -> None:
+    _, connection = spilling
+    connection.put("Q", body_of(0), correlation_id=b"c", priority=1)
+    for number in range(1, 100):
+        connection.put("Q", body_of(number), correlation_id=b"c" if number == 70 else b"", priority=5)
+    assert number_of(connection.get("Q", correlation_id=b"c")) == 70
+    assert number_of(connection.get("Q", correlation_id=b"c")) == 0
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_what_was_taken_from_disk_and_backed_out_finds_its_place(spilling: Any, persistent: bool) -> None:
+    _, connection = spilling
+    for number in range(200):
+        connection.put("Q", body_of(number), message_id=b"m%d" % number, persistent=persistent)
+    unit = connection.unit_of_work()
+    for number in (150, 60, 199, 3):
+        assert number_of(unit.get("Q", message_id=b"m%d" % number)) == number
+    left = [number for number in range(200) if number not in (150, 60, 199, 3)]
+    assert [number_of(message) for message in connection.browse("Q")] == left
+    unit.back_out()
+    assert [number_of(message) for message in connection.browse("Q")] == list(range(200))
+    counts = {number_of(m): m.backout_count for m in connection.browse("Q")}
+    assert {n for n, count in counts.items() if count == 1} == {150, 60, 199, 3}
+    assert drain(connection) == list(range(200))
+
+
+def test_unit_that_has_taken_everything_gives_it_all_back(spilling: Any) -> None:
+    _, connection = spilling
+    for number in range(200):
+        connection.put("Q", body_of(number), persistent=number % 2 == 0)
+    unit = connection.unit_of_work()
+    assert [number_of(unit.get("Q")) for _ in range(200)] == list(range(200))
+    for number in range(200, 300):
+        connection.put("Q", body_of(number))
+    unit.back_out()
+    assert drain(connection) == list(range(300))
+
+
+def test_reading_many_by_one_selector_reads_each_run_once(spilling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, connection = spilling
+    for number in range(300):
+        connection.put("Q", body_of(number), properties={"odd": number % 2 == 1})
+    store = connection.host._manager.store
+    reads = []
+    read = store.read
+
+    def counted(number: int) -> Any:
+        reads.append(number)
+        return read(number)
+
+    monkeypatch.setattr(store, "read", counted)
+    found = [number_of(connection.get("Q", selector="odd = TRUE")) for _ in range(150)]
+    assert found == list(range(1, 300, 2))
+    assert len(reads) == len(set(reads))
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_whole_groups_are_found_on_disk(spilling: Any, restart: bool) -> None:
+    place, connection = spilling
+    for number in range(90):
+        connection.put(
+            "Q",
+            body_of(number),
+            group_id=b"g%d" % (number % 3),
+            sequence=30 - number // 3,
+            last_in_group=number < 3,
+            persistent=True,
+        )
+    for number in range(100, 160):
+        connection.put("Q", body_of(number), group_id=b"incomplete", sequence=number - 98, persistent=True)
+    if restart:
+        for _ in range(2):
+            connection.host.checkpoint()
+        connection = place.reopen()
+    with connection.unit_of_work() as unit:
+        for group in range(3):
+            found = [number_of(message) for message in unit.get_group("Q") or ()]
+            assert found == list(range(87 + group, -1, -3))
+        assert unit.get_group("Q") is None
+    assert number_of(connection.get("Q", group_id=b"incomplete")) == 100
+    assert connection.host.queue_status("Q")["CURDEPTH"] == 59
+
+
+def test_expired_messages_on_disk_reach_nobody(timed: Any, small_runs: int) -> None:
+    connection = timed.open()
+    connection.mqsc("DEFINE QLOCAL(Q) BUFFER(5000)")
+    for number in range(100):
+        connection.put("Q", body_of(number), expiry_s=5 if number % 2 else None, persistent=number % 3 == 0)
+    timed.advance(6)
+    assert [number_of(message) for message in connection.browse("Q")] == list(range(0, 100, 2))
+    assert drain(connection) == list(range(0, 100, 2))
+    timed.advance(0)
+    assert connection.host.queue_status("Q")["CURDEPTH"] == 0
+
+
+def test_clear_empties_a_deep_queue(spilling: Any) -> None:
+    place, connection = spilling
+    for number in range(200):
+        connection.put("Q", body_of(number), persistent=number % 2 == 0)
+    answer = connection.mqsc("CLEAR QLOCAL(Q)")[0]
+    assert "200" in " ".join(answer.output)
+    assert connection.host.queue_status("Q")["CURDEPTH"] == 0
+    connection = place.reopen()
+    assert drain(connection) == []
+
+
+def test_backout_counts_of_messages_on_disk_survive(spilling: Any) -> None:
+    place, connection = spilling
+    for number in range(100):
+        connection.put("Q", body_of(number), message_id=b"m%d" % number, persistent=True)
+    for times in (1, 2):
+        unit = connection.unit_of_work()
+        message = unit.get("Q", message_id=b"m80")
+        assert message is not None
+        assert message.backout_count == times - 1
+        unit.back_out()
+        connection.host.checkpoint()
+    killed = place.killed()
+    again = killed.open()
+    assert [m.backout_count for m in again.browse("Q", message_id=b"m80")] == [2]
+    killed.close()
+
+
+def test_index_by_message_id_sees_messages_of_before(connection: Connection) -> None:
+    queue = the_queue(connection)
+    connection.put("Q", b"", message_id=b"a")
+    assert queue._by_message_id is None, "not made before it is asked for"
+    assert connection.get("Q", message_id=b"a") is not None
+    connection.put("Q", b"", message_id=b"b")
+    assert connection.get("Q", message_id=b"b") is not None
+    assert queue._by_message_id == {}
+
+
+def test_many_gets_by_id_from_the_middle_leave_no_debris(connection: Connection) -> None:
+    queue = the_queue(connection)
+    connection.mqsc("ALTER QLOCAL(Q) MAXDEPTH(10000)")
+    for number in range(1000):
+        connection.put("Q", b"", correlation_id=b"%d" % number)
+    for number in range(1, 1000):
+        assert connection.get("Q", correlation_id=b"%d" % number) is not None
+    (lane,) = queue._order
+    assert len(lane._front) < 200
+    assert queue._by_correlation_id.keys() == {b"0"}
