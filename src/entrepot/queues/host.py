@@ -359,9 +359,14 @@ class Host:
                 continue
             ticket = threading.Lock()
             ticket.acquire()
-            self._followers.append((settlement, ticket))
+            follower = (settlement, ticket)
+            self._followers.append(follower)
             self._lock.release()
-            ticket.acquire()
+            try:
+                ticket.acquire()
+            except BaseException:
+                self._leave(follower)
+                raise
             if settlement.done:
                 break
             self._lock.acquire()  # it is this thread's turn to force
@@ -369,6 +374,18 @@ class Host:
             self._lock.release()
         if settlement.error is not None:
             raise settlement.error
+
+    def _leave(self, follower: tuple[Settlement, threading.Lock]) -> None:
+        """An interrupted thread waits no longer; if it was its turn to force, it is the next one's."""
+        with self._lock:
+            if follower in self._followers:
+                self._followers.remove(follower)
+            elif not follower[0].done:
+                self._pass_the_turn()
+
+    def _pass_the_turn(self) -> None:
+        if self._followers:
+            self._followers.pop(0)[1].release()
 
     def _force(self) -> None:
         """Force what has gathered; called and left with the lock held.
@@ -380,7 +397,7 @@ class Host:
             self._force_group()
             if not self._followers:
                 return
-        self._followers.pop(0)[1].release()
+        self._pass_the_turn()
 
     def _force_group(self) -> None:
         manager = self._manager

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from entrepot.message import Message
+from entrepot.queues.criteria import Criteria
+from entrepot.selectors import compile_selector
+
+MESSAGE = Message(b"", message_id=b"m", correlation_id=b"c", group_id=b"g", properties={"n": 1})
+
+
+@pytest.mark.parametrize(
+    ("criteria", "expected"),
+    [
+        (Criteria(), True),
+        (Criteria(message_id=b"m"), True),
+        (Criteria(message_id=b"x"), False),
+        (Criteria(correlation_id=b"c", group_id=b"g"), True),
+        (Criteria(correlation_id=b"c", group_id=b"x"), False),
+        (Criteria(selector=compile_selector("n = 1")), True),
+        (Criteria(selector=compile_selector("n = 2")), False),
+        (Criteria(selector=compile_selector("missing = 2")), False),
+        (Criteria(message_id=b"m", selector=compile_selector("n = 1"), whole_group=True), True),
+    ],
+)
+def test_all_that_are_given_must_hold(criteria: Criteria, expected: bool) -> None:
+    assert criteria.matches(MESSAGE) is expected
+
+
+def test_equal_criteria_are_one_question() -> None:
+    one, two = (Criteria(message_id=b"m", selector=compile_selector("n = 1")) for _ in range(2))
+    assert one == two
+    assert hash(one) == hash(two)
