@@ -17,7 +17,6 @@ litequeue 0.9) and is checked by tracing its system calls:
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import queue
 import sqlite3
@@ -89,10 +88,6 @@ class EntrepotAsync(Contender):
     title = "entrepot.aio, tasks"
     rival = False
     committers = (1, 2, 4, 8, 16, 32, 64)
-
-    @staticmethod
-    def is_there() -> bool:
-        return importlib.util.find_spec("entrepot.aio") is not None
 
 
 class BareFile(Contender):

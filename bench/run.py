@@ -49,6 +49,10 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
 }
 
 
+# Narrower than this the table would be all line breaks.
+TABLE_WIDTH = 120
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure Entrepot on this machine.")
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(MEASUREMENTS))
@@ -61,7 +65,7 @@ def main() -> None:
     names: list[str] = arguments.names or list(MEASUREMENTS)
     begun = datetime.now(UTC)
     output: Path = arguments.output or HERE / "results" / f"{begun:%Y-%m-%dT%H%M%S}.json"
-    console = Console()
+    console = Console(width=max(Console().width, TABLE_WIDTH))
     where = machine.describe(HERE)
     _print_machine(console, where, quick=arguments.quick)
     outcomes = []
@@ -81,6 +85,7 @@ def main() -> None:
             }
         )
         console.print(_table(outcome, elapsed_s, load))
+        _print_notes(console, outcome)
         if changed:
             console.print("[bold red]The source was edited during this run: do not quote it.[/bold red]")
         # After each measurement, so that an interrupted run leaves what it has.
@@ -116,9 +121,10 @@ def _print_machine(console: Console, where: dict[str, Any], *, quick: bool) -> N
 
 def _table(outcome: Outcome, elapsed_s: float, load: float) -> Table:
     table = Table(title=f"{outcome.title} ({elapsed_s:.0f} s, load before {load:.1f})", title_justify="left")
-    for header in ("figure", "median", "range", "target", "verdict", "durability contract", "note"):
-        numeric = header in ("median", "range", "target")
+    for header in ("figure", "median", "range", "target", "verdict", "contract"):
+        numeric = header in ("median", "range", "target", "contract")
         table.add_column(header, justify="right" if numeric else "left", no_wrap=numeric)
+    contracts = _contracts(outcome)
     for figure in outcome.figures:
         missed = figure.verdict.startswith("MISSED")
         table.add_row(
@@ -127,10 +133,22 @@ def _table(outcome: Outcome, elapsed_s: float, load: float) -> Table:
             f"{readable(min(figure.samples))} to {readable(max(figure.samples))}",
             "" if figure.target is None else str(figure.target),
             f"[red]{figure.verdict}[/red]" if missed else figure.verdict,
-            figure.contract,
-            figure.note,
+            f"({contracts.index(figure.contract) + 1})",
         )
     return table
+
+
+def _contracts(outcome: Outcome) -> list[str]:
+    return list(dict.fromkeys(figure.contract for figure in outcome.figures))
+
+
+def _print_notes(console: Console, outcome: Outcome) -> None:
+    """What would not fit into the table: the durability contracts and the notes."""
+    for number, contract in enumerate(_contracts(outcome), start=1):
+        console.print(f"  ({number}) {contract}", highlight=False)
+    for figure in outcome.figures:
+        if figure.note:
+            console.print(f"  {figure.name}: {figure.note}", style="dim", highlight=False)
 
 
 if __name__ == "__main__":

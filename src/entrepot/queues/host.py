@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,10 +63,16 @@ class Host:
     ) -> None:
         self.path = Path(path)
         self._lock_descriptor = own(self.path)
+        # Its thread starts with the first queue that outgrows its memory.
+        self._spiller = ThreadPoolExecutor(1, "entrepot-spiller")
         try:
             self.settings = read_settings(self.path)
             self.restarted = restart(
-                disk or SystemDisk(self.path), clock or SystemClock(), self.settings, progress=progress
+                disk or SystemDisk(self.path),
+                clock or SystemClock(),
+                self.settings,
+                background=self._spiller,
+                progress=progress,
             )
         except OSError as error:
             os.close(self._lock_descriptor)
@@ -539,5 +546,6 @@ class Host:
         except (DiskFull, QueueManagerFailed) as error:
             _LOGGER.warning("%s: no last checkpoint: %s", self.settings.name, error)
         finally:
+            self._spiller.shutdown()
             self._manager.log.close()
             os.close(self._lock_descriptor)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from entrepot.clock import Clock
@@ -346,21 +347,23 @@ def restart(
     *,
     until_time: float | None = None,
     run_next: int = 0,
+    background: Executor | None = None,
     progress: Progress | None = None,
 ) -> Restarted:
     """Recover a queue manager and leave it ready for work.
 
     `until_time` stops at the last group written by then, for a restore to a
-    point in time; `run_next` is the lowest number for new runs. Killing a
-    restart is harmless: it changes nothing that the next one would read
-    differently.
+    point in time; `run_next` is the lowest number for new runs, which are
+    written on `background` where that is allowed. Killing a restart is
+    harmless: it changes nothing that the next one would read differently.
 
     Raises:
         LogDamaged, CheckpointDamaged, RunDamaged: No crash explains what is on disk. Nothing was changed.
     """
     checkpoint, records = read_checkpoint(disk)
     reader = LogReader(disk, settings.log, settings.manager_id)
-    store = RunStore(disk, settings.manager_id, number_next=max(checkpoint.run_next, run_next))
+    run_next = max(checkpoint.run_next, run_next)
+    store = RunStore(disk, settings.manager_id, number_next=run_next, background=background)
     log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
     manager = QueueManager(ManagerAttributes(name=settings.name), settings.manager_id, disk, clock, log, store)
     manager.key_next = checkpoint.key_next

@@ -9,12 +9,12 @@ owns the run; when all have left, the file is removed.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from concurrent.futures import Executor, Future
 from typing import NamedTuple
 
 import msgspec
 
-from entrepot.disk import Buffer, Disk, File
+from entrepot.disk import Buffer, Disk
 from entrepot.errors import FormatUnsupported, RunDamaged
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
@@ -33,6 +33,8 @@ from entrepot.recovery_log.record import (
 
 FOLDER = "runs"
 CHUNK_BYTES = 64 * 1024
+# Runs that wait for the background thread; then the caller waits too, so that memory stays bounded.
+UNWRITTEN_MAX = 3
 
 
 def run_path(number: int) -> str:
@@ -40,31 +42,47 @@ def run_path(number: int) -> str:
 
 
 class StoredRun(NamedTuple):
-    """Where the entries of a run are: chunk i begins at `offsets[i]` with entry `firsts[i]`."""
+    """A run by its number, and how many entries it has."""
 
     number: int
     entries: int
-    offsets: list[int]
-    firsts: list[int]
 
 
 class RunStore:
-    """Writes, reads and removes runs."""
+    """Writes, reads and removes runs.
 
-    def __init__(self, disk: Disk, manager_id: bytes, *, number_next: int = 1) -> None:
+    With `background`, runs that need not be forced are written on its thread
+    while the caller goes on; until then they are read from memory. A run whose
+    write failed stays there, and the next write answers for it.
+    """
+
+    def __init__(
+        self, disk: Disk, manager_id: bytes, *, number_next: int = 1, background: Executor | None = None
+    ) -> None:
         self._disk = disk
         self._manager_id = manager_id
+        self._background = background
+        self._unwritten: dict[int, tuple[list[Buffer], Future[None]]] = {}
         self.number_next = number_next
 
     def write(self, entries: list[Entry], *, body_bytes: int, force: bool) -> StoredRun:
         """Store entries, with so many bytes in their bodies, in a new run; durably with `force`.
 
         Raises:
-            OSError: The disk refused; nothing of the run remains.
+            OSError: The disk refused this run, or an earlier one; nothing of this one remains.
         """
+        self._reap()
         run, buffers = self._encode(self.number_next, entries, body_bytes)
         self.number_next += 1
-        path = run_path(run.number)
+        if force or self._background is None:
+            self._write_file(run.number, buffers, force=force)
+        else:
+            future = self._background.submit(self._write_file, run.number, buffers, force=False)
+            self._unwritten[run.number] = (buffers, future)
+        return run
+
+    def _write_file(self, number: int, buffers: list[Buffer], *, force: bool) -> None:
+        path = run_path(number)
         try:
             file = self._disk.open(path, create=True)
             try:
@@ -79,13 +97,28 @@ class RunStore:
             if self._disk.exists(path):
                 self._disk.remove(path)
             raise
-        return run
+
+    def _reap(self) -> None:
+        """Let go of what has been written; wait when too much has not, and try again what failed."""
+        for number, (buffers, future) in list(self._unwritten.items()):
+            if not future.done() and len(self._unwritten) < UNWRITTEN_MAX:
+                continue
+            if future.exception() is not None:
+                self._write_file(number, buffers, force=False)
+            del self._unwritten[number]
+
+    def _finish(self, number: int) -> None:
+        """Return when a run is on disk."""
+        unwritten = self._unwritten.get(number)
+        if unwritten is not None:
+            buffers, future = unwritten
+            if future.exception() is not None:
+                self._write_file(number, buffers, force=False)
+            self._unwritten.pop(number, None)
 
     def _encode(self, number: int, entries: list[Entry], body_bytes: int) -> tuple[StoredRun, list[Buffer]]:
-        offsets: list[int] = []
-        firsts: list[int] = []
         buffers: list[Buffer] = []
-        position = 0
+        position = chunks = 0
 
         def add(record: Record) -> None:
             nonlocal position
@@ -96,14 +129,14 @@ class RunStore:
         add(RunHead(FORMAT_VERSION, self._manager_id, number))
         at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
         for first in range(0, len(entries), at_once):
-            offsets.append(position)
-            firsts.append(first)
             add(Entries(entries[first : first + at_once]))
-        add(End(len(offsets)))
-        return StoredRun(number, len(entries), offsets, firsts), buffers
+            chunks += 1
+        add(End(chunks))
+        return StoredRun(number, len(entries)), buffers
 
     def force(self, number: int) -> None:
         """Make a run that was written without force durable."""
+        self._finish(number)
         file = self._disk.open(run_path(number))
         try:
             file.force()
@@ -112,55 +145,49 @@ class RunStore:
         self._disk.force_folder(FOLDER)
 
     def read(self, number: int) -> tuple[StoredRun, list[Entry]]:
-        """A whole run, every record checked."""
-        path = run_path(number)
-        offsets: list[int] = []
-        firsts: list[int] = []
+        """A whole run, every record checked.
+
+        Raises:
+            RunDamaged: File and offset are named.
+        """
+        path = self._disk.describe(run_path(number))
+        content = memoryview(self._content(number))
+        head, position = _record(path, content, 0)
+        if not isinstance(head, RunHead) or head.number != number or head.manager_id != self._manager_id:
+            raise RunDamaged(path, 0, "this is not the run that its name says")
+        if head.format_version != FORMAT_VERSION:
+            raise FormatUnsupported(path, head.format_version, FORMAT_VERSION)
         entries: list[Entry] = []
-        with _Opened(self._disk, path) as opened:
-            # In one piece: a run has a few megabytes, and all of it is wanted.
-            file = _InMemory(opened.read(0, opened.size()))
-            head, position = self._record(path, file, 0)
-            if not isinstance(head, RunHead) or head.number != number or head.manager_id != self._manager_id:
-                raise RunDamaged(self._disk.describe(path), 0, "this is not the run that its name says")
-            if head.format_version != FORMAT_VERSION:
-                raise FormatUnsupported(self._disk.describe(path), head.format_version, FORMAT_VERSION)
-            while True:
-                record, next_position = self._record(path, file, position)
-                if isinstance(record, End) and record.records == len(offsets):
-                    return StoredRun(number, len(entries), offsets, firsts), entries
-                if not isinstance(record, Entries):
-                    raise RunDamaged(self._disk.describe(path), position, "this record does not belong into a run")
-                offsets.append(position)
-                firsts.append(len(entries))
-                entries += record.entries
-                position = next_position
+        chunks = 0
+        while True:
+            record, next_position = _record(path, content, position)
+            if isinstance(record, End) and record.records == chunks:
+                return StoredRun(number, len(entries)), entries
+            if not isinstance(record, Entries):
+                raise RunDamaged(path, position, "this record does not belong into a run")
+            entries += record.entries
+            chunks += 1
+            position = next_position
 
-    def read_entry(self, run: StoredRun, index: int) -> Entry:
-        """One entry of a run."""
-        path = run_path(run.number)
-        chunk = bisect_right(run.firsts, index) - 1
-        with _Opened(self._disk, path) as file:
-            record, _ = self._record(path, file, run.offsets[chunk])
-        if not isinstance(record, Entries):
-            raise RunDamaged(self._disk.describe(path), run.offsets[chunk], "this record does not belong here")
-        return record.entries[index - run.firsts[chunk]]
-
-    def _record(self, path: str, file: File | _InMemory, position: int) -> tuple[Record, int]:
+    def _content(self, number: int) -> bytes:
+        # In one piece: a run has a few megabytes, and all of it is wanted.
+        unwritten = self._unwritten.get(number)
+        if unwritten is not None:
+            return b"".join(unwritten[0])
+        path = run_path(number)
         try:
-            head = file.read(position, FRAME_HEAD_BYTES)
-            length, kind, crc = parse_head(head, position)
-            payload = file.read(position + FRAME_HEAD_BYTES, length)
-            if len(payload) < length:
-                raise BadFrame("the file ends within a record")
-            check(head, payload, crc)
-            return decode(kind, payload), position + FRAME_HEAD_BYTES + length
-        except (BadFrame, msgspec.MsgspecError) as bad:
-            raise RunDamaged(self._disk.describe(path), position, str(bad)) from bad
+            file = self._disk.open(path)
+            try:
+                return file.read(0, file.size())
+            finally:
+                file.close()
         except OSError as error:
-            raise RunDamaged(self._disk.describe(path), position, f"it cannot be read: {error}") from error
+            raise RunDamaged(self._disk.describe(path), 0, f"it cannot be read: {error}") from error
 
     def remove(self, number: int) -> None:
+        unwritten = self._unwritten.pop(number, None)
+        if unwritten is not None and unwritten[1].exception() is not None:
+            return  # it never came to be
         self._disk.remove(run_path(number))
 
     def numbers(self) -> list[int]:
@@ -168,27 +195,15 @@ class RunStore:
         return [int(name.removesuffix(".run")) for name in self._disk.names(FOLDER)]
 
 
-class _InMemory:
-    """What was read of a file, to be read from."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = memoryview(content)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        return self._content[offset : offset + size]
-
-
-class _Opened:
-    """A file that closes itself."""
-
-    def __init__(self, disk: Disk, path: str) -> None:
-        try:
-            self._file = disk.open(path)
-        except OSError as error:
-            raise RunDamaged(disk.describe(path), 0, f"it cannot be opened: {error}") from error
-
-    def __enter__(self) -> File:
-        return self._file
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+def _record(path: str, content: memoryview, position: int) -> tuple[Record, int]:
+    begin = position + FRAME_HEAD_BYTES
+    try:
+        head = content[position:begin]
+        length, kind, crc = parse_head(head, position)
+        payload = content[begin : begin + length]
+        if len(payload) < length:
+            raise BadFrame("the file ends within a record")
+        check(head, payload, crc)
+        return decode(kind, payload), begin + length
+    except (BadFrame, msgspec.MsgspecError) as bad:
+        raise RunDamaged(path, position, str(bad)) from bad

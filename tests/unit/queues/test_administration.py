@@ -85,7 +85,7 @@ def test_lower_limits_do_not_touch_what_is_there(connection: Connection) -> None
         connection.put("Q", b"long")
     connection.mqsc("ALTER QLOCAL(Q) MAXDEPTH(1) MAXMSGL(1)")
     assert len(list(connection.browse("Q"))) == 3
-    with pytest.raises(Exception, match="maximum of 1|takes 1"):
+    with pytest.raises(Exception, match=r"maximum of 1|takes 1"):
         connection.put("Q", b"x")
 
 
@@ -145,7 +145,7 @@ def test_nothing_arrives_on_a_queue_whose_deletion_is_on_its_way(connection: Con
     connection.mqsc("DEFINE QALIAS(A) TARGET(Q)")
     settlement = manager.administration.delete("QLOCAL", "Q", purge=False)
     for name in ("Q", "A"):
-        with pytest.raises(Exception, match="no queue Q|leads to Q"):
+        with pytest.raises(Exception, match=r"no queue Q|leads to Q"):
             connection.put(name, b"would be lost", persistent=True)
     manager.force()
     assert settlement.done

@@ -17,7 +17,7 @@ INITIATION = "SYSTEM.DEFAULT.INITIATION.QUEUE"
 
 
 def drain(connection: Connection, queue: str) -> list[Message]:
-    return list(iter(lambda: connection.get(queue), None))  # type: ignore[arg-type]
+    return list(iter(lambda: connection.get(queue), None))
 
 
 def bodies(connection: Connection, queue: str) -> list[bytes]:

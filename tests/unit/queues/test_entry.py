@@ -9,7 +9,7 @@ from entrepot.recovery_log.run import StoredRun
 
 
 def test_run_knows_what_has_left_it() -> None:
-    run = RestingRun(StoredRun(1, 10, [], []), array("Q", range(10)), queue=1, persistent=True, durable=False)
+    run = RestingRun(StoredRun(1, 10), array("Q", range(10)), queue=1, persistent=True, durable=False)
     assert run.live == 10
     run.set_taken(3)
     assert (run.is_taken(3), run.is_gone(3), run.live) == (True, False, 10)

@@ -1,42 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lane by itself, with runs that are kept in a dictionary instead of files."""
+"""A lane by itself: a buffer of two messages, and runs of five."""
 
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from entrepot import limits
+from entrepot.disk import SystemDisk
 from entrepot.errors import RunDamaged
 from entrepot.message import Message
 from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, OVERHEAD_BYTES, QueuedMessage, RestingRun
 from entrepot.queues.lane import Lane
 from entrepot.recovery_log.record import Entry
-from entrepot.recovery_log.run import StoredRun
+from entrepot.recovery_log.run import RunStore, StoredRun, run_path
 
 
-class Store:
-    def __init__(self) -> None:
-        self.runs: dict[int, list[Entry]] = {}
+class Store(RunStore):
+    """Counts what is read, and refuses when a test says so."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "runs").mkdir()
+        super().__init__(SystemDisk(folder), b"manager id")
+        self.folder = folder
         self.reads: list[int] = []
         self.refuses = False
 
-    def write(self, entries: Any, *, force: bool) -> StoredRun:
+    def write(self, entries: list[Entry], *, body_bytes: int, force: bool) -> StoredRun:
         if self.refuses:
             raise OSError(28, "No space left on device")
-        kept = list(entries)
-        number = len(self.runs) + 1
-        self.runs[number] = kept
-        return StoredRun(number, len(kept), [0], [0])
+        return super().write(entries, body_bytes=body_bytes, force=force)
 
     def read(self, number: int) -> tuple[StoredRun, list[Entry]]:
         self.reads.append(number)
-        if number not in self.runs:
-            raise RunDamaged(f"{number:08d}.run", 0, "gone")
-        entries = self.runs[number]
-        return StoredRun(number, len(entries), [0], [0]), entries
+        return super().read(number)
 
 
 class Owner:
@@ -49,19 +48,22 @@ class Owner:
 
     def loaded(self, entries: list[QueuedMessage]) -> None: ...
 
+    def backouts(self, stored: Entry) -> int:
+        return stored.backouts
+
     def useless(self, run: RestingRun) -> None:
         self.useless_runs.append(run.stored.number)
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(limits, "RUN_BYTES", 5 * (OVERHEAD_BYTES + 1))
-    return Store()
+    return Store(tmp_path)
 
 
 @pytest.fixture
 def lane(store: Store) -> Lane:
-    return Lane(Owner(), store)  # type: ignore[arg-type]
+    return Lane(Owner(), store)
 
 
 def entry_of(key: int, *, persistent: bool = False) -> QueuedMessage:
@@ -86,7 +88,7 @@ def take(lane: Lane) -> int | None:
 
 
 def take_all(lane: Lane) -> list[int]:
-    return list(iter(lambda: take(lane), None))  # type: ignore[arg-type]
+    return list(iter(lambda: take(lane), None))
 
 
 def test_empty_lane_has_nothing(lane: Lane) -> None:
@@ -128,7 +130,8 @@ def test_locked_entry_stays_in_memory_when_its_neighbours_go_to_disk(lane: Lane)
 def test_runs_that_overlap_are_merged(lane: Lane, store: Store) -> None:
     """A checkpoint's run may hold neighbours from before and behind another run; restart leaves both on disk."""
     for keys in ((1, 2, 9, 10), (3, 4, 11), (5, 6, 7, 8)):
-        run = store.write([Entry(key, 1, 0, key, Message(b"x", persistent=True)) for key in keys], force=True)
+        stored = [Entry(key, 1, 0, key, Message(b"x", persistent=True)) for key in keys]
+        run = store.write(stored, body_bytes=len(keys), force=True)
         lane.rest(RestingRun(run, array("Q", keys), queue=1, persistent=True, durable=True))
     assert [entry.key for entry in lane.all()] == list(range(1, 12))
     assert [entry.key for entry in lane.all(after=4)] == list(range(5, 12))
@@ -156,11 +159,12 @@ def test_fetch_brings_the_first_wanted_and_its_like(lane: Lane, store: Store) ->
 
 def test_fetch_by_a_mark_reads_only_runs_that_may_have_it(lane: Lane, store: Store) -> None:
     add(lane, *range(20))
+    assert lane.fetch(lambda _: True, mark=hash(b"nobody")) is None
+    store.reads.clear()
     found = lane.fetch(lambda entry: entry.key == 13, mark=hash(b"13"))
     assert found is not None
     assert found.key == 13
     assert store.reads == [3]
-    assert lane.fetch(lambda _: True, mark=hash(b"nobody")) is None
 
 
 def test_run_of_which_everything_was_fetched_is_useless(lane: Lane, store: Store) -> None:
@@ -193,12 +197,14 @@ def test_disk_that_refuses_leaves_everything_in_memory(lane: Lane, store: Store)
 
 def test_run_that_cannot_be_read_is_not_passed_over(lane: Lane, store: Store) -> None:
     add(lane, *range(12))
-    kept = store.runs.pop(1)
+    path = store.folder / run_path(1)
+    kept = path.read_bytes()
+    path.write_bytes(kept[:-1])
     assert [take(lane), take(lane)] == [0, 1]
     for _ in range(2):
         with pytest.raises(RunDamaged):
             lane.first()
-    store.runs[1] = kept
+    path.write_bytes(kept)
     assert take_all(lane) == list(range(2, 12))
 
 

@@ -22,7 +22,7 @@ def number_of(message: Message | None) -> int | None:
 
 
 def drain(connection: Connection, queue: str = "Q") -> list[int]:
-    return [int(message.body[:6]) for message in iter(lambda: connection.get(queue), None)]  # type: ignore[union-attr]
+    return [int(message.body[:6]) for message in iter(lambda: connection.get(queue), None)]
 
 
 def the_queue(connection: Connection) -> Queue:
@@ -117,7 +117,7 @@ def test_restart_keeps_order_when_checkpoints_and_spills_overlap(spilling: Any) 
 
 
 def test_messages_on_disk_are_found_by_id_and_selector(spilling: Any) -> None:
-    place, connection = spilling
+    _place, connection = spilling
     for number in range(300):
         connection.put(
             "Q",

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from entrepot import Connection, Message, MessageType, Report
 from entrepot.errors import LogFull, SpillFailed, TooManyUncommitted
-from entrepot.queues import queue_manager as engine
 from entrepot.queues import unit_of_work
+from entrepot.queues.waiting import Waiter
 
 
 def drain(connection: Connection, queue: str = "Q") -> list[Message]:
-    return list(iter(lambda: connection.get(queue), None))  # type: ignore[arg-type]
+    return list(iter(lambda: connection.get(queue), None))
 
 
 def bodies(connection: Connection, queue: str = "Q") -> list[bytes]:
@@ -27,7 +29,7 @@ def status(connection: Connection, queue: str = "Q") -> dict[str, float]:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_persistent_messages_survive_in_order_and_others_do_not(place, how: str) -> None:  # type: ignore[no-untyped-def]
+def test_persistent_messages_survive_in_order_and_others_do_not(place: Any, how: str) -> None:
     connection = place.open()
     connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(P) DEFPSIST(YES)")
     for number in range(30):
@@ -43,7 +45,7 @@ def test_persistent_messages_survive_in_order_and_others_do_not(place, how: str)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_got_messages_do_not_come_back(place, how: str) -> None:  # type: ignore[no-untyped-def]
+def test_got_messages_do_not_come_back(place: Any, how: str) -> None:
     connection = place.open()
     connection.mqsc("DEFINE QLOCAL(Q)")
     for number in range(6):
@@ -64,7 +66,7 @@ def test_got_messages_do_not_come_back(place, how: str) -> None:  # type: ignore
     again.close()
 
 
-def test_checkpoints_in_the_middle_change_nothing(place) -> None:  # type: ignore[no-untyped-def]
+def test_checkpoints_in_the_middle_change_nothing(place: Any) -> None:
     connection = place.open()
     connection.mqsc("DEFINE QLOCAL(Q)")
     expected = []
@@ -83,7 +85,7 @@ def test_checkpoints_in_the_middle_change_nothing(place) -> None:  # type: ignor
     assert bodies(connection) == expected
 
 
-def test_ids_of_a_later_start_are_new(place) -> None:  # type: ignore[no-untyped-def]
+def test_ids_of_a_later_start_are_new(place: Any) -> None:
     seen: set[bytes] = set()
     for _ in range(3):
         connection = place.reopen()
@@ -97,7 +99,7 @@ def test_ids_of_a_later_start_are_new(place) -> None:  # type: ignore[no-untyped
 
 
 @pytest.fixture
-def aging(timed):  # type: ignore[no-untyped-def]
+def aging(timed: Any) -> Any:
     """A queue manager with a clock of its own and queues Q and REPLIES."""
     connection = timed.open()
     connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(REPLIES)")
@@ -105,7 +107,7 @@ def aging(timed):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_message_is_discarded_once_it_has_expired(aging, persistent: bool) -> None:  # type: ignore[no-untyped-def]
+def test_message_is_discarded_once_it_has_expired(aging: Any, persistent: bool) -> None:
     place, connection = aging
     connection.put("Q", b"short", expiry_s=10, persistent=persistent)
     connection.put("Q", b"long", expiry_s=100, persistent=persistent)
@@ -119,7 +121,7 @@ def test_message_is_discarded_once_it_has_expired(aging, persistent: bool) -> No
     assert bodies(connection) == [b"for good"]
 
 
-def test_reader_sees_how_long_a_message_is_still_of_use(aging) -> None:  # type: ignore[no-untyped-def]
+def test_reader_sees_how_long_a_message_is_still_of_use(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"", expiry_s=10)
     place.advance(4)
@@ -128,7 +130,7 @@ def test_reader_sees_how_long_a_message_is_still_of_use(aging) -> None:  # type:
     assert message.expiry_s == pytest.approx(6)
 
 
-def test_expired_message_is_not_shown_before_anybody_has_tidied_up(aging) -> None:  # type: ignore[no-untyped-def]
+def test_expired_message_is_not_shown_before_anybody_has_tidied_up(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"", expiry_s=10, correlation_id=b"c")
     place.clock.advance(11)
@@ -137,7 +139,7 @@ def test_expired_message_is_not_shown_before_anybody_has_tidied_up(aging) -> Non
     assert connection.get("Q") is None
 
 
-def test_message_that_expires_during_a_stop_is_discarded_at_the_start(aging) -> None:  # type: ignore[no-untyped-def]
+def test_message_that_expires_during_a_stop_is_discarded_at_the_start(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"", expiry_s=10, persistent=True)
     connection.put("Q", b"kept", expiry_s=100, persistent=True)
@@ -148,7 +150,7 @@ def test_message_that_expires_during_a_stop_is_discarded_at_the_start(aging) -> 
     assert (message.body, message.expiry_s) == (b"kept", pytest.approx(50))
 
 
-def test_sender_is_told_of_the_expiry_when_it_asked(aging) -> None:  # type: ignore[no-untyped-def]
+def test_sender_is_told_of_the_expiry_when_it_asked(aging: Any) -> None:
     place, connection = aging
     asked = connection.put("Q", b"gone", expiry_s=5, report=Report.EXPIRATION, reply_to="REPLIES")
     connection.put("Q", b"quiet", expiry_s=5, reply_to="REPLIES")
@@ -160,7 +162,7 @@ def test_sender_is_told_of_the_expiry_when_it_asked(aging) -> None:  # type: ign
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_message_that_expired_in_a_unit_is_discarded_when_it_returns(aging, persistent: bool) -> None:  # type: ignore[no-untyped-def]
+def test_message_that_expired_in_a_unit_is_discarded_when_it_returns(aging: Any, persistent: bool) -> None:
     place, connection = aging
     connection.put("Q", b"", expiry_s=5, report=Report.EXPIRATION, reply_to="REPLIES", persistent=persistent)
     unit = connection.unit_of_work()
@@ -173,12 +175,12 @@ def test_message_that_expired_in_a_unit_is_discarded_when_it_returns(aging, pers
     assert len(drain(connection, "REPLIES")) == 1
 
 
-def test_message_that_expired_before_its_commit_reaches_nobody(aging) -> None:  # type: ignore[no-untyped-def]
+def test_message_that_expired_before_its_commit_reaches_nobody(aging: Any) -> None:
     place, connection = aging
     manager = connection.host._manager
     unit = connection.unit_of_work()
     unit.put("Q", b"", expiry_s=5)
-    waiter = engine.Waiter(None, None, lambda: None)
+    waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
     place.clock.advance(6)
     unit.commit()
@@ -187,7 +189,7 @@ def test_message_that_expired_before_its_commit_reaches_nobody(aging) -> None:  
     assert status(connection)["CURDEPTH"] == 0
 
 
-def test_whole_group_has_no_expired_message(aging) -> None:  # type: ignore[no-untyped-def]
+def test_whole_group_has_no_expired_message(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"1", group_id=b"g", sequence=1, expiry_s=5)
     connection.put("Q", b"2", group_id=b"g", sequence=2, last_in_group=True)
@@ -197,8 +199,8 @@ def test_whole_group_has_no_expired_message(aging) -> None:  # type: ignore[no-u
         assert unit.get("Q", whole_group=True) is None
 
 
-def test_timers_of_messages_that_were_got_do_not_pile_up(aging) -> None:  # type: ignore[no-untyped-def]
-    place, connection = aging
+def test_timers_of_messages_that_were_got_do_not_pile_up(aging: Any) -> None:
+    _place, connection = aging
     manager = connection.host._manager
     for _ in range(5_000):
         connection.put("Q", b"", expiry_s=3_600)
@@ -210,11 +212,11 @@ def test_timers_of_messages_that_were_got_do_not_pile_up(aging) -> None:  # type
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_delayed_message_stays_hidden_until_it_is_due(aging, persistent: bool) -> None:  # type: ignore[no-untyped-def]
+def test_delayed_message_stays_hidden_until_it_is_due(aging: Any, persistent: bool) -> None:
     place, connection = aging
     connection.put("Q", b"late", delay_s=10, persistent=persistent, correlation_id=b"c")
     connection.put("Q", b"now", persistent=persistent)
-    assert list(connection.browse("Q"))[0].body == b"now"
+    assert next(iter(connection.browse("Q"))).body == b"now"
     assert connection.get("Q", correlation_id=b"c") is None
     assert status(connection)["DELAYED"] == 1
     assert status(connection)["CURDEPTH"] == 2
@@ -223,7 +225,7 @@ def test_delayed_message_stays_hidden_until_it_is_due(aging, persistent: bool) -
     assert bodies(connection) == [b"late", b"now"], "it arrived first and takes that place"
 
 
-def test_delay_is_counted_from_the_put_also_in_a_unit(aging) -> None:  # type: ignore[no-untyped-def]
+def test_delay_is_counted_from_the_put_also_in_a_unit(aging: Any) -> None:
     place, connection = aging
     unit = connection.unit_of_work()
     unit.put("Q", b"", delay_s=10)
@@ -234,20 +236,21 @@ def test_delay_is_counted_from_the_put_also_in_a_unit(aging) -> None:  # type: i
     assert connection.get("Q") is not None
 
 
-def test_waiting_reader_is_served_when_the_delay_is_over(aging) -> None:  # type: ignore[no-untyped-def]
+def test_waiting_reader_is_served_when_the_delay_is_over(aging: Any) -> None:
     place, connection = aging
     manager = connection.host._manager
     connection.put("Q", b"late", delay_s=10)
-    waiter = engine.Waiter(None, None, lambda: None)
+    waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
     place.advance(9)
     assert waiter.message is None
     place.advance(1)
+    assert waiter.message is not None
     assert waiter.message.body == b"late"
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_delay_goes_on_after_a_restart(aging, how: str) -> None:  # type: ignore[no-untyped-def]
+def test_delay_goes_on_after_a_restart(aging: Any, how: str) -> None:
     place, connection = aging
     connection.put("Q", b"late", delay_s=10, persistent=True)
     connection.put("Q", b"over", delay_s=1, persistent=True)
@@ -262,11 +265,11 @@ def test_delay_goes_on_after_a_restart(aging, how: str) -> None:  # type: ignore
     target.close()
 
 
-def test_message_that_expires_before_it_is_due_is_discarded(aging) -> None:  # type: ignore[no-untyped-def]
+def test_message_that_expires_before_it_is_due_is_discarded(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"", delay_s=10, expiry_s=5, report=Report.EXPIRATION, reply_to="REPLIES")
     manager = connection.host._manager
-    waiter = engine.Waiter(None, None, lambda: None)
+    waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
     place.advance(11)
     place.advance(0)
@@ -275,7 +278,7 @@ def test_message_that_expires_before_it_is_due_is_discarded(aging) -> None:  # t
     assert status(connection)["CURDEPTH"] == 0
 
 
-def test_clear_takes_delayed_messages_too(aging) -> None:  # type: ignore[no-untyped-def]
+def test_clear_takes_delayed_messages_too(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"", delay_s=10, persistent=True)
     connection.put("Q", b"")
@@ -302,7 +305,7 @@ def reader_gets(connection: Connection, queue: str = "Q") -> bytes | None:
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_poison_moves_to_the_backout_queue_with_its_reason(aging, persistent: bool) -> None:  # type: ignore[no-untyped-def]
+def test_poison_moves_to_the_backout_queue_with_its_reason(aging: Any, persistent: bool) -> None:
     place, connection = aging
     connection.mqsc("DEFINE QLOCAL(BAD)\nALTER QLOCAL(Q) BOTHRESH(2) BOQNAME(BAD)")
     poison = connection.put(
@@ -321,7 +324,7 @@ def test_poison_moves_to_the_backout_queue_with_its_reason(aging, persistent: bo
     assert "2 times" in str(moved.properties["dead_letter_problem"])
 
 
-def test_poison_without_a_backout_queue_moves_to_the_dead_letter_queue(aging) -> None:  # type: ignore[no-untyped-def]
+def test_poison_without_a_backout_queue_moves_to_the_dead_letter_queue(aging: Any) -> None:
     _, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(1)")
     connection.put("Q", b"poison", expiry_s=60)
@@ -332,7 +335,7 @@ def test_poison_without_a_backout_queue_moves_to_the_dead_letter_queue(aging) ->
     assert moved.expiry_s is None, "nobody could look into it if it expired there"
 
 
-def test_missing_backout_queue_leads_to_the_dead_letter_queue_with_both_reasons(aging) -> None:  # type: ignore[no-untyped-def]
+def test_missing_backout_queue_leads_to_the_dead_letter_queue_with_both_reasons(aging: Any) -> None:
     _, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(1) BOQNAME(MISSING)")
     connection.put("Q", b"poison")
@@ -344,7 +347,7 @@ def test_missing_backout_queue_leads_to_the_dead_letter_queue_with_both_reasons(
     assert "no queue MISSING" in str(moved.properties["dead_letter_problem"])
 
 
-def test_poison_that_no_queue_takes_stays_available(aging) -> None:  # type: ignore[no-untyped-def]
+def test_poison_that_no_queue_takes_stays_available(aging: Any) -> None:
     _, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(1) BOQNAME(MISSING)\nALTER QMGR DEADQ(MISSING.TOO)")
     connection.put("Q", b"poison")
@@ -352,7 +355,7 @@ def test_poison_that_no_queue_takes_stays_available(aging) -> None:  # type: ign
     assert reader_gets(connection) == b"poison"
 
 
-def test_sender_may_want_poison_discarded_and_be_told(aging) -> None:  # type: ignore[no-untyped-def]
+def test_sender_may_want_poison_discarded_and_be_told(aging: Any) -> None:
     _, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(1)")
     connection.put("Q", b"poison", report=Report.DISCARD | Report.EXCEPTION | Report.WITH_DATA, reply_to="REPLIES")
@@ -363,7 +366,7 @@ def test_sender_may_want_poison_discarded_and_be_told(aging) -> None:  # type: i
     assert (report.feedback, report.body) == (2362, b"poison")
 
 
-def test_waiting_reader_is_not_given_poison(aging) -> None:  # type: ignore[no-untyped-def]
+def test_waiting_reader_is_not_given_poison(aging: Any) -> None:
     _, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(1)")
     connection.put("Q", b"poison")
@@ -371,16 +374,17 @@ def test_waiting_reader_is_not_given_poison(aging) -> None:  # type: ignore[no-u
     bad = connection.unit_of_work()
     bad.get("Q")
     unit = connection.host.begin()
-    waiter = engine.Waiter(None, unit, lambda: None)
+    waiter = Waiter(None, unit, lambda: None)
     manager.wait("Q", waiter)
     bad.back_out()
     assert waiter.message is None
     connection.put("Q", b"healthy")
+    assert waiter.message is not None
     assert waiter.message.body == b"healthy"
     connection.host.back_out(unit)
 
 
-def test_poisoned_group_moves_as_a_whole(aging) -> None:  # type: ignore[no-untyped-def]
+def test_poisoned_group_moves_as_a_whole(aging: Any) -> None:
     _, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(1)")
     for sequence in (1, 2):
@@ -394,7 +398,7 @@ def test_poisoned_group_moves_as_a_whole(aging) -> None:  # type: ignore[no-unty
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_hardened_counts_reach_the_threshold_over_restarts(aging, how: str) -> None:  # type: ignore[no-untyped-def]
+def test_hardened_counts_reach_the_threshold_over_restarts(aging: Any, how: str) -> None:
     place, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(2)")
     connection.put("Q", b"poison", persistent=True)
@@ -412,7 +416,7 @@ def test_hardened_counts_reach_the_threshold_over_restarts(aging, how: str) -> N
     place.close()
 
 
-def test_kill_counts_as_a_back_out(aging) -> None:  # type: ignore[no-untyped-def]
+def test_kill_counts_as_a_back_out(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"deadly", persistent=True)
     connection.unit_of_work().get("Q")
@@ -421,7 +425,7 @@ def test_kill_counts_as_a_back_out(aging) -> None:  # type: ignore[no-untyped-de
     killed.close()
 
 
-def test_count_that_is_not_hardened_dies_with_the_process(aging) -> None:  # type: ignore[no-untyped-def]
+def test_count_that_is_not_hardened_dies_with_the_process(aging: Any) -> None:
     place, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) NOHARDENBO")
     connection.put("Q", b"", persistent=True)
@@ -461,7 +465,7 @@ def test_unit_takes_no_more_bytes_than_it_may(connection: Connection, monkeypatc
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.parametrize("commit", [True, False])
-def test_prepared_unit_survives_a_restart(place, how: str, commit: bool) -> None:  # type: ignore[no-untyped-def]
+def test_prepared_unit_survives_a_restart(place: Any, how: str, commit: bool) -> None:
     connection = place.open()
     connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(OUT)")
     for number in range(3):
@@ -528,7 +532,7 @@ def test_commit_that_met_a_full_log_adds_copies_and_reports_only_once(
 
 def test_message_for_a_waiting_reader_never_stands_on_the_queue(connection: Connection) -> None:
     manager = connection.host._manager
-    waiter = engine.Waiter(None, None, lambda: None)
+    waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
     connection.put("Q", b"straight")
     assert waiter.message is not None

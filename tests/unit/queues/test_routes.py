@@ -225,7 +225,9 @@ def test_queue_manager_alias_may_lead_home(connection: Connection) -> None:
 
 def test_names_that_lead_in_a_circle_are_refused(connection: Connection) -> None:
     connection.mqsc(
-        "DEFINE QREMOTE(ME) RQMNAME(QM1)\nDEFINE QREMOTE(X) RNAME(X) RQMNAME(ME)\nDEFINE QREMOTE(Y) RNAME(Y) RQMNAME(QM1)"
+        """DEFINE QREMOTE(ME) RQMNAME(QM1)
+        DEFINE QREMOTE(X) RNAME(X) RQMNAME(ME)
+        DEFINE QREMOTE(Y) RNAME(Y) RQMNAME(QM1)"""
     )
     for name in ("X", "Y", "X@ME"):
         with pytest.raises(QueueNotFound):

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder is made, checked and owned; whatever is wrong with it gets a clear answer, and it is left as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from entrepot.errors import (
+    EntrepotError,
+    FormatUnsupported,
+    InvalidName,
+    InvalidSetting,
+    QueueManagerExists,
+    QueueManagerInUse,
+    QueueManagerNotFound,
+    UnsafeFolder,
+)
+from entrepot.queues.folder import SETTINGS, create, read_settings
+from entrepot.queues.host import Host
+from entrepot.recovery_log.settings import LogSettings
+
+LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=1)
+
+
+def tree(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    create(tmp_path / "QM1", log=LOG)
+    return tmp_path / "QM1"
+
+
+def test_new_folder_belongs_to_its_owner_alone(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
+    settings = read_settings(folder)
+    assert (settings.name, settings.log) == ("QM1", LOG)
+
+
+def test_name_may_differ_from_the_folder(tmp_path: Path) -> None:
+    assert create(tmp_path / "any thing", name="QM7", log=LOG).name == "QM7"
+    assert read_settings(tmp_path / "any thing").name == "QM7"
+
+
+def test_wrong_name_or_setting_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidName):
+        create(tmp_path / "no name", log=LOG)
+    with pytest.raises(InvalidName):
+        create(tmp_path / "QM1", name="x" * 49, log=LOG)
+    with pytest.raises(InvalidSetting):
+        create(tmp_path / "QM1", log=LogSettings(segment_bytes=5))
+    assert tree(tmp_path) == []
+
+
+def test_folder_that_is_not_empty_is_left_alone(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("precious")
+    before = tree(tmp_path)
+    for path in (tmp_path / "full", folder):
+        with pytest.raises(QueueManagerExists):
+            create(path, name="QM1", log=LOG)
+    assert tree(tmp_path) == before
+
+
+def test_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(QueueManagerNotFound):
+        create(tmp_path / "file", log=LOG)
+    with pytest.raises(UnsafeFolder, match="no folder"):
+        Host(tmp_path / "file")
+
+
+def test_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(QueueManagerNotFound):
+        Host(tmp_path / "nowhere")
+    with pytest.raises(QueueManagerNotFound):
+        read_settings(tmp_path / "nowhere")
+
+
+def break_mode(folder: Path) -> None:
+    folder.chmod(0o755)
+
+
+def break_inside(folder: Path) -> None:
+    (folder / "log" / "link").symlink_to("/etc/passwd")
+
+
+def break_file(folder: Path) -> None:
+    (folder / "checkpoint").rename(folder / "elsewhere")
+    (folder / "checkpoint").symlink_to(folder / "elsewhere")
+
+
+@pytest.mark.parametrize("harm", [break_mode, break_inside, break_file])
+def test_unsafe_folder_is_refused(folder: Path, harm: Callable[[Path], None]) -> None:
+    harm(folder)
+    with pytest.raises(UnsafeFolder) as caught:
+        Host(folder)
+    assert "chmod 700" in caught.value.advice
+
+
+def test_link_to_a_folder_is_refused(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(UnsafeFolder, match="symbolic link"):
+        Host(tmp_path / "link")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_unreadable_folder_is_told(folder: Path) -> None:
+    folder.chmod(0o000)
+    try:
+        with pytest.raises(EntrepotError):
+            Host(folder)
+        with pytest.raises(EntrepotError):
+            read_settings(folder)
+    finally:
+        folder.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "5", '"text"', '{"format_version": 1}', '{"format_version": 1, "name": 5}', "\xff"]
+)
+def test_settings_that_are_none_are_told(folder: Path, text: str) -> None:
+    (folder / SETTINGS).write_bytes(text.encode("latin-1"))
+    with pytest.raises((QueueManagerNotFound, FormatUnsupported)) as caught:
+        Host(folder)
+    assert str(folder) in str(caught.value)
+
+
+def test_missing_settings_are_told(folder: Path) -> None:
+    (folder / SETTINGS).unlink()
+    with pytest.raises(QueueManagerNotFound, match=r"manager\.json is missing"):
+        Host(folder)
+
+
+@pytest.mark.parametrize("version", [0, 99, None, "x", []])
+def test_other_format_version_is_refused(folder: Path, version: object) -> None:
+    settings = json.loads((folder / SETTINGS).read_text())
+    settings["format_version"] = version
+    (folder / SETTINGS).write_text(json.dumps(settings))
+    with pytest.raises((FormatUnsupported, QueueManagerNotFound)):
+        read_settings(folder)
+
+
+def test_failed_start_leaves_the_folder_to_the_next(folder: Path) -> None:
+    kept = (folder / SETTINGS).read_bytes()
+    (folder / SETTINGS).write_text("garbage")
+    with pytest.raises(QueueManagerNotFound):
+        Host(folder)
+    (folder / SETTINGS).write_bytes(kept)
+    Host(folder).close()
+
+
+def test_second_process_is_refused_and_told_who_is_first(folder: Path) -> None:
+    script = (
+        "import sys\n"
+        "from entrepot.queues.host import Host\n"
+        "host = Host(sys.argv[1])\n"
+        "print('running', flush=True)\n"
+        "sys.stdin.read()\n"
+        "host.close()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "running\n"
+        with pytest.raises(QueueManagerInUse) as caught:
+            Host(folder)
+        assert caught.value.owner == f"process {other.pid}"
+        assert caught.value.retryable
+        other.communicate("")
+    Host(folder).close()
+
+
+def test_second_host_of_one_process_is_refused(folder: Path) -> None:
+    first = Host(folder)
+    with pytest.raises(QueueManagerInUse):
+        Host(folder)
+    first.close()
+    Host(folder).close()
