@@ -57,7 +57,7 @@ class Place:
         for connection in self._open:
             manager = connection.host._manager
             with connection.host._lock:
-                manager.tick()
+                manager.timers.tick()
             connection.host._force_all()
 
     def files(self, folder: str) -> list[str]:

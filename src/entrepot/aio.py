@@ -168,7 +168,7 @@ class UnitOfWork(_Verbs):
     async def prepare(self, transaction_id: bytes) -> None:
         """Leave the outcome to a coordinator, who says it with `Connection.resolve`."""
         manager = self._connection.blocking.host.manager
-        await self._end(partial(manager.prepare, self._unit, checks.transaction_id(transaction_id)))
+        await self._end(partial(manager.in_doubt.prepare, self._unit, checks.transaction_id(transaction_id)))
 
     async def _end(self, verb: Verb) -> None:
         try:
@@ -293,7 +293,7 @@ class Connection(_Verbs):
     async def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         """Carry out a coordinator's decision about a prepared unit of work."""
         manager = self.blocking.host.manager
-        await self.durably(partial(manager.resolve, checks.transaction_id(transaction_id), commit=commit))
+        await self.durably(partial(manager.in_doubt.resolve, checks.transaction_id(transaction_id), commit=commit))
 
     async def close(self) -> None:
         """Back out what is open and let the queue manager go."""

@@ -206,7 +206,7 @@ def _state(manager: QueueManager) -> Iterator[Record]:
             yield Run(run.stored.number, run.stored.entries, bytes(run.gone))
     if manager.recounted:
         yield Counts(dict(manager.recounted))
-    for number, (transaction_id, (unit, arrivals)) in enumerate(manager.prepared.items(), start=1):
+    for number, (transaction_id, (unit, arrivals)) in enumerate(manager.in_doubt.units.items(), start=1):
         for queue, entry in arrivals:
             if entry.message.persistent:
                 yield Put(number, [(queue.number, entry.key)], entry.message)

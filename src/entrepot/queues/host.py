@@ -217,15 +217,15 @@ class Host:
             self._manager.back_out(unit)
 
     def prepare(self, unit: Unit, transaction_id: bytes) -> None:
-        self._durably(lambda: self._manager.prepare(unit, transaction_id))
+        self._durably(lambda: self._manager.in_doubt.prepare(unit, transaction_id))
 
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
-        self._durably(lambda: self._manager.resolve(transaction_id, commit=commit))
+        self._durably(lambda: self._manager.in_doubt.resolve(transaction_id, commit=commit))
 
     def in_doubt(self) -> list[bytes]:
         """The transaction ids of prepared units, oldest first."""
         with self._lock:
-            return list(self._manager.prepared)
+            return list(self._manager.in_doubt.units)
 
     # --- administration (mqsc's Administered) -----------------------------------------------
 
@@ -488,7 +488,7 @@ class Host:
                 with self._lock:
                     if self._manager.failure is not None:
                         return
-                    self._manager.tick()
+                    self._manager.timers.tick()
                     self._manager.group_commit.mark()
                     due = self._checkpoints.is_due and self._may_checkpoint()
                     unforced = self._manager.group_commit.newest
@@ -501,7 +501,7 @@ class Host:
 
     def _nap_s(self) -> float:
         with self._lock:
-            due = self._manager.next_due
+            due = self._manager.timers.next_due
             now = self._manager.clock.now()
         return _HOUSEKEEPING_S if due is None else min(max(due - now, 0.0), _HOUSEKEEPING_S)
 
@@ -526,7 +526,7 @@ class Host:
                 "log_needed_bytes": log.appended_position - log.needed_position,
                 "queues": len(manager.objects.queues),
                 "messages": sum(queue.depth for queue in manager.objects.queues.values()),
-                "in_doubt": len(manager.prepared),
+                "in_doubt": len(manager.in_doubt.units),
                 "starts": manager.incarnation,
             }
 

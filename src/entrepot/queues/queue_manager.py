@@ -11,8 +11,7 @@ still take back.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 
@@ -23,24 +22,18 @@ from entrepot.disk import Disk
 from entrepot.errors import (
     DiskFailed,
     DiskFull,
-    DistributionFailed,
     EntrepotError,
     GetInhibited,
-    InvalidArgument,
-    InvalidName,
-    LimitExceeded,
     MessageTooLong,
     PersistentNotAllowed,
     PutInhibited,
     QueueFull,
     QueueManagerFailed,
     SpillFailed,
-    TransactionIdInUse,
     UnitBackedOut,
-    UnitNotInDoubt,
     WrongQueueKind,
 )
-from entrepot.limits import DISTRIBUTION_MAX, TRANSACTION_ID_BYTES_MAX
+from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Feedback, Message, Report
 from entrepot.queues.administration import Administration
 from entrepot.queues.consequences import Consequences
@@ -48,15 +41,18 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import (
     ManagerAttributes,
 )
-from entrepot.queues.entry import AVAILABLE, GONE, QueuedMessage, RestingRun
+from entrepot.queues.distribution import distribute
+from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
 from entrepot.queues.group_commit import GroupCommit
+from entrepot.queues.in_doubt import InDoubt
 from entrepot.queues.objects import Objects
 from entrepot.queues.queue import Queue
 from entrepot.queues.routes import Route
 from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState
+from entrepot.queues.timers import Timers
+from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState, give_up_places
 from entrepot.queues.waiting import Waiter
-from entrepot.recovery_log.record import Commit, Prepare, Put, Record, Remove, Resolve, Taken
+from entrepot.recovery_log.record import Commit, Put, Record, Remove, Taken
 from entrepot.recovery_log.run import RunStore
 from entrepot.recovery_log.writer import RecoveryLog
 
@@ -103,15 +99,10 @@ class QueueManager:
         """Runs with messages that are still wanted, by number."""
         self.useless_runs: list[RestingRun] = []
         """Runs that the last checkpoint may still name; the next one removes them."""
-        self.prepared: dict[bytes, tuple[Unit, list[Arrival]]] = {}
-        """Units whose outcome their coordinator has to decide, by transaction id."""
-        self._deciding: set[bytes] = set()
-        """Transaction ids that are being prepared or resolved right now."""
+        self.in_doubt = InDoubt(self)
         self._unit_numbers = count(1)
         self._id_head = b""
-        self._timers: list[tuple[float, int, _TimerAction, Queue, QueuedMessage]] = []
-        self._timers_tidy = _TIMERS_TIDY_MIN
-        self._timer_next = 0
+        self.timers = Timers(clock)
 
     def begin_incarnation(self, incarnation: int) -> None:
         """Start handing out ids that no earlier start can have used."""
@@ -136,7 +127,7 @@ class QueueManager:
         if self.failure is not None:
             raise QueueManagerFailed(str(self.failure))
         if not isinstance(name, str) or name in self.objects.name_lists:
-            return self._distribute(name, message, persistent, priority, unit)
+            return distribute(self, name, message, persistent, priority, unit)
         route = self.objects.route(name)
         queue = route.queue
         message = self.complete(route, name, message, persistent, priority)
@@ -195,45 +186,6 @@ class QueueManager:
             target_manager=route.target_manager,
         )
 
-    def _distribute(
-        self,
-        names: str | Sequence[str],
-        message: Message,
-        persistent: bool | None,
-        priority: int | None,
-        unit: Unit | None,
-    ) -> tuple[bytes, Settlement | None]:
-        if isinstance(names, str):
-            names = self.objects.name_lists[names].names
-        _require_names(names)
-        target = unit or self.internal_unit()
-        target.require_active()
-        target.require_room(len(message.body))
-        failures: list[tuple[str, str]] = []
-        puts: list[PendingPut] = []
-        for name in dict.fromkeys(names):
-            try:
-                route = self.objects.route(name)
-                complete = self.complete(route, name, message, persistent, priority)
-            except EntrepotError as error:
-                failures.append((name, error.what))
-                continue
-            route.queue.reserved += 1
-            # One id, and one body on disk and in memory, for all queues that agree on everything else.
-            message = replace(message, message_id=complete.message_id)
-            alike = next((put for put in puts if put.message == replace(complete, put_time=put.message.put_time)), None)
-            if alike is not None:
-                alike.queues.append(route.queue)
-            else:
-                puts.append(PendingPut([route.queue], complete))
-        if failures:
-            _give_up_places(puts)
-            raise DistributionFailed(tuple(failures))
-        target.puts += puts
-        target.body_bytes += len(message.body)
-        target.consequential = True
-        return message.message_id, None if unit else self.commit_or_undo(target)
-
     # --- get and browse -------------------------------------------------------------------
 
     def get(
@@ -248,8 +200,7 @@ class QueueManager:
         if unit is not None:
             unit.require_active()
             unit.require_room(0)
-        if self._timers:
-            self.tick()
+        self.timers.tick()
         while True:
             try:
                 if unit is not None and criteria is not None and criteria.whole_group:
@@ -267,8 +218,7 @@ class QueueManager:
         """All messages of the next whole group, in sequence, or None when no group is whole."""
         queue = self._readable(name)
         unit.require_active()
-        if self._timers:
-            self.tick()
+        self.timers.tick()
         while True:
             try:
                 entries = queue.whole_group(criteria, unit.keys_from(queue))
@@ -396,7 +346,7 @@ class QueueManager:
             self.young[entry.key] = entry
         if message.delay_s > 0 and message.put_time + message.delay_s > self.clock.now():
             queue.sleeping[entry.key] = entry
-            self._at(message.put_time + message.delay_s, self._awake, queue, entry)
+            self.timers.at(message.put_time + message.delay_s, self._awake, queue, entry)
             return False
         return True
 
@@ -510,14 +460,14 @@ class QueueManager:
         try:
             return self._commit(unit)
         except (DiskFull, DiskFailed) as error:
-            raise self._undo(unit, error) from error
+            raise self.undo(unit, error) from error
 
     def commit_or_undo(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
         """Commit a unit of our own; `delivered` is false when what it takes reaches no reader."""
         try:
             return self._commit(unit, delivered=delivered)
         except EntrepotError as error:
-            self._undo(unit, error)
+            self.undo(unit, error)
             raise
 
     def _commit(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
@@ -525,27 +475,27 @@ class QueueManager:
         try:
             if unit.consequential:
                 self.consequences.add_to(unit, delivered=delivered)
-            records, arrivals = self._records(unit)
+            records, arrivals = self.records(unit)
             if records:
-                self._require_room(unit, records)
+                self.require_room_for(unit, records)
         except EntrepotError:
-            self._forget_consequences(unit, planned)
+            self.forget_consequences(unit, planned)
             raise
         if not records:
-            self._apply(unit, arrivals)
+            self.apply(unit, arrivals)
             return None
         if len(records) > 1:
-            records.append(Commit(self._stamp(records)))
+            records.append(Commit(self.stamp(records)))
         unit.state = UnitState.ENDING
-        return self._promise(records, arrivals, partial(self._apply, unit, arrivals), partial(self._undo, unit))
+        return self.promise(records, arrivals, partial(self.apply, unit, arrivals), partial(self.undo, unit))
 
-    def _forget_consequences(self, unit: Unit, planned: int) -> None:
+    def forget_consequences(self, unit: Unit, planned: int) -> None:
         """The unit goes on, and its next commit adds copies and reports again."""
-        _give_up_places(unit.puts[planned:])
+        give_up_places(unit.puts[planned:])
         unit.body_bytes -= sum(len(put.message.body) for put in unit.puts[planned:])
         del unit.puts[planned:]
 
-    def _stamp(self, records: Iterable[Record]) -> int:
+    def stamp(self, records: Iterable[Record]) -> int:
         """Mark records as belonging together; the number is unique for this start and restart reads in order."""
         number = next(self._unit_numbers)
         for record in records:
@@ -553,7 +503,7 @@ class QueueManager:
                 record.unit = number
         return number
 
-    def _records(self, unit: Unit) -> tuple[list[Record], list[Arrival]]:
+    def records(self, unit: Unit) -> tuple[list[Record], list[Arrival]]:
         """What the log has to know of a unit, and what arrives where when it commits."""
         records: list[Record] = []
         arrivals: list[Arrival] = []
@@ -570,7 +520,7 @@ class QueueManager:
             records.append(Remove(0, keys))
         return records, arrivals
 
-    def _require_room(self, unit: Unit, records: list[Record]) -> None:
+    def require_room_for(self, unit: Unit, records: list[Record]) -> None:
         size = unit.body_bytes + _RECORD_BYTES * (len(records) + len(unit.takes) // 64)
         self.require_room(size, reserved=not unit.puts)
 
@@ -581,7 +531,7 @@ class QueueManager:
         except DiskFailed as error:
             raise self.fail(error) from error
 
-    def _promise(
+    def promise(
         self,
         records: list[Record],
         arrivals: list[Arrival],
@@ -594,7 +544,7 @@ class QueueManager:
                 entry.log_position = start
         return self.group_commit.promise(records, apply, undo)
 
-    def _apply(self, unit: Unit, arrivals: list[Arrival]) -> None:
+    def apply(self, unit: Unit, arrivals: list[Arrival]) -> None:
         unit.state = UnitState.COMMITTED
         for queue, entry in unit.takes:
             in_group = bool(entry.message.group_id)
@@ -616,18 +566,18 @@ class QueueManager:
             if waiter.wants_whole_group:
                 self._serve_group(queue, waiter)
 
-    def _undo(self, unit: Unit, error: EntrepotError) -> EntrepotError:
-        self._release(unit)
+    def undo(self, unit: Unit, error: EntrepotError) -> EntrepotError:
+        self.release(unit)
         return UnitBackedOut(unit.number, error.what) if unit.number else error
 
     def back_out(self, unit: Unit) -> None:
         """Let nothing of the unit happen: puts vanish, gets return with a raised backout count."""
         unit.require_active()
-        self._release(unit)
+        self.release(unit)
 
-    def _release(self, unit: Unit) -> None:
+    def release(self, unit: Unit) -> None:
         unit.state = UnitState.BACKED_OUT
-        _give_up_places(unit.puts)
+        give_up_places(unit.puts)
         for queue, entry in unit.takes:
             self._return(queue, entry)
 
@@ -640,63 +590,6 @@ class QueueManager:
             self._serve(queue, entry)
         if queue.watched:
             self.consequences.watch_arrival(queue, message, waiting=entry.state == AVAILABLE)
-
-    def prepare(self, unit: Unit, transaction_id: bytes) -> Settlement:
-        """Leave the unit's outcome to a coordinator; from the settlement on it survives a restart."""
-        unit.require_active()
-        if not 1 <= len(transaction_id) <= TRANSACTION_ID_BYTES_MAX:
-            raise LimitExceeded("transaction id bytes", len(transaction_id), TRANSACTION_ID_BYTES_MAX)
-        if transaction_id in self.prepared or transaction_id in self._deciding:
-            raise TransactionIdInUse(transaction_id.hex())
-        planned = len(unit.puts)
-        try:
-            self.consequences.add_to(unit, delivered=True)
-            records, arrivals = self._records(unit)
-            records.append(Prepare(self._stamp(records), transaction_id))
-            self._require_room(unit, records)
-        except (DiskFull, DiskFailed) as error:
-            raise self._undo(unit, error) from error
-        except EntrepotError:
-            self._forget_consequences(unit, planned)
-            raise
-        unit.state = UnitState.PREPARED
-        unit.transaction_id = transaction_id
-        self._deciding.add(transaction_id)
-
-        def apply() -> None:
-            self._deciding.remove(transaction_id)
-            self.prepared[transaction_id] = (unit, arrivals)
-
-        def undo(error: EntrepotError) -> EntrepotError:
-            self._deciding.remove(transaction_id)
-            return self._undo(unit, error)
-
-        return self._promise(records, arrivals, apply, undo)
-
-    def resolve(self, transaction_id: bytes, *, commit: bool) -> Settlement:
-        """Carry out the coordinator's decision about a prepared unit."""
-        if self.failure is not None:
-            raise QueueManagerFailed(str(self.failure))
-        if transaction_id not in self.prepared or transaction_id in self._deciding:
-            raise UnitNotInDoubt(transaction_id.hex())
-        self.require_room(_RECORD_BYTES, reserved=True)
-        unit, arrivals = self.prepared[transaction_id]
-        self._deciding.add(transaction_id)
-
-        def apply() -> None:
-            self._deciding.remove(transaction_id)
-            del self.prepared[transaction_id]
-            if commit:
-                self._apply(unit, arrivals)
-                self.late += [entry for _, entry in arrivals if entry.log_position >= 0]
-            else:
-                self._release(unit)
-
-        def undo(error: EntrepotError) -> EntrepotError:
-            self._deciding.remove(transaction_id)
-            return error
-
-        return self.group_commit.promise([Resolve(transaction_id, commit)], apply, undo)
 
     # --- failure --------------------------------------------------------------------------
 
@@ -719,38 +612,17 @@ class QueueManager:
 
     # --- time -----------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Do what is due: expire messages, end delays."""
-        now = self.clock.now()
-        while self._timers and self._timers[0][0] <= now:
-            _, _, action, queue, entry = heapq.heappop(self._timers)
-            action(queue, entry)
-
-    @property
-    def next_due(self) -> float | None:
-        """When `tick` will have something to do, in seconds since 1970."""
-        return self._timers[0][0] if self._timers else None
-
-    def _at(self, when: float, action: _TimerAction, queue: Queue, entry: QueuedMessage) -> None:
-        if len(self._timers) >= self._timers_tidy:
-            # Most messages are got long before they expire; their timers would stay until then.
-            self._timers = [timer for timer in self._timers if timer[4].state != GONE]
-            heapq.heapify(self._timers)
-            self._timers_tidy = max(_TIMERS_TIDY_MIN, 2 * len(self._timers))
-        self._timer_next += 1
-        heapq.heappush(self._timers, (when, self._timer_next, action, queue, entry))
-
     def watch_expiry(self, queue: Queue, entry: QueuedMessage) -> None:
         expires_at = entry.message.expires_at()
         assert expires_at is not None
-        self._at(expires_at, self._expire_when_due, queue, entry)
+        self.timers.at(expires_at, self._expire_when_due, queue, entry)
 
     def _expire_when_due(self, queue: Queue, entry: QueuedMessage) -> None:
         try:
             self._expire(queue, entry)
         except EntrepotError:
             # The log is full. Whoever gets on this queue must not hear of it.
-            self._at(self.clock.now() + _EXPIRY_RETRY_S, self._expire_when_due, queue, entry)
+            self.timers.at(self.clock.now() + _EXPIRY_RETRY_S, self._expire_when_due, queue, entry)
 
     def _expire(self, queue: Queue, entry: QueuedMessage) -> None:
         if entry.state != AVAILABLE or not entry.resident or not _expired(entry.message, self.clock.now()):
@@ -773,25 +645,6 @@ class QueueManager:
             self.useless_runs.append(run)
         else:
             self.store.remove(run.stored.number)
-
-
-def _give_up_places(puts: Iterable[PendingPut]) -> None:
-    for put in puts:
-        for queue in put.queues:
-            queue.reserved -= 1
-
-
-def _require_names(names: object) -> None:
-    """Refuse what is no distribution list."""
-    if not isinstance(names, Collection) or isinstance(names, bytes | bytearray | memoryview | Mapping):
-        raise InvalidArgument("queue", f"{type(names).__name__} names no queue", "a name, or a list of names")
-    if not names:
-        raise InvalidArgument("queue", "an empty list", "a name, or a list of names")
-    if len(names) > DISTRIBUTION_MAX:
-        raise LimitExceeded("queues in a distribution list", len(names), DISTRIBUTION_MAX)
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidName("queue", repr(name))
 
 
 def _expired(message: Message, now: float) -> bool:

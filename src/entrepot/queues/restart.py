@@ -337,7 +337,7 @@ class _Replay:
             if entry is not None and queue is not None:
                 manager.recover_held(queue, entry)
                 unit.takes.append(Take(queue, entry))
-        manager.prepared[transaction_id] = (unit, arrivals)
+        manager.in_doubt.units[transaction_id] = (unit, arrivals)
 
 
 def restart(

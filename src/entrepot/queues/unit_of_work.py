@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrepot.errors import TooManyUncommitted, UnitFinished
@@ -79,3 +80,10 @@ class Unit:
             raise TooManyUncommitted(self.number, self.limit, "messages")
         if self.body_bytes + body_bytes > UNCOMMITTED_BYTES_MAX:
             raise TooManyUncommitted(self.number, UNCOMMITTED_BYTES_MAX, "bytes")
+
+
+def give_up_places(puts: Iterable[PendingPut]) -> None:
+    """Let go of the places on queues that were kept for puts."""
+    for put in puts:
+        for queue in put.queues:
+            queue.reserved -= 1

@@ -282,7 +282,7 @@ class Simulation:
         work = self.open[self.random.randrange(len(self.open))]
         self.number += 1
         work.transaction_id = b"t%d" % self.number
-        settlement = self.manager.prepare(work.unit, work.transaction_id)
+        settlement = self.manager.in_doubt.prepare(work.unit, work.transaction_id)
         self.open.remove(work)
         self._order(work)
 
@@ -299,7 +299,7 @@ class Simulation:
         if any(promise.work is work for promise in self.promises):
             return  # being resolved already
         commit = self.random.random() < 0.5
-        settlement = self.manager.resolve(transaction_id, commit=commit)
+        settlement = self.manager.in_doubt.resolve(transaction_id, commit=commit)
 
         def apply() -> None:
             del self.prepared[transaction_id]
@@ -371,7 +371,7 @@ class Simulation:
 
     def _let_time_pass(self) -> None:
         self.clock.advance(self.random.random() * 100)
-        self.manager.tick()
+        self.manager.timers.tick()
 
     def _fill_disk(self) -> None:
         self.faulted = True
@@ -419,14 +419,14 @@ class Simulation:
             if index:
                 self.promises[index - 1].apply()
             if {item.number for item in self.on_queue if self._survives(item)} == found:
-                prepared = set(self.manager.prepared)
+                prepared = set(self.manager.in_doubt.units)
                 if prepared == set(self.prepared):
                     break
         else:
             expected = sorted(item.number for item in self.on_queue if self._survives(item))
             raise AssertionError(
                 f"after the crash: {sorted(found)}, expected {expected} or an earlier state; "
-                f"in doubt {list(self.manager.prepared)}, expected {list(self.prepared)}"
+                f"in doubt {list(self.manager.in_doubt.units)}, expected {list(self.prepared)}"
             )
         for promise in self.promises[index:]:
             for item in promise.work.takes:
@@ -469,7 +469,7 @@ class Simulation:
     def _drain(self) -> None:
         """After the faults have stopped everything can be got: the queue manager is alive."""
         for transaction_id in list(self.prepared):
-            settlement = self.manager.resolve(transaction_id, commit=False)
+            settlement = self.manager.in_doubt.resolve(transaction_id, commit=False)
             self.manager.force()
             assert settlement.error is None
             self._undo(self.prepared.pop(transaction_id))

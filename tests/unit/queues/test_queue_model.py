@@ -35,6 +35,7 @@ class Item:
     priority: int
     persistent: bool
     correlation: bytes
+    place: int = 0
     backouts: int = 0
     holder: object = None
 
@@ -59,7 +60,9 @@ class QueueModel(RuleBasedStateMachine):
         self.connection.mqsc("DEFINE QLOCAL(Q) BUFFER(4000)")
         self.items: list[Item] = []
         self.open: list[Work] = []
+        self.prepared: dict[bytes, Work] = {}
         self.count = 0
+        self.place = 0
 
     @initialize(fifo=st.booleans())
     def choose_delivery(self, fifo: bool) -> None:
@@ -70,7 +73,13 @@ class QueueModel(RuleBasedStateMachine):
 
     def in_order(self, correlation: bytes | None = None) -> list[Item]:
         there = [i for i in self.items if i.holder is None and correlation in (None, i.correlation)]
-        return sorted(there, key=lambda item: 0 if self.fifo else -item.priority)
+        return sorted(there, key=lambda item: (0 if self.fifo else -item.priority, item.place))
+
+    def arrive(self, items: list[Item]) -> None:
+        """Keep places for items, which are their order on the queue."""
+        for item in items:
+            self.place += 1
+            item.place = self.place
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -96,6 +105,8 @@ class QueueModel(RuleBasedStateMachine):
                 properties={"n": item.number},
             )
             (work.puts if work else self.items).append(item)
+            if work is None:
+                self.arrive([item])
 
     @rule(
         count=st.integers(1, 12),
@@ -147,10 +158,36 @@ class QueueModel(RuleBasedStateMachine):
         self.open.remove(work)
         if commit:
             work.unit.commit()
-            self.items = [item for item in self.items if item.holder is not work] + work.puts
+            self.arrive(work.puts)
+            self._apply(work)
         else:
             work.unit.back_out()
             self._return(work)
+
+    @rule(work=consumes(units))
+    def prepare(self, work: Work) -> None:
+        if work not in self.open:
+            return
+        self.open.remove(work)
+        self.count += 1
+        name = b"unit %d" % self.count
+        work.unit.prepare(name)
+        self.arrive(work.puts)
+        self.prepared[name] = work
+
+    @precondition(lambda self: self.prepared)
+    @rule(pick=st.integers(0, 10), commit=st.booleans())
+    def resolve(self, pick: int, commit: bool) -> None:
+        name = sorted(self.prepared)[pick % len(self.prepared)]
+        work = self.prepared.pop(name)
+        self.connection.resolve(name, commit=commit)
+        if commit:
+            self._apply(work)
+        else:
+            self._return(work)
+
+    def _apply(self, work: Work) -> None:
+        self.items = [item for item in self.items if item.holder is not work] + work.puts
 
     def _return(self, work: Work) -> None:
         for item in work.takes:
@@ -167,11 +204,13 @@ class QueueModel(RuleBasedStateMachine):
             self._return(work)
         self.open.clear()
         self.items = [item for item in self.items if item.persistent]
+        for work in self.prepared.values():
+            work.puts = [item for item in work.puts if item.persistent]
         self.connection = Connection(Host(self.folder / "QM1"))
 
     @rule()
     def clear(self) -> None:
-        if not self.open:
+        if not self.open and not self.prepared:
             self.connection.mqsc("CLEAR QLOCAL(Q)")
             self.items.clear()
 
@@ -189,7 +228,9 @@ class QueueModel(RuleBasedStateMachine):
         status = self.connection.host.queue_status("Q")
         assert status["CURDEPTH"] == len(self.items)
         held = sum(1 for item in self.items if item.holder is not None)
-        assert status["UNCOM"] == held + sum(len(work.puts) for work in self.open)
+        pending = [*self.open, *self.prepared.values()]
+        assert status["UNCOM"] == held + sum(len(work.puts) for work in pending)
+        assert set(self.connection.in_doubt()) == set(self.prepared)
         assert int(status["MEMORY"]) >= 0
 
     def teardown(self) -> None:

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared units of work: their coordinator decides, however long it takes and however often we restart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from entrepot.errors import (
+    DiskFailed,
+    DiskFull,
+    EntrepotError,
+    LimitExceeded,
+    QueueManagerFailed,
+    TransactionIdInUse,
+    UnitNotInDoubt,
+)
+from entrepot.limits import TRANSACTION_ID_BYTES_MAX
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.recovery_log.record import Prepare, Resolve
+
+if TYPE_CHECKING:
+    from entrepot.queues.queue_manager import Arrival, QueueManager
+
+_RECORD_BYTES = 1024
+
+
+class InDoubt:
+    """The units whose outcome is not ours to decide, by transaction id."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+        self.units: dict[bytes, tuple[Unit, list[Arrival]]] = {}
+        """Each with what arrives where if it commits."""
+        self._deciding: set[bytes] = set()
+        """Transaction ids that are being prepared or resolved right now."""
+
+    def prepare(self, unit: Unit, transaction_id: bytes) -> Settlement:
+        """Leave the unit's outcome to a coordinator; from the settlement on it survives a restart."""
+        manager = self._manager
+        unit.require_active()
+        if not 1 <= len(transaction_id) <= TRANSACTION_ID_BYTES_MAX:
+            raise LimitExceeded("transaction id bytes", len(transaction_id), TRANSACTION_ID_BYTES_MAX)
+        if transaction_id in self.units or transaction_id in self._deciding:
+            raise TransactionIdInUse(transaction_id.hex())
+        planned = len(unit.puts)
+        try:
+            manager.consequences.add_to(unit, delivered=True)
+            records, arrivals = manager.records(unit)
+            records.append(Prepare(manager.stamp(records), transaction_id))
+            manager.require_room_for(unit, records)
+        except (DiskFull, DiskFailed) as error:
+            raise manager.undo(unit, error) from error
+        except EntrepotError:
+            manager.forget_consequences(unit, planned)
+            raise
+        unit.state = UnitState.PREPARED
+        unit.transaction_id = transaction_id
+        self._deciding.add(transaction_id)
+
+        def apply() -> None:
+            self._deciding.remove(transaction_id)
+            self.units[transaction_id] = (unit, arrivals)
+
+        def undo(error: EntrepotError) -> EntrepotError:
+            self._deciding.remove(transaction_id)
+            return manager.undo(unit, error)
+
+        return manager.promise(records, arrivals, apply, undo)
+
+    def resolve(self, transaction_id: bytes, *, commit: bool) -> Settlement:
+        """Carry out the coordinator's decision about a prepared unit."""
+        manager = self._manager
+        if manager.failure is not None:
+            raise QueueManagerFailed(str(manager.failure))
+        if transaction_id not in self.units or transaction_id in self._deciding:
+            raise UnitNotInDoubt(transaction_id.hex())
+        manager.require_room(_RECORD_BYTES, reserved=True)
+        unit, arrivals = self.units[transaction_id]
+        self._deciding.add(transaction_id)
+
+        def apply() -> None:
+            self._deciding.remove(transaction_id)
+            del self.units[transaction_id]
+            if commit:
+                manager.apply(unit, arrivals)
+                manager.late += [entry for _, entry in arrivals if entry.log_position >= 0]
+            else:
+                manager.release(unit)
+
+        def undo(error: EntrepotError) -> EntrepotError:
+            self._deciding.remove(transaction_id)
+            return error
+
+        return manager.group_commit.promise([Resolve(transaction_id, commit)], apply, undo)

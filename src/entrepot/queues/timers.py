@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes due for messages: the end of a delay, the end of their use."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from entrepot.clock import Clock
+from entrepot.queues.entry import GONE, QueuedMessage
+from entrepot.queues.queue import Queue
+
+Action = Callable[[Queue, QueuedMessage], None]
+
+# Below this number, timers of messages that have gone are not worth tidying up.
+_TIDY_MIN = 1024
+
+
+class Timers:
+    """Actions on messages, each at its time; nothing happens but in `tick`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: list[tuple[float, int, Action, Queue, QueuedMessage]] = []
+        self._number = 0
+        self._tidy_at = _TIDY_MIN
+
+    def at(self, when: float, action: Action, queue: Queue, entry: QueuedMessage) -> None:
+        if len(self._waiting) >= self._tidy_at:
+            # Most messages are got long before they expire; their timers would stay until then.
+            self._waiting = [timer for timer in self._waiting if timer[4].state != GONE]
+            heapq.heapify(self._waiting)
+            self._tidy_at = max(_TIDY_MIN, 2 * len(self._waiting))
+        self._number += 1
+        heapq.heappush(self._waiting, (when, self._number, action, queue, entry))
+
+    def tick(self) -> None:
+        """Do what is due."""
+        if not self._waiting:
+            return
+        now = self._clock.now()
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, action, queue, entry = heapq.heappop(self._waiting)
+            action(queue, entry)
+
+    @property
+    def next_due(self) -> float | None:
+        """When `tick` will have something to do, in seconds since 1970."""
+        return self._waiting[0][0] if self._waiting else None
