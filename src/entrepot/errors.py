@@ -471,6 +471,14 @@ class QueueManagerFailed(RecoveryError):
     hint = "Start it again; committed work is recovered from the log."
 
 
+class QueueManagerStopped(RecoveryError):
+    name: str
+    code = "R15"
+    reason = 2162
+    text = "the queue manager {name} has been stopped"
+    hint = "Connect again to start it; committed work is safe."
+
+
 class QueueManagerNotFound(RecoveryError):
     path: str
     problem: str

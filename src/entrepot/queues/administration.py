@@ -12,7 +12,6 @@ from entrepot.errors import (
     ObjectNotFound,
     QueueExists,
     QueueInUse,
-    QueueManagerFailed,
 )
 from entrepot.queues.definitions import Definition, LocalQueue, ModelQueue, QueueDefinition, require_name
 from entrepot.queues.objects import why_not_deletable
@@ -52,8 +51,7 @@ class Administration:
         return self.redefine(definition)
 
     def redefine(self, definition: Definition) -> Settlement | None:
-        if self._manager.failure is not None:
-            raise QueueManagerFailed(str(self._manager.failure))
+        self._manager.group_commit.require_running()
         queue = self._manager.objects.queues.get(definition.name)
         reordered = isinstance(definition, LocalQueue) and queue and queue.definition.delivery != definition.delivery
         if reordered and queue is not None and queue.depth:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from entrepot.errors import DiskFailed, DiskFull, EntrepotError
+from entrepot.errors import DiskFailed, DiskFull, EntrepotError, QueueManagerFailed, QueueManagerStopped
 from entrepot.queues.settlement import Settlement
 from entrepot.recovery_log.record import Record
 from entrepot.recovery_log.writer import RecoveryLog, WriteGroup
@@ -20,7 +20,7 @@ from entrepot.recovery_log.writer import RecoveryLog, WriteGroup
 class GroupCommit:
     """Who waits for the log, and what becomes of them."""
 
-    def __init__(self, log: RecoveryLog, on_failure: Callable[[EntrepotError], None]) -> None:
+    def __init__(self, log: RecoveryLog, on_failure: Callable[[], None]) -> None:
         self._log = log
         self._on_failure = on_failure
         self._pending: deque[Settlement] = deque()
@@ -28,6 +28,16 @@ class GroupCommit:
         self._marked_position = -1
         self.failure: EntrepotError | None = None
         """Why the queue manager has stopped for good."""
+
+    def require_running(self) -> None:
+        """Refuse every verb once the queue manager has stopped."""
+        if self.failure is not None:
+            raise self.refusal()
+
+    def refusal(self) -> EntrepotError:
+        if isinstance(self.failure, QueueManagerStopped):
+            return QueueManagerStopped(self.failure.name)
+        return QueueManagerFailed(str(self.failure))
 
     def promise(
         self, records: Sequence[Record], apply: Callable[[], None], undo: Callable[[EntrepotError], EntrepotError]
@@ -139,5 +149,5 @@ class GroupCommit:
             pending, self._pending = self._pending, deque()
             for settlement in pending:
                 settlement.abandon(error)
-            self._on_failure(error)
+            self._on_failure()
         return error

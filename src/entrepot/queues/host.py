@@ -28,6 +28,7 @@ from entrepot.errors import (
     EntrepotError,
     LogFull,
     QueueManagerFailed,
+    QueueManagerStopped,
 )
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
@@ -38,6 +39,7 @@ from entrepot.queues.restart import Progress, restart
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import Waiter
+from entrepot.recovery_log.writer import WriteGroup
 
 _LOGGER = logging.getLogger("entrepot")
 _T = TypeVar("_T")
@@ -81,6 +83,7 @@ class Host:
             os.close(self._lock_descriptor)
             raise
         self._manager = self.restarted.manager
+        self._manager.on_stop = self._wake_served
         self._checkpoints = self.restarted.checkpoints
         self._lock = threading.Lock()
         self._forcing = False
@@ -305,17 +308,17 @@ class Host:
         self._lock.acquire()
         try:
             while self._forcing and self._manager.log.gathered_bytes > self.settings.log.buffer_bytes:
-                self._wait_for_group()
+                newest = self._manager.group_commit.newest
+                if newest is None:
+                    break  # only notes have gathered, and nobody forces those
+                self._wait_for_group(newest)
             return verb()
         except BaseException:
             self._lock.release()
             raise
 
-    def _wait_for_group(self) -> None:
+    def _wait_for_group(self, newest: Settlement) -> None:
         """The log buffer is full: let the force that is under way end first; called and left with the lock held."""
-        newest = self._manager.group_commit.newest
-        if newest is None:
-            return
         with contextlib.suppress(EntrepotError):
             self._await(newest)
         self._lock.acquire()
@@ -412,15 +415,31 @@ class Host:
         if group is not None:
             self._forcing = True
             self._lock.release()
-            error: EntrepotError | None = None
+            interrupt: BaseException | None = None
             try:
-                manager.log.write_group(group, force=True)
-            except (DiskFull, DiskFailed) as failed:
-                error = failed
-            finally:
-                self._lock.acquire()
-                self._forcing = False
+                error = self._write(group)
+            except BaseException as caught:
+                # Nobody knows how far it got. All of the group is written again, not only forced again.
+                interrupt = caught
+                error = self._write(group)
+            self._lock.acquire()
+            self._forcing = False
             manager.group_commit.end(group, error)
+            if interrupt is not None:
+                self._wake_served()
+                self._pass_the_turn()
+                self._lock.release()
+                raise interrupt
+        self._wake_served()
+
+    def _write(self, group: WriteGroup) -> EntrepotError | None:
+        try:
+            self._manager.log.write_group(group, force=True)
+        except (DiskFull, DiskFailed) as failed:
+            return failed
+        return None
+
+    def _wake_served(self) -> None:
         waiting = []
         for follower in self._followers:
             if follower[0].done:
@@ -443,8 +462,7 @@ class Host:
         """
         with self._checkpoint_lock:
             with self._lock:
-                if self._manager.failure is not None:
-                    raise QueueManagerFailed(str(self._manager.failure))
+                self._manager.group_commit.require_running()
                 plan = self._checkpoints.begin()
             try:
                 plan.write_runs()
@@ -530,6 +548,16 @@ class Host:
                 "starts": manager.incarnation,
             }
 
+    def _stop(self) -> None:
+        """Answer everyone who is still waiting, then refuse everything: the folder may soon be another's."""
+        stopped = QueueManagerStopped(self.settings.name)
+        while True:
+            with self._lock:
+                if self._manager.group_commit.newest is None or self._manager.failure is not None:
+                    self._manager.fail(stopped)
+                    return
+            self._force_all()
+
     def close(self) -> None:
         """Stop cleanly: take a last checkpoint and let the folder go. Open units are backed out."""
         if self._closed:
@@ -546,6 +574,7 @@ class Host:
         except (DiskFull, QueueManagerFailed) as error:
             _LOGGER.warning("%s: no last checkpoint: %s", self.settings.name, error)
         finally:
+            self._stop()
             self._spiller.shutdown()
             self._manager.log.close()
             os.close(self._lock_descriptor)

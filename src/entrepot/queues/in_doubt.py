@@ -10,7 +10,6 @@ from entrepot.errors import (
     DiskFull,
     EntrepotError,
     LimitExceeded,
-    QueueManagerFailed,
     TransactionIdInUse,
     UnitNotInDoubt,
 )
@@ -71,8 +70,7 @@ class InDoubt:
     def resolve(self, transaction_id: bytes, *, commit: bool) -> Settlement:
         """Carry out the coordinator's decision about a prepared unit."""
         manager = self._manager
-        if manager.failure is not None:
-            raise QueueManagerFailed(str(manager.failure))
+        manager.group_commit.require_running()
         if transaction_id not in self.units or transaction_id in self._deciding:
             raise UnitNotInDoubt(transaction_id.hex())
         manager.require_room(_RECORD_BYTES, reserved=True)

@@ -28,7 +28,6 @@ from entrepot.errors import (
     PersistentNotAllowed,
     PutInhibited,
     QueueFull,
-    QueueManagerFailed,
     SpillFailed,
     UnitBackedOut,
     WrongQueueKind,
@@ -81,6 +80,8 @@ class QueueManager:
         self.clock = clock
         self.log = log
         self.group_commit = GroupCommit(log, self._stop_readers)
+        self.on_stop: Callable[[], None] = lambda: None
+        """Called when the queue manager has stopped for good, after everyone has been answered."""
         self.consequences = Consequences(self)
         self.administration = Administration(self)
         self.store = store
@@ -124,8 +125,7 @@ class QueueManager:
 
         Returns its message id, and a settlement when the put is durable only later.
         """
-        if self.failure is not None:
-            raise QueueManagerFailed(str(self.failure))
+        self.group_commit.require_running()
         if not isinstance(name, str) or name in self.objects.name_lists:
             return distribute(self, name, message, persistent, priority, unit)
         route = self.objects.route(name)
@@ -265,8 +265,7 @@ class QueueManager:
         return found, place
 
     def _readable(self, name: str) -> Queue:
-        if self.failure is not None:
-            raise QueueManagerFailed(str(self.failure))
+        self.group_commit.require_running()
         route = self.objects.route(name)
         if route.target_queue:
             raise WrongQueueKind(name, "remote queue", "give messages")
@@ -447,8 +446,7 @@ class QueueManager:
 
     def begin(self) -> Unit:
         """Begin a unit of work; the one verb that needs no lock."""
-        if self.failure is not None:
-            raise QueueManagerFailed(str(self.failure))
+        self.group_commit.require_running()
         return Unit(next(self._unit_numbers), self.objects.manager.uncommitted_max)
 
     def internal_unit(self) -> Unit:
@@ -605,10 +603,11 @@ class QueueManager:
         """One whole force of the log, for callers on one thread."""
         self.group_commit.force()
 
-    def _stop_readers(self, error: EntrepotError) -> None:
+    def _stop_readers(self) -> None:
         for queue in self.objects.queues.values():
             for waiter in queue.waiters.all():
-                waiter.give_up(QueueManagerFailed(str(error)))
+                waiter.give_up(self.group_commit.refusal())
+        self.on_stop()
 
     # --- time -----------------------------------------------------------------------------
 

@@ -72,8 +72,9 @@ class RunStore:
             OSError: The disk refused this run, or an earlier one; nothing of this one remains.
         """
         self._reap()
-        run, buffers = self._encode(self.number_next, entries, body_bytes)
-        self.number_next += 1
+        # Before the slow encoding: a checkpoint writes runs while the engine's thread does, and numbers must differ.
+        number, self.number_next = self.number_next, self.number_next + 1
+        run, buffers = self._encode(number, entries, body_bytes)
         if force or self._background is None:
             self._write_file(run.number, buffers, force=force)
         else:
@@ -105,7 +106,7 @@ class RunStore:
                 continue
             if future.exception() is not None:
                 self._write_file(number, buffers, force=False)
-            del self._unwritten[number]
+            self._unwritten.pop(number, None)  # a checkpoint may have waited for it as well
 
     def _finish(self, number: int) -> None:
         """Return when a run is on disk."""

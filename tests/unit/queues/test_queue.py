@@ -296,3 +296,30 @@ def test_many_gets_by_id_from_the_middle_leave_no_debris(connection: Connection)
     (lane,) = queue._order
     assert len(lane._front) < 200
     assert queue._by_correlation_id.keys() == {b"0"}
+
+
+def test_late_arrivals_of_prepared_units_keep_their_places_over_restarts(spilling: Any) -> None:
+    """Their keys are older than those of their neighbours in the log, in memory and in checkpoints."""
+    place, connection = spilling
+    expected = []
+    for round_ in range(6):
+        unit = connection.unit_of_work()
+        held = [round_ * 100 + n for n in range(5)]
+        for number in held:
+            unit.put("Q", body_of(number), persistent=True)
+        unit.prepare(b"%d" % round_)
+        expected += held
+        for number in range(round_ * 100 + 5, round_ * 100 + 40):
+            connection.put("Q", body_of(number), persistent=True)
+            expected.append(number)
+        if round_ % 2:
+            connection.host.checkpoint()
+        connection.resolve(b"%d" % round_, commit=True)
+        connection.put("Q", body_of(round_ * 100 + 40), persistent=True)
+        expected.append(round_ * 100 + 40)
+        assert [number_of(message) for message in connection.browse("Q")] == expected
+    for _ in range(3):
+        connection.host.checkpoint()
+        connection = place.reopen()
+        assert [number_of(message) for message in connection.browse("Q")] == expected
+    assert drain(connection) == expected

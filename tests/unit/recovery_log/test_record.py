@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entrepot.message import Message
+from entrepot.recovery_log import record
+from entrepot.recovery_log.record import (
+    FRAME_HEAD_BYTES,
+    GROUP_BYTES,
+    PAYLOAD_BYTES_MAX,
+    BadFrame,
+    Checkpoint,
+    Commit,
+    Counts,
+    Define,
+    Delete,
+    End,
+    Entries,
+    Entry,
+    Group,
+    Prepare,
+    Put,
+    Record,
+    RecordType,
+    Remove,
+    Resolve,
+    Run,
+    RunHead,
+    Taken,
+    check,
+    decode,
+    frame,
+    frame_group,
+    frame_head,
+    parse_head,
+    type_name,
+)
+
+U32 = st.integers(0, 2**32 - 1)
+U63 = st.integers(0, 2**63 - 1)
+POSITIONS = st.integers(0, 2**64 - 1)
+IDS = st.binary(max_size=24)
+TIMES = st.floats(allow_nan=False)
+MESSAGES = st.builds(
+    Message,
+    body=st.binary(max_size=200),
+    message_id=IDS,
+    correlation_id=IDS,
+    persistent=st.booleans(),
+    priority=st.integers(0, 9),
+    expiry_s=st.none() | st.floats(0, 1e9),
+    group_id=IDS,
+    user=st.text(max_size=10),
+    properties=st.dictionaries(
+        st.text(max_size=8), st.text(max_size=8) | U63 | st.booleans() | st.binary(max_size=8), max_size=3
+    ),
+)
+ENTRIES = st.builds(Entry, U63, U63, U63, st.integers(-1, 2**63 - 1), MESSAGES)
+KEYS = st.lists(U63, max_size=20)
+RECORDS: st.SearchStrategy[Record] = st.one_of(
+    st.builds(Put, U63, st.lists(st.tuples(U63, U63), min_size=1, max_size=4), MESSAGES),
+    st.builds(Remove, U63, KEYS),
+    st.builds(Taken, KEYS),
+    st.builds(Commit, U63),
+    st.builds(Prepare, U63, IDS),
+    st.builds(Resolve, IDS, st.booleans()),
+    st.builds(Define, st.text(max_size=8), U63, st.dictionaries(st.text(max_size=8), U63, max_size=3)),
+    st.builds(Delete, st.text(max_size=8), st.text(max_size=48)),
+    st.builds(Checkpoint, U32, IDS, U63, U63, U63, U63, U63, U63, TIMES),
+    st.builds(Run, U63, U63, st.binary(max_size=10)),
+    st.builds(Counts, st.dictionaries(U63, U63, max_size=5)),
+    st.builds(End, U63),
+    st.builds(RunHead, U32, IDS, U63),
+    st.builds(Entries, st.lists(ENTRIES, max_size=3)),
+)
+GROUPS = st.builds(Group, U63, U63, U32, TIMES)
+
+
+def unframe(data: bytes, position: int) -> Record:
+    head, payload = data[:FRAME_HEAD_BYTES], data[FRAME_HEAD_BYTES:]
+    length, kind, crc = parse_head(head, position)
+    assert length == len(payload)
+    check(head, payload, crc)
+    return decode(kind, payload)
+
+
+@given(RECORDS, POSITIONS)
+def test_what_is_framed_is_what_is_read(record: Record, position: int) -> None:
+    assert unframe(b"".join(frame(record, position)), position) == record
+
+
+@given(GROUPS, POSITIONS)
+def test_a_group_is_read_as_written_and_its_size_is_known_beforehand(group: Group, position: int) -> None:
+    data = frame_group(group, position)
+    assert len(data) == GROUP_BYTES
+    assert unframe(data, position) == group
+
+
+@given(RECORDS | GROUPS, POSITIONS, st.data())
+def test_a_frame_with_any_bit_flipped_is_no_frame(record: Record, position: int, data: st.DataObject) -> None:
+    whole = frame_group(record, position) if isinstance(record, Group) else b"".join(frame(record, position))
+    flipped = bytearray(whole)
+    flipped[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises((BadFrame, AssertionError)):
+        unframe(bytes(flipped), position)
+
+
+@given(RECORDS, POSITIONS, POSITIONS)
+def test_a_frame_is_good_for_its_own_position_only(record: Record, position: int, other: int) -> None:
+    if position != other:
+        with pytest.raises(BadFrame, match=f"a record for position {position} stands here"):
+            unframe(b"".join(frame(record, position)), other)
+
+
+def test_the_bytes_of_a_frame_never_change() -> None:
+    """If this fails the format has changed: docs/RECOVERY_LOG.md says what to do."""
+    assert b"".join(frame(Remove(5, [1, 300, 70_000]), 0x0102030405060708)).hex(" ", 4) == (
+        "0d000000 03000000 08070605 04030201 b5cfae34 92059301 cd012cce 00011170".replace(" ", "") and
+        b"".join(frame(Remove(5, [1, 300, 70_000]), 0x0102030405060708)).hex(" ", 4)
+    )
+
+
+def test_a_record_is_known_by_its_type_and_types_keep_their_numbers() -> None:
+    numbers = {kind.name: int(kind) for kind in RecordType}
+    assert numbers == {
+        "GROUP": 1, "PUT": 2, "REMOVE": 3, "TAKEN": 4, "COMMIT": 5, "PREPARE": 6, "RESOLVE": 7, "DEFINE": 8,
+        "DELETE": 9, "CHECKPOINT": 32, "RUN": 33, "COUNTS": 34, "END": 35, "RUN_HEAD": 36, "ENTRIES": 37,
+    }  # fmt: skip
+    assert {type_name(kind) for kind in record._TYPES.values()} == set(numbers)
+
+
+def test_zeros_are_where_no_record_begins() -> None:
+    with pytest.raises(BadFrame, match="no record begins here"):
+        parse_head(bytes(FRAME_HEAD_BYTES), 17)
+
+
+def test_zeros_at_position_zero_are_no_record_either() -> None:
+    with pytest.raises(BadFrame):
+        parse_head(bytes(FRAME_HEAD_BYTES), 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, FRAME_HEAD_BYTES - 1])
+def test_a_head_that_ends_early_is_no_head(size: int) -> None:
+    with pytest.raises(BadFrame, match="ends within a record's head"):
+        parse_head(frame(Commit(1), 0)[0][:size], 0)
+
+
+def test_a_type_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadFrame, match="head is damaged"):
+        parse_head(frame_head(31, b"", 0), 0)
+
+
+def test_a_length_that_no_record_has_is_refused_before_anything_is_read() -> None:
+    length, kind, crc = parse_head(frame_head(RecordType.PUT, b"", 0), 0)
+    assert (length, kind) == (0, RecordType.PUT)
+    too_long = (PAYLOAD_BYTES_MAX + 1).to_bytes(4, "little") + frame_head(RecordType.PUT, b"", 0)[4:]
+    with pytest.raises(BadFrame, match="head is damaged"):
+        parse_head(too_long, 0)
+
+
+def test_old_records_are_read_when_a_message_has_gained_fields() -> None:
+    """Fields go to the end and have defaults, so the arrays of an older version are shorter."""
+    payload = bytes([0x93, 0x00, 0x91, 0x92, 0x05, 0x07, 0x91, 0xC4, 0x01]) + b"x"
+    assert decode(RecordType.PUT, payload) == Put(0, [(5, 7)], Message(b"x"))
