@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from recovery.workload import Script, in_process, new_manager, recovered, run_script
 
 from entrepot.queues import group_commit
 from entrepot.recovery_log import writer
 from entrepot.testing import KillingDisk
+from recovery.workload import Script, in_process, new_manager, recovered, run_script
 
 SCRIPT = Script(60)
 # In `make test`; `make torture` takes every point in every way.

@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from recovery.workload import Script, body, new_manager, recovered
 
 from entrepot.errors import CheckpointDamaged, FormatUnsupported, LogDamaged, RecoveryError, RunDamaged
 from entrepot.message import Message
@@ -23,12 +22,13 @@ from entrepot.recovery_log import checkpoint as checkpoint_module
 from entrepot.recovery_log import reader as reader_module
 from entrepot.recovery_log import run as run_module
 from entrepot.recovery_log.checkpoint import read_checkpoint
-from entrepot.recovery_log.reader import LogReader, Logged
+from entrepot.recovery_log.reader import Logged, LogReader
 from entrepot.recovery_log.record import Group, Record, Run
 from entrepot.recovery_log.run import RunStore, run_path
 from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
+from recovery.workload import Script, body, new_manager, recovered
 
 TAIL_BYTES = 64 * 1024
 ONE_SEGMENT = LogSettings(segment_bytes=128 * 1024, primary=4, secondary=4)
@@ -165,7 +165,7 @@ def undetected_in_log(stopped: StoppedManager, begin: int, end: int) -> list[int
                 record_end = next(end for end in ends if end > place)
                 if damage.segment.endswith(segment_path(0)) and place <= position < record_end:
                     continue
-            except Exception:  # noqa: S110 - a crash of the reader names no place
+            except Exception:
                 pass
             missed.append(position)
     finally:

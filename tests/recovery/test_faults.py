@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from recovery.workload import SMALL_LOG, Script, body, in_process, new_manager, recovered, run_script
 
 from entrepot.errors import DiskFull, EntrepotError, LogFull, QueueManagerFailed
 from entrepot.message import Message
@@ -25,6 +24,7 @@ from entrepot.queues.host import Host
 from entrepot.recovery_log import writer
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import Fault, FaultyDisk, PlannedFaults
+from recovery.workload import SMALL_LOG, Script, body, in_process, new_manager, recovered, run_script
 
 SCRIPT = Script(40)
 CHANGING = frozenset({"create", "write", "force", "truncate", "rename", "remove", "force_folder"})

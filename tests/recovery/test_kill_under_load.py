@@ -6,26 +6,31 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
-from recovery.checker import Operation, Outcome, Stamp, Standing, Verdict, check, read_stamp, stamped
 
+from entrepot.disk import SystemDisk
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.queues import group_commit
 from entrepot.queues.definitions import LocalQueue
-from entrepot.queues.folder import create
+from entrepot.queues.folder import create, read_settings
 from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit
+from entrepot.recovery_log.checkpoint import read_checkpoint
+from entrepot.recovery_log.reader import LogReader
+from entrepot.recovery_log.record import Commit
+from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.recovery_log.settings import LogSettings
+from recovery.checker import Operation, Outcome, Stamp, Standing, Verdict, check, read_stamp, stamped
 
 # Checkpoints, segment switches, wraps and spills within the second that a process lives.
 LOG = LogSettings(segment_bytes=128 * 1024, primary=3, secondary=5, checkpoint_bytes=150_000, buffer_bytes=16_384)
@@ -78,7 +83,10 @@ def read_journal(path: Path) -> tuple[list[Operation], list[str]]:
             operation.outcome = event
             operation.takes_from = ""
     # Whoever died before the commit has done nothing, and that is known.
-    return [o if o.outcome != "unknown" or name in committing else _failed(o) for name, o in operations.items()], damaged
+    for name, operation in operations.items():
+        if operation.outcome == "unknown" and name not in committing:
+            operation.outcome = "fail"
+    return list(operations.values()), damaged
 
 
 def _standing(details: list[object]) -> Standing:
@@ -86,10 +94,6 @@ def _standing(details: list[object]) -> Standing:
     assert isinstance(queue, str)
     assert isinstance(stamp, list)
     return Standing(queue, Stamp(*stamp))
-
-
-def _failed(operation: Operation) -> Operation:
-    return replace(operation, outcome="fail")
 
 
 # --- the load -------------------------------------------------------------------------------
@@ -356,6 +360,74 @@ def test_acknowledging_before_the_write_is_caught(tmp_path: Path, monkeypatch: p
     drained, _ = drain(tmp_path / "qm")
     problems = check(read_journal(journal)[0], drained).problems()
     assert problems.get("lost")
+
+
+# --- what a kill can tear -------------------------------------------------------------------
+
+
+def put_unit(path: Path, *bodies: bytes) -> Path:
+    """Start, put all in one unit of work, and be killed; the folder that is left."""
+    host = Host(path)
+    unit = host.begin()
+    for body in bodies:
+        host.put("A", Message(body), persistent=True, unit=unit)
+    host.commit(unit)
+    killed = path.with_name(path.name + "+")
+    shutil.copytree(path, killed)
+    host.close()
+    return killed
+
+
+def tear_last_commit(path: Path) -> None:
+    """Leave the last unit's puts in the log, but not its commit, as a write that was cut short does."""
+    settings, disk = read_settings(path), SystemDisk(path)
+    start = read_checkpoint(disk)[0].start_position
+    records = list(LogReader(disk, settings.log, settings.manager_id).records(start))
+    position = max(logged.position for logged in records if isinstance(logged.record, Commit))
+    number, offset = divmod(position, settings.log.payload_bytes)
+    file = disk.open(segment_path(number))
+    file.write(HEAD_PAGE_BYTES + offset, [bytes(settings.log.payload_bytes - offset)])
+    file.close()
+
+
+def test_a_unit_that_a_crash_tore_does_not_come_back_when_a_later_start_commits_its_own(tmp_path: Path) -> None:
+    """Each start numbers its units anew, and the log still has the puts of the torn one."""
+    new_manager(tmp_path / "qm")
+    path = put_unit(tmp_path / "qm", b"torn 1", b"torn 2")
+    tear_last_commit(path)
+    path = put_unit(path, b"whole 1", b"whole 2")
+    with contextlib.closing(Host(path)) as host:
+        assert [message.body for message in host.browse("A", None, None, 10)[0]] == [b"whole 1", b"whole 2"]
+
+
+def test_a_message_that_kills_its_reader_each_time_is_counted_and_set_aside(tmp_path: Path) -> None:
+    """Nothing but the count of takes is in the log when the process dies."""
+    path = tmp_path / "qm"
+    new_manager(path)
+    with contextlib.closing(Host(path)) as host:
+        host.define(LocalQueue(name="POISON"), replace=False)
+        poisoned = LocalQueue(name="Q", backout_threshold=3, backout_queue="POISON")
+        host.define(poisoned, replace=False)
+        for body in (b"poison", b"neighbour"):
+            host.put("Q", Message(body), persistent=True)
+    for count in range(3):
+        host = Host(path)
+        message = host.get("Q", unit=host.begin())
+        assert message is not None
+        assert (message.body, message.backout_count) == (b"poison", count)
+        killed = path.with_name(path.name + "+")
+        shutil.copytree(path, killed)
+        host.close()
+        path = killed
+    with contextlib.closing(Host(path)) as host:
+        unit = host.begin()
+        message = host.get("Q", unit=unit)
+        assert message is not None
+        assert message.body == b"neighbour"
+        host.commit(unit)
+        poison = host.get("POISON")
+        assert poison is not None
+        assert poison.body == b"poison"
 
 
 # --- the checker's own controls -------------------------------------------------------------

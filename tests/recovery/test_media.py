@@ -183,9 +183,8 @@ def test_media_recovery_of_an_unknown_queue_changes_nothing(tmp_path: Path) -> N
 
 
 def test_media_recovery_needs_a_stopped_queue_manager(tmp_path: Path) -> None:
-    with contextlib.closing(open_new(tmp_path / "qm")):
-        with pytest.raises(QueueManagerInUse):
-            recover_queue(tmp_path / "qm", "A")
+    with contextlib.closing(open_new(tmp_path / "qm")), pytest.raises(QueueManagerInUse):
+        recover_queue(tmp_path / "qm", "A")
 
 
 def test_archived_segments_serve_a_restore_to_a_time(tmp_path: Path) -> None:

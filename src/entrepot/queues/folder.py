@@ -24,6 +24,7 @@ from entrepot.errors import (
     DiskFailed,
     DiskFull,
     FormatUnsupported,
+    InvalidSetting,
     QueueManagerExists,
     QueueManagerInUse,
     QueueManagerNotFound,
@@ -104,7 +105,11 @@ def read_settings(path: Path | str) -> ManagerSettings:
         version = msgspec.json.decode(text, type=dict[str, Any]).get("format_version")
         if version != FORMAT_VERSION:
             raise FormatUnsupported(str(file), int(version or 0), FORMAT_VERSION)
-        return msgspec.json.decode(text, type=ManagerSettings)
+        settings = msgspec.json.decode(text, type=ManagerSettings)
+        settings.log.validated()
+        return settings
+    except InvalidSetting as error:
+        raise QueueManagerNotFound(str(path), f"{SETTINGS} is damaged: {error.what}") from error
     except (msgspec.MsgspecError, base64.binascii.Error, TypeError, ValueError) as error:  # type: ignore[attr-defined]
         raise QueueManagerNotFound(str(path), f"{SETTINGS} cannot be read: {error}") from error
 

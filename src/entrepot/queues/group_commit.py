@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from entrepot.errors import DiskFailed, DiskFull, EntrepotError, QueueManagerFailed, QueueManagerStopped
+from entrepot.errors import DiskFailed, DiskFull, EntrepotError, LogFull, QueueManagerFailed, QueueManagerStopped
 from entrepot.queues.settlement import Settlement
 from entrepot.recovery_log.record import Record
 from entrepot.recovery_log.writer import RecoveryLog, WriteGroup
+
+_NOTE_BYTES = 256
 
 
 class GroupCommit:
@@ -58,6 +60,10 @@ class GroupCommit:
 
     def note(self, record: Record) -> None:
         """Gather a record that nobody waits for, safe from a kill of this process as soon as may be."""
+        try:
+            self._log.require_room(_NOTE_BYTES, reserved=True)
+        except (LogFull, DiskFailed):
+            return  # a note is not worth the last of the log; the next promise will tell of the disk
         self._log.append([record])
         # Where somebody waits for a force it comes at once. And what is promised must not be written
         # ahead of its force: were the disk full then, we could not take it back.

@@ -64,11 +64,11 @@ class Host:
         progress: Progress | None = None,
     ) -> None:
         self.path = Path(path)
+        self.settings = read_settings(self.path)  # first: nothing is written into a folder that is not ours
         self._lock_descriptor = own(self.path)
         # Its thread starts with the first queue that outgrows its memory.
         self._spiller = ThreadPoolExecutor(1, "entrepot-spiller")
         try:
-            self.settings = read_settings(self.path)
             self.restarted = restart(
                 disk or SystemDisk(self.path),
                 clock or SystemClock(),

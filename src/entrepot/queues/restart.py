@@ -101,6 +101,7 @@ class _Replay:
         """Runs that stay on disk; their messages are alive too."""
         self._resting_last = 0
         self.from_checkpoint: set[int] = set()
+        self._incarnation = 0
         self.key_last = 0
         """The highest key that was ever given to a message; none is given twice."""
         self.units: dict[int, list[tuple[Put | Remove, int]]] = {}
@@ -108,7 +109,7 @@ class _Replay:
         self.prepared: dict[bytes, tuple[list[tuple[Put, int]], list[int]]] = {}
         """Puts with the log position of their data, and keys to remove."""
         self._actions: dict[type[Record], Callable[[Any, int], None]] = {
-            Group: lambda record, position: None,  # noqa: ARG005
+            Group: lambda record, _: self._replay_group(record),
             Put: self._replay_put,
             Remove: self._replay_remove,
             Taken: self._replay_taken,
@@ -157,7 +158,8 @@ class _Replay:
         )
         self.manager.runs[stored.number] = run
         queue = self.manager.objects.queues_by_number.get(run.queue)
-        stays = queue is not None and loaded_bytes.get(run.queue, 0) > queue.definition.buffer_bytes
+        asleep = any(entry.message.delay_s for entry in entries)  # each has to be watched in memory
+        stays = not asleep and queue is not None and loaded_bytes.get(run.queue, 0) > queue.definition.buffer_bytes
         for index, entry in enumerate(entries):
             gone = record.gone[index >> 3] & (1 << (index & 7))
             if gone or not entry.message.persistent or entry.queue not in self.manager.objects.queues_by_number:
@@ -180,6 +182,12 @@ class _Replay:
 
     def replay(self, position: int, record: Record) -> None:
         self._actions[type(record)](record, position)
+
+    def _replay_group(self, record: Group) -> None:
+        if record.incarnation > self._incarnation:
+            # Each start numbers its units from 1, and a crash ends those that were not committed.
+            self._incarnation = record.incarnation
+            self.units.clear()
 
     def _replay_put(self, record: Put, position: int) -> None:
         self.key_last = max(self.key_last, record.targets[-1][1])

@@ -98,7 +98,7 @@ class LogReader:
                     raise BadFrame("a record stands outside of any group")
             except BadFrame as bad:
                 self._require_undamaged(position, str(bad))
-                if position < group_end or self._stated_position(position) == position:
+                if position < group_end or self._claims(position):
                     self.torn = str(bad)
                 return
             self.end_position = position + size
@@ -168,9 +168,10 @@ class LogReader:
         self._data, self._base = self._loaded[number], number * self._payload_bytes
         return self._data
 
-    def _stated_position(self, position: int) -> int:
-        """Which position the bytes there claim to be a record for; those of an earlier lap claim another."""
-        return int.from_bytes(self._view(position, FRAME_HEAD_BYTES)[8:16], "little")
+    def _claims(self, position: int) -> bool:
+        """Whether the bytes there claim to be a record for this position; those of an earlier lap claim another."""
+        head = self._view(position, FRAME_HEAD_BYTES)
+        return any(head) and int.from_bytes(head[8:16], "little") == position
 
     def _require_undamaged(self, position: int, problem: str) -> None:
         """Raise when no crash can have left what stands at `position`."""

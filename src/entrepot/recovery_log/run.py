@@ -9,6 +9,7 @@ owns the run; when all have left, the file is removed.
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
 
@@ -63,6 +64,8 @@ class RunStore:
         self._manager_id = manager_id
         self._background = background
         self._unwritten: dict[int, tuple[list[Buffer], Future[None]]] = {}
+        # A checkpoint writes and forces runs while the engine's thread writes others.
+        self._lock = threading.Lock()
         self.number_next = number_next
 
     def write(self, entries: list[Entry], *, body_bytes: int, force: bool) -> StoredRun:
@@ -71,9 +74,9 @@ class RunStore:
         Raises:
             OSError: The disk refused this run, or an earlier one; nothing of this one remains.
         """
-        self._reap()
-        # Before the slow encoding: a checkpoint writes runs while the engine's thread does, and numbers must differ.
-        number, self.number_next = self.number_next, self.number_next + 1
+        with self._lock:
+            self._reap()
+            number, self.number_next = self.number_next, self.number_next + 1
         run, buffers = self._encode(number, entries, body_bytes)
         if force or self._background is None:
             self._write_file(run.number, buffers, force=force)
@@ -110,12 +113,13 @@ class RunStore:
 
     def _finish(self, number: int) -> None:
         """Return when a run is on disk."""
-        unwritten = self._unwritten.get(number)
-        if unwritten is not None:
-            buffers, future = unwritten
-            if future.exception() is not None:
-                self._write_file(number, buffers, force=False)
-            self._unwritten.pop(number, None)
+        with self._lock:
+            unwritten = self._unwritten.get(number)
+            if unwritten is not None:
+                buffers, future = unwritten
+                if future.exception() is not None:
+                    self._write_file(number, buffers, force=False)
+                self._unwritten.pop(number, None)
 
     def _encode(self, number: int, entries: list[Entry], body_bytes: int) -> tuple[StoredRun, list[Buffer]]:
         buffers: list[Buffer] = []

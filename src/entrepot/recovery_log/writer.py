@@ -10,13 +10,13 @@ thread; all else belongs to whoever owns the engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from entrepot.clock import Clock
 from entrepot.disk import NO_SPACE, Buffer, Disk, File
 from entrepot.errors import DiskFailed, DiskFull, LogFull
 from entrepot.recovery_log.record import GROUP_BYTES, Group, Record, frame, frame_group
-from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SparePool, segment_path
+from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SparePool, segment_numbers, segment_path
 from entrepot.recovery_log.settings import LogSettings
 
 
@@ -67,6 +67,9 @@ class RecoveryLog:
         self._first = self._next = needed_position // self._payload_bytes
         while self._disk.exists(segment_path(self._next)):
             self._next += 1
+        if self._settings.kind == "circular":
+            # A crash between a checkpoint and its `release` leaves these behind.
+            self._take_back(number for number in segment_numbers(self._disk) if number < self._first)
 
     # --- gathering ------------------------------------------------------------------------
 
@@ -242,14 +245,17 @@ class RecoveryLog:
         self.needed_position = position
         first = position // self._payload_bytes
         if self._settings.kind == "circular":
-            for number in range(self._first, first):
-                if number in self._files:
-                    self._files.pop(number).close()
-                keep = len(self._spares) + self._next - number - 1 < self._settings.primary
-                self._spares.take_back(number, keep=keep)
-                self._first = number + 1
-            self._disk.force_folder(FOLDER)
+            self._take_back(range(self._first, first))
         self._first = first
+
+    def _take_back(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number in self._files:
+                self._files.pop(number).close()
+            keep = len(self._spares) + self._next - number - 1 < self._settings.primary
+            self._spares.take_back(number, keep=keep)
+            self._first = max(self._first, number + 1)
+        self._disk.force_folder(FOLDER)
 
     def close(self) -> None:
         for file in self._files.values():

@@ -112,6 +112,7 @@ class Simulation:
         self.promises: list[Promise] = []
         self.open: list[Work] = []
         self.prepared: dict[bytes, Work] = {}
+        self.bodies: dict[int, bytes] = {}
         self.number = 0
         self.order = 0
         self.crashes = 0
@@ -167,6 +168,7 @@ class Simulation:
             steps += [
                 (1, lambda: self._crash(self.disk.power_cut)),
                 (1, lambda: self._crash(self.disk.kill)),
+                (2, self._crash_in_a_force),
                 (1, self._fill_disk),
             ]
             if self.random.random() < 0.1:
@@ -202,6 +204,7 @@ class Simulation:
             persistent=self.random.random() < 0.7,
         )
         body = b"%d:" % item.number + b"x" * self.random.choice((0, 10, 400, 3000))
+        self.bodies[item.number] = body
         _, settlement = self.manager.put(
             item.queue,
             Message(body, correlation_id=b"c%d" % (item.number % 5)),
@@ -228,7 +231,7 @@ class Simulation:
         if message is None:
             assert expected is None, f"{name} gave nothing instead of {expected}"
             return
-        number = int(message.body.partition(b":")[0])
+        number = self._number_of(message)
         assert expected is not None, f"{name} gave {number} instead of nothing"
         if criteria is None:
             assert number == expected.number, f"{name} gave {number} instead of {expected}"
@@ -247,7 +250,7 @@ class Simulation:
     def _browse(self) -> None:
         name = self.random.choice(QUEUES)
         messages, _ = self.manager.browse(name, None, None, 10_000)
-        numbers = [int(message.body.partition(b":")[0]) for message in messages]
+        numbers = [self._number_of(message) for message in messages]
         items = [item for item in self.on_queue if item.queue == name and item.taken_by is None]
         assert numbers == [item.number for item in sorted(items, key=lambda item: item.place)]
 
@@ -399,6 +402,14 @@ class Simulation:
         self.faulted = False
         self._compare()
 
+    def _crash_in_a_force(self) -> None:
+        """The power goes between the write of a group and the end of its force: the group may be torn."""
+        self.disk.faults = None
+        group = self.manager.group_commit.begin()
+        if group is not None:
+            self.manager.log.write_group(group, force=False)
+        self._crash(self.random.choice((self.disk.power_cut, self.disk.power_cut, self.disk.kill)))
+
     def _crash_in_restart(self) -> None:
         self.disk.faults = _PowerCut(self.disk, self.random.randrange(1, 40))
         try:
@@ -444,7 +455,13 @@ class Simulation:
 
     def _numbers(self, name: str) -> list[int]:
         messages, _ = self.manager.browse(name, None, None, 100_000)
-        return [int(message.body.partition(b":")[0]) for message in messages]
+        return [self._number_of(message) for message in messages]
+
+    def _number_of(self, message: Message) -> int:
+        """Which message it is, when all of it is as it was put."""
+        number = int(message.body.partition(b":")[0])
+        assert message.body == self.bodies[number], f"the body of {number} has changed"
+        return number
 
     def _accept_counts(self, *, exact: bool) -> None:
         """Backout counts are noted without a force: a kill keeps them, a power cut may take the last ones."""

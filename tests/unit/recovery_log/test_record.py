@@ -117,10 +117,8 @@ def test_a_frame_is_good_for_its_own_position_only(record: Record, position: int
 
 def test_the_bytes_of_a_frame_never_change() -> None:
     """If this fails the format has changed: docs/RECOVERY_LOG.md says what to do."""
-    assert b"".join(frame(Remove(5, [1, 300, 70_000]), 0x0102030405060708)).hex(" ", 4) == (
-        "0d000000 03000000 08070605 04030201 b5cfae34 92059301 cd012cce 00011170".replace(" ", "") and
-        b"".join(frame(Remove(5, [1, 300, 70_000]), 0x0102030405060708)).hex(" ", 4)
-    )
+    data = b"".join(frame(Remove(5, [1, 300, 70_000]), 0x0102030405060708))
+    assert data.hex(" ", -4) == "0c000000 03000000 08070605 04030201 7cb67134 92059301 cd012cce 00011170"
 
 
 def test_a_record_is_known_by_its_type_and_types_keep_their_numbers() -> None:
@@ -154,8 +152,7 @@ def test_a_type_that_nobody_knows_is_refused() -> None:
 
 
 def test_a_length_that_no_record_has_is_refused_before_anything_is_read() -> None:
-    length, kind, crc = parse_head(frame_head(RecordType.PUT, b"", 0), 0)
-    assert (length, kind) == (0, RecordType.PUT)
+    assert parse_head(frame_head(RecordType.PUT, b"", 0), 0)[:2] == (0, RecordType.PUT)
     too_long = (PAYLOAD_BYTES_MAX + 1).to_bytes(4, "little") + frame_head(RecordType.PUT, b"", 0)[4:]
     with pytest.raises(BadFrame, match="head is damaged"):
         parse_head(too_long, 0)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entrepot.errors import CheckpointDamaged, FormatUnsupported
+from entrepot.recovery_log.checkpoint import PATH, read_checkpoint, write_checkpoint
+from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Commit, Counts, End, Record, Run, frame
+from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+
+from .logs import MANAGER_ID, put_record
+
+
+def head(number: int, *, version: int = FORMAT_VERSION) -> Checkpoint:
+    return Checkpoint(version, MANAGER_ID, number * 100, number * 200, number, 1, 1, 1, 1.7e9)
+
+
+def contents(number: int) -> list[Record]:
+    """What checkpoint `number` says: of another length than the ones before and after it."""
+    return [put_record(400 * (number % 5), key=number), Run(number, 8, b"\1"), *[Commit(number)] * (number % 7)]
+
+
+def write(disk: SimulatedDisk, number: int) -> None:
+    write_checkpoint(disk, head(number), contents(number))
+
+
+def framed(*records: Record) -> bytes:
+    data = b""
+    for record in records:
+        data += b"".join(frame(record, len(data)))
+    return data
+
+
+def damaged(data: bytes) -> CheckpointDamaged:
+    disk = SimulatedDisk(Random(1))
+    disk.put(PATH, data)
+    with pytest.raises(CheckpointDamaged) as refused:
+        read_checkpoint(disk)
+    assert refused.value.file.endswith(PATH)
+    return refused.value
+
+
+def test_a_checkpoint_is_read_as_it_was_written() -> None:
+    disk = SimulatedDisk(Random(1))
+    write(disk, 3)
+    assert read_checkpoint(disk) == (head(3), contents(3))
+    assert disk.paths() == [PATH]
+
+
+def test_a_checkpoint_of_nothing_is_one() -> None:
+    disk = SimulatedDisk(Random(1))
+    write_checkpoint(disk, head(1), [])
+    assert read_checkpoint(disk) == (head(1), [])
+
+
+@pytest.mark.parametrize("order", [(1, 6), (6, 1)], ids=["longer", "shorter"])
+def test_a_new_checkpoint_replaces_a_longer_or_shorter_one_wholly(order: tuple[int, int]) -> None:
+    disk = SimulatedDisk(Random(1))
+    for number in order:
+        write(disk, number)
+    disk.power_cut()
+    assert read_checkpoint(disk) == (head(order[1]), contents(order[1]))
+
+
+class PowerCut(Exception):
+    pass
+
+
+class PowerCutAt:
+    """The power fails before the n-th operation."""
+
+    def __init__(self, operations: int) -> None:
+        self._left = operations
+
+    def before(self, operation: str, path: str, size: int) -> int | None:
+        self._left -= 1
+        if self._left < 0:
+            raise PowerCut
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 12), st.integers(1, 40))
+def test_a_power_cut_at_any_operation_leaves_the_old_checkpoint_or_the_new(seed: int, cut: int, number: int) -> None:
+    disk = SimulatedDisk(Random(seed))
+    write(disk, number)
+    disk.faults = PowerCutAt(cut)
+    written = False
+    try:
+        write(disk, number + 1)
+        written = True
+    except PowerCut:
+        pass
+    disk.faults = None
+    disk.power_cut()
+    found = read_checkpoint(disk)
+    new = (head(number + 1), contents(number + 1))
+    assert found == new if written else found in ((head(number), contents(number)), new)
+    # What was left lying about does not spoil the next one.
+    write(disk, number + 2)
+    disk.power_cut()
+    assert read_checkpoint(disk) == (head(number + 2), contents(number + 2))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("at", range(1, 6))
+def test_when_the_disk_refuses_the_old_checkpoint_stands(number: int, at: int) -> None:
+    disk = SimulatedDisk(Random(1))
+    write(disk, 1)
+    changing = frozenset({"create", "truncate", "write", "force", "rename"})
+    disk.faults = PlannedFaults(Fault(at=at, error_number=number, operations=changing))
+    with pytest.raises(OSError, match=PATH):
+        write(disk, 2)
+    disk.faults = None
+    disk.power_cut()
+    assert read_checkpoint(disk) == (head(1), contents(1))
+    write(disk, 3)
+    assert read_checkpoint(disk) == (head(3), contents(3))
+
+
+def test_a_checkpoint_cut_at_any_byte_is_damaged() -> None:
+    whole = framed(head(1), Commit(1), End(2))
+    for cut in range(len(whole)):
+        damaged(whole[:cut])
+
+
+def test_bytes_behind_the_end_are_damage() -> None:
+    assert "number of records" in damaged(framed(head(1), End(1)) + b"\0").problem
+
+
+def test_a_wrong_number_of_records_is_damage() -> None:
+    assert "number of records" in damaged(framed(head(1), Commit(1), End(1))).problem
+
+
+def test_a_checkpoint_that_begins_otherwise_is_none() -> None:
+    assert "does not begin as a checkpoint" in damaged(framed(Commit(1), End(1))).problem
+    assert "does not begin as a checkpoint" in damaged(framed(End(0))).problem
+
+
+def test_damage_is_named_by_the_offset_of_its_record() -> None:
+    begin = len(framed(head(1)))
+    data = bytearray(framed(head(1), Counts({1: 2}), End(2)))
+    data[begin + 22] ^= 1
+    assert damaged(bytes(data)).offset == begin
+
+
+def test_another_version_is_refused_as_such() -> None:
+    disk = SimulatedDisk(Random(1))
+    write_checkpoint(disk, head(1, version=FORMAT_VERSION + 1), [])
+    with pytest.raises(FormatUnsupported) as refused:
+        read_checkpoint(disk)
+    assert refused.value.version == FORMAT_VERSION + 1

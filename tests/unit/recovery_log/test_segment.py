@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from entrepot.errors import FormatUnsupported, LogDamaged, RecoveryError
+from entrepot.recovery_log import segment
+from entrepot.recovery_log.segment import (
+    FOLDER,
+    HEAD_PAGE_BYTES,
+    SparePool,
+    check_head_page,
+    head_page,
+    segment_numbers,
+    segment_path,
+)
+from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+
+from .logs import MANAGER_ID, SMALL, new_disk
+
+SIZE = SMALL.segment_bytes
+
+
+def pool(disk: SimulatedDisk) -> SparePool:
+    spares = SparePool(disk, MANAGER_ID, SIZE)
+    spares.find()
+    return spares
+
+
+def examine(page: bytes, *, number: int = 7) -> None:
+    disk = new_disk()
+    disk.put(segment_path(7), page)
+    check_head_page(disk, segment_path(7), disk.open(segment_path(7)), MANAGER_ID, number, SIZE)
+
+
+# --- head pages -------------------------------------------------------------------------------
+
+
+def test_the_bytes_of_a_head_page_never_change() -> None:
+    """If this fails the format has changed: docs/RECOVERY_LOG.md says what to do."""
+    page = head_page(MANAGER_ID, 7, 65_536)
+    assert len(page) == HEAD_PAGE_BYTES
+    assert page[:40].hex(" ", -4) == (
+        "454e5452 45504f54 01000000 00010203 04050607 08090a0b 07000000 00000000 00000100 00000000"
+    )
+    assert not any(page[40:-4])
+    assert page[-4:].hex() == "bf7a696d"
+
+
+def test_its_own_head_page_is_accepted() -> None:
+    examine(head_page(MANAGER_ID, 7, SIZE))
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [
+        (head_page(MANAGER_ID, 8, SIZE), "says number 8"),
+        (head_page(bytes(12), 7, SIZE), "belongs to another queue manager"),
+        (head_page(MANAGER_ID, 7, SIZE)[:-1] + b"?", "head page is damaged"),
+        (head_page(MANAGER_ID, 7, SIZE)[:100], "head page is damaged"),
+        (bytes(HEAD_PAGE_BYTES), "head page is damaged"),
+        (b"", "head page is damaged"),
+    ],
+    ids=["another number", "another owner", "a bad CRC", "too short", "zeros", "empty"],
+)
+def test_another_head_page_is_refused_and_told_why(page: bytes, problem: str) -> None:
+    with pytest.raises(LogDamaged, match=problem) as refused:
+        examine(page)
+    assert refused.value.segment.endswith(segment_path(7))
+    assert refused.value.offset == 0
+
+
+def test_another_segment_size_is_refused() -> None:
+    with pytest.raises(RecoveryError):
+        examine(head_page(MANAGER_ID, 7, SIZE * 2))
+
+
+def test_another_version_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "FORMAT_VERSION", 2)
+    page = head_page(MANAGER_ID, 7, SIZE)
+    monkeypatch.undo()
+    with pytest.raises(FormatUnsupported) as refused:
+        examine(page)
+    assert (refused.value.version, refused.value.supported) == (2, 1)
+
+
+def test_segments_are_found_by_number_and_spares_are_none() -> None:
+    disk = new_disk()
+    for name in ("segment-00000010.log", "segment-00000002.log", "spare-00000001.log", "making-00000003.log"):
+        disk.put(f"{FOLDER}/{name}", b"")
+    assert segment_numbers(disk) == [2, 10]
+
+
+# --- spares -----------------------------------------------------------------------------------
+
+
+def test_a_spare_is_made_of_zeros_and_survives_a_power_cut() -> None:
+    disk = new_disk()
+    spares = pool(disk)
+    spares.make()
+    assert len(spares) == 1
+    disk.power_cut()
+    assert disk.paths() == ["log/spare-00000000.log"]
+    assert disk.contents("log/spare-00000000.log") == bytes(SIZE)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_cut_at_any_operation_leaves_no_spare_that_is_not_whole(seed: int) -> None:
+    disk = new_disk(seed)
+
+    class Cut(Exception):
+        pass
+
+    class PowerCut:
+        left = seed % 6 + 1
+
+        def before(self, operation: str, path: str, size: int) -> int | None:
+            self.left -= 1
+            if self.left == 0:
+                raise Cut
+            return None
+
+    disk.faults = PowerCut()
+    with pytest.raises(Cut):
+        pool(disk).make()
+        pool(disk).make()
+    disk.faults = None
+    disk.power_cut()
+    for path in disk.paths():
+        assert path.startswith("log/making-") or len(disk.contents(path)) == SIZE
+    pool(disk)
+    assert not any(path.startswith("log/making-") for path in disk.paths())
+
+
+def test_a_disk_that_is_full_leaves_nothing_of_a_spare() -> None:
+    disk = new_disk()
+    spares = pool(disk)
+    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"write"})))
+    with pytest.raises(OSError, match="No space"):
+        spares.make()
+    assert disk.paths() == []
+    assert len(spares) == 0
+    spares.make()
+    assert len(spares) == 1
+
+
+def test_a_used_spare_is_a_segment_with_its_head_page_even_after_a_power_cut() -> None:
+    disk = new_disk()
+    spares = pool(disk)
+    spares.make()
+    spares.use(5).close()
+    disk.power_cut()
+    assert disk.paths() == [segment_path(5)]
+    assert disk.contents(segment_path(5))[:HEAD_PAGE_BYTES] == head_page(MANAGER_ID, 5, SIZE)
+    assert len(spares) == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_file_named_segment_is_one_whenever_the_power_is_cut(seed: int) -> None:
+    disk = new_disk(seed)
+    spares = pool(disk)
+    spares.make()
+
+    class Cut(Exception):
+        pass
+
+    class PowerCut:
+        left = seed % 5 + 1
+
+        def before(self, operation: str, path: str, size: int) -> int | None:
+            self.left -= 1
+            if self.left == 0:
+                raise Cut
+            return None
+
+    disk.faults = PowerCut()
+    with pytest.raises(Cut):
+        spares.use(3)
+        spares.make()
+    disk.faults = None
+    disk.power_cut()
+    for number in segment_numbers(disk):
+        file = disk.open(segment_path(number))
+        check_head_page(disk, segment_path(number), file, MANAGER_ID, number, SIZE)
+
+
+def test_a_segment_taken_back_is_a_spare_again_under_a_new_name() -> None:
+    disk = new_disk()
+    spares = pool(disk)
+    spares.make()
+    spares.use(0).close()
+    spares.take_back(0, keep=True)
+    assert disk.paths() == ["log/spare-00000001.log"]
+    assert len(spares) == 1
+    spares.use(1).close()
+    assert segment_numbers(disk) == [1]
+
+
+def test_a_segment_that_is_not_kept_is_removed() -> None:
+    disk = new_disk()
+    spares = pool(disk)
+    spares.make()
+    spares.use(0).close()
+    spares.take_back(0, keep=False)
+    assert disk.paths() == []
+    assert len(spares) == 0
+
+
+def test_taking_stock_finds_spares_and_continues_their_numbers() -> None:
+    disk = new_disk()
+    first = pool(disk)
+    first.make()
+    first.make()
+    disk.put("log/making-00000009.log", b"interrupted")
+    second = pool(disk)
+    assert len(second) == 2
+    assert not disk.exists("log/making-00000009.log")
+    second.make()
+    assert disk.names(FOLDER) == [f"spare-0000000{number}.log" for number in range(3)]

@@ -1,0 +1,454 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import errno
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from entrepot.errors import DiskFailed, DiskFull, LogFull
+from entrepot.recovery_log.record import GROUP_BYTES, Commit, Group
+from entrepot.recovery_log.segment import FOLDER, segment_numbers
+from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+
+from .logs import (
+    PAYLOAD_BYTES,
+    SMALL,
+    commits,
+    framed_bytes,
+    new_disk,
+    open_log,
+    put_record,
+    read,
+    reader,
+    stream,
+    write,
+)
+
+WRITES = frozenset({"write"})
+
+
+def names(disk: SimulatedDisk, kind: str) -> int:
+    return sum(name.startswith(kind) for name in disk.names(FOLDER))
+
+
+# --- positions --------------------------------------------------------------------------------
+
+
+def test_records_stand_behind_their_group_and_positions_are_their_bytes() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    end = log.append(commits(1, 2))
+    assert end == log.appended_position == GROUP_BYTES + 2 * framed_bytes(Commit(1))
+    assert log.gathered_bytes == end
+    assert (log.written_position, log.forced_position) == (0, 0)
+    group = log.take()
+    assert (group.start, group.end, log.written_position, log.gathered_bytes) == (0, end, end, 0)
+    log.write_group(group, force=True)
+    assert log.forced_position == 0, "only `forced` says so"
+    log.forced(group)
+    assert log.forced_position == end
+    assert read(disk) == commits(1, 2)
+
+
+def test_records_that_come_while_a_group_is_written_belong_to_the_next() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.append(commits(1))
+    first = log.take()
+    log.append(commits(2))
+    log.append(commits(3))
+    log.write_group(first, force=True)
+    log.forced(first)
+    assert read(disk) == commits(1)
+    second = log.take()
+    assert second.start == first.end
+    log.write_group(second, force=True)
+    groups = [logged.record for logged in reader(disk).records(0) if isinstance(logged.record, Group)]
+    assert [group.forced_position for group in groups] == [0, first.end]
+    assert groups[1].body_bytes == second.end - second.start - GROUP_BYTES
+    assert read(disk) == commits(1, 2, 3)
+
+
+def test_an_empty_group_only_tells_how_far_the_log_was_forced() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    end = write(log, Commit(1)) + log.forced_position
+    log.flush()
+    assert log.appended_position == end + GROUP_BYTES
+    last = list(reader(disk).records(0))[-1].record
+    assert isinstance(last, Group)
+    assert (last.body_bytes, last.forced_position) == (0, end)
+
+
+@pytest.mark.parametrize("left", [*range(1, GROUP_BYTES + 30), 100, 1000])
+def test_a_group_may_cross_into_the_next_segment_at_any_byte(left: int) -> None:
+    disk = new_disk()
+    start = PAYLOAD_BYTES - left
+    log = open_log(disk, position=start)
+    # As if the log had been written up to here: reading begins at the group.
+    assert write(log, Commit(1), put_record(50)) == start
+    write(log, Commit(2))
+    assert read(disk, start) == [Commit(1), put_record(50), Commit(2)]
+
+
+def test_a_group_that_ends_with_its_segment_leaves_the_next_one_unmade() -> None:
+    disk = new_disk()
+    size = framed_bytes(Commit(1)) + GROUP_BYTES
+    log = open_log(disk, position=PAYLOAD_BYTES - size)
+    write(log, Commit(1))
+    assert log.forced_position == PAYLOAD_BYTES
+    assert segment_numbers(disk) == [0]
+    write(log, Commit(2))
+    assert segment_numbers(disk) == [0, 1]
+    assert read(disk, PAYLOAD_BYTES - size) == commits(1, 2)
+    assert read(disk, PAYLOAD_BYTES) == commits(2)
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3])
+def test_a_record_larger_than_a_segment_lies_in_several(segments: int) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    huge = put_record(segments * PAYLOAD_BYTES + 777)
+    write(log, Commit(1), huge, Commit(2))
+    write(log, Commit(3))
+    assert segment_numbers(disk) == list(range(segments + 1))
+    assert read(disk) == [Commit(1), huge, *commits(2, 3)]
+    disk.power_cut()
+    assert read(disk) == [Commit(1), huge, *commits(2, 3)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 40_000), min_size=1, max_size=4), min_size=1, max_size=8))
+def test_whatever_is_written_is_read_at_the_positions_that_append_told(sizes: list[list[int]]) -> None:
+    disk = new_disk()
+    log = open_log(disk, settings=replace(SMALL, secondary=60))
+    written, ends = [], []
+    for group in sizes:
+        records = [put_record(size) for size in group]
+        ends.append(log.append(records))
+        taken = log.take()
+        log.write_group(taken, force=True)
+        log.forced(taken)
+        written += records
+    disk.power_cut()
+    found = reader(disk)
+    assert [item.record for item in found.records(0) if not isinstance(item.record, Group)] == written
+    assert found.end_position == ends[-1]
+    assert found.torn == ""
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_after_a_power_cut_there_is_what_was_forced_and_perhaps_some_of_the_next_group(seed: int) -> None:
+    disk = new_disk(seed)
+    random = Random(seed)
+    log = open_log(disk)
+    records = [put_record(random.choice((10, 600, 5_000)), key) for key in range(30)]
+    for record in records[:20]:
+        write(log, record)
+    write(log, *records[20:], force=False)
+    disk.power_cut()
+    found = read(disk)
+    assert len(found) >= 20
+    assert found == records[: len(found)]
+
+
+# --- flush, discard, give up ------------------------------------------------------------------
+
+
+def test_what_was_flushed_survives_a_kill_and_counts_as_unforced() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.append(commits(1))
+    log.flush()
+    assert log.forced_position == 0
+    assert not log.has_gathered
+    disk.kill()
+    assert read(disk) == commits(1)
+
+
+def test_a_later_force_covers_what_was_flushed_before() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.append(commits(1))
+    log.flush()
+    write(log, Commit(2))
+    disk.power_cut()
+    assert read(disk) == commits(1, 2)
+
+
+def test_what_is_discarded_was_never_there() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    end = write(log, Commit(1)) + log.forced_position
+    log.append(commits(2))
+    assert log.has_gathered
+    log.discard_gathered()
+    assert (log.has_gathered, log.appended_position) == (False, end)
+    write(log, Commit(3))
+    assert read(disk) == commits(1, 3)
+
+
+@pytest.mark.parametrize("size", [100, 5_000, PAYLOAD_BYTES, 2 * PAYLOAD_BYTES])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_group_given_up_on_does_not_come_back(size: int, at: int) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.require_room(3 * PAYLOAD_BYTES, reserved=True)
+    write(log, Commit(1))
+    log.append([put_record(size)])
+    group = log.take()
+    log.append(commits(2))
+    disk.faults = PlannedFaults(Fault(at=min(at, len(group.files)), error_number=None, operations=WRITES, part=0.7))
+    with pytest.raises(DiskFull):
+        log.write_group(group, force=True)
+    disk.faults = None
+    log.give_up(group)
+    assert log.appended_position == log.written_position == group.start
+    assert read(disk) == commits(1)
+    write(log, Commit(3))
+    disk.power_cut()
+    assert read(disk) == commits(1, 3)
+
+
+def test_a_whole_group_that_was_given_up_on_does_not_come_back() -> None:
+    """The disk may have taken all of it before it said no."""
+    disk = new_disk()
+    log = open_log(disk)
+    write(log, Commit(1))
+    log.append([put_record(3_000), *commits(2, 3)])
+    group = log.take()
+    log.write_group(group, force=True)
+    log.give_up(group)
+    disk.power_cut()
+    assert read(disk) == commits(1)
+    again = open_log(disk, position=group.start, incarnation=2)
+    write(again, Commit(4))
+    assert read(disk) == commits(1, 4)
+
+
+@pytest.mark.parametrize("left", [1, 3, 19, 20, 51])
+def test_a_group_at_the_end_of_a_segment_can_be_given_up_on(left: int) -> None:
+    disk = new_disk()
+    start = PAYLOAD_BYTES - left
+    log = open_log(disk, position=start)
+    log.append(commits(1))
+    group = log.take()
+    log.write_group(group, force=True)
+    log.give_up(group)
+    assert read(disk, start) == []
+    write(log, Commit(2))
+    assert read(disk, start) == commits(2)
+
+
+def test_a_group_that_cannot_be_made_invalid_is_fatal() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.append(commits(1))
+    group = log.take()
+    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=WRITES, for_ever=True))
+    with pytest.raises(DiskFull):
+        log.write_group(group, force=True)
+    with pytest.raises(DiskFailed) as failed:
+        log.give_up(group)
+    assert failed.value.outcome == "unknown"
+
+
+@pytest.mark.parametrize("operation", ["write", "force"])
+def test_an_input_output_error_is_told_as_such(operation: str) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.append(commits(1))
+    group = log.take()
+    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.EIO, operations=frozenset({operation})))
+    with pytest.raises(DiskFailed, match=FOLDER):
+        log.write_group(group, force=True)
+
+
+# --- room -------------------------------------------------------------------------------------
+
+
+def test_a_new_log_has_its_primaries() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.make_primaries()
+    assert names(disk, "spare-") == SMALL.primary
+    log.make_primaries()
+    assert names(disk, "spare-") == SMALL.primary
+
+
+def test_room_is_made_beforehand_so_that_a_write_never_needs_space() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.make_primaries()
+    log.require_room(3 * PAYLOAD_BYTES, reserved=False)
+    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True))
+    write(log, put_record(3 * PAYLOAD_BYTES))
+    assert names(disk, "segment-") == 4
+
+
+def test_a_circular_log_has_so_many_segments_and_no_more() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    count = 0
+    record = put_record(20_000)
+    with pytest.raises(LogFull) as full:
+        while True:
+            log.require_room(20_500, reserved=False)
+            write(log, record)
+            count += 1
+    assert full.value.used_bytes == log.appended_position
+    assert names(disk, "segment-") + names(disk, "spare-") <= SMALL.segments_max
+    assert count * 20_000 > (SMALL.segments_max - 1) * PAYLOAD_BYTES
+
+
+def test_the_last_part_of_a_full_log_is_kept_for_gets() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    with pytest.raises(LogFull):
+        while True:
+            log.require_room(5_000, reserved=False)
+            write(log, put_record(4_500))
+    for unit in range(20):
+        log.require_room(100, reserved=True)
+        write(log, Commit(unit))
+    with pytest.raises(LogFull):
+        log.require_room(PAYLOAD_BYTES, reserved=True)
+
+
+def test_a_disk_that_is_full_makes_the_log_full() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=WRITES, for_ever=True))
+    with pytest.raises(LogFull):
+        log.require_room(100, reserved=True)
+    disk.faults = None
+    log.require_room(100, reserved=True)
+
+
+def test_a_disk_that_fails_is_no_full_log() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.EIO, operations=WRITES))
+    with pytest.raises(DiskFailed):
+        log.require_room(100, reserved=True)
+
+
+def test_a_linear_log_grows_as_long_as_the_disk_lets_it() -> None:
+    disk = new_disk()
+    linear = replace(SMALL, kind="linear")
+    log = open_log(disk, settings=linear)
+    for _ in range(4 * SMALL.segments_max):
+        log.require_room(20_500, reserved=False)
+        write(log, put_record(20_000))
+    assert names(disk, "segment-") > SMALL.segments_max
+
+
+# --- reuse ------------------------------------------------------------------------------------
+
+
+def fill(disk: SimulatedDisk, segments: int) -> int:
+    """Write so many segments' worth; the position reached."""
+    log = open_log(disk)
+    while log.forced_position < segments * PAYLOAD_BYTES:
+        write(log, put_record(10_000))
+    return log.forced_position
+
+
+def test_released_segments_become_spares_up_to_the_primaries_and_are_removed_beyond() -> None:
+    disk = new_disk()
+    position = fill(disk, 4)
+    log = open_log(disk, position=position)
+    log.release(4 * PAYLOAD_BYTES)
+    assert log.needed_position == 4 * PAYLOAD_BYTES
+    assert segment_numbers(disk) == [4]
+    assert names(disk, "spare-") == SMALL.primary - 1
+    log.release(position)
+    assert segment_numbers(disk) == [4]
+
+
+def test_a_released_spare_serves_again_and_its_old_records_are_not_read() -> None:
+    disk = new_disk()
+    position = fill(disk, 4)
+    log = open_log(disk, position=position)
+    log.release(4 * PAYLOAD_BYTES)
+    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True))
+    start = log.forced_position
+    while log.forced_position < 5 * PAYLOAD_BYTES + 100:
+        write(log, Commit(1), put_record(9_000))
+    disk.faults = None
+    assert segment_numbers(disk) == [4, 5]
+    found = reader(disk)
+    records = [item.record for item in found.records(start) if not isinstance(item.record, Group)]
+    assert records == [Commit(1), put_record(9_000)] * (len(records) // 2)
+    assert found.end_position == log.forced_position
+
+
+def test_a_log_goes_around_for_ever_within_its_segments() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.make_primaries()
+    for _ in range(100):
+        log.require_room(20_500, reserved=False)
+        start = write(log, put_record(20_000))
+        log.release(start)
+        assert names(disk, "segment-") + names(disk, "spare-") <= SMALL.segments_max
+    assert log.forced_position > 30 * PAYLOAD_BYTES
+    assert read(disk, start) == [put_record(20_000)]
+
+
+def test_a_linear_log_keeps_what_is_released() -> None:
+    disk = new_disk()
+    position = fill(disk, 3)
+    log = open_log(disk, settings=replace(SMALL, kind="linear"), position=position)
+    log.release(position)
+    assert segment_numbers(disk) == [0, 1, 2, 3]
+
+
+def test_segments_that_a_kill_kept_from_being_released_are_released_after_the_restart() -> None:
+    """The checkpoint was written, the process died before the segments were taken back."""
+    disk = new_disk()
+    position = fill(disk, 3)
+    log = open_log(disk, position=position, needed_position=position, incarnation=2)
+    log.release(position)
+    assert segment_numbers(disk) == [3]
+
+
+def test_files_that_are_no_longer_written_are_closed() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    for _ in range(20):
+        write(log, put_record(10_000))
+    assert len(log._files) == 1
+    log.close()
+    assert log._files == {}
+
+
+# --- opening ----------------------------------------------------------------------------------
+
+
+def test_a_later_start_goes_on_where_the_log_ends() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    write(log, Commit(1))
+    end = log.forced_position
+    disk.kill()
+    again = open_log(disk, position=end, incarnation=2)
+    assert (again.appended_position, again.written_position, again.forced_position) == (end, end, end)
+    write(again, Commit(2))
+    found = reader(disk)
+    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
+    assert found.incarnation == 2
+
+
+def test_the_stream_in_a_segment_is_what_was_framed() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    log.append(commits(9))
+    group = log.take()
+    expected = b"".join(map(bytes, group.buffers))
+    log.write_group(group, force=True)
+    assert stream(disk, group.start, group.end) == expected
