@@ -18,9 +18,8 @@ from entrepot.queues.folder import read_settings
 from entrepot.queues.host import Host
 from entrepot.queues.restart import restart
 from entrepot.queues.settings import ManagerSettings
-from entrepot.recovery_log import checkpoint as checkpoint_module
 from entrepot.recovery_log import reader as reader_module
-from entrepot.recovery_log import run as run_module
+from entrepot.recovery_log import record as record_module
 from entrepot.recovery_log.checkpoint import read_checkpoint
 from entrepot.recovery_log.reader import Logged, LogReader
 from entrepot.recovery_log.record import Group, Record, Run
@@ -233,7 +232,7 @@ def test_any_bit_flipped_in_the_checkpoint_is_named(stopped: StoppedManager) -> 
 def test_with_the_crc_skipped_a_damaged_checkpoint_goes_unnoticed(
     stopped: StoppedManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_module, "check", lambda head, payload, crc: None)
+    monkeypatch.setattr(record_module, "check", lambda head, payload, crc: None)
     data = stopped.disk.contents("checkpoint")
     write = lambda content: stopped.disk.put("checkpoint", content)  # noqa: E731
 
@@ -286,12 +285,13 @@ def test_a_bit_flipped_in_any_byte_of_a_run_is_named(with_run: tuple[Path, int])
 def test_with_the_crc_skipped_a_damaged_run_goes_unnoticed(
     with_run: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "check", lambda head, payload, crc: None)
+    monkeypatch.setattr(record_module, "check", lambda head, payload, crc: None)
     path, number = with_run
     disk = StoppedManagerDisk(path)
     store = RunStore(disk, read_settings(path).manager_id)
     data = disk.contents(run_path(number))
-    disk.put(run_path(number), data[:-40] + bytes([data[-40] ^ 1]) + data[-39:])
+    inside = data.index(bytes([3]) * 1000) + 500  # of a body, which may be any bytes
+    disk.put(run_path(number), data[:inside] + b"\4" + data[inside + 1 :])
     store.read(number)
 
 

@@ -16,7 +16,7 @@ import msgspec
 from entrepot import limits
 from entrepot.errors import InvalidName
 
-_NAME = re.compile(r"[A-Za-z0-9._/%]{1,48}", re.ASCII)
+_NAME = re.compile(rf"[A-Za-z0-9._/%]{{1,{limits.NAME_CHARACTERS_MAX}}}", re.ASCII)
 
 
 def require_name(kind: str, name: object) -> str:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 from entrepot.clock import Clock, SystemClock
 from entrepot.disk import Disk, SystemDisk
@@ -42,7 +41,6 @@ from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.writer import WriteGroup
 
 _LOGGER = logging.getLogger("entrepot")
-_T = TypeVar("_T")
 
 _HOUSEKEEPING_S = 0.25
 _GROUPS_IN_A_ROW = 8
@@ -76,11 +74,11 @@ class Host:
                 background=self._spiller,
                 progress=progress,
             )
-        except OSError as error:
+        except BaseException as error:
+            self._spiller.shutdown()
             os.close(self._lock_descriptor)
-            raise as_recovery_error(self.path, error) from error
-        except BaseException:
-            os.close(self._lock_descriptor)
+            if isinstance(error, OSError):
+                raise as_recovery_error(self.path, error) from error
             raise
         self._manager = self.restarted.manager
         self._manager.on_stop = self._wake_served

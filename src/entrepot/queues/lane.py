@@ -67,10 +67,6 @@ class Lane:
         """Whether anything stands here, available or not."""
         return bool(self._front or self.runs or self._back or self._returned)
 
-    @property
-    def key_last(self) -> int:
-        return self._key_last
-
     # --- arriving -------------------------------------------------------------------------
 
     def add(self, entry: QueuedMessage, *, room_bytes: int) -> None:

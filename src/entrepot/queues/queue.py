@@ -228,12 +228,6 @@ class Queue:
             for run in lane.runs:
                 self._keeper.useless(run)
 
-    def fits_in_memory(self) -> bool:
-        return self.memory_bytes < self.definition.buffer_bytes
-
-    def key_last(self, priority: int) -> int:
-        return self._lane(priority).key_last
-
     # --- which is next --------------------------------------------------------------------------
 
     def next(self, criteria: Criteria | None, mine: Collection[int] = ()) -> QueuedMessage | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from entrepot.message import Feedback, Message, MessageType, Report
+from entrepot.message import Message, MessageType, Report
 from entrepot.queues.definitions import LocalQueue, Process
 
 
@@ -77,5 +77,3 @@ _CONFIRMATIONS = Report.ARRIVAL | Report.DELIVERY
 
 BACKOUT_THRESHOLD_REACHED = 2362
 """MQRC_BACKOUT_THRESHOLD_REACHED"""
-
-FEEDBACK_EXPIRATION = int(Feedback.EXPIRATION)

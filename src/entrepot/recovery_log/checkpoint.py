@@ -10,21 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from entrepot.disk import Buffer, Disk
 from entrepot.errors import CheckpointDamaged, FormatUnsupported
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
-    FRAME_HEAD_BYTES,
     BadFrame,
     Checkpoint,
     End,
     Record,
-    check,
-    decode,
     frame,
-    parse_head,
+    parse,
 )
 
 PATH = "checkpoint"
@@ -72,16 +67,9 @@ def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
     position = 0
     while True:
         try:
-            head = data[position : position + FRAME_HEAD_BYTES]
-            length, kind, crc = parse_head(head, position)
-            payload = data[position + FRAME_HEAD_BYTES : position + FRAME_HEAD_BYTES + length]
-            if len(payload) < length:
-                raise BadFrame("the file ends within a record")
-            check(head, payload, crc)
-            record = decode(kind, payload)
-        except (BadFrame, msgspec.MsgspecError) as bad:
+            record, position = parse(data, position)
+        except BadFrame as bad:
             raise CheckpointDamaged(path, position, str(bad)) from bad
-        position += FRAME_HEAD_BYTES + length
         if isinstance(record, End):
             if record.records != len(records) or position != len(data):
                 raise CheckpointDamaged(path, position, "the number of records is wrong")

@@ -265,5 +265,24 @@ def decode(kind: int, payload: Buffer) -> Record:
     return record
 
 
+def parse(content: memoryview, position: int) -> tuple[Record, int]:
+    """The record at a position of a file that was read whole, and where the next one begins.
+
+    Raises:
+        BadFrame: There is none, or it is damaged.
+    """
+    begin = position + FRAME_HEAD_BYTES
+    head = content[position:begin]
+    length, kind, crc = parse_head(head, position)
+    payload = content[begin : begin + length]
+    if len(payload) < length:
+        raise BadFrame("the file ends within a record")
+    check(head, payload, crc)
+    try:
+        return decode(kind, payload), begin + length
+    except msgspec.MsgspecError as error:
+        raise BadFrame(f"a whole {type_name(kind)} record cannot be understood: {error}") from error
+
+
 def type_name(kind: int) -> str:
     return RecordType(kind).name

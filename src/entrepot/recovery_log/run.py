@@ -13,23 +13,18 @@ import threading
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
 
-import msgspec
-
 from entrepot.disk import Buffer, Disk
 from entrepot.errors import FormatUnsupported, RunDamaged
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
-    FRAME_HEAD_BYTES,
     BadFrame,
     End,
     Entries,
     Entry,
     Record,
     RunHead,
-    check,
-    decode,
     frame,
-    parse_head,
+    parse,
 )
 
 FOLDER = "runs"
@@ -201,14 +196,7 @@ class RunStore:
 
 
 def _record(path: str, content: memoryview, position: int) -> tuple[Record, int]:
-    begin = position + FRAME_HEAD_BYTES
     try:
-        head = content[position:begin]
-        length, kind, crc = parse_head(head, position)
-        payload = content[begin : begin + length]
-        if len(payload) < length:
-            raise BadFrame("the file ends within a record")
-        check(head, payload, crc)
-        return decode(kind, payload), begin + length
-    except (BadFrame, msgspec.MsgspecError) as bad:
+        return parse(content, position)
+    except BadFrame as bad:
         raise RunDamaged(path, position, str(bad)) from bad

@@ -59,7 +59,6 @@ class Item:
     persistent: bool
     order: int = 0
     backouts: int = 0
-    forced_backouts: int = 0
     taken_by: object = None
 
     @property

@@ -75,7 +75,7 @@ def test_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(QueueManagerNotFound):
         create(tmp_path / "file", log=LOG)
-    with pytest.raises(UnsafeFolder, match="no folder"):
+    with pytest.raises(QueueManagerNotFound, match="Not a directory"):
         Host(tmp_path / "file")
 
 
