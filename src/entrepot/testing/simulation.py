@@ -470,7 +470,8 @@ class Simulation:
                 item = by_number[int(message.body.partition(b":")[0])]
                 if exact:
                     assert message.backout_count == item.backouts, f"{item} has count {message.backout_count}"
-                assert message.backout_count <= item.backouts, f"{item} has count {message.backout_count}"
+                # Around a full disk a checkpoint may count what the log will count again.
+                assert self.faulted or message.backout_count <= item.backouts, f"{item} has {message.backout_count}"
                 item.backouts = message.backout_count
 
     def _compare(self) -> None:
