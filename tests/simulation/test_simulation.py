@@ -34,6 +34,11 @@ def test_any_seed_of_any_length_agrees_with_the_model(seed: int, steps: int) -> 
     Simulation(seed).run(steps)
 
 
+@pytest.mark.parametrize("seed", [800, 1081, 1338, 1458, 2120, 23048, 23553, 102015, 105295, 105548, 106761])
+def test_seeds_that_have_found_a_bug_still_hold(seed: int) -> None:
+    Simulation(seed).run(250)
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 14, 35, 62])
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
     first, second = Simulation(seed), Simulation(seed)

@@ -103,12 +103,14 @@ class LogView:
         self.checkpoint_problem = ""
         """Why the checkpoint could not help with names."""
         self.tail: Description = {}
+        self._incarnation = 0
         try:
             head, records = read_checkpoint(disk)
         except (CheckpointDamaged, FileNotFoundError) as error:
             self.checkpoint_problem = str(error)
             return
         self._applied_position = head.applied_position
+        self._incarnation = head.incarnation
         self._start_position = head.start_position
         for record in records:
             if isinstance(record, Define):
@@ -132,7 +134,8 @@ class LogView:
             self.tail = {"tail": "damaged", "end_position": 0, "problem": "no group of records can be found"}
             return
         try:
-            for position, record in self._reader.records(begin):
+            written = self._reader.records(begin, boundary=self._applied_position or 0, incarnation=self._incarnation)
+            for position, record in written:
                 if visible:
                     yield self._describe(position, record, bodies)
         except LogDamaged as damage:

@@ -380,7 +380,10 @@ def restart(
     replay.load(records)
     count = 0
     end = checkpoint.start_position
-    for position, record in reader.records(checkpoint.start_position):
+    written = reader.records(
+        checkpoint.start_position, boundary=checkpoint.applied_position, incarnation=checkpoint.incarnation
+    )
+    for position, record in written:
         if until_time is not None and reader.time > until_time and position >= checkpoint.applied_position:
             break
         replay.replay(position, record)

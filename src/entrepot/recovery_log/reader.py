@@ -76,8 +76,13 @@ class LogReader:
         number, offset = divmod(position, self._payload_bytes)
         return self._disk.describe(segment_path(number)), HEAD_PAGE_BYTES + offset
 
-    def records(self, start: int) -> Iterator[Logged]:
+    def records(self, start: int, *, boundary: int = 0, incarnation: int = 0) -> Iterator[Logged]:
         """Every whole record from `start`, group records included.
+
+        Behind `boundary`, only what start number `incarnation` or a later one has
+        written counts. A start that has cut a torn group says so in its checkpoint:
+        should its own writes be torn in turn, what they had covered might otherwise
+        come back whole.
 
         Raises:
             LogDamaged: Something is wrong that no crash explains; file and offset are named.
@@ -92,10 +97,14 @@ class LogReader:
             try:
                 size, record = self._parse(position)
                 if isinstance(record, Group):
+                    if position >= boundary and record.incarnation < incarnation:
+                        raise BadFrame("an earlier start wrote this group, and a later one has cut it off")
                     self._begin_group(record, position, group_end)
                     group_end = position + size + record.body_bytes
                 elif position >= group_end:
                     raise BadFrame("a record stands outside of any group")
+                elif position >= boundary and self.incarnation < incarnation:
+                    raise BadFrame("an earlier start wrote this record, and a later one has cut it off")
             except BadFrame as bad:
                 self._require_undamaged(position, str(bad))
                 if position < group_end or self._claims(position):

@@ -270,3 +270,22 @@ def test_a_segment_cut_short_is_torn_or_damaged_like_any_other_bytes() -> None:
     disk.put(segment_path(0), whole[: HEAD_PAGE_BYTES + end + 100])
     with pytest.raises(LogDamaged):
         read(disk)
+
+
+def test_what_a_start_has_cut_off_does_not_come_back_when_its_own_writes_are_torn() -> None:
+    """The checkpoint of start 2 says that it cut the log within a group of start 1; the group is whole again."""
+    first = group(0, 1)
+    second = group(len(first), 2, 3, incarnation=1, forced_position=len(first))
+    disk = log_of((0, first), (len(first), second))
+    everything = list(reader(disk).records(0))
+    cut = everything[-1].position
+    kept = [logged.position for logged in reader(disk).records(0, boundary=cut, incarnation=2)]
+    assert kept == [logged.position for logged in everything[:-1]]
+
+
+def test_behind_the_boundary_a_group_of_the_start_that_drew_it_counts() -> None:
+    first = group(0, 1)
+    second = group(len(first), 2, incarnation=2, forced_position=len(first))
+    disk = log_of((0, first), (len(first), second))
+    assert len(list(reader(disk).records(0, boundary=len(first), incarnation=2))) == len(list(reader(disk).records(0)))
+    assert len(list(reader(disk).records(0, boundary=len(first), incarnation=3))) == 2
