@@ -34,7 +34,9 @@ def test_any_seed_of_any_length_agrees_with_the_model(seed: int, steps: int) -> 
     Simulation(seed).run(steps)
 
 
-@pytest.mark.parametrize("seed", [800, 1081, 1338, 1458, 2120, 23048, 23553, 102015, 105295, 105548, 106761])
+@pytest.mark.parametrize(
+    "seed", [800, 1081, 1338, 1458, 2120, 23048, 23553, 102015, 105295, 105548, 106761, 206173, 300759, 301025]
+)
 def test_seeds_that_have_found_a_bug_still_hold(seed: int) -> None:
     Simulation(seed).run(250)
 

@@ -23,21 +23,24 @@ def _example() -> bytes:
     return data
 
 
-def _decode(data: bytes, position: int) -> tuple[record.Record, int]:
+SEED = record.group_seed(1, 1)
+
+
+def _decode(data: bytes, position: int, seed: int = 0) -> tuple[record.Record, int]:
     head = data[position : position + FRAME_HEAD_BYTES]
     length, kind, crc = record.parse_head(head, position)
     payload = data[position + FRAME_HEAD_BYTES : position + FRAME_HEAD_BYTES + length]
-    record.check(head, payload, crc)
+    record.check(head, payload, crc, seed)
     return record.decode(kind, payload), position + FRAME_HEAD_BYTES + length
 
 
 def test_example_is_what_the_code_reads() -> None:
     data = _example()
     group, position = _decode(data, 0)
-    put, end = _decode(data, position)
+    put, end = _decode(data, position, SEED)
     assert isinstance(group, Group)
     assert isinstance(put, Put)
-    assert (group.body_bytes, group.incarnation, group.time) == (end - position, 1, 1.7e9)
+    assert (group.body_bytes, group.incarnation, group.serial, group.time) == (end - position, 1, 1, 1.7e9)
     assert (put.unit, put.targets, put.message.body) == (0, [(5, 7)], b"42 crates")
     assert (put.message.priority, put.message.user, put.message.application) == (4, "kim", "orders.py")
     assert end == len(data)
@@ -46,9 +49,9 @@ def test_example_is_what_the_code_reads() -> None:
 def test_example_is_what_the_code_writes() -> None:
     data = _example()
     group, position = _decode(data, 0)
-    put, _ = _decode(data, position)
+    put, _ = _decode(data, position, SEED)
     assert isinstance(group, Group)
-    assert record.frame_group(group, 0) + b"".join(record.frame(put, position)) == data
+    assert record.frame_group(group, 0) + b"".join(record.frame(put, position, SEED)) == data
 
 
 def test_page_lists_every_type_of_record() -> None:

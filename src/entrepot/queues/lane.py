@@ -328,7 +328,7 @@ class Lane:
         self._back.clear()
         self._back_bytes = 0
         self.runs.append(run)
-        self._key_last = run.keys[-1]
+        self._key_last = max(self._key_last, run.keys[-1])
 
 
 def marks_of(messages: Iterable[Message]) -> array[int]:

@@ -20,6 +20,7 @@ from entrepot.disk import Disk
 from entrepot.errors import LogDamaged, LogIncomplete
 from entrepot.recovery_log.record import (
     FRAME_HEAD_BYTES,
+    GROUP,
     GROUP_BYTES,
     BadFrame,
     Group,
@@ -27,6 +28,7 @@ from entrepot.recovery_log.record import (
     RecordType,
     check,
     decode,
+    group_seed,
     parse_head,
     type_name,
 )
@@ -59,6 +61,8 @@ class LogReader:
         self._data = memoryview(b"")
         """The segment last asked for, from position `_base` on."""
         self._base = 0
+        self._seed = 0
+        """Of the CRCs of the present group's records."""
         self.end_position = 0
         self.torn = ""
         self.incarnation = 0
@@ -119,6 +123,7 @@ class LogReader:
         if group.incarnation < self.incarnation or (position < group_end and group.incarnation == self.incarnation):
             raise BadFrame("a group of an earlier start stands here")
         self.incarnation = group.incarnation
+        self._seed = group_seed(group.incarnation, group.serial)
         self.time = group.time
         self.forced_position = max(self.forced_position, group.forced_position)
 
@@ -137,7 +142,7 @@ class LogReader:
             payload = self._view(position + FRAME_HEAD_BYTES, length)
             if len(payload) < length:
                 raise BadFrame("the log ends within a record")
-        check(head, payload, crc)
+        check(head, payload, crc, 0 if kind == GROUP else self._seed)
         try:
             return FRAME_HEAD_BYTES + length, decode(kind, payload)
         except msgspec.MsgspecError as error:

@@ -5,7 +5,8 @@ A frame is a head of 20 bytes and a payload in MessagePack:
 
     length u32 | type u8, 3 zero bytes | position u64 | CRC-32C u32 | payload
 
-The CRC covers all of the frame but itself. The position is where the frame
+The CRC covers all of the frame but itself and, in the log, begins with a
+seed that belongs to the record's group. The position is where the frame
 stands (in the log's stream, or in its file), so a frame left over from an
 earlier lap of a circular log is never taken for a present one. The format
 version and the checklist for changing it are in docs/RECOVERY_LOG.md.
@@ -63,12 +64,16 @@ class Group(Record, gc=False):
     `forced_position`: the log was forced up to there before this group was
     written. Damage before it cannot be a torn write. `incarnation` counts the
     starts of the queue manager, so what a torn group left behind is not
-    taken for a continuation of what a later start wrote over it.
+    taken for a continuation of what a later start wrote over it. `serial`
+    counts the groups of a start: both together are the seed of the CRCs of the
+    group's records, so that a torn mixture of two groups that were written to
+    the same place never passes for either.
     """
 
     body_bytes: int
     forced_position: int
     incarnation: int
+    serial: int
     time: float
 
 
@@ -209,25 +214,32 @@ _TYPES: dict[type[Record], RecordType] = {
 _encode = msgspec.msgpack.Encoder().encode
 _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES.items()}
 
-_GROUP = int(RecordType.GROUP)
-_GROUP_PAYLOAD = struct.Struct("<QQIxxxxd")
+GROUP = int(RecordType.GROUP)
+_SEED = struct.Struct("<II")
+_GROUP_PAYLOAD = struct.Struct("<QQIId")
 GROUP_BYTES = FRAME_HEAD_BYTES + _GROUP_PAYLOAD.size
 
 
-def frame(record: Record, position: int) -> tuple[bytes, bytes]:
+def group_seed(incarnation: int, serial: int) -> int:
+    """What the CRCs of a group's records begin with."""
+    return crc32c(_SEED.pack(incarnation, serial & 0xFFFFFFFF))
+
+
+def frame(record: Record, position: int, seed: int = 0) -> tuple[bytes, bytes]:
     """Head and payload, ready to be written one after the other at `position`."""
     payload = _encode(record)
-    return frame_head(_TYPES[type(record)], payload, position), payload
+    return frame_head(_TYPES[type(record)], payload, position, seed), payload
 
 
-def frame_head(kind: int, payload: Buffer, position: int) -> bytes:
+def frame_head(kind: int, payload: Buffer, position: int, seed: int = 0) -> bytes:
     head = _HEAD.pack(len(payload), kind, position)
-    return head + _CRC.pack(crc32c(payload, crc32c(head)))
+    return head + _CRC.pack(crc32c(payload, crc32c(head, seed)))
 
 
 def frame_group(group: Group, position: int) -> bytes:
     """A group's frame; its size is known before its content is, unlike MessagePack's."""
-    payload = _GROUP_PAYLOAD.pack(group.body_bytes, group.forced_position, group.incarnation, group.time)
+    serial = group.serial & 0xFFFFFFFF
+    payload = _GROUP_PAYLOAD.pack(group.body_bytes, group.forced_position, group.incarnation, serial, group.time)
     return frame_head(RecordType.GROUP, payload, position) + payload
 
 
@@ -251,15 +263,15 @@ def parse_head(head: Buffer, position: int) -> tuple[int, int, int]:
     return length, kind, crc
 
 
-def check(head: Buffer, payload: Buffer, crc: int) -> None:
+def check(head: Buffer, payload: Buffer, crc: int, seed: int = 0) -> None:
     """Raise BadFrame unless the CRC agrees with head and payload."""
-    if crc32c(payload, crc32c(head[:_HEAD_BYTES])) != crc:
+    if crc32c(payload, crc32c(head[:_HEAD_BYTES], seed)) != crc:
         raise BadFrame("the record's CRC does not match")
 
 
 def decode(kind: int, payload: Buffer) -> Record:
     """The record in a payload whose CRC was checked."""
-    if kind == _GROUP:
+    if kind == GROUP:
         return Group(*_GROUP_PAYLOAD.unpack(payload))
     record: Record = _DECODERS[kind].decode(payload)
     return record

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from entrepot.clock import Clock
 from entrepot.disk import NO_SPACE, Buffer, Disk, File
 from entrepot.errors import DiskFailed, DiskFull, LogFull
-from entrepot.recovery_log.record import GROUP_BYTES, Group, Record, frame, frame_group
+from entrepot.recovery_log.record import GROUP_BYTES, Group, Record, frame, frame_group, group_seed
 from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SparePool, segment_numbers, segment_path
 from entrepot.recovery_log.settings import LogSettings
 
@@ -44,6 +44,8 @@ class RecoveryLog:
         self._reserve_bytes = min(self._payload_bytes // 2, 1024 * 1024)
         """The last part of the log, which is kept for gets."""
         self._incarnation = 0
+        self._serial = 0
+        self._seed = 0
         self._spares = SparePool(disk, manager_id, settings.segment_bytes)
         self._files: dict[int, File] = {}
         self._buffers: list[Buffer] = []
@@ -81,12 +83,17 @@ class RecoveryLog:
             # The group's own record is written when the group is closed; its place is kept now.
             buffers.append(b"")
             position += GROUP_BYTES
+            self._begin_group()
         for record in records:
-            head, payload = frame(record, position)
+            head, payload = frame(record, position, self._seed)
             buffers += (head, payload)
             position += len(head) + len(payload)
         self.appended_position = position
         return position
+
+    def _begin_group(self) -> None:
+        self._serial += 1
+        self._seed = group_seed(self._incarnation, self._serial)
 
     @property
     def has_gathered(self) -> bool:
@@ -130,11 +137,13 @@ class RecoveryLog:
         buffers = self._buffers or [b""]
         if end == start:
             end = start + GROUP_BYTES  # an empty group: it only tells how far the log was forced
+            self._begin_group()
         try:
             files = self._files_for(start, end)
         except OSError as error:
             raise self._failure(error) from error
-        group = Group(end - start - GROUP_BYTES, self.forced_position, self._incarnation, self._clock.now())
+        size = end - start - GROUP_BYTES
+        group = Group(size, self.forced_position, self._incarnation, self._serial, self._clock.now())
         buffers[0] = frame_group(group, start)
         self._buffers = []
         self.appended_position = self.written_position = end

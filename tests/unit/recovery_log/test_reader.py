@@ -12,6 +12,7 @@ from entrepot.recovery_log.record import (
     frame,
     frame_group,
     frame_head,
+    group_seed,
 )
 from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, head_page, segment_path
 from entrepot.testing import SimulatedDisk
@@ -35,12 +36,12 @@ from .logs import (
 COMMIT_BYTES = framed_bytes(Commit(1))
 
 
-def group(position: int, *units: int, incarnation: int = 1, forced_position: int = 0) -> bytes:
+def group(position: int, *units: int, incarnation: int = 1, forced_position: int = 0, serial: int = 1) -> bytes:
     """A group of commits as it stands in the stream."""
     body = b""
     for unit in units:
-        body += b"".join(frame(Commit(unit), position + GROUP_BYTES + len(body)))
-    return frame_group(Group(len(body), forced_position, incarnation, 1.7e9), position) + body
+        body += b"".join(frame(Commit(unit), position + GROUP_BYTES + len(body), group_seed(incarnation, serial)))
+    return frame_group(Group(len(body), forced_position, incarnation, serial, 1.7e9), position) + body
 
 
 def log_of(*parts: tuple[int, bytes]) -> SimulatedDisk:
@@ -132,7 +133,7 @@ def test_a_torn_groups_whole_records_are_read_and_what_is_wrong_is_told() -> Non
 
 def test_a_record_outside_of_any_group_is_not_read() -> None:
     """Remains of a longer group that a shorter one was written over."""
-    stray = b"".join(frame(Commit(7), len(ONE)))
+    stray = b"".join(frame(Commit(7), len(ONE), group_seed(1, 1)))
     found = reader(log_of((0, ONE), (len(ONE), stray)))
     assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
     assert "outside of any group" in found.torn
@@ -176,7 +177,7 @@ def test_a_stale_group_proves_nothing_about_what_a_later_start_wrote() -> None:
 
 def test_a_group_of_the_same_start_inside_of_a_group_is_none() -> None:
     inner = group(GROUP_BYTES, 8)
-    found = reader(log_of((0, frame_group(Group(len(inner), 0, 1, 1.7e9), 0)), (GROUP_BYTES, inner)))
+    found = reader(log_of((0, frame_group(Group(len(inner), 0, 1, 1, 1.7e9), 0)), (GROUP_BYTES, inner)))
     assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == []
 
 
@@ -242,8 +243,8 @@ def test_zeros_where_the_log_had_been_forced_are_damage() -> None:
 
 def test_a_whole_record_that_cannot_be_understood_is_damage_never_torn() -> None:
     payload = b"\xc1 is never MessagePack"
-    strange = frame_head(RecordType.COMMIT, payload, GROUP_BYTES) + payload
-    disk = log_of((0, frame_group(Group(len(strange), 0, 1, 1.7e9), 0)), (GROUP_BYTES, strange))
+    strange = frame_head(RecordType.COMMIT, payload, GROUP_BYTES, group_seed(1, 1)) + payload
+    disk = log_of((0, frame_group(Group(len(strange), 0, 1, 1, 1.7e9), 0)), (GROUP_BYTES, strange))
     with pytest.raises(LogDamaged, match="a whole COMMIT record cannot be understood"):
         read(disk)
 
@@ -289,3 +290,10 @@ def test_behind_the_boundary_a_group_of_the_start_that_drew_it_counts() -> None:
     disk = log_of((0, first), (len(first), second))
     assert len(list(reader(disk).records(0, boundary=len(first), incarnation=2))) == len(list(reader(disk).records(0)))
     assert len(list(reader(disk).records(0, boundary=len(first), incarnation=3))) == 2
+
+
+def test_a_torn_mixture_of_two_groups_at_one_place_passes_for_neither() -> None:
+    """Of the second write only the group's own record reached the disk; behind it stands what the first one left."""
+    first, second = group(0, 1, 2), group(0, 3, 4, serial=2)
+    disk = log_of((0, second[:GROUP_BYTES] + first[GROUP_BYTES:]))
+    assert read(disk) == []

@@ -76,7 +76,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(RunHead, U32, IDS, U63),
     st.builds(Entries, st.lists(ENTRIES, max_size=3)),
 )
-GROUPS = st.builds(Group, U63, U63, U32, TIMES)
+GROUPS = st.builds(Group, U63, U63, U32, U32, TIMES)
 
 
 def unframe(data: bytes, position: int) -> Record:
