@@ -192,7 +192,7 @@ def test_with_the_crc_skipped_flipped_bits_go_unnoticed(
     stopped: StoppedManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The negative control of the test above."""
-    monkeypatch.setattr(reader_module, "check", lambda head, payload, crc: None)
+    monkeypatch.setattr(reader_module, "check", lambda *_: None)
     assert undetected_in_log(stopped, 0, 4 * 1024) != []
 
 
@@ -232,7 +232,7 @@ def test_any_bit_flipped_in_the_checkpoint_is_named(stopped: StoppedManager) -> 
 def test_with_the_crc_skipped_a_damaged_checkpoint_goes_unnoticed(
     stopped: StoppedManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_module, "check", lambda head, payload, crc: None)
+    monkeypatch.setattr(record_module, "check", lambda *_: None)
     data = stopped.disk.contents("checkpoint")
     write = lambda content: stopped.disk.put("checkpoint", content)  # noqa: E731
 
@@ -285,7 +285,7 @@ def test_a_bit_flipped_in_any_byte_of_a_run_is_named(with_run: tuple[Path, int])
 def test_with_the_crc_skipped_a_damaged_run_goes_unnoticed(
     with_run: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_module, "check", lambda head, payload, crc: None)
+    monkeypatch.setattr(record_module, "check", lambda *_: None)
     path, number = with_run
     disk = StoppedManagerDisk(path)
     store = RunStore(disk, read_settings(path).manager_id)

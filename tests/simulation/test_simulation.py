@@ -112,7 +112,7 @@ def retry_a_failed_force(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_crc(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reader, "check", lambda head, payload, crc: None)
+    patch.setattr(reader, "check", lambda *_: None)
 
 
 def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
