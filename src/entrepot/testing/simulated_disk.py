@@ -155,11 +155,12 @@ class SimulatedDisk:
         self.begin("rename", source, data=target.encode())
         source_folder, source_name = self._locate(source)
         target_folder, target_name = self._locate(target)
+        if (source_folder, source_name) == (target_folder, target_name) and source_name in source_folder.names:
+            return
         node = self._contents(source)
         if isinstance(target_folder.names.get(target_name), Folder):
             raise _error(errno.EISDIR, target)
-        if (source_folder, source_name) != (target_folder, target_name):
-            NameChange((source_folder, source_name, None), (target_folder, target_name, node))
+        NameChange((source_folder, source_name, None), (target_folder, target_name, node))
 
     def remove(self, path: str) -> None:
         self.begin("remove", path)
