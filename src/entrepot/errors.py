@@ -4,10 +4,12 @@
     EntrepotError            code, outcome, retryable, advice
     ├ SettingError           a setting, name or argument is wrong
     ├ ChannelError           the way to the queue manager
+    │ └ ProtocolError        the other end is not understood; closes the connection
     ├ QueueingError          a queue refuses a verb
     │ ├ SelectorError        a selector cannot be understood
     │ └ UnitOfWorkError      a unit of work cannot go on
     ├ MqscError              a command of the administration language
+    ├ SecurityError          somebody may not, or is not who he says
     └ RecoveryError          the disk, the recovery log, the checkpoint
 
 `outcome` answers the caller's question "may I do it again?": `not_done`
@@ -112,6 +114,13 @@ class InvalidUrl(SettingError):
     hint = "Use embedded:PATH for a queue manager in this process."
 
 
+class NoServer(SettingError):
+    command: str
+    code = "S06"
+    text = "{command} needs the queue manager to run as a server"
+    hint = "Start it with entrepot qm start."
+
+
 # --- channels -----------------------------------------------------------------------------
 
 
@@ -124,6 +133,159 @@ class ConnectionClosed(ChannelError):
     reason = 2018
     text = "this connection is closed"
     hint = "Connect again with entrepot.connect(...)."
+
+
+class ConnectFailed(ChannelError):
+    peer: str
+    problem: str
+    code = "C02"
+    reason = 2538
+    retryable = True
+    text = "no queue manager answers at {peer}: {problem}"
+    hint = "Start it with entrepot qm start, or check address and port."
+
+
+class ConnectionLost(ChannelError):
+    peer: str
+    problem: str
+    code = "C03"
+    reason = 2009
+    outcome = "unknown"
+    retryable = True
+    text = "the connection to {peer} broke: {problem}"
+    hint = "The verb may have happened or not. Look before you do it again, or use units of work."
+
+
+class HeartbeatMissed(ChannelError):
+    peer: str
+    silent_s: float
+    code = "C04"
+    reason = 2009
+    text = "{peer} has said nothing for {silent_s:.0f} s"
+    hint = "Its units of work were backed out. Look whether it still runs."
+
+
+class ChannelNotAvailable(ChannelError):
+    channel: str
+    problem: str
+    code = "C05"
+    reason = 2537
+    retryable = True
+    text = "channel {channel} is not available: {problem}"
+    hint = "Look at it with DISPLAY CHANNEL({channel}) and DISPLAY CHSTATUS({channel})."
+
+
+class WrongManager(ChannelError):
+    peer: str
+    wanted: str
+    found: str
+    code = "C06"
+    reason = 2058
+    text = "{peer} is queue manager {found}, not {wanted}"
+    hint = "Mend the URL or the channel's CONNAME."
+
+
+class SequenceMismatch(ChannelError):
+    channel: str
+    ours: str
+    theirs: str
+    code = "C07"
+    text = "channel {channel}: this end has {ours}, the other end has {theirs}"
+    hint = (
+        "One end has lost or restored its history. Find out which messages are missing or would come twice,"
+        " then RESET CHANNEL({channel}) SEQNUM(1) at both ends."
+    )
+
+
+class ChannelInDoubt(ChannelError):
+    channel: str
+    batch: str
+    code = "C08"
+    outcome = "unknown"
+    text = "channel {channel} is in doubt about batch {batch}"
+    hint = "It resolves itself with the next connection; else RESOLVE CHANNEL({channel}) ACTION(COMMIT or BACKOUT)."
+
+
+class TooManyConnections(ChannelError):
+    what_of: str
+    limit: int
+    code = "C09"
+    reason = 2025
+    retryable = True
+    text = "{what_of} has its maximum of {limit} connections"
+    hint = "Close some, or raise MAXINST of the channel or MAXCONN of the listener."
+
+
+class HandshakeTimedOut(ChannelError):
+    peer: str
+    seconds: float
+    code = "C10"
+    text = "{peer} did not say who it is within {seconds:.0f} s"
+    hint = "Connect again; a client says HELLO at once."
+
+
+class ListenerUnsafe(ChannelError):
+    listener: str
+    address: str
+    code = "C11"
+    reason = 2035
+    text = "listener {listener} would be open to the network at {address}, and nobody could show who he is"
+    hint = (
+        "Add a user with entrepot qm user add, or a certificate authority (ca.pem) and TLS(YES);"
+        " or listen at 127.0.0.1."
+    )
+
+
+class AddressInUse(ChannelError):
+    address: str
+    problem: str
+    code = "C12"
+    text = "cannot listen at {address}: {problem}"
+    hint = "Choose another PORT or IPADDR, or stop who listens there."
+
+
+class QueueManagerQuiescing(ChannelError):
+    name: str
+    problem: str
+    code = "C13"
+    reason = 2161
+    retryable = True
+    text = "queue manager {name} ends this connection: {problem}"
+    hint = "Connect again later."
+
+
+class ProtocolError(ChannelError):
+    code = "C20"
+
+
+class FrameUnreadable(ProtocolError):
+    problem: str
+    code = "C24"
+    text = "the other end does not keep to the protocol: {problem}"
+    hint = "The connection is closed. Both ends must speak what docs/WIRE.md says."
+
+
+class FrameTooLong(ProtocolError):
+    frame_bytes: int
+    frame_bytes_max: int
+    code = "C21"
+    text = "a frame of {frame_bytes} bytes, the limit is {frame_bytes_max}"
+    hint = "The connection is closed. Stay within MAXMSGL of the channel."
+
+
+class UnknownVerb(ProtocolError):
+    verb: int
+    code = "C22"
+    text = "verb {verb} means nothing here"
+    hint = "The connection is closed. Both ends must speak what docs/WIRE.md says."
+
+
+class VersionUnsupported(ProtocolError):
+    theirs: int
+    ours: int
+    code = "C23"
+    text = "the other end speaks version {theirs} of the protocol, this one {ours}"
+    hint = "Install matching versions of Entrepot."
 
 
 # --- queueing -----------------------------------------------------------------------------
@@ -270,6 +432,15 @@ class RequestTimedOut(QueueingError):
     hint = "The request may still be served; a late reply is discarded."
 
 
+class ObjectExists(QueueingError):
+    kind: str
+    name: str
+    code = "Q16"
+    reason = 2100
+    text = "a {kind} {name} exists already"
+    hint = "Use DEFINE ... REPLACE, ALTER it, or choose another name."
+
+
 class SpillFailed(QueueingError):
     queue: str
     problem: str
@@ -385,6 +556,82 @@ class MqscScriptFailed(MqscError):
         return f"{len(self.failures)} commands failed:\n" + "\n".join(str(failure) for failure in self.failures)
 
     hint = "\nThe other commands were carried out."
+
+
+# --- permission ---------------------------------------------------------------------------
+
+
+class SecurityError(EntrepotError):
+    code = "P00"
+
+
+class NotAuthorized(SecurityError):
+    user: str
+    object: str
+    authority: str
+    code = "P01"
+    reason = 2035
+    # The same words whether or not there is such an object: who may not use it need not know.
+    text = "{user} has no {authority} authority for {object}"
+    hint = "An administrator can give it with SET AUTHREC."
+
+
+class AuthenticationFailed(SecurityError):
+    code = "P02"
+    reason = 2035
+    # No field and one text: an unknown user, a wrong password and a rule must not be told apart from outside.
+    text = "the connection was not accepted"
+    hint = "Check user, password, certificate and channel; the queue manager's audit log has the cause."
+
+
+class FileNotPrivate(SecurityError):
+    file: str
+    problem: str
+    code = "P03"
+    text = "{file} is not private: {problem}"
+    hint = "Make it a regular file of the user who runs the queue manager, and for nobody else (chmod 600)."
+
+
+class CertificateUnusable(SecurityError):
+    file: str
+    problem: str
+    code = "P04"
+    text = "{file} cannot be used for TLS: {problem}"
+    hint = "TLS needs PEM files: cert.pem with the certificate, key.pem with its key and no password, ca.pem to trust."
+
+
+class AuditFailed(SecurityError):
+    file: str
+    problem: str
+    code = "P05"
+    retryable = True
+    text = "the audit log {file} cannot be written: {problem}"
+    hint = "Free disk space or mend the disk; until then administration is refused, as nobody could tell who did it."
+
+
+class AuditDamaged(SecurityError):
+    file: str
+    line: int
+    problem: str
+    code = "P06"
+    text = "{file}, line {line}: {problem}"
+    hint = "The audit log is not what was written. Keep its files as evidence and move them away; a new one begins."
+
+
+class AddressBlocked(SecurityError):
+    address: str
+    code = "P07"
+    reason = 2035
+    text = "connections from {address} are not accepted"
+    hint = "An administrator can lift it with SET CHLAUTH."
+
+
+class SecurityFileUnusable(SecurityError):
+    file: str
+    problem: str
+    code = "P08"
+    text = "{file} cannot be used: {problem}"
+    hint = "Nothing was changed. Mend the file or put back a copy of it; without it nobody has a password."
 
 
 # --- recovery -----------------------------------------------------------------------------

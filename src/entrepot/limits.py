@@ -58,3 +58,14 @@ LOG_PRIMARY_DEFAULT = 4
 LOG_SECONDARY_DEFAULT = 4
 LOG_BUFFER_BYTES_DEFAULT = 4 * MIB
 """Records that gather in memory before they are written even though nobody waits for them."""
+
+FRAME_OVERHEAD_BYTES_MAX = 2 * MIB
+"""What a frame may have beside a message's body: properties, descriptor, the names of a distribution list."""
+
+CONSUMER_CREDIT_MAX = 100_000
+"""Messages that may be on their way to one consumer."""
+
+UNITS_PER_CONNECTION_MAX = 1_000
+"""Units of work that one connection may have open."""
+WAITING_PER_CONNECTION_MAX = 10_000
+"""Gets that one connection may have waiting, and its consumers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator defines: queues of every kind, processes, name lists, the queue manager itself.
+"""What an administrator defines: queues of every kind, channels, rules, authorities, the queue manager itself.
 
 These are plain values. MQSC reads and writes them, the recovery log stores
 them by field name, the queue manager gives them life. MQ's keyword for each
@@ -24,6 +24,21 @@ def require_name(kind: str, name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidName(kind, str(name))
     return name
+
+
+def authority_key(object_type: str, profile: str, principal: str, group: str) -> str:
+    """The name of the one authority record for these."""
+    return _key(object_type, profile, principal, group)
+
+
+def rule_key(rule: str, profile: str, *, address: str = "", client_user: str = "", tls_peer: str = "") -> str:
+    """The name of the one channel rule that matches these; BLOCKUSER has one for a profile."""
+    return _key(rule, profile, address, client_user, tls_peer)
+
+
+def _key(*parts: str) -> str:
+    # Escaped, so that no two different rules or records can ever share a name.
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +143,105 @@ class NameList(Definition, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
 
 
+class Channel(Definition, frozen=True, kw_only=True):
+    """A way in or out: for clients (SVRCONN), to another queue manager (SDR), from another one (RCVR)."""
+
+    kind: ClassVar[str] = "CHANNEL"
+
+    channel_type: Literal["SVRCONN", "SDR", "RCVR"] = "SVRCONN"
+    connection_name: str = ""
+    """Of a sender: `host(port)`, or several with commas; `unix:PATH` for a queue manager on this machine."""
+    transmission_queue: str = ""
+    batch_size: int = 50
+    """Messages that a sender may send before it asks for confirmation."""
+    batch_interval_ms: int = 0
+    """How long a sender keeps a batch open when the transmission queue is empty."""
+    batch_bytes_max: int = 5000 * 1024
+    heartbeat_s: int = 30
+    """How often a silent partner says that it is still there; 0 is never."""
+    disconnect_s: int = 6000
+    """After how long without a message a sender ends; 0 is never."""
+    short_retry_s: int = 5
+    """The longest pause between the first attempts to reach the other end; pauses double from 0.1 s."""
+    short_retry_count: int = 20
+    long_retry_s: int = 8
+    long_retry_count: int = 999_999_999
+    nonpersistent_fast: bool = True
+    """Whether nonpersistent messages travel outside of the batch, so that a broken connection may lose them."""
+    body_bytes_max: int = limits.BODY_BYTES_MAX
+    instances_max: int = 999_999_999
+    """Of a client channel: connections at one time."""
+    instances_per_address_max: int = 999_999_999
+    user: str = ""
+    """MQ's MCAUSER: as whom the partner acts here when no password, certificate or rule says more."""
+    remote_user: str = ""
+    """Of a sender: whom it presents itself as; the password is in the queue manager's credentials file."""
+    sequence_wrap: int = 999_999_999
+    retry_count: int = 10
+    """Of a receiver: how often a put that a full queue refuses is tried again before the dead-letter queue."""
+    retry_ms: int = 100
+    tls: str = ""
+    """Not empty: the connection must be encrypted. The name of MQ's cipher specification is kept as it was given."""
+    tls_client_required: bool = True
+    """Whether an encrypted partner must show a certificate that our authority has signed."""
+    tls_peer: str = ""
+    """What the partner's certificate must say, such as `CN=app*,O=Port`."""
+
+
+class Listener(Definition, frozen=True, kw_only=True):
+    """Where connections are accepted."""
+
+    kind: ClassVar[str] = "LISTENER"
+
+    protocol: Literal["NATIVE", "AMQP"] = "NATIVE"
+    address: str = "127.0.0.1"
+    port: int = 1414
+    tls: bool = False
+    """Whether every connection is encrypted from its first byte, with the queue manager's certificate."""
+    control: Literal["QMGR", "MANUAL"] = "QMGR"
+    """Whether it starts with the queue manager."""
+    channel: str = ""
+    """The client channel for protocols that do not name one, such as AMQP."""
+    backlog: int = 1024
+    connections_max: int = 100_000
+    connections_per_address_max: int = 100_000
+    handshake_s: int = 10
+    """How long a new connection may take to say who it is."""
+
+
+class AuthorityRecord(Definition, frozen=True, kw_only=True):
+    """What a user or a group may do with the objects a profile names; its name is `authority_key` of these."""
+
+    kind: ClassVar[str] = "AUTHREC"
+
+    profile: str = ""
+    """A name, with `*` for a part and `**` for any parts."""
+    object_type: Literal["QMGR", "QUEUE", "CHANNEL", "TOPIC"] = "QUEUE"
+    principal: str = ""
+    group: str = ""
+    authorities: tuple[str, ...] = ()
+    """MQ's words: CONNECT, PUT, GET, BROWSE, INQ, SET, DSP, CRT, CHG, DLT, CLR, CTRL, PUB, SUB."""
+
+
+class ChannelRule(Definition, frozen=True, kw_only=True):
+    """Who may use which channels from where, and as whom; its name is `rule_key` of what it matches."""
+
+    kind: ClassVar[str] = "CHLAUTH"
+
+    profile: str = ""
+    """Channel names, with `*`."""
+    rule: Literal["ADDRESSMAP", "USERMAP", "SSLPEERMAP", "BLOCKUSER", "BLOCKADDR"] = "ADDRESSMAP"
+    address: str = ""
+    """`192.168.*`, `10.0.0.1-20`, a CIDR block, or `*`."""
+    client_user: str = ""
+    tls_peer: str = ""
+    users: tuple[str, ...] = ()
+    """For BLOCKUSER; `*MQADMIN` means every administrator."""
+    user_source: Literal["CHANNEL", "MAP", "NOACCESS"] = "MAP"
+    user: str = ""
+    """As whom the partner acts, with MAP."""
+
+
 class ManagerAttributes(Definition, frozen=True, kw_only=True):
     """The queue manager's own attributes."""
 
@@ -140,10 +254,46 @@ class ManagerAttributes(Definition, frozen=True, kw_only=True):
     trigger_interval_ms: int = 999_999_999
     """After how long a FIRST trigger is repeated for a queue that still holds messages."""
     performance_events: bool = True
+    tls_folder: str = ""
+    """MQ's SSLKEYR: where cert.pem, key.pem and, for client certificates, ca.pem are."""
+    password_check: Literal["NONE", "OPTIONAL", "REQUIRED"] = "OPTIONAL"  # noqa: S105
+    """MQ's CHCKCLNT: whether a client has to show a user's password; a wrong one is always refused."""
+    channel_rules_enabled: bool = True
+    """MQ's CHLAUTH."""
+
+
+def require_own_name(definition: Definition) -> None:
+    """Refuse a definition whose name is none, or is not the key that its own attributes make.
+
+    Raises:
+        InvalidName
+    """
+    if isinstance(definition, AuthorityRecord):
+        key = authority_key(definition.object_type, definition.profile, definition.principal, definition.group)
+    elif isinstance(definition, ChannelRule):
+        key = rule_key(
+            definition.rule,
+            definition.profile,
+            address=definition.address,
+            client_user=definition.client_user,
+            tls_peer=definition.tls_peer,
+        )
+    else:
+        key = require_name(definition.kind, definition.name)
+    if key != definition.name:
+        raise InvalidName(definition.kind, definition.name)
 
 
 QUEUE_KINDS: tuple[type[QueueDefinition], ...] = (LocalQueue, ModelQueue, AliasQueue, RemoteQueue)
-_OTHER_KINDS: tuple[type[Definition], ...] = (Process, NameList, ManagerAttributes)
+_OTHER_KINDS: tuple[type[Definition], ...] = (
+    Process,
+    NameList,
+    ManagerAttributes,
+    Channel,
+    Listener,
+    AuthorityRecord,
+    ChannelRule,
+)
 KINDS: dict[str, type[Definition]] = {kind.kind: kind for kind in _OTHER_KINDS}
 KINDS.update((kind.kind, kind) for kind in QUEUE_KINDS)
 
@@ -151,19 +301,56 @@ DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 INITIATION_QUEUE = "SYSTEM.DEFAULT.INITIATION.QUEUE"
 MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
 PERFORMANCE_EVENT_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
+SYNCHRONIZATION_QUEUE = "SYSTEM.CHANNEL.SYNCQ"
+CHANNEL_INITIATION_QUEUE = "SYSTEM.CHANNEL.INITQ"
+CLIENT_CHANNEL = "SYSTEM.DEF.SVRCONN"
 
 
-def system_objects() -> tuple[Definition, ...]:
-    """What every new queue manager has."""
-    deep = limits.DEPTH_MAX
+def founding_objects() -> tuple[Definition, ...]:
+    """What a queue manager has before its first start.
+
+    For ever the same: a linear log is replayed upon exactly these, so one
+    more would take a number that the log gives to another queue.
+    """
     return (
         LocalQueue(
             name=DEAD_LETTER_QUEUE,
             description="Messages that could not be delivered",
-            depth_max=deep,
+            depth_max=limits.DEPTH_MAX,
             body_bytes_max=limits.BODY_BYTES_MAX,
         ),
         LocalQueue(name=INITIATION_QUEUE, description="Trigger messages for the trigger monitor"),
         LocalQueue(name=PERFORMANCE_EVENT_QUEUE, description="Queue depth events"),
         ModelQueue(name=MODEL_QUEUE, description="Temporary dynamic queues, for instance for replies"),
+    )
+
+
+def system_objects() -> tuple[Definition, ...]:
+    """What every queue manager has once it has been started."""
+    return (
+        *founding_objects(),
+        LocalQueue(name=CHANNEL_INITIATION_QUEUE, description="Trigger messages that start channels"),
+        Channel(name=CLIENT_CHANNEL, description="What new client channels are like"),
+        ChannelRule(
+            name=rule_key("BLOCKUSER", "*"),
+            description="No administrators over the network",
+            profile="*",
+            rule="BLOCKUSER",
+            users=("*MQADMIN",),
+        ),
+        ChannelRule(
+            name=rule_key("ADDRESSMAP", "SYSTEM.*", address="*"),
+            description="System channels are for looking at, not for use",
+            profile="SYSTEM.*",
+            rule="ADDRESSMAP",
+            address="*",
+            user_source="NOACCESS",
+        ),
+        # Last, because where it is the others have been: see Administration.define_missing.
+        LocalQueue(
+            name=SYNCHRONIZATION_QUEUE,
+            description="How far channels to other queue managers have come",
+            depth_max=limits.DEPTH_MAX,
+            default_persistent=True,
+        ),
     )

@@ -26,6 +26,7 @@ from entrepot.errors import (
     DiskFull,
     EntrepotError,
     LogFull,
+    NoServer,
     QueueManagerFailed,
     QueueManagerStopped,
 )
@@ -74,6 +75,7 @@ class Host:
                 background=self._spiller,
                 progress=progress,
             )
+            _define_missing(self.restarted.manager)
         except BaseException as error:
             self._spiller.shutdown()
             os.close(self._lock_descriptor)
@@ -162,6 +164,7 @@ class Host:
         """A unit that guards a waiting get outside of any unit of work, so that it can be given up."""
         unit = self._manager.internal_unit()
         unit.private = True
+        unit.counted = False
         return unit
 
     def wait(self, name: str, waiter: Waiter) -> None:
@@ -266,6 +269,26 @@ class Host:
         with self._lock:
             return self._manager.administration.queue_status(name)
 
+    # Channels, listeners and clients are a server's, which overrides all of these.
+
+    def start_object(self, kind: str, name: str) -> None:
+        raise NoServer(f"START {kind}({name})")
+
+    def stop_object(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:  # noqa: ARG002
+        raise NoServer(f"STOP {kind}({name})")
+
+    def reset_channel(self, name: str, sequence: int) -> None:
+        raise NoServer(f"RESET CHANNEL({name}) SEQNUM({sequence})")
+
+    def resolve_channel(self, name: str, *, commit: bool) -> None:
+        raise NoServer(f"RESOLVE CHANNEL({name}) ACTION({'COMMIT' if commit else 'BACKOUT'})")
+
+    def ping_channel(self, name: str) -> str:
+        raise NoServer(f"PING CHANNEL({name})")
+
+    def running(self, noun: str) -> list[dict[str, int | float | str]]:  # noqa: ARG002
+        return []
+
     def make_dynamic(self, model: str, pattern: str) -> str:
         name = ""
 
@@ -335,12 +358,16 @@ class Host:
             if settlement is not None:
                 attach(settlement)
         if settlement is not None:
-            if self._forcer is None:
-                self._forcer = threading.Thread(target=self._force_for_others, name="entrepot-forcer", daemon=True)
-                self._forcer.start()
-            if not self._force_wanted.is_set():
-                self._force_wanted.set()
+            self.want_force()
         return settlement
+
+    def want_force(self) -> None:
+        """Let our thread force what has gathered, soon."""
+        if self._forcer is None:
+            self._forcer = threading.Thread(target=self._force_for_others, name="entrepot-forcer", daemon=True)
+            self._forcer.start()
+        if not self._force_wanted.is_set():
+            self._force_wanted.set()
 
     def _force_for_others(self) -> None:
         while not self._closed:
@@ -522,6 +549,20 @@ class Host:
         return _HOUSEKEEPING_S if due is None else min(max(due - now, 0.0), _HOUSEKEEPING_S)
 
     @property
+    def lock(self) -> threading.Lock:
+        """The engine's lock, for whoever runs several verbs under it; held for microseconds, never across I/O."""
+        return self._lock
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more has gathered for the log than its buffer is meant to hold: senders should pause."""
+        return self._manager.log.gathered_bytes > self.settings.log.buffer_bytes
+
+    def wake_housekeeper(self) -> None:
+        """Something with a due time has come."""
+        self._wake_housekeeper.set()
+
+    @property
     def manager(self) -> QueueManager:
         """The engine, for verbs that are given to `start`."""
         return self._manager
@@ -576,3 +617,20 @@ class Host:
             self._spiller.shutdown()
             self._manager.log.close()
             os.close(self._lock_descriptor)
+
+
+def _define_missing(manager: QueueManager) -> None:
+    """Let a queue manager have the system objects of this release; where there is no space, the next start will."""
+    try:
+        settlements = manager.administration.define_missing()
+        if not settlements:
+            return
+        manager.force()
+        error = settlements[-1].error
+    except LogFull as full:
+        error = full
+    if manager.failure is not None:
+        manager.log.close()
+        raise manager.failure
+    if error is not None:
+        _LOGGER.warning("%s: system objects are missing: %s", manager.objects.manager.name, error)

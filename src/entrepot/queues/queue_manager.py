@@ -110,6 +110,10 @@ class QueueManager:
         self.incarnation = incarnation
         self._id_head = self.manager_id + incarnation.to_bytes(4, "big")
 
+    def message_id_head(self, range_number: int) -> bytes:
+        """A range of message ids that others may hand out: its own ids never have the highest bit set."""
+        return self._id_head + (0x8000_0000 | range_number & 0x7FFF_FFFF).to_bytes(4, "big")
+
     # --- put ------------------------------------------------------------------------------
 
     def put(
@@ -196,7 +200,7 @@ class QueueManager:
         Without `unit` a persistent message has left for good when the settlement
         is done, and must not be used before.
         """
-        queue = self._readable(name)
+        queue = self.readable(name)
         if unit is not None:
             unit.require_active()
             unit.require_room(0)
@@ -214,9 +218,34 @@ class QueueManager:
             if self._claimable(queue, entry, unit):
                 return self._take(queue, entry, unit)
 
+    def lease(self, name: str, criteria: Criteria | None, guard: Unit) -> Message | None:
+        """The next message, for a reader at the end of a channel that may break before the message is there.
+
+        A persistent one is locked under `guard`, which commits when its reader has
+        it. A nonpersistent one has left for good: it travels at most once.
+        """
+        queue = self.readable(name)
+        self.timers.tick()
+        while True:
+            try:
+                entry = queue.next(criteria)
+            except OSError as error:
+                raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
+            if entry is None:
+                return None
+            message = entry.message
+            if self._claimable(queue, entry, guard):
+                safe = message.persistent or message.report & Report.DELIVERY
+                return self._take(queue, entry, guard if safe else None)[0]
+
+    def count_tries(self, unit: Unit) -> None:
+        """Readers have failed with what an uncounted unit holds."""
+        for queue, entry in unit.takes:
+            self._count_backout(queue, entry)
+
     def get_group(self, name: str, criteria: Criteria, unit: Unit) -> list[Message] | None:
         """All messages of the next whole group, in sequence, or None when no group is whole."""
-        queue = self._readable(name)
+        queue = self.readable(name)
         unit.require_active()
         self.timers.tick()
         while True:
@@ -234,7 +263,7 @@ class QueueManager:
 
     def wait(self, name: str, waiter: Waiter) -> None:
         """Let a reader wait; `get` was tried before and found nothing."""
-        self._readable(name).waiters.add(waiter)
+        self.readable(name).waiters.add(waiter)
 
     def stop_waiting(self, waiter: Waiter) -> None:
         waiter.leave()
@@ -246,7 +275,7 @@ class QueueManager:
 
         No messages mean that there is nothing more for now.
         """
-        queue = self._readable(name)
+        queue = self.readable(name)
         found: list[Message] = []
         now = self.clock.now()
         while len(found) < limit:
@@ -264,7 +293,12 @@ class QueueManager:
                 found.append(self._present(entry, now))
         return found, place
 
-    def _readable(self, name: str) -> Queue:
+    def readable(self, name: str) -> Queue:
+        """The queue that a reader means.
+
+        Raises:
+            QueueNotFound, WrongQueueKind, GetInhibited: It cannot be read.
+        """
         self.group_commit.require_running()
         route = self.objects.route(name)
         if route.target_queue:
@@ -291,7 +325,7 @@ class QueueManager:
             unit.takes.append(Take(queue, entry))
             if entry.message.report:
                 unit.consequential = True
-            if not unit.private:
+            if unit.counted:
                 self._count_backout(queue, entry)
             return message, None
         if entry.message.persistent or (entry.message.report and entry.message.report & Report.DELIVERY):

@@ -22,6 +22,8 @@ class UnitState(enum.Enum):
     PREPARED = "prepared"
     COMMITTED = "committed"
     BACKED_OUT = "backed out"
+    UNKNOWN = "unknown"
+    """Only at a client: its connection broke while the unit was ending."""
 
 
 class PendingPut(NamedTuple):
@@ -44,6 +46,7 @@ class Unit:
     __slots__ = (
         "body_bytes",
         "consequential",
+        "counted",
         "limit",
         "number",
         "private",
@@ -64,6 +67,8 @@ class Unit:
         """Whether copies or reports have to be added before it commits."""
         self.private = False
         """Whether it only guards a get that waits: then it is no delivery that could be backed out."""
+        self.counted = True
+        """Whether taking a message counts as a try of it; if not, `QueueManager.count_tries` does it when one fails."""
         self.transaction_id = b""
 
     def keys_from(self, queue: Queue) -> set[int]:

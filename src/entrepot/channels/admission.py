@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who comes in, and as whom: passwords, certificates, address rules, and how many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from entrepot.channels.desk import Identity
+from entrepot.errors import (
+    AuthenticationFailed,
+    ChannelNotAvailable,
+    EntrepotError,
+    NotAuthorized,
+    TooManyConnections,
+)
+from entrepot.queues.definitions import AuthorityRecord, Channel, ChannelRule
+from entrepot.queues.host import Host
+from entrepot.security.addresses import parse_address
+from entrepot.security.authority import Authority
+from entrepot.security.channel_rules import Refused, decide
+from entrepot.security.distinguished_name import fits as peer_fits
+from entrepot.security.tls import peer_name
+from entrepot.security.users import ADMINISTRATORS, Users
+
+_FAILURE_DELAY_S = 1.0
+"""How long a refused partner waits for its answer, so that guessing is slow; others are not held up."""
+_HASHES_AT_ONCE = 2
+"""Hashing a password takes a processor for a while; a flood of them must not take all."""
+_PEER_CREDENTIALS = struct.Struct("iII")
+
+Audit = Callable[..., None]
+DEFAULT_CHANNEL = "SYSTEM.DEF.SVRCONN"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What is known about a connection before it says anything."""
+
+    address: str
+    """An IP address, or `unix`."""
+    uid: int | None = None
+    """Of the process at the other end of a Unix socket."""
+    tls: bool = False
+    tls_peer: str = ""
+    """The distinguished name in its certificate, if it has shown one that our authority has signed."""
+
+    @classmethod
+    def of(cls, transport: Any) -> Caller:
+        """The caller at the other end of an asyncio transport."""
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family == socket.AF_UNIX:
+            credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+            _, uid, _ = _PEER_CREDENTIALS.unpack(credentials)
+            return cls("unix", uid=uid)
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if peer else ""
+        ssl_object = transport.get_extra_info("ssl_object")
+        if ssl_object is None:
+            return cls(address)
+        certificate = ssl_object.getpeercert(binary_form=True)
+        return cls(address, tls=True, tls_peer=peer_name(certificate) if certificate else "")
+
+    @property
+    def is_loopback(self) -> bool:
+        address = parse_address(self.address)
+        return self.uid is not None or (address is not None and address.is_loopback)
+
+
+class Admission:
+    """The door of one server; on the loop's thread but for the hashing of passwords."""
+
+    def __init__(self, host: Host, users: Users, authority: Authority, audit: Audit) -> None:
+        self._host = host
+        self.users = users
+        self._authority = authority
+        self._audit = audit
+        self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
+        self._rules: list[ChannelRule] = []
+        self._on_channel: Counter[str] = Counter()
+        self._on_channel_from: Counter[tuple[str, str]] = Counter()
+        self.refresh()
+
+    def channel(self, name: str) -> Channel:
+        """The definition of a channel; a nameless one is the default for clients.
+
+        Raises:
+            ChannelNotAvailable: There is none.
+        """
+        found = self._host.find("CHANNEL", name or DEFAULT_CHANNEL)
+        if not isinstance(found, Channel):
+            raise ChannelNotAvailable(name, "there is no such channel")
+        return found
+
+    async def admit(
+        self,
+        caller: Caller,
+        *,
+        kind: Literal["SVRCONN", "RCVR"],
+        channel: str,
+        user: str,
+        password: str,
+        application: str,
+    ) -> Identity:
+        """Let a partner in, as somebody, and count it until `leave`.
+
+        Raises:
+            AuthenticationFailed, AddressBlocked: After a pause, with the same words whatever the cause.
+            ChannelNotAvailable, TooManyConnections: It may not use the channel, or not now.
+        """
+        try:
+            identity = await self._identify(caller, kind, channel, user, password)
+            self._require_room(identity)
+        except TooManyConnections as error:
+            self._audit("refused", user=user, address=caller.address, channel=channel, reason=str(error))
+            raise
+        except EntrepotError as error:
+            self._audit("refused", user=user, address=caller.address, channel=channel, reason=_why(error))
+            await asyncio.sleep(_FAILURE_DELAY_S)
+            raise
+        self._on_channel[identity.channel] += 1
+        self._on_channel_from[identity.channel, identity.address] += 1
+        self._audit(
+            "connected", user=identity.user, address=caller.address, channel=identity.channel, object=application
+        )
+        return identity
+
+    def leave(self, identity: Identity) -> None:
+        """An admitted partner has gone."""
+        self._on_channel[identity.channel] -= 1
+        self._on_channel_from[identity.channel, identity.address] -= 1
+        if not self._on_channel_from[identity.channel, identity.address]:
+            del self._on_channel_from[identity.channel, identity.address]
+
+    def instances(self, channel: str) -> int:
+        return self._on_channel[channel]
+
+    async def _identify(
+        self, caller: Caller, kind: Literal["SVRCONN", "RCVR"], channel_name: str, user: str, password: str
+    ) -> Identity:
+        if caller.uid is not None and not user and not channel_name and kind == "SVRCONN":
+            return self._local(caller.uid)
+        definition = self._usable(channel_name, kind)
+        self._require_tls(definition, caller)
+        shown = await self._authenticated(definition, caller, user, password)
+        verdict = decide(
+            self._rules,
+            channel=definition.name,
+            address=caller.address,
+            client_user=shown,
+            tls_peer=caller.tls_peer,
+            channel_user=definition.user,
+            administrators=self.users.administrators() | self._own_names(),
+        )
+        if isinstance(verdict, Refused):
+            raise _refusal(verdict, caller.address)
+        if not (caller.is_loopback or shown or caller.tls_peer):
+            # Whoever comes over the network has to show who he is; the channel's user is not enough.
+            raise AuthenticationFailed()
+        groups = self.users.groups_of(verdict.user)
+        identity = Identity(
+            verdict.user, groups, caller.address, definition.name, administrator=ADMINISTRATORS in groups
+        )
+        if kind == "SVRCONN" and not self._authority.allows(
+            identity.user, groups, "QMGR", self._host.settings.name, "CONNECT"
+        ):
+            raise NotAuthorized(identity.user, self._host.settings.name, "CONNECT")
+        return identity
+
+    def _local(self, uid: int) -> Identity:
+        """The standard binding: the kernel says who is at the other end of a Unix socket."""
+        try:
+            name = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            name = str(uid)
+        # Who could read the queue manager's files anyway may do everything with it.
+        if uid in (os.geteuid(), 0):
+            return Identity(name, frozenset({ADMINISTRATORS}), "unix", "", administrator=True)
+        groups = self.users.groups_of(name)
+        return Identity(name, groups, "unix", "", administrator=ADMINISTRATORS in groups)
+
+    def _own_names(self) -> frozenset[str]:
+        """The system users who are administrators on this machine; nobody is one of them over a network."""
+        try:
+            return frozenset({"root", pwd.getpwuid(os.geteuid()).pw_name})
+        except KeyError:
+            return frozenset({"root"})
+
+    def _usable(self, name: str, kind: str) -> Channel:
+        try:
+            definition = self.channel(name)
+        except ChannelNotAvailable:
+            # Who is not in yet need not know which channels there are.
+            raise AuthenticationFailed() from None
+        if definition.channel_type != kind:
+            raise AuthenticationFailed()
+        return definition
+
+    def _require_tls(self, definition: Channel, caller: Caller) -> None:
+        if not definition.tls:
+            return
+        if not caller.tls or (definition.tls_client_required and not caller.tls_peer):
+            raise AuthenticationFailed()
+        if definition.tls_peer and not peer_fits(definition.tls_peer, caller.tls_peer):
+            raise AuthenticationFailed()
+
+    async def _authenticated(self, definition: Channel, caller: Caller, user: str, password: str) -> str:
+        """The user whose password was shown, or nobody.
+
+        Raises:
+            AuthenticationFailed: The password is wrong, or one was needed.
+        """
+        policy = self._host.manager_attributes().password_check
+        if user or password:
+            if policy == "NONE":
+                return ""
+            if self.users.verified_recently(user, password):
+                return user
+            self.users.refresh()
+            async with self._hashing:
+                right = await asyncio.to_thread(self.users.verify, user, password)
+            if not right:
+                raise AuthenticationFailed()
+            return user
+        certified = bool(definition.tls and definition.tls_client_required and caller.tls_peer)
+        if policy == "REQUIRED" and not certified and definition.channel_type == "SVRCONN":
+            raise AuthenticationFailed()
+        return ""
+
+    def refresh(self) -> None:
+        """Definitions have changed: live by those that are there now."""
+        enabled = self._host.manager_attributes().channel_rules_enabled
+        definitions = list(self._host.definitions())
+        self._rules = [rule for rule in definitions if isinstance(rule, ChannelRule)] if enabled else []
+        self._authority.changed([record for record in definitions if isinstance(record, AuthorityRecord)])
+
+    def _require_room(self, identity: Identity) -> None:
+        if not identity.channel:
+            return
+        definition = self.channel(identity.channel)
+        if self._on_channel[identity.channel] >= definition.instances_max:
+            raise TooManyConnections(f"channel {identity.channel}", definition.instances_max)
+        if self._on_channel_from[identity.channel, identity.address] >= definition.instances_per_address_max:
+            what_of = f"channel {identity.channel} from {identity.address}"
+            raise TooManyConnections(what_of, definition.instances_per_address_max)
+
+
+def _refusal(verdict: Refused, address: str) -> EntrepotError:
+    error = verdict.as_error(address)
+    error.__cause__ = ChannelNotAvailable("", verdict.reason())
+    return error
+
+
+def _why(error: EntrepotError) -> str:
+    """For the audit log, which may know more than the partner."""
+    cause = error.__cause__
+    return cause.problem if isinstance(cause, ChannelNotAvailable) else str(error)

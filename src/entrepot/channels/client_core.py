@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client's side of the native protocol, without any I/O: shared by the blocking and the asyncio client.
+
+Verbs go in and become bytes in `out`; frames go in and resolve the slots of
+those who asked. What a broken connection means for each of them is decided
+here, once: an answer that never came is an unknown outcome, and a unit of
+work that was open is backed out, because the server does that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from entrepot.errors import (
+    ConnectionLost,
+    EntrepotError,
+    FrameUnreadable,
+    UnitBackedOut,
+)
+from entrepot.limits import KIB
+from entrepot.message import Message
+from entrepot.mqsc import Answer
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.unit_of_work import UnitState
+from entrepot.wire import verbs
+from entrepot.wire.codec import LONG_BODY_BYTES, encode, encode_parts
+from entrepot.wire.error_form import from_wire
+from entrepot.wire.frame import VERSION
+from entrepot.wire.verbs import MAGIC, Verb
+
+GATHER_BYTES = 128 * KIB
+"""Verbs that want no answer gather up to here before they are sent."""
+_NUMBER_MAX = 2**32 - 1
+
+
+class Slot(Protocol):
+    """Who waits for an answer."""
+
+    def resolve(self, value: Any) -> None: ...
+
+    def fail(self, error: EntrepotError) -> None: ...
+
+
+class RemoteUnit:
+    """A unit of work at the other end of a connection; it begins there with its first verb."""
+
+    __slots__ = ("number", "opened", "state", "used")
+
+    def __init__(self, number: int, opened: int) -> None:
+        self.number = number
+        self.opened = opened
+        """Which connection it belongs to: it does not survive that one."""
+        self.state = UnitState.ACTIVE
+        self.used = False
+
+
+class ReadAhead:
+    """Messages that came by credit and wait to be used."""
+
+    __slots__ = ("arrived", "credit_step", "error", "given", "number", "opened", "queue", "told", "wake", "wanted")
+
+    def __init__(self, number: int, queue: str, wanted: verbs.Wanted | None, credit: int, opened: int) -> None:
+        self.number = number
+        self.queue = queue
+        self.wanted = wanted
+        self.opened = opened
+        self.arrived: deque[Message] = deque()
+        self.credit_step = max(credit // 2, 1)
+        self.given = 0
+        """How many of its messages the application has got so far."""
+        self.told = 0
+        """How many of these the server knows of."""
+        self.error: EntrepotError | None = None
+        self.wake: Callable[[], None] | None = None
+
+
+class ClientCore:
+    """One connection after another to the same queue manager."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.opened = 0
+        """Counts connections."""
+        self.welcome: verbs.Welcome | None = None
+        self.out: list[bytes] = []
+        self.out_bytes = 0
+        self.pending: dict[int, Slot] = {}
+        self.consumers: dict[int, ReadAhead] = {}
+        self.urgent = False
+        """Whether something has gathered that must not wait for the next verb."""
+        self.farewell: EntrepotError | None = None
+        """Why the server has ended the connection, if it said so."""
+        self._number = 0
+        self._consumer_next = 0
+        self._unit_next = 0
+        self._made = 0
+        self._id_head = b""
+
+    # --- what goes out ------------------------------------------------------------------------
+
+    def _next(self) -> int:
+        self._number = self._number % _NUMBER_MAX + 1
+        return self._number
+
+    def ask(self, verb: int, payload: Any, slot: Slot, *, with_message: bool = False) -> int:
+        """Gather a frame that will be answered."""
+        number = self._next()
+        self.pending[number] = slot
+        self._gather(verb, number, payload, with_message)
+        return number
+
+    def tell(self, verb: int, payload: Any, *, with_message: bool = False) -> None:
+        """Gather a frame that wants no answer."""
+        self._gather(verb, 0, payload, with_message)
+
+    def _gather(self, verb: int, number: int, payload: Any, with_message: bool) -> None:
+        if with_message and len(payload.message.body) >= LONG_BODY_BYTES:
+            parts = encode_parts(verb, number, payload)
+            self.out += parts
+            self.out_bytes += sum(map(len, parts))
+        else:
+            frame = encode(verb, number, payload)
+            self.out.append(frame)
+            self.out_bytes += len(frame)
+
+    def take(self) -> list[bytes]:
+        """All that has gathered, to be sent now."""
+        out, self.out = self.out, []
+        self.out_bytes = 0
+        self.urgent = False
+        return out
+
+    def hello(
+        self, slot: Slot, *, channel: str, user: str, password: str, application: str, manager: str
+    ) -> None:
+        self.ask(Verb.HELLO, verbs.Hello(MAGIC, VERSION, channel, user, password, application, manager), slot)
+
+    def begin_connection(self, welcome: verbs.Welcome) -> None:
+        """A server has let us in."""
+        self.opened += 1
+        self.welcome = welcome
+        self.farewell = None
+        self._id_head = welcome.message_id_head
+
+    def message_id(self) -> bytes:
+        """One that nobody else makes: the server has given us our own range."""
+        self._made += 1
+        return self._id_head + self._made.to_bytes(4, "big")
+
+    def begin_unit(self) -> RemoteUnit:
+        self._unit_next = self._unit_next % _NUMBER_MAX + 1
+        return RemoteUnit(self._unit_next, self.opened)
+
+    def require_unit(self, unit: RemoteUnit) -> int:
+        """The number of a unit that can still be used.
+
+        Raises:
+            UnitBackedOut: Its connection broke; nothing of it happened.
+        """
+        if unit.opened != self.opened and unit.state is UnitState.ACTIVE:
+            if not unit.used:
+                unit.opened = self.opened  # nothing was done in it yet
+            else:
+                unit.state = UnitState.BACKED_OUT
+                raise UnitBackedOut(unit.number, "its connection broke")
+        unit.used = True
+        return unit.number
+
+    def put(
+        self, name: Any, message: Message, persistent: bool | None, priority: int | None, unit: int, wait_s: float
+    ) -> tuple[bytes, verbs.Put]:
+        """The frame of a put, and the message id it has from the beginning."""
+        if not message.message_id:
+            message = replace(message, message_id=self.message_id())
+        queue = name if isinstance(name, str) else list(name)
+        return message.message_id, verbs.Put(queue, unit, persistent, priority, wait_s, message)
+
+    # --- consumers ----------------------------------------------------------------------------
+
+    def consume(self, queue: str, wanted: verbs.Wanted | None, credit: int, slot: Slot) -> ReadAhead:
+        self._consumer_next += 1
+        ahead = ReadAhead(self._consumer_next, queue, wanted, credit, self.opened)
+        self.consumers[ahead.number] = ahead
+        self.ask(Verb.CONSUME, verbs.Consume(queue, ahead.number, credit, wanted), slot)
+        return ahead
+
+    def used(self, ahead: ReadAhead, *, idle: bool = False) -> bool:
+        """The application has used what it was given; True when a frame about that has gathered."""
+        more = ahead.given - ahead.told
+        if more == 0 or (more < ahead.credit_step and not idle):
+            return False
+        ahead.told = ahead.given
+        self.tell(Verb.CREDIT, verbs.Credit(ahead.number, ahead.given, more))
+        return True
+
+    # --- what comes in ------------------------------------------------------------------------
+
+    def handle(self, verb: int, number: int, payload: Any) -> None:
+        """A frame has come.
+
+        Raises:
+            FrameUnreadable: The server says what no server says.
+        """
+        if verb == Verb.DELIVERY:
+            ahead = self.consumers.get(payload.consumer)
+            if ahead is not None:
+                ahead.arrived.append(payload.message)
+                if ahead.wake is not None:
+                    ahead.wake()
+            return
+        if verb in (Verb.CLOSING, Verb.CONSUMER_FAILED, Verb.ALIVE) and not self.pending.get(number):
+            self._handle_unasked(verb, payload)
+            return
+        slot = self.pending.pop(number, None)
+        if slot is None:
+            raise FrameUnreadable(f"an answer to {number}, which nobody has asked")
+        if verb == Verb.FAILED:
+            slot.fail(from_wire(payload.error))
+        elif verb == Verb.MESSAGE:
+            if payload.leased:
+                self.tell(Verb.ACKNOWLEDGE, verbs.OfNumber(number))
+                self.urgent = True
+            slot.resolve(payload.message)
+        elif verb == Verb.DONE:
+            slot.resolve(payload.value)
+        elif verb == Verb.ANSWERS:
+            slot.resolve([_answer(form) for form in payload.answers])
+        else:
+            slot.resolve(payload)
+
+    def _handle_unasked(self, verb: int, payload: Any) -> None:
+        if verb == Verb.CLOSING:
+            self.farewell = from_wire(payload.error)
+        elif verb == Verb.CONSUMER_FAILED:
+            ahead = self.consumers.pop(payload.consumer, None)
+            if ahead is not None:
+                ahead.error = from_wire(payload.error)
+                if ahead.wake is not None:
+                    ahead.wake()
+
+    def lose(self, problem: str) -> None:
+        """The connection has broken: whoever waits for an answer does not know the outcome."""
+        if self.farewell is not None:
+            problem = self.farewell.what
+        self.take()
+        pending, self.pending = self.pending, {}
+        for slot in pending.values():
+            slot.fail(ConnectionLost(self.peer, problem))
+        consumers, self.consumers = self.consumers, {}
+        for ahead in consumers.values():
+            ahead.error = ConnectionLost(self.peer, problem)
+            if ahead.wake is not None:
+                ahead.wake()
+
+
+def wanted(criteria: Criteria | None) -> verbs.Wanted | None:
+    """Criteria as the wire says them."""
+    if criteria is None:
+        return None
+    selector = None if criteria.selector is None else criteria.selector.text
+    return verbs.Wanted(
+        criteria.message_id, criteria.correlation_id, criteria.group_id, selector, criteria.whole_group
+    )
+
+
+def _answer(form: Any) -> Answer:
+    command, line, output, rows, errors, warnings = form
+    restored: Any = tuple(from_wire(error) for error in errors)
+    return Answer(command, line, tuple(output), tuple(rows), restored, tuple(warnings))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all sessions of a server share: the engine on the loop, who may do what, and who is here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from entrepot.errors import EntrepotError, NotAuthorized
+from entrepot.queues.host import Host
+from entrepot.queues.loop_host import LoopHost
+
+if TYPE_CHECKING:
+    from entrepot.channels.session import Session
+    from entrepot.mqsc import Administered
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a partner is, as the server has found out; a partner's own word is not taken for it."""
+
+    user: str
+    groups: frozenset[str] = frozenset()
+    address: str = ""
+    channel: str = ""
+    administrator: bool = False
+
+
+class Judge(Protocol):
+    """Who may do what; `security.authority.Authority` is one."""
+
+    def allows(self, user: str, groups: frozenset[str], object_type: str, name: str, what: str) -> bool: ...
+
+
+class Writer(Protocol):
+    """Somebody who has gathered bytes for his partner."""
+
+    def flush(self) -> None: ...
+
+
+class Partner(Protocol):
+    """A connection, as the server sees it that looks after all of them."""
+
+    session: Session | None
+    heard: float
+
+    @property
+    def heartbeat_s(self) -> float: ...
+
+    def close(self, error: EntrepotError | None = None) -> None: ...
+
+
+class Desk:
+    """One for each server; on the loop's thread only."""
+
+    def __init__(self, host: Host, judge: Judge | None = None) -> None:
+        self.host = host
+        self.engine = LoopHost(host)
+        self.loop = asyncio.get_running_loop()
+        self.judge = judge
+        self.sessions: dict[int, Session] = {}
+        self._session_next = 0
+        self.links: set[Partner] = set()
+        """Connections, whether or not they have a session yet."""
+        self.supervised: Callable[[Session], Administered] = lambda _: host
+        """What a session's MQSC acts on; a server puts itself here, with its channels and its authorities."""
+        self.managed: Callable[[Session, str, dict[str, Any]], Any] = lambda *_: None
+        """What MANAGE does: the command line's requests to a running queue manager."""
+        self.refused: Callable[[Identity, NotAuthorized], None] = lambda *_: None
+        """Told of every verb that was refused, for the audit log."""
+        # Administration may wait for the disk, so it runs beside the loop, one thing at a time.
+        self.office = ThreadPoolExecutor(1, "entrepot-office")
+        self._dirty: list[Writer] = []
+        self._checkpoint_waiters: list[Callable[[EntrepotError | None], None]] = []
+
+    def enter(self, session: Session) -> int:
+        self._session_next += 1
+        self.sessions[self._session_next] = session
+        return self._session_next
+
+    def leave(self, number: int) -> None:
+        self.sessions.pop(number, None)
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def wants_flush(self, writer: Writer) -> None:
+        """Let a writer write at the end of this turn of the loop, together with whatever else comes up."""
+        if not self._dirty:
+            self.loop.call_soon(self._flush)
+        self._dirty.append(writer)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for writer in dirty:
+            writer.flush()
+
+    # --- beside the loop ------------------------------------------------------------------------
+
+    def checkpoint(self, then: Callable[[EntrepotError | None], None]) -> None:
+        """Take a checkpoint beside the loop because the log is full; all who ask meanwhile share it."""
+        self._checkpoint_waiters.append(then)
+        if len(self._checkpoint_waiters) == 1:
+            future = self.loop.run_in_executor(None, self.host.checkpoint)
+            future.add_done_callback(self._checkpointed)
+
+    def _checkpointed(self, future: asyncio.Future[None]) -> None:
+        error = future.exception()
+        waiters, self._checkpoint_waiters = self._checkpoint_waiters, []
+        for then in waiters:
+            then(error if isinstance(error, EntrepotError) else None)
+
+    def in_office(self, work: Callable[[], Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
+        """Do something that may block, and tell the loop what came of it."""
+        future = self.loop.run_in_executor(self.office, work)
+        future.add_done_callback(partial(_office_done, done))
+
+    def close(self) -> None:
+        self.office.shutdown(wait=True)
+
+
+def _office_done(done: Callable[[Any, EntrepotError | None], None], future: asyncio.Future[Any]) -> None:
+    if future.cancelled():
+        return
+    error = future.exception()
+    if error is None:
+        done(future.result(), None)
+    elif isinstance(error, EntrepotError):
+        done(None, error)
+    else:
+        raise error

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection that carries frames: cuts what comes, gathers what goes, and knows when its partner falls silent.
+
+Frames that come within one turn of the loop are answered with one write.
+What to do with a frame is its subclass's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from entrepot.channels.desk import Desk
+from entrepot.errors import EntrepotError, ProtocolError
+from entrepot.limits import KIB, MIB
+from entrepot.wire.codec import LONG_BODY_BYTES, decode, encode, encode_parts
+from entrepot.wire.error_form import to_wire
+from entrepot.wire.frame import FrameReader
+from entrepot.wire.verbs import Closing, Payload, Verb
+
+# All links of a process read into it: reading and cutting happen without a break.
+_shared = memoryview(bytearray(256 * KIB))
+_WRITE_HIGH_BYTES = 1 * MIB
+
+
+class Link(asyncio.BufferedProtocol):
+    """One connection; everything happens on the loop's thread."""
+
+    __slots__ = ("_dirty", "_held", "_out", "_pausing", "address", "closed", "desk", "heard", "reader", "said", "transport", "unread")
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.transport: Any = None
+        self.reader = FrameReader(_shared)
+        self.address = ""
+        self.heard = desk.loop.time()
+        """When something was last read, by the loop's clock."""
+        self.said = self.heard
+        self.closed = False
+        self.unread = False
+        """The partner does not read what we have written."""
+        self._out: list[bytes] = []
+        self._dirty = False
+        self._held: list[tuple[int, int, Any]] | None = None
+        """Frames that came while the link was on hold."""
+        self._pausing = False
+
+    # --- asyncio's side -----------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
+
+    def get_buffer(self, sizehint: int) -> Any:
+        return self.reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.heard = self.desk.loop.time()
+        try:
+            for verb, number, view in self.reader.frames(nbytes):
+                payload = decode(verb, view)
+                if self._held is not None:
+                    self._held.append((verb, number, payload))
+                else:
+                    self.on_frame(verb, number, payload)
+                if self.closed:
+                    return
+        except ProtocolError as error:
+            self.close(error)
+            return
+        if self.desk.host.is_crowded and not self.closed:
+            self._slow_down()
+
+    def _slow_down(self) -> None:
+        """The log has more to write than it should: read no more from this partner for a moment."""
+        if self._held is None:
+            self.hold()
+            self.desk.loop.call_later(0.001, self._go_on)
+
+    def _go_on(self) -> None:
+        if self.desk.host.is_crowded and not self.closed and self.desk.host.failure is None:
+            self.desk.loop.call_later(0.001, self._go_on)
+        else:
+            self.resume()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.unread = True
+        self.hold()
+
+    def resume_writing(self) -> None:
+        self.unread = False
+        self.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed:
+            self.closed = True
+        self._held = None
+        self.on_lost(exc)
+
+    # --- our side -----------------------------------------------------------------------------
+
+    def on_frame(self, verb: int, number: int, payload: Any) -> None:
+        """A frame has come."""
+        raise NotImplementedError
+
+    def on_lost(self, problem: Exception | None) -> None:
+        """The connection has ended, by either side."""
+
+    def hold(self) -> None:
+        """Keep back what comes until `resume`; the partner feels it as a connection that takes no more."""
+        if self._held is None:
+            self._held = []
+        if not self._pausing and not self.closed:
+            self._pausing = True
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Go on with what was kept back, in its order, unless something blocks again."""
+        if self.is_blocked:
+            return
+        held, self._held = self._held, None
+        for index, (verb, number, payload) in enumerate(held or ()):
+            if self.closed:
+                return
+            try:
+                self.on_frame(verb, number, payload)
+            except ProtocolError as error:
+                self.close(error)
+                return
+            if self._held is not None:
+                self._held.extend((held or [])[index + 1 :])
+                return
+        if self._pausing and not self.closed:
+            self._pausing = False
+            self.transport.resume_reading()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether frames have to wait; subclasses know more reasons."""
+        return self.unread
+
+    def send(self, verb: int, number: int, payload: Payload) -> None:
+        """Say something at the end of this turn of the loop."""
+        self._out.append(encode(verb, number, payload))
+        if not self._dirty:
+            self._dirty = True
+            self.desk.wants_flush(self)
+
+    def send_message(self, verb: int, number: int, payload: Any) -> None:
+        """The same for a payload whose last field is a message, which may be long."""
+        message = payload.message
+        if message is not None and len(message.body) >= LONG_BODY_BYTES:
+            self._out += encode_parts(verb, number, payload)
+        else:
+            self._out.append(encode(verb, number, payload))
+        if not self._dirty:
+            self._dirty = True
+            self.desk.wants_flush(self)
+
+    def flush(self) -> None:
+        """Write what was said."""
+        out, self._out = self._out, []
+        self._dirty = False
+        if not out or self.transport is None or self.transport.is_closing():
+            return
+        self.said = self.desk.loop.time()
+        if len(out) == 1:
+            self.transport.write(out[0])
+        else:
+            self.transport.writelines(out)
+
+    def close(self, error: EntrepotError | None = None) -> None:
+        """End the connection; an error is told to the partner first."""
+        if self.closed:
+            return
+        if error is not None:
+            self.send(Verb.CLOSING, 0, Closing(to_wire(error)))
+        self.flush()
+        self.closed = True
+        if self.transport is not None:
+            self.transport.close()

@@ -1,0 +1,640 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native protocol's side of a server: frames become verbs of a session, and their outcomes frames.
+
+A table leads from verb to method. Until its first frame has been admitted a
+connection has no session, a small frame limit and a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+from entrepot import checks
+from entrepot.channels import vetting
+from entrepot.channels.admission import Admission, Caller
+from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.gate import Gate
+from entrepot.channels.link import Link
+from entrepot.channels.session import Session, WaitingGet
+from entrepot.channels.stream import Stream
+from entrepot.errors import (
+    EntrepotError,
+    FrameUnreadable,
+    HandshakeTimedOut,
+    ProtocolError,
+    RequestTimedOut,
+    UnitFinished,
+    UnknownVerb,
+    VersionUnsupported,
+    WrongManager,
+)
+from entrepot.limits import CONSUMER_CREDIT_MAX, KIB, MIB, UNITS_PER_CONNECTION_MAX, WAITING_PER_CONNECTION_MAX
+from entrepot.message import Message
+from entrepot.mqsc import Answer
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import Channel
+from entrepot.queues.unit_of_work import Unit
+from entrepot.selectors import compile_selector
+from entrepot.wire import verbs
+from entrepot.wire.error_form import to_wire
+from entrepot.wire.frame import VERSION, frame_bytes_max
+from entrepot.wire.verbs import MAGIC, Verb
+
+_BROWSE_BYTES = 1 * MIB
+_BROWSE_MESSAGES_MAX = 1000
+_MANY_BYTES = 4 * MIB
+_FORGOTTEN_MAX = 64 * KIB
+
+_NOTHING = verbs.Empty()
+
+
+class ChannelEnd(Protocol):
+    """The receiving end of a channel between queue managers."""
+
+    def handle(self, verb: int, number: int, payload: Any) -> None: ...
+
+    def lost(self) -> None: ...
+
+
+ReceiverFactory = Callable[["NativeLink", verbs.ChannelHello, Channel, Identity], ChannelEnd]
+
+
+class NativeLink(Link):
+    """One accepted connection."""
+
+    __slots__ = (
+        "_asked", "_consumers", "_deadline", "_errors", "_leases", "_make_receiver", "_outstanding", "_syncing",
+        "_units", "admission", "channel", "handshake_s", "gate", "identity", "receiver", "session",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        desk: Desk,
+        admission: Admission,
+        gate: Gate,
+        make_receiver: ReceiverFactory | None = None,
+        handshake_s: float = 10.0,
+    ) -> None:
+        super().__init__(desk)
+        self.admission = admission
+        self.gate = gate
+        self.handshake_s = handshake_s
+        self.identity: Identity | None = None
+        self.session: Session | None = None
+        self.channel = Channel(name="")
+        self.receiver: ChannelEnd | None = None
+        self._make_receiver = make_receiver
+        self._units: dict[int, Unit] = {}
+        self._errors: dict[int, EntrepotError] = {}
+        """What went wrong with verbs that wanted no answer, by unit; 0 is outside of any."""
+        self._asked: dict[int, WaitingGet] = {}
+        self._leases: dict[int, Unit] = {}
+        self._consumers: dict[int, Stream] = {}
+        self._outstanding = 0
+        self._syncing: list[int] = []
+        self._deadline: Any = None
+
+    # --- the beginning --------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        address = Caller.of(transport).address
+        if not self.gate.enter(address):
+            self.closed = True
+            transport.abort()
+            return
+        self.address = address
+        self.desk.links.add(self)
+        self._deadline = self.desk.loop.call_later(self.handshake_s, self._too_slow)
+
+    def _too_slow(self) -> None:
+        self.close(HandshakeTimedOut(self.address, self.handshake_s))
+
+    def _admit(self, verb: int, number: int, hello: Any) -> None:
+        if verb not in (Verb.HELLO, Verb.CHANNEL_HELLO):
+            raise FrameUnreadable(f"the first frame must be HELLO, not {Verb(verb).name}")
+        if hello.magic != MAGIC:
+            raise FrameUnreadable("this is not Entrepot's protocol")
+        if hello.version != VERSION:
+            raise VersionUnsupported(hello.version, VERSION)
+        self.hold()
+        self._deadline.cancel()
+        self._deadline = None
+        task = self.desk.loop.create_task(self._admission(verb, number, hello))
+        task.add_done_callback(_nothing_escapes)
+
+    async def _admission(self, verb: int, number: int, hello: Any) -> None:
+        between_managers = verb == Verb.CHANNEL_HELLO
+        caller = Caller.of(self.transport)
+        try:
+            identity = await self.admission.admit(
+                caller,
+                kind="RCVR" if between_managers else "SVRCONN",
+                channel=hello.channel,
+                user=hello.user,
+                password=hello.password,
+                application=hello.manager if between_managers else hello.application,
+            )
+        except EntrepotError as error:
+            self._refuse(number, error)
+            return
+        if self.closed:
+            self.admission.leave(identity)
+            return
+        self.identity = identity
+        try:
+            self._require_manager(hello.target if between_managers else hello.manager)
+            self.channel = self.admission.channel(hello.channel)
+            self.reader.frame_bytes_max = frame_bytes_max(self.channel.body_bytes_max)
+            if between_managers:
+                if self._make_receiver is None:
+                    raise UnknownVerb(verb)
+                self.receiver = self._make_receiver(self, hello, self.channel, identity)
+            else:
+                self._open(number, hello, identity)
+        except EntrepotError as error:
+            self._refuse(number, error)
+            return
+        self.resume()
+
+    def _require_manager(self, wanted: str) -> None:
+        name = self.desk.host.settings.name
+        if wanted and wanted != name:
+            raise WrongManager(self.address, wanted, name)
+
+    def _open(self, number: int, hello: verbs.Hello, identity: Identity) -> None:
+        application = checks.text("application", hello.application)
+        self.session = session = Session(self.desk, identity, application, "NATIVE")
+        session.on_unblocked = self.resume
+        host = self.desk.host
+        heartbeat_s = self.channel.heartbeat_s
+        self.send(
+            Verb.WELCOME,
+            number,
+            verbs.Welcome(
+                VERSION,
+                host.settings.name,
+                session.number,
+                heartbeat_s,
+                self.channel.body_bytes_max,
+                identity.user,
+                host.manager.incarnation,
+                host.manager.message_id_head(session.number),
+            ),
+        )
+
+    def _refuse(self, number: int, error: EntrepotError) -> None:
+        if not self.closed:
+            self.send(Verb.FAILED, number, verbs.Failed(to_wire(error)))
+            self.close()
+
+    @property
+    def heartbeat_s(self) -> float:
+        """How often the partner has to say something; 0 is never."""
+        return self.channel.heartbeat_s if self.session is not None or self.receiver is not None else 0.0
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def on_lost(self, problem: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self.receiver is not None:
+            self.receiver.lost()
+        if self.session is not None:
+            self.session.close()
+        if self.identity is not None:
+            self.admission.leave(self.identity)
+            self.identity = None
+        if self.address:
+            self.desk.links.discard(self)
+            self.gate.leave(self.address)
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.unread or (self.session is not None and self.session.blocked)
+
+    def on_frame(self, verb: int, number: int, payload: Any) -> None:
+        if self.receiver is not None:
+            self.receiver.handle(verb, number, payload)
+            return
+        if self.session is None:
+            self._admit(verb, number, payload)
+            return
+        method = self._VERBS.get(verb)
+        if method is None:
+            raise UnknownVerb(verb)
+        try:
+            method(self, number, payload)
+        except ProtocolError:
+            raise
+        except EntrepotError as error:
+            self._answer(number, error)
+        if self.session.blocked:
+            self.hold()
+
+    def _answer(self, number: int, error: EntrepotError | None, value: Any = None, unit: int = 0) -> None:
+        if number:
+            if error is None:
+                self.send(Verb.DONE, number, verbs.Done(value))
+            else:
+                self.send(Verb.FAILED, number, verbs.Failed(to_wire(error)))
+        elif error is not None and len(self._errors) < _FORGOTTEN_MAX:
+            self._errors.setdefault(unit, error)
+
+    def _unit(self, number: int) -> Unit | None:
+        """The unit that a frame means; a unit begins with the first frame that names it."""
+        if not number:
+            return None
+        unit = self._units.get(number)
+        if unit is None:
+            assert self.session is not None
+            if len(self._units) >= UNITS_PER_CONNECTION_MAX:
+                raise FrameUnreadable(f"more than {UNITS_PER_CONNECTION_MAX} units of work at a time")
+            unit = self._units[number] = self.session.begin()
+        return unit
+
+    def _put(self, number: int, frame: verbs.Put) -> None:
+        session = self.session
+        assert session is not None
+        vetting.require_names(frame.queue)
+        message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
+        self._outstanding += 1
+        session.put(
+            frame.queue,
+            message,
+            partial(self._was_put, number, frame.unit),
+            persistent=frame.persistent,
+            priority=vetting.priority(frame.priority),
+            unit=self._unit(frame.unit),
+            wait_s=vetting.wait(frame.wait_s),
+        )
+
+    def _put_checked(self, number: int, frame: verbs.Put) -> None:
+        try:
+            self._put(number, frame)
+        except ProtocolError:
+            raise
+        except EntrepotError as error:
+            self._answer(number, error, unit=frame.unit)
+
+    def _was_put(self, number: int, unit: int, message_id: bytes, error: EntrepotError | None) -> None:
+        self._outstanding -= 1
+        self._answer(number, error, message_id, unit)
+        if self._syncing and not self._outstanding:
+            self._synchronized()
+
+    def _synchronize(self, number: int, _: verbs.Empty) -> None:
+        """Answer when all that was put before is where it belongs, with the first error among it."""
+        self._syncing.append(number)
+        if not self._outstanding:
+            self._synchronized()
+
+    def _synchronized(self) -> None:
+        error = self._errors.pop(0, None)
+        for number in self._syncing:
+            self._answer(number, error)
+        self._syncing.clear()
+
+    def _get(self, number: int, frame: verbs.Get) -> None:
+        assert self.session is not None
+        self._begin_get(number, frame.queue, frame.unit, frame.wait_s, _criteria(frame.wanted), self._got)
+
+    def _begin_get(
+        self, number: int, queue: str, unit: int, wait_s: float, criteria: Criteria | None, got: Callable[..., None]
+    ) -> None:
+        assert self.session is not None
+        if len(self._asked) >= WAITING_PER_CONNECTION_MAX:
+            raise FrameUnreadable(f"more than {WAITING_PER_CONNECTION_MAX} gets at a time")
+        if number in self._asked:
+            raise FrameUnreadable(f"{number} is still being asked")
+        vetting.require_names(queue)
+        waiting = self.session.get(queue, criteria, self._unit(unit), vetting.wait(wait_s), partial(got, number))
+        if waiting is not None and waiting.is_waiting:
+            self._asked[number] = waiting
+
+    def _got(self, number: int, message: Message | None, lease: Unit | None, error: EntrepotError | None) -> None:
+        self._asked.pop(number, None)
+        if error is not None:
+            self._answer(number, error)
+            return
+        if lease is not None:
+            self._leases[number] = lease
+        self.send_message(Verb.MESSAGE, number, verbs.MessageAnswer(lease is not None, message))
+
+    def _acknowledge(self, number: int, frame: verbs.OfNumber) -> None:
+        assert self.session is not None
+        lease = self._leases.pop(frame.asked, None)
+        if lease is not None:
+            self.session.accept([lease], partial(self._answer, number))
+        elif number:
+            self._answer(number, None)
+
+    def _cancel(self, number: int, frame: verbs.OfNumber) -> None:
+        waiting = self._asked.get(frame.asked)
+        if waiting is not None:
+            waiting.cancel()
+        self._answer(number, None)
+
+    def _request(self, number: int, frame: verbs.Request) -> None:
+        session = self.session
+        assert session is not None
+        vetting.require_names(frame.queue)
+        vetting.require_names(frame.reply_queue)
+        timeout_s = checks.seconds("timeout_s", frame.timeout_s, positive=True)
+        session.require("QUEUE", frame.reply_queue, "GET")
+        message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
+
+        def was_put(message_id: bytes, error: EntrepotError | None) -> None:
+            if error is not None:
+                self._answer(number, error)
+                return
+            wanted = Criteria(correlation_id=message_id)
+            self._begin_get(number, frame.reply_queue, 0, timeout_s, wanted, replied)
+
+        def replied(number: int, reply: Message | None, lease: Unit | None, error: EntrepotError | None) -> None:
+            if reply is None and error is None:
+                error = RequestTimedOut(frame.queue, timeout_s)
+            self._got(number, reply, lease, error)
+
+        session.put(
+            frame.queue,
+            message,
+            was_put,
+            persistent=frame.persistent,
+            priority=vetting.priority(frame.priority),
+        )
+
+    def _get_many(self, number: int, frame: verbs.GetMany) -> None:
+        """The first may be waited for; what else is there comes with it."""
+        criteria = _criteria(frame.wanted)
+        limit = checks.whole_number("limit", frame.limit, 1, CONSUMER_CREDIT_MAX)
+        if not frame.unit:
+            raise FrameUnreadable("GET_MANY without a unit of work")
+
+        def got(number: int, message: Message | None, _: Unit | None, error: EntrepotError | None) -> None:
+            self._asked.pop(number, None)
+            if error is not None:
+                self._answer(number, error)
+                return
+            messages = [message] if message is not None else []
+            size = len(message.body) if message is not None else 0
+            unit = self._unit(frame.unit)
+            manager = self.desk.engine.manager
+            try:
+                with self.desk.host.lock:
+                    while messages and len(messages) < limit and size < _MANY_BYTES:
+                        more, _settlement = manager.get(frame.queue, criteria, unit)
+                        if more is None:
+                            break
+                        messages.append(more)
+                        size += len(more.body)
+            except EntrepotError as failed:
+                if not messages:
+                    self._answer(number, failed)
+                    return
+            self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(messages))
+
+        self._begin_get(number, frame.queue, frame.unit, frame.wait_s, criteria, got)
+
+    def _get_group(self, number: int, frame: verbs.GetGroup) -> None:
+        assert self.session is not None
+        self.session.require("QUEUE", frame.queue, "GET")
+        selector = None if frame.selector is None else compile_selector(frame.selector)
+        criteria = Criteria(selector=selector, whole_group=True)
+        deadline = self.desk.loop.time() + vetting.wait(frame.wait_s)
+        self._look_for_group(number, frame, criteria, deadline)
+
+    def _look_for_group(self, number: int, frame: verbs.GetGroup, criteria: Criteria, deadline: float) -> None:
+        if self.closed:
+            return
+        try:
+            unit = self._unit(frame.unit)
+            if unit is None:
+                raise FrameUnreadable("GET_GROUP without a unit of work")
+            with self.desk.host.lock:
+                messages = self.desk.engine.manager.get_group(frame.queue, criteria, unit)
+        except EntrepotError as error:
+            self._answer(number, error)
+            return
+        if messages is None and self.desk.loop.time() < deadline:
+            self.desk.loop.call_later(0.01, self._look_for_group, number, frame, criteria, deadline)
+            return
+        self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(messages or []))
+
+    def _browse(self, number: int, frame: verbs.Browse) -> None:
+        assert self.session is not None
+        vetting.require_names(frame.queue)
+        self.session.require("QUEUE", frame.queue, "BROWSE")
+        limit = min(checks.whole_number("limit", frame.limit, 1, 2**31), _BROWSE_MESSAGES_MAX)
+        criteria, place = _criteria(frame.wanted), frame.place
+        found: list[Message] = []
+        size = 0
+        # A few at a time, so that long messages do not all come to memory at once.
+        while len(found) < limit and size < _BROWSE_BYTES:
+            at_once = 1 if found and size // len(found) > _BROWSE_BYTES // 100 else min(50, limit - len(found))
+            more, place = self.desk.host.browse(frame.queue, criteria, place, at_once)
+            if not more:
+                break
+            found += more
+            size += sum(len(message.body) for message in more)
+        self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(found, place))
+
+    def _commit(self, number: int, frame: verbs.OfUnit) -> None:
+        assert self.session is not None
+        unit = self._units.pop(frame.unit, None)
+        problem = self._errors.pop(frame.unit, None) if self._errors else None
+        if unit is None:
+            # Nothing was done in it; if all its verbs were refused, that has to be told.
+            self._answer(number, problem)
+            return
+        if problem is not None:
+            # A put that nobody waited for was refused: all or nothing.
+            self.session.back_out(unit)
+            self._answer(number, problem)
+            return
+        self.session.commit(unit, partial(self._committed, number, frame.unit, unit))
+
+    def _committed(self, number: int, named: int, unit: Unit, error: EntrepotError | None) -> None:
+        if error is not None and unit in (self.session.units if self.session else ()):
+            self._units[named] = unit  # still active: a full log lets it be tried again
+        self._answer(number, error)
+
+    def _back_out(self, number: int, frame: verbs.OfUnit) -> None:
+        assert self.session is not None
+        self._errors.pop(frame.unit, None)
+        unit = self._units.pop(frame.unit, None)
+        if unit is not None:
+            self.session.back_out(unit)
+        self._answer(number, None)
+
+    def _prepare(self, number: int, frame: verbs.Prepare) -> None:
+        assert self.session is not None
+        name = checks.transaction_id(frame.transaction_id)
+        problem = self._errors.pop(frame.unit, None)
+        unit = self._unit(frame.unit)
+        if unit is None:
+            raise UnitFinished(frame.unit, "none")
+        self._units.pop(frame.unit, None)
+        if problem is not None:
+            self.session.back_out(unit)
+            raise problem
+        self.session.prepare(unit, name, partial(self._committed, number, frame.unit, unit))
+
+    def _resolve(self, number: int, frame: verbs.Resolve) -> None:
+        assert self.session is not None
+        self.session.require("QMGR", self.desk.host.settings.name, "SET")
+        name = checks.transaction_id(frame.transaction_id)
+        self.session.resolve(name, partial(self._answer, number), commit=frame.commit)
+
+    def _in_doubt(self, number: int, _: verbs.Empty) -> None:
+        assert self.session is not None
+        self.session.require("QMGR", self.desk.host.settings.name, "INQ")
+        self._answer(number, None, self.desk.host.in_doubt())
+
+    # --- consumers --------------------------------------------------------------------------------
+
+    def _consume(self, number: int, frame: verbs.Consume) -> None:
+        assert self.session is not None
+        vetting.require_names(frame.queue)
+        if frame.consumer in self._consumers or len(self._consumers) >= WAITING_PER_CONNECTION_MAX:
+            raise FrameUnreadable(f"consumer {frame.consumer} is there already, or one too many")
+        credit = checks.whole_number("credit", frame.credit, 0, CONSUMER_CREDIT_MAX)
+        numbered = _NativeConsumer(self, frame.consumer)
+        failed = partial(self._consumer_failed, frame.consumer)
+        stream = self.session.stream(frame.queue, _criteria(frame.wanted), numbered.deliver, failed)
+        self._consumers[frame.consumer] = stream
+        self._answer(number, None)
+        stream.grant(credit)
+
+    def _credit(self, number: int, frame: verbs.Credit) -> None:
+        stream = self._consumers.get(frame.consumer)
+        if stream is None:
+            return  # it has just failed, and its failure is on its way
+        more = checks.whole_number("more", frame.more, 0, CONSUMER_CREDIT_MAX)
+        if stream.credit + more > CONSUMER_CREDIT_MAX:
+            raise FrameUnreadable(f"credit beyond {CONSUMER_CREDIT_MAX}")
+        stream.used(frame.used, partial(self._answer, number))
+        stream.grant(more)
+
+    def _stop_consuming(self, number: int, frame: verbs.OfConsumer) -> None:
+        stream = self._consumers.pop(frame.consumer, None)
+        if stream is not None:
+            stream.close()
+        self._answer(number, None)
+
+    def _consumer_failed(self, consumer: int, error: EntrepotError | None) -> None:
+        self._consumers.pop(consumer, None)
+        assert error is not None
+        self.send(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(consumer, to_wire(error)))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        for stream in self._consumers.values():
+            stream.paused = True
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        for stream in list(self._consumers.values()):
+            stream.paused = False
+            stream.pump()
+
+    # --- administration ---------------------------------------------------------------------------
+
+    def _mqsc(self, number: int, frame: verbs.Mqsc) -> None:
+        assert self.session is not None
+        self.session.mqsc(frame.script, frame.source, partial(self._administered, number))
+
+    def _administered(self, number: int, answers: list[Answer] | None, error: EntrepotError | None) -> None:
+        if error is not None or answers is None:
+            self._answer(number, error)
+            return
+        forms = [
+            (each.command, each.line, each.output, each.rows, [to_wire(e) for e in each.errors], each.warnings)
+            for each in answers
+        ]
+        self.send(Verb.ANSWERS, number, verbs.Answers(forms))
+
+    def _dynamic(self, number: int, frame: verbs.Dynamic) -> None:
+        assert self.session is not None
+        self.session.make_dynamic(
+            frame.model, frame.pattern, lambda name, error: self._answer(number, error, name)
+        )
+
+    def _manage(self, number: int, frame: verbs.Manage) -> None:
+        assert self.session is not None
+        self.session.manage(
+            frame.what, frame.arguments, lambda value, error: self._answer(number, error, value)
+        )
+
+    def _heartbeat(self, number: int, _: verbs.Empty) -> None:
+        self.send(Verb.ALIVE, number, _NOTHING)
+
+    def _goodbye(self, number: int, _: verbs.Empty) -> None:
+        self._answer(number, None)
+        self.close()
+
+    _VERBS: ClassVar[dict[int, Callable[..., None]]] = {
+        Verb.PUT: _put_checked,
+        Verb.GET: _get,
+        Verb.REQUEST: _request,
+        Verb.GET_MANY: _get_many,
+        Verb.GET_GROUP: _get_group,
+        Verb.BROWSE: _browse,
+        Verb.COMMIT: _commit,
+        Verb.BACK_OUT: _back_out,
+        Verb.PREPARE: _prepare,
+        Verb.RESOLVE: _resolve,
+        Verb.IN_DOUBT: _in_doubt,
+        Verb.CONSUME: _consume,
+        Verb.CREDIT: _credit,
+        Verb.STOP_CONSUMING: _stop_consuming,
+        Verb.ACKNOWLEDGE: _acknowledge,
+        Verb.CANCEL: _cancel,
+        Verb.SYNCHRONIZE: _synchronize,
+        Verb.MQSC: _mqsc,
+        Verb.DYNAMIC: _dynamic,
+        Verb.MANAGE: _manage,
+        Verb.HEARTBEAT: _heartbeat,
+        Verb.GOODBYE: _goodbye,
+    }
+
+
+class _NativeConsumer:
+    """Numbers what a stream delivers."""
+
+    __slots__ = ("_delivered", "_link", "_number")
+
+    def __init__(self, link: NativeLink, number: int) -> None:
+        self._link = link
+        self._number = number
+        self._delivered = 0
+
+    def deliver(self, message: Message) -> None:
+        self._delivered += 1
+        self._link.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
+
+
+def _criteria(wanted: verbs.Wanted | None) -> Criteria | None:
+    if wanted is None:
+        return None
+    for name in ("message_id", "correlation_id", "group_id"):
+        value = getattr(wanted, name)
+        if value is not None:
+            checks.wanted_identifier(name, value)
+    return Criteria(
+        message_id=wanted.message_id,
+        correlation_id=wanted.correlation_id,
+        group_id=wanted.group_id,
+        selector=None if wanted.selector is None else compile_selector(wanted.selector),
+        whole_group=wanted.whole_group,
+    )
+
+
+def _nothing_escapes(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        raise task.exception()  # type: ignore[misc]  # to the loop's handler, which logs it

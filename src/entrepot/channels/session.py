@@ -1,0 +1,587 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session: one partner's verbs on the queue manager, whatever protocol it speaks.
+
+Verbs never wait; they take a `done` that is called exactly once, at once or
+later, on the loop's thread. While `blocked` is true the session's next verb
+has to wait for `on_unblocked`, because verbs of one partner keep their
+order. Whatever a partner leaves open is backed out when it goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.stream import Stream
+from entrepot.errors import (
+    EntrepotError,
+    LogFull,
+    NotAuthorized,
+    QueueFull,
+    SpillFailed,
+    UnitFinished,
+)
+from entrepot.limits import DISTRIBUTION_MAX
+from entrepot.message import Message
+from entrepot.mqsc import run_script
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.queues.waiting import Waiter
+
+_FULL_RETRY_S = 0.01
+_PUMP_AT_ONCE = 64
+
+Done = Callable[[EntrepotError | None], None]
+Got = Callable[[Message | None, Unit | None, EntrepotError | None], None]
+"""A message, the lease that holds it until it is acknowledged, or an error."""
+Deliver = Callable[[Message, Unit | None], None]
+
+
+class Session:
+    """One partner. All methods are for the loop's thread."""
+
+    __slots__ = (
+        "__weakref__",
+        "_allowed",
+        "application",
+        "blocked",
+        "closed",
+        "consumers",
+        "desk",
+        "engine",
+        "identity",
+        "leases",
+        "number",
+        "on_unblocked",
+        "protocol",
+        "temporary",
+        "units",
+        "waiting",
+    )
+
+    def __init__(self, desk: Desk, identity: Identity, application: str, protocol: str) -> None:
+        self.desk = desk
+        self.engine = desk.engine
+        self.identity = identity
+        self.application = application
+        self.protocol = protocol
+        self.units: set[Unit] = set()
+        self.leases: set[Unit] = set()
+        """What its partner has been sent and has not acknowledged."""
+        self.waiting: set[WaitingGet] = set()
+        self.consumers: set[Consumer | Stream] = set()
+        self.temporary: list[str] = []
+        self.blocked = False
+        self.closed = False
+        self.on_unblocked: Callable[[], None] = lambda: None
+        self._allowed: set[tuple[str, str, str]] = set()
+        self.number = desk.enter(self)
+
+    # --- authority ------------------------------------------------------------------------------
+
+    def require(self, object_type: str, name: str, what: str) -> None:
+        """Refuse what this partner may not do.
+
+        Raises:
+            NotAuthorized: Whether the object exists is not told.
+        """
+        identity = self.identity
+        if identity.administrator or name in self.temporary:
+            return
+        judge = self.desk.judge
+        if judge is None or judge.allows(identity.user, identity.groups, object_type, name, what):
+            return
+        error = NotAuthorized(identity.user, name, what)
+        self.desk.refused(identity, error)
+        raise error
+
+    def _require_put(self, name: str | list[str]) -> None:
+        if self.identity.administrator:
+            return
+        for each in [name] if isinstance(name, str) else name:
+            self.require("QUEUE", each.partition("@")[0], "PUT")
+
+    # --- put ------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        name: str | list[str],
+        message: Message,
+        done: Callable[[bytes, EntrepotError | None], None],
+        *,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        unit: Unit | None = None,
+        wait_s: float = 0.0,
+    ) -> None:
+        """Put a vetted message; `wait_s` is how long to wait for room on a full queue."""
+        message_id = b""
+
+        def put() -> Settlement | None:
+            nonlocal message_id
+            message_id, settlement = self.engine.manager.put(
+                name, message, persistent=persistent, priority=priority, unit=unit
+            )
+            return settlement
+
+        try:
+            self._require_put(name)
+        except EntrepotError as error:
+            done(b"", error)
+            return
+        self.attempt(put, lambda error: done(message_id, error), wait_s=wait_s)
+        if message.delay_s:
+            self.desk.host.wake_housekeeper()
+
+    def attempt(self, verb: Callable[[], Settlement | None], done: Done, *, wait_s: float = 0.0) -> None:
+        """Run a verb of the engine; a full log or queue blocks the session until there is room, or time is up."""
+        try:
+            if self.engine.run(verb, done):
+                done(None)
+        except LogFull:
+            self._blocked()
+            self.desk.checkpoint(partial(self._after_checkpoint, verb, done))
+        except (QueueFull, SpillFailed) as error:
+            if wait_s <= 0:
+                done(error)
+                return
+            self._blocked()
+            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s)
+        except EntrepotError as error:
+            done(error)
+
+    def _blocked(self) -> None:
+        self.blocked = True
+
+    def _unblocked(self) -> None:
+        self.blocked = False
+        if not self.closed:
+            self.on_unblocked()
+
+    def _after_checkpoint(self, verb: Callable[[], Settlement | None], done: Done, error: EntrepotError | None) -> None:
+        if self.closed:
+            return
+        self._once_more(verb, done)
+        self._unblocked()
+
+    def _once_more(self, verb: Callable[[], Settlement | None], done: Done) -> None:
+        try:
+            if self.engine.run(verb, done):
+                done(None)
+        except EntrepotError as error:
+            done(error)
+
+    def _wait_for_room(self, verb: Callable[[], Settlement | None], done: Done, deadline: float) -> None:
+        if self.closed:
+            return
+        loop = self.desk.loop
+        try:
+            if self.engine.run(verb, done):
+                done(None)
+        except (QueueFull, SpillFailed) as error:
+            if loop.time() < deadline:
+                # Asking again is simpler than a list of senders for each queue, and a full queue is no hurry.
+                loop.call_later(_FULL_RETRY_S, self._wait_for_room, verb, done, deadline)
+                return
+            done(error)
+        except EntrepotError as error:
+            done(error)
+        self._unblocked()
+
+    # --- get ------------------------------------------------------------------------------------
+
+    def get(self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float, done: Got) -> WaitingGet | None:
+        """Get a message; what is returned, if anything, can be cancelled.
+
+        Outside of a unit of work a persistent message comes with a lease: it
+        returns to its queue unless `accept` settles that.
+        """
+        try:
+            self.require("QUEUE", name, "GET")
+            if unit is None:
+                guard = self.desk.host.private_unit()
+                message = self.engine.lease(name, criteria, guard)
+                if message is not None or wait_s <= 0:
+                    done(message, self._leased(guard), None)
+                    return None
+            else:
+                guard = unit
+            waiting = WaitingGet(self, name, criteria, guard, unit is None, done)
+            waiting.start(wait_s)
+            return waiting
+        except EntrepotError as error:
+            done(None, None, error)
+            return None
+
+    def _leased(self, guard: Unit) -> Unit | None:
+        if not guard.takes:
+            return None
+        self.leases.add(guard)
+        return guard
+
+    def consume(
+        self, name: str, criteria: Criteria | None, deliver: Deliver, failed: Done, *, locked: bool = False
+    ) -> Consumer:
+        """Let messages come by credit. `locked`: every one is held until it is settled, nonpersistent ones too.
+
+        Raises:
+            EntrepotError: The queue cannot be read.
+        """
+        self.require("QUEUE", name, "GET")
+        with self.desk.host.lock:
+            self.engine.manager.readable(name)
+        consumer = Consumer(self, name, criteria, deliver, failed, locked=locked)
+        self.consumers.add(consumer)
+        return consumer
+
+    def stream(
+        self, name: str, criteria: Criteria | None, deliver: Callable[[Message], None], failed: Done
+    ) -> Stream:
+        """Let messages come by credit, to be used in their order.
+
+        Raises:
+            EntrepotError: The queue cannot be read.
+        """
+        self.require("QUEUE", name, "GET")
+        with self.desk.host.lock:
+            self.engine.manager.readable(name)
+        stream = Stream(self, name, criteria, deliver, failed)
+        self.consumers.add(stream)
+        return stream
+
+    # --- what was delivered -----------------------------------------------------------------------
+
+    def accept(self, leases: Iterable[Unit], done: Done) -> None:
+        """The partner has these messages: they leave their queues for good."""
+        first: Unit | None = None
+        for lease in leases:
+            self.leases.discard(lease)
+            if lease.state is not UnitState.ACTIVE:
+                continue
+            if first is None:
+                first = lease
+                first.limit = max(first.limit, DISTRIBUTION_MAX * 10)
+            else:
+                _merge(lease, first)
+        if first is None:
+            done(None)
+            return
+        unit = first
+        self.attempt(lambda: self.engine.manager.commit(unit), done)
+
+    def release(self, leases: Iterable[Unit], *, tried: bool) -> None:
+        """The partner does not want these messages: they return to their places, and count as tried or not."""
+        for lease in leases:
+            self.leases.discard(lease)
+            self.engine.back_out(lease, tried=tried)
+
+    def enlist(self, lease: Unit, unit: Unit) -> None:
+        """Let a delivered message leave its queue with a unit of work.
+
+        Raises:
+            UnitFinished: The lease or the unit has ended.
+        """
+        if lease.state is not UnitState.ACTIVE:
+            raise UnitFinished(lease.number, lease.state.value)
+        unit.require_active()
+        self.leases.discard(lease)
+        _merge(lease, unit)
+
+    # --- units of work ----------------------------------------------------------------------------
+
+    def begin(self) -> Unit:
+        unit = self.engine.manager.begin()
+        self.units.add(unit)
+        return unit
+
+    def commit(self, unit: Unit, done: Done) -> None:
+        self.attempt(lambda: self.engine.manager.commit(unit), partial(self._ended, unit, done))
+
+    def back_out(self, unit: Unit) -> None:
+        """Let nothing of the unit happen.
+
+        Raises:
+            UnitFinished: It has ended otherwise.
+        """
+        self.units.discard(unit)
+        unit.require_active()
+        self.engine.back_out(unit)
+
+    def prepare(self, unit: Unit, transaction_id: bytes, done: Done) -> None:
+        manager = self.engine.manager
+        self.attempt(lambda: manager.in_doubt.prepare(unit, transaction_id), partial(self._ended, unit, done))
+
+    def resolve(self, transaction_id: bytes, done: Done, *, commit: bool) -> None:
+        self.attempt(lambda: self.engine.manager.in_doubt.resolve(transaction_id, commit=commit), done)
+
+    def _ended(self, unit: Unit, done: Done, error: EntrepotError | None) -> None:
+        if unit.state is not UnitState.ACTIVE:
+            self.units.discard(unit)
+        done(error)
+
+    # --- administration -----------------------------------------------------------------------------
+
+    def make_dynamic(self, model: str, pattern: str, done: Callable[[str, EntrepotError | None], None]) -> None:
+        """Create a queue after a model; a temporary one goes with the session."""
+        name = ""
+
+        def make() -> Settlement | None:
+            nonlocal name
+            name, settlement = self.engine.manager.administration.make_dynamic(model, pattern)
+            return settlement
+
+        def made(error: EntrepotError | None) -> None:
+            if error is None:
+                self.temporary.append(name)
+            done(name, error)
+
+        try:
+            self.require("QUEUE", model, "GET")
+        except EntrepotError as error:
+            done("", error)
+            return
+        self.attempt(make, made)
+
+    def mqsc(self, script: str, source: str, done: Callable[[Any, EntrepotError | None], None]) -> None:
+        """Run administration commands beside the loop; the session waits for them."""
+        administered = self.desk.supervised(self)
+        self._in_office(lambda: run_script(script, administered, source), done)
+
+    def manage(self, what: str, arguments: dict[str, Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
+        self._in_office(lambda: self.desk.managed(self, what, arguments), done)
+
+    def _in_office(self, work: Callable[[], Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
+        self._blocked()
+
+        def worked(result: Any, error: EntrepotError | None) -> None:
+            if not self.closed:
+                done(result, error)
+                self._unblocked()
+
+        self.desk.in_office(work, worked)
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """The partner has gone: back out what it left open, and drop its temporary queues."""
+        if self.closed:
+            return
+        self.closed = True
+        self.desk.leave(self.number)
+        for waiting in list(self.waiting):
+            waiting.cancel()
+        for consumer in list(self.consumers):
+            if isinstance(consumer, Stream):
+                consumer.close(lost=True)
+            else:
+                consumer.close()
+        if self.desk.host.failure is None:
+            self.release(list(self.leases), tried=True)
+            for unit in list(self.units):
+                self.engine.back_out(unit)
+            self.desk.host.remove_temporary(self.temporary)
+        self.units.clear()
+
+    @property
+    def state(self) -> str:
+        """What it is busy with, for DISPLAY CONN."""
+        return "ACTIVE" if self.units or self.leases else "NONE"
+
+
+def _merge(lease: Unit, unit: Unit) -> None:
+    """Move what a lease holds to a unit."""
+    unit.takes += lease.takes
+    unit.consequential = unit.consequential or lease.consequential
+    lease.takes = []
+    lease.state = UnitState.COMMITTED
+
+
+class WaitingGet:
+    """A get on its way to its message."""
+
+    __slots__ = ("_done", "_guard", "_leasing", "_name", "_session", "_timer", "_waiter")
+
+    def __init__(
+        self, session: Session, name: str, criteria: Criteria | None, guard: Unit, leasing: bool, done: Got
+    ) -> None:
+        self._session = session
+        self._name = name
+        self._guard = guard
+        self._leasing = leasing
+        self._done: Got | None = done
+        self._timer: Any = None
+        self._waiter = Waiter(criteria, guard, session.engine.waker(self._woken))
+
+    def start(self, wait_s: float) -> None:
+        session = self._session
+        session.waiting.add(self)
+        if wait_s > 0 and wait_s != math.inf:
+            self._timer = session.desk.loop.call_later(wait_s, self._expired)
+        try:
+            if self._leasing:
+                session.engine.wait_for_lease(self._name, self._waiter)
+            else:
+                session.engine.wait(self._name, self._waiter)
+        except EntrepotError:
+            self._end()
+            raise
+        if wait_s <= 0 and self._done is not None and self._waiter.message is None:
+            self._expired()
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._done is not None
+
+    def _end(self) -> Got | None:
+        done, self._done = self._done, None
+        self._session.waiting.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        return done
+
+    def _woken(self) -> None:
+        done = self._end()
+        waiter = self._waiter
+        if done is None or self._session.closed:
+            # Nobody is there for it any more.
+            if self._leasing:
+                self._session.desk.host.give_back(self._name, waiter)
+            return
+        lease = self._session._leased(self._guard) if self._leasing else None
+        done(waiter.message, lease, waiter.error)
+
+    def _expired(self) -> None:
+        self._session.engine.stop_waiting(self._waiter)
+        if self._waiter.message is None and self._waiter.error is None:
+            done = self._end()
+            if done is not None:
+                done(None, None, None)
+
+    def cancel(self) -> None:
+        """Wait no longer; a message that has come at the last moment is delivered all the same."""
+        self._expired()
+
+
+class Consumer:
+    """Messages that come of themselves, as long as there is credit for them."""
+
+    __slots__ = ("_criteria", "_deliver", "_failed", "_name", "_session", "_spare", "_waiter", "closed", "credit", "locked", "paused")
+
+    def __init__(
+        self, session: Session, name: str, criteria: Criteria | None, deliver: Deliver, failed: Done, *, locked: bool
+    ) -> None:
+        self._session = session
+        self._name = name
+        self._criteria = criteria
+        self._deliver = deliver
+        self._failed = failed
+        self.locked = locked
+        self.credit = 0
+        self.paused = False
+        """Set by the adapter while its partner does not read what it is sent."""
+        self.closed = False
+        self._waiter: Waiter | None = None
+        self._spare: Unit | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def grant(self, more: int) -> None:
+        """Let so many more messages come."""
+        self.credit += more
+        self.pump()
+
+    def _guard(self) -> Unit:
+        guard, self._spare = self._spare, None
+        if guard is None:
+            guard = self._session.desk.host.private_unit()
+            if self.locked:
+                guard.private = False
+        return guard
+
+    def pump(self) -> None:
+        """Deliver what there is, as far as credit goes, then wait for more."""
+        if self._waiter is not None or self.closed:
+            return
+        engine = self._session.engine
+        for _ in range(_PUMP_AT_ONCE):
+            if self.credit <= 0 or self.paused:
+                return
+            guard = self._guard()
+            try:
+                if self.locked:
+                    with engine.host.lock:
+                        message, _ = engine.manager.get(self._name, self._criteria, guard)
+                else:
+                    message = engine.lease(self._name, self._criteria, guard)
+                if message is None:
+                    self._wait(guard)
+                    return
+            except EntrepotError as error:
+                self._fail(error)
+                return
+            self._hand(message, guard)
+            if self.closed:
+                return
+        # Others are waiting for the loop, too.
+        self._session.desk.loop.call_soon(self.pump)
+
+    def _wait(self, guard: Unit) -> None:
+        engine = self._session.engine
+        self._waiter = waiter = Waiter(self._criteria, guard, engine.waker(self._woken))
+        if self.locked:
+            engine.wait(self._name, waiter)
+        else:
+            engine.wait_for_lease(self._name, waiter)
+
+    def _woken(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is None:
+            return
+        assert waiter.unit is not None
+        if self.closed:
+            self._give_back(waiter)
+        elif waiter.error is not None:
+            self._fail(waiter.error)
+        elif waiter.message is not None:
+            self._hand(waiter.message, waiter.unit)
+            self.pump()
+
+    def _hand(self, message: Message, guard: Unit) -> None:
+        self.credit -= 1
+        lease = self._session._leased(guard)
+        if lease is None:
+            self._spare = guard
+        self._deliver(message, lease)
+
+    def _give_back(self, waiter: Waiter) -> None:
+        host = self._session.desk.host
+        if host.failure is not None:
+            return
+        assert waiter.unit is not None
+        if waiter.unit.private:
+            host.give_back(self._name, waiter)
+        else:
+            self._session.engine.back_out(waiter.unit)
+
+    def _fail(self, error: EntrepotError) -> None:
+        self.close()
+        self._failed(error)
+
+    def close(self) -> None:
+        """Let no more come; what was delivered is still to be settled."""
+        if self.closed:
+            return
+        self.closed = True
+        self._session.consumers.discard(self)
+        waiter = self._waiter
+        if waiter is not None:
+            self._session.engine.stop_waiting(waiter)
+            if waiter.message is None and waiter.error is None:
+                self._waiter = None
+        # Else it has been served a moment ago, and `_woken` gives it back.

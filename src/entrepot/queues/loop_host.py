@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine on an event loop: verbs run on the loop itself, and what the log settles comes back to it.
+
+Used by everything that must not block: the asyncio connection, and a
+server's sessions. The engine calls `wake` of settlements and waiters under
+the host's lock, on whatever thread it runs; here they become plain calls on
+the loop's thread with no lock held, many at a time, because waking a loop
+costs a system call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from entrepot.errors import EntrepotError
+from entrepot.message import Message
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.host import Host
+from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.queues.waiting import Waiter
+
+Verb = Callable[[], Settlement | None]
+Done = Callable[[EntrepotError | None], None]
+
+
+class LoopHost:
+    """A host for one event loop; all methods are for the loop's own thread."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.manager: QueueManager = host.manager
+        self._lock = host.lock
+        self.loop = asyncio.get_running_loop()
+        self._ready: deque[Callable[[], None]] = deque()
+        self._announced = False
+        self._inside = False
+        self._draining = False
+
+    # --- verbs --------------------------------------------------------------------------------
+
+    def run(self, verb: Verb, done: Done) -> bool:
+        """Run a verb; True when its effect is there at once, else `done` is called once the log has it.
+
+        Raises:
+            LogFull: Checkpoint, off the event loop, and run it again.
+            EntrepotError: Whatever the verb raises; `done` is not called.
+        """
+        with self._lock:
+            self._inside = True
+            try:
+                settlement = verb()
+                if settlement is not None:
+                    settlement.wake = partial(self.post, partial(_settled, settlement, done))
+            finally:
+                self._inside = False
+        if settlement is not None:
+            self.host.want_force()
+        if self._ready:
+            self.drain()
+        return settlement is None
+
+    def wait(self, name: str, waiter: Waiter) -> None:
+        """Let a reader wait; its `wake` has to be made by `waker`."""
+        with self._lock:
+            self._inside = True
+            try:
+                message, waiter.settlement = self.manager.get(name, waiter.criteria, waiter.unit)
+                if message is None:
+                    self.manager.wait(name, waiter)
+                else:
+                    waiter.message = message
+                    waiter.wake()
+            finally:
+                self._inside = False
+        if self._ready:
+            self.drain()
+
+    def lease(self, name: str, criteria: Criteria | None, guard: Unit) -> Message | None:
+        """See `QueueManager.lease`."""
+        with self._lock:
+            self._inside = True
+            try:
+                return self.manager.lease(name, criteria, guard)
+            finally:
+                self._inside = False
+
+    def wait_for_lease(self, name: str, waiter: Waiter) -> None:
+        """Let a reader wait who found nothing to lease; nothing has come since, as this loop had no break."""
+        with self._lock:
+            self._inside = True
+            try:
+                message = self.manager.lease(name, waiter.criteria, waiter.unit) if waiter.unit else None
+                if message is None:
+                    self.manager.wait(name, waiter)
+                else:
+                    waiter.message = message
+                    waiter.wake()
+            finally:
+                self._inside = False
+        if self._ready:
+            self.drain()
+
+    def get_some(self, name: str, criteria: Criteria | None, unit: Unit, limit: int) -> list[Message]:
+        """Up to `limit` messages under a unit, without waiting."""
+        found: list[Message] = []
+        with self._lock:
+            self._inside = True
+            try:
+                while len(found) < limit:
+                    message, _ = self.manager.get(name, criteria, unit)
+                    if message is None:
+                        break
+                    found.append(message)
+            finally:
+                self._inside = False
+        if self._ready:
+            self.drain()
+        return found
+
+    def give_up(self, unit: Unit, *, lost: bool) -> None:
+        """Back out an uncounted unit. `lost`: what it holds may have been used, so nonpersistent messages go."""
+        if lost:
+            used = self.manager.internal_unit()
+            used.takes = [take for take in unit.takes if not take.entry.message.persistent]
+            unit.takes = [take for take in unit.takes if take.entry.message.persistent]
+            self.run(lambda: self.manager.commit(used), lambda _: None)
+        self.back_out(unit, tried=lost)
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        self.host.stop_waiting(waiter)
+
+    def back_out(self, unit: Unit, *, tried: bool = False) -> None:
+        """Back out a unit if it is still active; `tried`: what an uncounted unit holds has failed once more."""
+        with self._lock:
+            self._inside = True
+            try:
+                if unit.state is UnitState.ACTIVE:
+                    if tried and not unit.counted:
+                        self.manager.count_tries(unit)
+                    self.manager.back_out(unit)
+            finally:
+                self._inside = False
+        if self._ready:
+            self.drain()
+
+    # --- what comes back ------------------------------------------------------------------------
+
+    def waker(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """What a waiter's `wake` has to be, for `callback` to be called on the loop."""
+        return partial(self.post, callback)
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Called by the engine, under the host's lock."""
+        self._ready.append(callback)
+        # Inside a verb of this loop, `run` drains afterwards. The lock makes the question safe.
+        if not self._inside and not self._announced:
+            self._announced = True
+            self.loop.call_soon_threadsafe(self.drain)
+
+    def drain(self) -> None:
+        """Call what is ready. Not nested: what a callback causes joins the end of the queue."""
+        self._announced = False
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while self._ready:
+                self._ready.popleft()()
+        finally:
+            self._draining = False
+            if self._ready:  # a callback has raised; the others must not wait for the next verb
+                self.loop.call_soon(self.drain)
+
+
+def _settled(settlement: Settlement, done: Done) -> None:
+    done(settlement.error)

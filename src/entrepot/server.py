@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue manager as a process: its host, its listeners and channels, from start to stop.
+
+    server = await Server.start(path)
+    await server.stopped()
+
+The Unix socket in its folder is always there (the standard binding). TCP
+listeners are those that are defined. Off the loopback interface none
+starts without a way to authenticate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from entrepot.channels.admission import Admission
+from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.gate import Gate
+from entrepot.channels.native import NativeLink
+from entrepot.channels.session import Session
+from entrepot.channels.supervision import Supervised
+from entrepot.errors import (
+    AddressInUse,
+    ChannelNotAvailable,
+    EntrepotError,
+    HeartbeatMissed,
+    InvalidSetting,
+    ListenerUnsafe,
+    NotAuthorized,
+    ObjectNotFound,
+    QueueManagerQuiescing,
+    QueueManagerStopped,
+)
+from entrepot.queues.definitions import Listener
+from entrepot.queues.host import Host
+from entrepot.queues.restart import Progress
+from entrepot.security.addresses import parse_address
+from entrepot.security.audit import AuditLog
+from entrepot.security.authority import Authority
+from entrepot.security.tls import server_context
+from entrepot.security.users import Users
+
+_LOGGER = logging.getLogger("entrepot")
+
+SOCKET = "socket"
+_BACKLOG = 4096
+_CARE_S = 1.0
+_SILENCE = 2.5
+"""A partner that says nothing for so many heartbeats is taken for dead."""
+_CONTROL_S = 30.0
+
+
+class RunningListener:
+    """A listener that accepts connections."""
+
+    def __init__(self, definition: Listener, server: asyncio.Server, gate: Gate) -> None:
+        self.definition = definition
+        self.server = server
+        self.gate = gate
+
+    def status(self) -> dict[str, int | float | str]:
+        definition = self.definition
+        return {
+            "LISTENER": definition.name,
+            "STATUS": "RUNNING",
+            "PID": os.getpid(),
+            "PORT": self.server.sockets[0].getsockname()[1] if self.server.sockets else definition.port,
+            "IPADDR": definition.address,
+            "BACKLOG": definition.backlog,
+            "CONTROL": definition.control,
+            "PROTOCOL": definition.protocol,
+            "TLS": "YES" if definition.tls else "NO",
+            "CONNS": self.gate.connections,
+        }
+
+
+class Server:
+    """A running server; its methods are for the loop's thread unless they say otherwise."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.path = host.path
+        self.authority = Authority()
+        self.desk = Desk(host, self.authority)
+        self.audit = AuditLog.open(self.path)
+        self.users = Users.load(self.path)
+        self.admission = Admission(host, self.users, self.authority, self._audited)
+        self.listeners: dict[str, RunningListener] = {}
+        self._unix: asyncio.Server | None = None
+        self._unix_gate = Gate(1_000_000, 1_000_000)
+        self._care: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._stopped = asyncio.Event()
+        self.desk.supervised = lambda session: Supervised(host, session.identity, self.authority, self)
+        self.desk.managed = self._managed
+        self.desk.refused = self._refused
+        self._thread = threading.get_ident()
+
+    # --- start --------------------------------------------------------------------------------
+
+    @classmethod
+    async def start(cls, path: Path | str, *, progress: Progress | None = None) -> Server:
+        """Start a queue manager and let everybody in.
+
+        Raises:
+            RecoveryError: It cannot be started; the error says why. Nothing was lost.
+            ListenerUnsafe, AddressInUse: A listener cannot start, so the queue manager does not either.
+        """
+        host = await asyncio.to_thread(lambda: Host(path, progress=progress))
+        try:
+            server = cls(host)
+            await server._open()
+        except BaseException:
+            await asyncio.to_thread(host.close)
+            raise
+        return server
+
+    async def _open(self) -> None:
+        await self._listen_locally()
+        try:
+            for definition in list(self.host.definitions()):
+                if isinstance(definition, Listener) and definition.control == "QMGR":
+                    await self.start_listener(definition.name)
+        except BaseException:
+            await self._close_listeners()
+            raise
+        self._audited("started", reason=f"start {self.host.manager.incarnation}")
+        self._look_after()
+
+    async def _listen_locally(self) -> None:
+        # By way of a descriptor, because the path of a Unix socket has at most 107 bytes.
+        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                # The folder's lock is ours, so a socket that is there is a dead server's.
+                os.unlink(SOCKET, dir_fd=folder)
+            listening.bind(f"/proc/self/fd/{folder}/{SOCKET}")
+            os.chmod(f"/proc/self/fd/{folder}/{SOCKET}", 0o600)
+        finally:
+            os.close(folder)
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+        self._unix = await asyncio.get_running_loop().create_unix_server(
+            lambda: self._native(self._unix_gate), sock=listening, backlog=_BACKLOG
+        )
+
+    def _native(self, gate: Gate, handshake_s: float = 10.0) -> NativeLink:
+        return NativeLink(self.desk, self.admission, gate, None, handshake_s)
+
+    async def start_listener(self, name: str) -> None:
+        """Accept connections as a LISTENER object says.
+
+        Raises:
+            ListenerUnsafe: Off the loopback interface, and nobody could show who he is.
+            AddressInUse: Somebody else listens there.
+        """
+        definition = self.host.find("LISTENER", name)
+        if not isinstance(definition, Listener):
+            raise ObjectNotFound("LISTENER", name)
+        if name in self.listeners:
+            raise ChannelNotAvailable(name, "this listener runs already")
+        context = self._tls(definition)
+        self._require_safe(definition, client_certificates=context is not None and context.verify_mode != 0)
+        gate = Gate(definition.connections_max, definition.connections_per_address_max)
+        options: dict[str, Any] = {"backlog": definition.backlog, "reuse_address": True}
+        if context is not None:
+            options |= {"ssl": context, "ssl_handshake_timeout": definition.handshake_s}
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                self._factory(definition, gate), definition.address, definition.port, **options
+            )
+        except OSError as error:
+            raise AddressInUse(f"{definition.address}({definition.port})", error.strerror or str(error)) from error
+        self.listeners[name] = RunningListener(definition, server, gate)
+        _LOGGER.info("%s: listener %s accepts connections", self.host.settings.name, name)
+
+    def _factory(self, definition: Listener, gate: Gate) -> Callable[[], asyncio.BaseProtocol]:
+        return lambda: self._native(gate, definition.handshake_s)
+
+    def _tls(self, definition: Listener) -> Any:
+        if not definition.tls:
+            return None
+        folder = self.host.manager_attributes().tls_folder
+        if not folder:
+            raise InvalidSetting(f"TLS of LISTENER({definition.name})", "YES", "SSLKEYR of the queue manager is set")
+        where = self.path / folder
+        return server_context(where, "optional" if (where / "ca.pem").exists() else "none")
+
+    def _require_safe(self, definition: Listener, *, client_certificates: bool) -> None:
+        address = parse_address(definition.address)
+        if definition.address == "localhost" or (address is not None and address.is_loopback):
+            return
+        passwords = bool(self.users.names()) and self.host.manager_attributes().password_check != "NONE"
+        if not passwords and not client_certificates:
+            raise ListenerUnsafe(definition.name, definition.address)
+
+    # --- while it runs --------------------------------------------------------------------------
+
+    def _look_after(self) -> None:
+        """Once a second: end what has fallen silent, and stop when the engine has."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for link in list(self.desk.links):
+            silent_s = now - link.heard
+            if link.heartbeat_s and silent_s > _SILENCE * link.heartbeat_s:
+                peer = link.session.identity.address if link.session else "the other end"
+                link.close(HeartbeatMissed(peer, silent_s))
+        if self.host.failure is not None and not self._stopping:
+            _LOGGER.error("%s: %s", self.host.settings.name, self.host.failure)
+            loop.create_task(self.stop(immediate=True))  # noqa: RUF006  # the server itself outlives it
+            return
+        self._care = loop.call_later(_CARE_S, self._look_after)
+
+    def _audited(self, event: str, **fields: Any) -> None:
+        try:
+            self.audit.write(event, **fields)
+        except EntrepotError as error:
+            _LOGGER.error("%s: %s", self.host.settings.name, error)
+
+    def _refused(self, identity: Identity, error: NotAuthorized) -> None:
+        self._audited(
+            "refused",
+            user=identity.user,
+            address=identity.address,
+            channel=identity.channel,
+            object=error.object,
+            reason=f"no {error.authority} authority",
+        )
+
+    # --- control, from the office's thread ------------------------------------------------------
+
+    def on_loop(self, work: Callable[[], Any] | Coroutine[Any, Any, Any]) -> Any:
+        """Do something on the loop and wait for it; never from the loop's own thread."""
+        assert threading.get_ident() != self._thread
+
+        async def called() -> Any:
+            return work() if not asyncio.iscoroutine(work) else await work
+
+        return asyncio.run_coroutine_threadsafe(called(), self.desk.loop).result(_CONTROL_S)
+
+    def definitions_changed(self) -> None:
+        """Authorities, rules or the queue manager's own attributes have changed."""
+        self.on_loop(self.admission.refresh)
+
+    def start_object(self, kind: str, name: str) -> None:
+        """START LISTENER and START CHANNEL."""
+        if kind == "LISTENER":
+            self.on_loop(self.start_listener(name))
+            return
+        raise ChannelNotAvailable(name, f"a {kind} cannot be started")
+
+    def stop_object(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:
+        """STOP LISTENER, STOP CHANNEL and STOP CONN."""
+        if kind == "LISTENER":
+            self.on_loop(lambda: self._stop_listener(name))
+            return
+        if kind == "CONN":
+            self.on_loop(lambda: self._stop_connection(name))
+            return
+        raise ChannelNotAvailable(name, f"a {kind} cannot be stopped")
+
+    def _stop_listener(self, name: str) -> None:
+        running = self.listeners.pop(name, None)
+        if running is None:
+            raise ChannelNotAvailable(name, "this listener does not run")
+        running.server.close()
+
+    def _stop_connection(self, number: str) -> None:
+        session = self.desk.sessions.get(int(number)) if number.isdigit() else None
+        link = next((link for link in self.desk.links if link.session is session), None)
+        if session is None or link is None:
+            raise ObjectNotFound("CONN", number)
+        link.close(QueueManagerQuiescing(self.host.settings.name, "an administrator has stopped this connection"))
+
+    def running(self, noun: str) -> list[dict[str, int | float | str]]:
+        """The rows of DISPLAY CHSTATUS, LSSTATUS and CONN."""
+        rows: list[dict[str, int | float | str]] = self.on_loop(lambda: self._rows(noun))
+        return rows
+
+    def _rows(self, noun: str) -> list[dict[str, int | float | str]]:
+        if noun == "LSSTATUS":
+            return [listener.status() for listener in self.listeners.values()]
+        if noun == "CONN":
+            return [_connection_row(number, session) for number, session in self.desk.sessions.items()]
+        return [_client_row(session) for session in self.desk.sessions.values() if session.identity.channel]
+
+    def _managed(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
+        """What the command line asks; in the office's thread."""
+        name = self.host.settings.name
+        if not session.identity.administrator:
+            raise NotAuthorized(session.identity.user, name, what)
+        if what == "status":
+            found: dict[str, Any] = dict(self.host.status())
+            found["connections"] = len(self.desk.sessions)
+            found["pid"] = os.getpid()
+            return found
+        if what == "checkpoint":
+            self.host.checkpoint()
+            return dict(self.host.status())
+        if what == "stop":
+            immediate = bool(arguments.get("immediate"))
+            self.desk.loop.call_soon_threadsafe(lambda: self._stop_soon(immediate=immediate))
+            return name
+        raise InvalidSetting("MANAGE", what, "status, checkpoint or stop")
+
+    def _stop_soon(self, *, immediate: bool) -> None:
+        self.desk.loop.create_task(self.stop(immediate=immediate))  # noqa: RUF006  # the server outlives it
+
+    # --- stop -----------------------------------------------------------------------------------
+
+    async def stopped(self) -> None:
+        """Return when the server has stopped, whoever asked for it."""
+        await self._stopped.wait()
+
+    async def stop(self, *, immediate: bool = False, patience_s: float = 10.0) -> None:
+        """Let nobody in any more and stop.
+
+        Partners are told and may end their open units of work within
+        `patience_s`; what is still open then, or with `immediate` at once, is
+        backed out.
+        """
+        if self._stopping:
+            await self._stopped.wait()
+            return
+        self._stopping = True
+        if self._care is not None:
+            self._care.cancel()
+        await self._close_listeners()
+        if not immediate and self.host.failure is None:
+            await self._quiesce(patience_s)
+        stopped = self.host.failure or QueueManagerStopped(self.host.settings.name)
+        for link in list(self.desk.links):
+            link.close(stopped)
+        # One turn for the farewell to be written, and for the sessions to back out.
+        await asyncio.sleep(0)
+        deadline = self.desk.loop.time() + 1.0
+        while self.desk.links and self.desk.loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for session in list(self.desk.sessions.values()):
+            session.close()
+        await asyncio.to_thread(self.desk.close)
+        await asyncio.to_thread(self.host.close)
+        self._audited("stopped", reason="immediate" if immediate else "quiesced")
+        self.audit.close()
+        with contextlib.suppress(OSError):
+            (self.path / SOCKET).unlink()
+        self._stopped.set()
+
+    async def _close_listeners(self) -> None:
+        if self._unix is not None:
+            self._unix.close()
+        for running in self.listeners.values():
+            running.server.close()
+        self.listeners.clear()
+
+    async def _quiesce(self, patience_s: float) -> None:
+        """End every connection as soon as it has nothing open."""
+        deadline = self.desk.loop.time() + patience_s
+        quiescing = QueueManagerQuiescing(self.host.settings.name, "it stops")
+        while True:
+            for link in list(self.desk.links):
+                if link.session is None or (not link.session.units and not link.session.leases):
+                    link.close(quiescing)
+            if not self.desk.links or self.desk.loop.time() >= deadline:
+                return
+            await asyncio.sleep(0.02)
+
+
+def _connection_row(number: int, session: Session) -> dict[str, int | float | str]:
+    identity = session.identity
+    return {
+        "CONN": str(number),
+        "CHANNEL": identity.channel,
+        "CONNAME": identity.address,
+        "USERID": identity.user,
+        "APPLTAG": session.application,
+        "UOWSTATE": session.state,
+        "PROTOCOL": session.protocol,
+    }
+
+
+def _client_row(session: Session) -> dict[str, int | float | str]:
+    identity = session.identity
+    return {
+        "CHANNEL": identity.channel,
+        "CHLTYPE": "SVRCONN",
+        "STATUS": "RUNNING",
+        "CONNAME": identity.address,
+        "MCAUSER": identity.user,
+        "RAPPLTAG": session.application,
+    }

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From verbs to bytes and back.
+
+`encode` makes one frame. `encode_parts` does the same for a frame with a
+message and leaves a long body where it is: the frame comes in pieces, for a
+gathered write, and the body is never copied by us.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from entrepot.errors import FrameUnreadable, UnknownVerb
+from entrepot.limits import KIB
+from entrepot.message import Message
+from entrepot.wire.frame import HEAD, HEAD_BYTES
+from entrepot.wire.verbs import PAYLOADS, Payload, Verb
+
+LONG_BODY_BYTES = 64 * KIB
+"""From here on copying a body costs more than one more piece in a gathered write."""
+
+_encoder = msgspec.msgpack.Encoder()
+_encode = _encoder.encode
+_DECODERS: list[Any] = [None] * 256
+for _verb, _payload in PAYLOADS.items():
+    _DECODERS[_verb] = msgspec.msgpack.Decoder(_payload).decode
+
+# A body as MessagePack writes an empty one, and one of 32 bits of length.
+_EMPTY_BODY = b"\xc4\x00"
+_LONG_BODY = b"\xc6"
+_NIL_BYTES = 1
+_MESSAGE_FIELDS = len(Message.__struct_fields__)
+_MESSAGE_HEAD = b"\xdc" + _MESSAGE_FIELDS.to_bytes(2, "big")
+
+
+def encode(verb: int, number: int, payload: Payload) -> bytes:
+    """One frame."""
+    content = _encode(payload)
+    return HEAD.pack(len(content) + HEAD_BYTES - 4, verb, number) + content
+
+
+def encode_parts(verb: int, number: int, payload: Any) -> list[bytes]:
+    """One frame in pieces; `payload.message` is its last field."""
+    message: Message | None = payload.message
+    if message is None or len(message.body) < LONG_BODY_BYTES:
+        return [encode(verb, number, payload)]
+    front = _encode(replace(payload, message=None))[:-_NIL_BYTES]
+    fields = _encode(replace(message, body=b""))
+    assert fields.startswith(_MESSAGE_HEAD + _EMPTY_BODY), "the body is a message's first field"
+    body_head = _MESSAGE_HEAD + _LONG_BODY + len(message.body).to_bytes(4, "big")
+    rest = fields[len(_MESSAGE_HEAD) + len(_EMPTY_BODY) :]
+    length = len(front) + len(body_head) + len(message.body) + len(rest)
+    head = HEAD.pack(length + HEAD_BYTES - 4, verb, number)
+    return [head + front + body_head, message.body, rest]
+
+
+def decode(verb: int, payload: memoryview | bytes) -> Any:
+    """What a frame says.
+
+    Raises:
+        UnknownVerb, ProtocolError: Close the connection; nothing was done.
+    """
+    decoder = _DECODERS[verb]
+    if decoder is None:
+        raise UnknownVerb(verb)
+    try:
+        return decoder(payload)
+    # MessagePack that nests too deep, or text that is none, come as other errors than msgspec's own.
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
+        raise FrameUnreadable(f"{Verb(verb).name} cannot be understood: {error}") from None

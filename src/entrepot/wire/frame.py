@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames: what travels, cut out of a stream of bytes.
+
+    length u32 | verb u8 | 3 zero bytes | number u32 | payload in MessagePack
+
+All little-endian; `length` counts everything behind itself. `number` is the
+asker's, and its answer carries the same; 0 asks for no answer. Version and
+the checklist for changing it are in docs/WIRE.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from mmap import mmap
+
+from entrepot.errors import FrameTooLong, FrameUnreadable
+from entrepot.limits import FRAME_OVERHEAD_BYTES_MAX, KIB
+
+VERSION = 1
+HEAD = struct.Struct("<IBxxxI")
+HEAD_BYTES = HEAD.size
+_LENGTH_BYTES = 4
+_BEHIND_LENGTH_BYTES = HEAD_BYTES - _LENGTH_BYTES
+
+_LONG_FRAME_BYTES = 256 * KIB
+
+HANDSHAKE_FRAME_BYTES_MAX = 16 * KIB
+"""Who has not said who he is gets no more memory than this."""
+
+Frame = tuple[int, int, memoryview]
+"""Verb, number, payload; the payload is valid until the next frame is asked for."""
+
+
+def frame_bytes_max(body_bytes_max: int) -> int:
+    """The longest frame for messages of at most this many bytes: descriptor and properties come on top."""
+    return body_bytes_max + FRAME_OVERHEAD_BYTES_MAX
+
+
+class FrameReader:
+    """Cuts frames out of what a transport reads into the buffer it asks for here.
+
+    `buffer` lends memory to read into, `frames` yields what is complete after
+    that. Most reads are served from one buffer that all connections of a
+    process share, because reading and cutting happen without a break; only
+    the rest of a frame that did not come whole is a connection's own.
+    """
+
+    __slots__ = ("_filled", "_own", "_shared", "_wanted", "frame_bytes_max")
+
+    def __init__(self, shared: memoryview, frame_bytes_max: int = HANDSHAKE_FRAME_BYTES_MAX) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self._shared = shared
+        self._own: bytearray | mmap | None = None
+        self._filled = 0
+        self._wanted = 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What has come of a frame that is not whole yet."""
+        return self._filled
+
+    def buffer(self) -> memoryview:
+        """Where to read the next bytes into."""
+        if self._own is None:
+            return self._shared
+        return memoryview(self._own)[self._filled :]
+
+    def frames(self, count: int) -> Iterator[Frame]:
+        """The frames that are whole now that `count` bytes were read into `buffer`.
+
+        Raises:
+            ProtocolError: What came is no frame of ours; nothing after it can be understood.
+        """
+        if self._own is None:
+            yield from self._cut(self._shared, count)
+            return
+        self._filled += count
+        if self._filled < self._wanted:
+            return
+        own, filled = self._own, self._filled
+        self._own, self._filled = None, 0
+        yield from self._cut(memoryview(own), filled)
+
+    def _cut(self, view: memoryview, end: int) -> Iterator[Frame]:
+        start = 0
+        while end - start >= _LENGTH_BYTES:
+            length = int.from_bytes(view[start : start + _LENGTH_BYTES], "little")
+            if not _BEHIND_LENGTH_BYTES <= length <= self.frame_bytes_max:
+                if length < _BEHIND_LENGTH_BYTES:
+                    raise FrameUnreadable(f"a frame of {length} bytes cannot hold its own head")
+                raise FrameTooLong(length, self.frame_bytes_max)
+            stop = start + _LENGTH_BYTES + length
+            if stop > end:
+                self._keep(view[start:end], stop - start)
+                return
+            _, verb, number = HEAD.unpack_from(view, start)
+            yield verb, number, view[start + HEAD_BYTES : stop]
+            start = stop
+        if start < end:
+            self._keep(view[start:end], HEAD_BYTES)
+
+    def _keep(self, rest: memoryview, wanted: int) -> None:
+        # Its length was checked. A long frame gets memory of its own that the system hands out page by
+        # page as bytes really come, so that one who only announces it costs nothing.
+        own = bytearray(max(wanted, 4 * KIB)) if wanted < _LONG_FRAME_BYTES else mmap(-1, wanted)
+        own[: len(rest)] = rest
+        self._own, self._filled, self._wanted = own, len(rest), wanted
