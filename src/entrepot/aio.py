@@ -1,122 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The asyncio twin of `entrepot.connect`: the same verbs as coroutines.
+"""The asyncio twin of `entrepot.connect`: the same verbs as coroutines, through every binding.
 
-    async with await entrepot.aio.connect("embedded:./qm1") as connection:
-        await connection.put("ORDERS", b"...", persistent=True)
-        async with connection.unit_of_work() as unit:
-            order = await unit.get("ORDERS", wait_s=1)
-            await unit.put("DONE", order.body, persistent=True)
-
-The engine never waits, so its verbs run on the event loop itself; only the
-force of the log runs elsewhere, one for all tasks that have gathered.
+async with await entrepot.aio.connect("unix:./qm1") as connection:
+    await connection.put("ORDERS", b"...", persistent=True)
+    async with connection.unit_of_work() as unit:
+        order = await unit.get("ORDERS", wait_s=1)
+        await unit.put("DONE", order.body, persistent=True)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from functools import partial
+import math
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from entrepot import checks
 from entrepot import connection as blocking
-from entrepot.errors import LogFull, RequestTimedOut
+from entrepot.aio_embedded import AioEmbedded
+from entrepot.binding import RunningUnit
+from entrepot.channels.address import parse
+from entrepot.channels.aio_client import AioClient
+from entrepot.errors import ConnectionClosed
+from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
-from entrepot.mqsc import Answer
-from entrepot.options import GetOptions, PutOptions, criteria, draft
-from entrepot.queues.criteria import Criteria
+from entrepot.mqsc import Answer, require_ok
+from entrepot.options import GetOptions, PutOptions, criteria, draft, reply_options, reply_to
 from entrepot.queues.definitions import MODEL_QUEUE
-from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit, UnitState
-from entrepot.queues.waiting import Waiter
+from entrepot.queues.unit_of_work import UnitState
 
-__all__ = ["Connection", "UnitOfWork", "connect"]
+__all__ = ["Connection", "Consumption", "UnitOfWork", "connect"]
 
-Verb = Callable[[], Settlement | None]
+_BROWSE_AT_ONCE = 500
 
 
-async def connect(url: str, *, application: str = "") -> Connection:
-    """Connect as `entrepot.connect` does; a restart does not block the event loop."""
-    connection = await asyncio.to_thread(blocking.connect, url, application=application)
-    return Connection(connection)
-
-
-class _Mailbox:
-    """Brings what other threads have done to the event loop, many at a time.
-
-    Waking a loop costs a system call, so a group commit wakes it once, not
-    once for each of its members.
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._done: deque[asyncio.Future[None]] = deque()
-        self._announced = False
-
-    def post(self, future: asyncio.Future[None]) -> None:
-        self._done.append(future)
-        if not self._announced:
-            self._announced = True
-            self._loop.call_soon_threadsafe(self._open)
-
-    def _open(self) -> None:
-        # First, so that what is posted from now on is announced again.
-        self._announced = False
-        while self._done:
-            future = self._done.popleft()
-            if not future.done():
-                future.set_result(None)
-
-    def future(self) -> asyncio.Future[None]:
-        return self._loop.create_future()
-
-
-async def _settled(settlement: Settlement, future: asyncio.Future[None]) -> None:
-    await future
-    if settlement.error is not None:
-        raise settlement.error
-
-
-async def _to_the_end(removal: Coroutine[None, None, None]) -> None:
-    """Await the removal of a message; a cancellation in the middle of it comes too late to be heeded."""
-    task = asyncio.ensure_future(removal)
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is None or not current.cancelling():
-                raise
-            current.uncancel()
-    task.result()
+async def connect(
+    url: str, *, application: str = "", user: str = "", password: str = "", reconnect_s: float = 30.0
+) -> Connection:
+    """Connect as `entrepot.connect` does; nothing of it blocks the event loop."""
+    checks.text("application", application)
+    name = application or blocking.program()
+    if not isinstance(url, str) or url.startswith("embedded:"):
+        host, leave = await asyncio.to_thread(blocking.share_host, url)
+        return Connection(AioEmbedded(host, leave), application=name)
+    address = parse(url, user=user, password=password)
+    client = AioClient(address, application=name, reconnect_s=checks.seconds("reconnect_s", reconnect_s))
+    await client.open()
+    return Connection(client, application=name)
 
 
 class _Verbs:
     """What a connection and a unit of work have in common."""
 
     _connection: Connection
-    _unit: Unit | None
+    _unit: RunningUnit | None
 
     async def put(
         self, queue: str | Sequence[str], body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
     ) -> bytes:
         """Leave a message, as `entrepot.Connection.put` does; durable, where it has to be, when awaited."""
         connection = self._connection
-        message, persistent, priority = draft(
-            body, options, user=connection.blocking.user, application=connection.blocking.application
+        message, persistent, priority, wait_s = draft(
+            body, options, user=connection.user, application=connection.application
         )
-        message_id = b""
-
-        def put() -> Settlement | None:
-            nonlocal message_id
-            message_id, settlement = connection.blocking.host.manager.put(
-                queue, message, persistent=persistent, priority=priority, unit=self._unit
-            )
-            return settlement
-
-        await connection.durably(put)
+        message_id: bytes = await connection.binding.put(
+            queue, message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
+        )
         return message_id
 
     async def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
@@ -127,55 +77,63 @@ class _Verbs:
         spite of the cancellation.
         """
         wait_s = checks.wait("wait_s", wait_s) if wait_s != 0 else 0.0
-        wanted = criteria(options)
-        message: Message | None = None
-
-        def get() -> Settlement | None:
-            nonlocal message
-            message, settlement = self._connection.blocking.host.manager.get(queue, wanted, self._unit)
-            return settlement
-
-        leaving = await self._connection.start(get)
-        if leaving is not None:
-            await _to_the_end(leaving)
-        if message is not None or wait_s == 0:
-            return message
-        return await self._connection.wait_for(queue, wanted, self._unit, wait_s)
+        message: Message | None = await self._connection.binding.get(
+            queue, criteria(options), unit=self._unit, wait_s=wait_s
+        )
+        return message
 
 
 class UnitOfWork(_Verbs):
     """Puts and gets that happen together or not at all; use it with `async with`."""
 
-    def __init__(self, connection: Connection, unit: Unit) -> None:
+    def __init__(self, connection: Connection, unit: RunningUnit) -> None:
         self._connection = connection
-        self._unit: Unit = unit
+        self._unit: RunningUnit = unit
 
     @property
     def state(self) -> str:
-        """active, prepared, committed or backed out"""
+        """active, prepared, committed, backed out, or unknown when a connection broke at its end"""
         return self._unit.state.value
+
+    async def get_many(
+        self, queue: str, limit: int = 100, *, wait_s: float = 0.0, **options: Unpack[GetOptions]
+    ) -> list[Message]:
+        """Up to `limit` messages with one verb; only the first is waited for."""
+        limit = checks.whole_number("limit", limit, 1, CONSUMER_CREDIT_MAX)
+        wait_s = checks.wait("wait_s", wait_s)
+        found: list[Message] = await self._connection.binding.get_many(
+            queue, limit, criteria(options), unit=self._unit, wait_s=wait_s
+        )
+        return found
+
+    async def get_group(
+        self, queue: str, *, wait_s: float = 0.0, selector: str | None = None
+    ) -> list[Message] | None:
+        """All messages of the next group that is whole, in sequence."""
+        wanted = criteria({"selector": selector, "whole_group": True})
+        found: list[Message] | None = await self._connection.binding.get_group(
+            queue, wanted, unit=self._unit, wait_s=checks.wait("wait_s", wait_s)
+        )
+        return found
 
     async def commit(self) -> None:
         """Let everything happen; on disk when awaited."""
-        manager = self._connection.blocking.host.manager
-        await self._end(partial(manager.commit, self._unit))
+        await self._end(self._connection.binding.commit(self._unit))
 
     async def back_out(self) -> None:
         """Let nothing happen: puts vanish, gets return with a raised backout count."""
-        self._connection.blocking.host.back_out(self._unit)
-        self._connection.blocking.ended(self._unit)
+        await self._end(self._connection.binding.back_out(self._unit))
 
     async def prepare(self, transaction_id: bytes) -> None:
         """Leave the outcome to a coordinator, who says it with `Connection.resolve`."""
-        manager = self._connection.blocking.host.manager
-        await self._end(partial(manager.in_doubt.prepare, self._unit, checks.transaction_id(transaction_id)))
+        await self._end(self._connection.binding.prepare(self._unit, checks.transaction_id(transaction_id)))
 
-    async def _end(self, verb: Verb) -> None:
+    async def _end(self, verb: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._connection.durably(verb)
+            await verb
         finally:
             if self._unit.state is not UnitState.ACTIVE:
-                self._connection.blocking.ended(self._unit)
+                self._connection.ended(self._unit)
 
     async def __aenter__(self) -> Self:
         return self
@@ -199,66 +157,49 @@ class UnitOfWork(_Verbs):
 class Connection(_Verbs):
     """A connection for the tasks of one event loop."""
 
-    def __init__(self, connection: blocking.Connection) -> None:
+    def __init__(self, binding: Any, *, application: str) -> None:
         self._connection = self
         self._unit = None
-        self._mailbox = _Mailbox()
-        self.blocking = connection
-        """The same connection for code that blocks; it may be used beside this one."""
+        self._binding: Any = binding
+        self.user = blocking.current_user()
+        self.application = application
+        self._temporary: list[str] = []
+        self._reply_queue = ("", 0)
+        self._units: set[RunningUnit] = set()
 
-    async def durably(self, verb: Verb) -> None:
-        """Run a verb of the engine and return when its effect is on disk."""
-        effect = await self.start(verb)
-        if effect is not None:
-            await effect
-
-    async def start(self, verb: Verb) -> Coroutine[None, None, None] | None:
-        """Run a verb of the engine; what is returned has to be awaited until its effect is on disk."""
-        host = self.blocking.host
-        future: asyncio.Future[None] | None = None
-
-        def attach(settlement: Settlement) -> None:
-            nonlocal future
-            future = self._mailbox.future()
-            settlement.wake = partial(self._mailbox.post, future)
-
-        try:
-            settlement = host.start(verb, attach)
-        except LogFull:
-            await asyncio.to_thread(host.checkpoint)
-            settlement = host.start(verb, attach)
-        return None if settlement is None or future is None else _settled(settlement, future)
-
-    async def wait_for(self, queue: str, wanted: Criteria | None, unit: Unit | None, wait_s: float) -> Message | None:
-        """Wait for a message under a unit of work of its own, so that a cancelled wait gives it back."""
-        host = self.blocking.host
-        own = unit or host.private_unit()
-        future = self._mailbox.future()
-        waiter = Waiter(wanted, own, partial(self._mailbox.post, future))
-        host.wait(queue, waiter)
-        try:
-            await asyncio.wait_for(future, wait_s)
-        except TimeoutError:
-            host.stop_waiting(waiter)
-        except BaseException:
-            host.give_back(queue, waiter)
-            raise
-        if waiter.error is not None:
-            raise waiter.error
-        if unit is None:
-            leaving = await self.start(partial(host.manager.commit, own))
-            if leaving is not None:
-                await _to_the_end(leaving)
-        return waiter.message
+    @property
+    def binding(self) -> Any:
+        if self._binding is None:
+            raise ConnectionClosed()
+        return self._binding
 
     async def browse(self, queue: str, **options: Unpack[GetOptions]) -> AsyncIterator[Message]:
         """Look at a queue's messages without taking them."""
-        for message in self.blocking.browse(queue, **options):
-            yield message
+        wanted, place = criteria(options), None
+        while True:
+            found, place = await self.binding.browse(queue, wanted, place, _BROWSE_AT_ONCE)
+            if not found:
+                return
+            for message in found:
+                yield message
+
+    async def consume(
+        self, queue: str, *, read_ahead: int = 100, wait_s: float = math.inf, **options: Unpack[GetOptions]
+    ) -> Consumption:
+        """Messages one after another, for `async for`, as `entrepot.Connection.consume` gives them."""
+        credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
+        incoming = await self.binding.consume(queue, criteria(options), credit)
+        return Consumption(incoming, checks.wait("wait_s", wait_s))
 
     def unit_of_work(self) -> UnitOfWork:
         """Begin a unit of work; use it with `async with`."""
-        return UnitOfWork(self, self.blocking.begin())
+        unit: RunningUnit = self.binding.begin()
+        self._units.add(unit)
+        return UnitOfWork(self, unit)
+
+    def ended(self, unit: RunningUnit) -> None:
+        """A unit of work of this connection has come to its end."""
+        self._units.discard(unit)
 
     async def request(
         self,
@@ -270,34 +211,91 @@ class Connection(_Verbs):
     ) -> Message:
         """Put a request and wait for its reply, as `entrepot.Connection.request` does."""
         timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
-        reply_queue = self.blocking.reply_queue()
+        reply_queue = await self.reply_queue()
         options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
-        message_id = await self.put(queue, body, **options)
-        reply = await self.get(reply_queue, correlation_id=message_id, wait_s=timeout_s)
-        if reply is None:
-            raise RequestTimedOut(queue, timeout_s)
+        message, persistent, priority, _ = draft(body, options, user=self.user, application=self.application)
+        reply: Message = await self.binding.request(
+            queue, message, reply_queue, timeout_s, persistent=persistent, priority=priority
+        )
         return reply
 
+    async def reply(
+        self, request: Message, body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
+    ) -> bytes:
+        """Answer a request on the queue it names, under its message id."""
+        return await self.put(reply_to(request), body, **reply_options(request, options))
+
+    async def reply_queue(self) -> str:
+        """The temporary queue on which this connection waits for replies."""
+        name, opened = self._reply_queue
+        if not name or opened != self.binding.opened:
+            name = await self.dynamic_queue()
+            self._reply_queue = (name, self.binding.opened)
+        return name
+
     async def dynamic_queue(self, model: str = MODEL_QUEUE, pattern: str = "ENTREPOT.*") -> str:
-        """Create a queue after a model and return its name."""
-        return await asyncio.to_thread(self.blocking.dynamic_queue, model, pattern)
+        """Create a queue after a model and return its name; a temporary one goes with this connection."""
+        name: str = await self.binding.make_dynamic(model, pattern)
+        self._temporary.append(name)
+        return name
 
     async def mqsc(self, script: str, *, source: str = "-") -> list[Answer]:
         """Run administration commands and return their answers."""
-        return await asyncio.to_thread(self.blocking.mqsc, script, source=source)
+        answers: list[Answer] = await self.binding.mqsc(script, source)
+        require_ok(answers)
+        return answers
 
     async def in_doubt(self) -> list[bytes]:
         """The transaction ids of units that were prepared and not resolved."""
-        return self.blocking.in_doubt()
+        found: list[bytes] = await self.binding.in_doubt()
+        return found
 
     async def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         """Carry out a coordinator's decision about a prepared unit of work."""
-        manager = self.blocking.host.manager
-        await self.durably(partial(manager.in_doubt.resolve, checks.transaction_id(transaction_id), commit=commit))
+        await self.binding.resolve(checks.transaction_id(transaction_id), commit=checks.flag("commit", commit))
 
     async def close(self) -> None:
         """Back out what is open and let the queue manager go."""
-        await asyncio.to_thread(self.blocking.close)
+        if self._binding is None:
+            return
+        binding = self._binding
+        if isinstance(binding, AioEmbedded):
+            for unit in list(self._units):
+                if unit.state is UnitState.ACTIVE:
+                    await binding.back_out(unit)  # type: ignore[arg-type]
+            binding.remove_temporary(self._temporary)
+        self._binding = None
+        await binding.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Consumption(AsyncIterator[Message]):
+    """The messages of `Connection.consume`."""
+
+    def __init__(self, incoming: Any, wait_s: float) -> None:
+        self._incoming = incoming
+        self._wait_s = wait_s
+
+    async def get(self, wait_s: float = 0.0) -> Message | None:
+        """The next message, or None when none comes within `wait_s`."""
+        message: Message | None = await self._incoming.get(wait_s)
+        return message
+
+    async def __anext__(self) -> Message:
+        message = await self.get(self._wait_s)
+        if message is None:
+            await self.close()
+            raise StopAsyncIteration
+        return message
+
+    async def close(self) -> None:
+        """Let no more come; what was not used stays on its queue."""
+        await self._incoming.close()
 
     async def __aenter__(self) -> Self:
         return self

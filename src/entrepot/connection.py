@@ -12,53 +12,83 @@ with entrepot.connect("embedded:./qm1") as connection:
 from __future__ import annotations
 
 import getpass
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 from entrepot import checks
-from entrepot.errors import ConnectionClosed, InvalidUrl, RequestTimedOut
+from entrepot.binding import Binding, Incoming, RunningUnit
+from entrepot.embedded import EmbeddedHost
+from entrepot.errors import ConnectionClosed, InvalidUrl
+from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
-from entrepot.mqsc import Answer, require_ok, run_script
-from entrepot.options import GetOptions, PutOptions, criteria, draft
+from entrepot.mqsc import Answer, require_ok
+from entrepot.options import GetOptions, PutOptions, criteria, draft, reply_options, reply_to
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE
 from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
-from entrepot.queues.host import Host
-from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.queues.unit_of_work import UnitState
 
 _BROWSE_AT_ONCE = 500
 
-_hosts: dict[Path, tuple[Host, int]] = {}
+_hosts: dict[Path, tuple[EmbeddedHost, int]] = {}
 _hosts_lock = threading.Lock()
 
 
-def connect(url: str, *, application: str = "") -> Connection:
+def connect(
+    url: str, *, application: str = "", user: str = "", password: str = "", reconnect_s: float = 30.0
+) -> Connection:
     """Connect to a queue manager.
 
     `embedded:PATH` runs it inside this process, and creates it when there is
     nothing at PATH yet; connections of one process to one PATH share it. It
     stops with the last connection.
 
+    `unix:PATH` reaches the one that runs in that folder (`entrepot qm start`),
+    `mq://host:1414/QM?channel=NAME` one anywhere by a client channel, and
+    `mqs://` the same encrypted. Such a connection mends itself for up to
+    `reconnect_s` when it breaks; a verb whose outcome is unknown then says so.
+
     Raises:
         InvalidUrl: Not a URL of ours.
         RecoveryError: It cannot be started; the error says why. Nothing was lost.
+        ConnectFailed, SecurityError: Nobody answers there, or does not let us in.
     """
+    checks.text("application", application)
+    if isinstance(url, str) and not url.startswith("embedded:"):
+        return _connect_remotely(url, application, user, password, checks.seconds("reconnect_s", reconnect_s))
+    host, leave = share_host(url)
+    return Connection(host, application=application, leave=leave)
+
+
+def share_host(url: str) -> tuple[EmbeddedHost, Callable[[], None]]:
+    """The queue manager of an `embedded:` URL, shared by the connections of this process, and how to let it go."""
     scheme, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
     if scheme != "embedded" or not place or "\0" in place:
         raise InvalidUrl(str(url))
-    checks.text("application", application)
     path = Path(place).resolve()
     with _hosts_lock:
         host, users = _hosts.get(path, (None, 0))
         if host is None:
             _create_unless_there(path)
-            host = Host(path)
+            host = EmbeddedHost(path)
         _hosts[path] = (host, users + 1)
-    return Connection(host, application=application)
+    return host, partial(_leave, host)
+
+
+def _connect_remotely(url: str, application: str, user: str, password: str, reconnect_s: float) -> Connection:
+    # Imported here, so that an embedded queue manager needs no sockets.
+    from entrepot.channels.address import parse
+    from entrepot.channels.client import Client
+
+    address = parse(url, user=user, password=password)
+    name = application or program()
+    return Connection(Client(address, application=name, reconnect_s=reconnect_s), application=name)
 
 
 def _create_unless_there(path: Path) -> None:
@@ -74,7 +104,7 @@ def _create_unless_there(path: Path) -> None:
         read_settings(path)  # tells what is wrong, before a lock is left in a folder that is not ours
 
 
-def _leave(host: Host) -> None:
+def _leave(host: EmbeddedHost) -> None:
     with _hosts_lock:
         for path, (shared, users) in list(_hosts.items()):
             if shared is host:
@@ -91,7 +121,7 @@ class _Verbs:
     """What a connection and a unit of work have in common."""
 
     _connection: Connection
-    _unit: Unit | None
+    _unit: RunningUnit | None
 
     def put(
         self,
@@ -114,8 +144,12 @@ class _Verbs:
             DiskFailed: Whether it was stored is unknown; the queue manager has stopped.
         """
         connection = self._connection
-        message, persistent, priority = draft(body, options, user=connection.user, application=connection.application)
-        return connection.host.put(queue, message, persistent=persistent, priority=priority, unit=self._unit)
+        message, persistent, priority, wait_s = draft(
+            body, options, user=connection.user, application=connection.application
+        )
+        return connection.host.put(
+            queue, message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
+        )
 
     def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
         """Take the next message off a queue, or None when there is none within `wait_s`.
@@ -141,9 +175,9 @@ class UnitOfWork(_Verbs):
     One thread at a time may use it.
     """
 
-    def __init__(self, connection: Connection, unit: Unit) -> None:
+    def __init__(self, connection: Connection, unit: RunningUnit) -> None:
         self._connection = connection
-        self._unit: Unit = unit
+        self._unit: RunningUnit = unit
 
     @property
     def state(self) -> str:
@@ -156,6 +190,14 @@ class UnitOfWork(_Verbs):
         assert wanted is not None
         return self._connection.host.get_group(queue, wanted, unit=self._unit, wait_s=checks.wait("wait_s", wait_s))
 
+    def get_many(
+        self, queue: str, limit: int = 100, *, wait_s: float = 0.0, **options: Unpack[GetOptions]
+    ) -> list[Message]:
+        """Up to `limit` messages with one verb; only the first is waited for, so none means that none came."""
+        limit = checks.whole_number("limit", limit, 1, CONSUMER_CREDIT_MAX)
+        wait_s = checks.wait("wait_s", wait_s)
+        return self._connection.host.get_many(queue, limit, criteria(options), unit=self._unit, wait_s=wait_s)
+
     def commit(self) -> None:
         """Let everything happen; on disk when this returns.
 
@@ -163,6 +205,8 @@ class UnitOfWork(_Verbs):
             UnitBackedOut: The disk is full; nothing happened, and the gets are back on their queues.
             LogFull: The unit is still active; commit again later, or back out.
             DiskFailed: The outcome is unknown; the queue manager has stopped.
+            ConnectionLost: The outcome is unknown; the connection broke while the unit was ending.
+            QueueingError: Through a channel, a put of this unit was refused; the unit is backed out.
         """
         self._end(lambda host: host.commit(self._unit))
 
@@ -175,7 +219,7 @@ class UnitOfWork(_Verbs):
         name = checks.transaction_id(transaction_id)
         self._end(lambda host: host.prepare(self._unit, name))
 
-    def _end(self, verb: Callable[[Host], None]) -> None:
+    def _end(self, verb: Callable[[Binding], None]) -> None:
         try:
             verb(self._connection.host)
         finally:
@@ -208,7 +252,7 @@ class Browse(Iterator[Message]):
     few hundred at a time, so it may show one that somebody has got meanwhile.
     """
 
-    def __init__(self, host: Host, queue: str, criteria: Criteria | None) -> None:
+    def __init__(self, host: Binding, queue: str, criteria: Criteria | None) -> None:
         self._host = host
         self._queue = queue
         self._criteria = criteria
@@ -233,18 +277,19 @@ class Browse(Iterator[Message]):
 class Connection(_Verbs):
     """A connection to a queue manager; its verbs may be used from any thread."""
 
-    def __init__(self, host: Host, *, application: str = "") -> None:
+    def __init__(self, host: Binding, *, application: str = "", leave: Callable[[], None] | None = None) -> None:
         self._connection = self
         self._unit = None
-        self._host: Host | None = host
-        self.user = _user()
-        self.application = checks.text("application", application or Path(sys.argv[0] or "python").name)
+        self._host: Binding | None = host
+        self._leave = leave or host.close
+        self.user = current_user()
+        self.application = checks.text("application", application or program())
         self._temporary: list[str] = []
-        self._reply_queue = ""
-        self._units: set[Unit] = set()
+        self._reply_queue = ("", 0)
+        self._units: set[RunningUnit] = set()
 
     @property
-    def host(self) -> Host:
+    def host(self) -> Binding:
         if self._host is None:
             raise ConnectionClosed()
         return self._host
@@ -257,13 +302,13 @@ class Connection(_Verbs):
         """Begin a unit of work; use it with `with`."""
         return UnitOfWork(self, self.begin())
 
-    def begin(self) -> Unit:
+    def begin(self) -> RunningUnit:
         """A bare unit, which this connection backs out when it is closed."""
-        unit = self.host.begin()
+        unit: RunningUnit = self.host.begin()
         self._units.add(unit)
         return unit
 
-    def ended(self, unit: Unit) -> None:
+    def ended(self, unit: RunningUnit) -> None:
         """A unit of work of this connection has come to its end."""
         self._units.discard(unit)
 
@@ -284,17 +329,39 @@ class Connection(_Verbs):
         reply_queue = self.reply_queue()
         # A request that nobody waits for any more is of no use.
         options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
-        message_id = self.put(queue, body, **options)
-        reply = self.get(reply_queue, correlation_id=message_id, wait_s=timeout_s)
-        if reply is None:
-            raise RequestTimedOut(queue, timeout_s)
-        return reply
+        message, persistent, priority, _ = draft(body, options, user=self.user, application=self.application)
+        return self.host.request(
+            queue, message, reply_queue, timeout_s, persistent=persistent, priority=priority
+        )
+
+    def reply(self, request: Message, body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]) -> bytes:
+        """Answer a request on the queue it names, under its message id."""
+        return self.put(reply_to(request), body, **reply_options(request, options))
+
+    def pipeline(self) -> Pipeline:
+        """Put many messages without waiting for each; use it with `with`, which waits for all of them."""
+        return Pipeline(self)
+
+    def consume(
+        self, queue: str, *, read_ahead: int = 100, wait_s: float = math.inf, **options: Unpack[GetOptions]
+    ) -> Consumption:
+        """Messages one after another, until none comes for `wait_s`; use it in a `for` loop.
+
+        Through a channel up to `read_ahead` of them come before they are asked for. A
+        message counts as used when the next one is asked for. Should the
+        connection break, persistent ones that were not used come again, with a
+        raised `backout_count`; nonpersistent ones on their way are gone.
+        """
+        credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
+        return Consumption(self.host.consume(queue, criteria(options), credit), checks.wait("wait_s", wait_s))
 
     def reply_queue(self) -> str:
         """The temporary queue on which this connection waits for replies."""
-        if not self._reply_queue:
-            self._reply_queue = self.dynamic_queue()
-        return self._reply_queue
+        name, opened = self._reply_queue
+        if not name or opened != self.host.opened:
+            name = self.dynamic_queue()
+            self._reply_queue = (name, self.host.opened)
+        return name
 
     def dynamic_queue(self, model: str = MODEL_QUEUE, pattern: str = "ENTREPOT.*") -> str:
         """Create a queue after a model and return its name; a temporary one goes with this connection."""
@@ -308,7 +375,7 @@ class Connection(_Verbs):
         Raises:
             MqscError: A command was wrong or failed; the others were carried out.
         """
-        answers = run_script(script, self.host, source)
+        answers = self.host.mqsc(script, source)
         require_ok(answers)
         return answers
 
@@ -326,12 +393,12 @@ class Connection(_Verbs):
             return
         host, units = self._host, self._units
         if host.failure is None:
-            for unit in units:
+            for unit in list(units):
                 if unit.state is UnitState.ACTIVE:
                     host.back_out(unit)
             host.remove_temporary(self._temporary)
         self._host = None
-        _leave(host)
+        self._leave()
 
     def __enter__(self) -> Self:
         return self
@@ -340,7 +407,80 @@ class Connection(_Verbs):
         self.close()
 
 
-def _user() -> str:
+class Consumption(Iterator[Message]):
+    """The messages of `Connection.consume`; close it, or leave its `with`, to let no more come."""
+
+    def __init__(self, incoming: Incoming, wait_s: float) -> None:
+        self._incoming = incoming
+        self._wait_s = wait_s
+
+    def get(self, wait_s: float = 0.0) -> Message | None:
+        """The next message, or None when none comes within `wait_s`."""
+        return self._incoming.get(wait_s)
+
+    def __next__(self) -> Message:
+        message = self._incoming.get(self._wait_s)
+        if message is None:
+            self.close()
+            raise StopIteration
+        return message
+
+    def close(self) -> None:
+        """Let no more come; what was not used stays on its queue."""
+        self._incoming.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Pipeline:
+    """Puts that nobody waits for one by one.
+
+    Leaving the `with` returns when all of them are where they belong. Should
+    one have been refused, that error is raised then; the others were carried out.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def put(
+        self, queue: str | Sequence[str], body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
+    ) -> bytes:
+        """Put a message; returns its id, before the queue manager has it."""
+        connection = self._connection
+        message, persistent, priority, _ = draft(
+            body, options, user=connection.user, application=connection.application
+        )
+        return connection.host.put_without_answer(queue, message, persistent=persistent, priority=priority)
+
+    def wait(self) -> None:
+        """Return when all that was put so far is where it belongs.
+
+        Raises:
+            EntrepotError: The first put that was refused; the others were carried out.
+        """
+        self._connection.host.synchronize()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.wait()
+
+
+def program() -> str:
+    """What this process calls itself."""
+    return Path(sys.argv[0] or "python").name
+
+
+def current_user() -> str:
+    """Who runs this process; through a channel the server finds that out itself."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

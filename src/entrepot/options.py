@@ -46,6 +46,8 @@ class PutOptions(TypedDict, total=False):
     encoding: int
     properties: Mapping[str, PropertyValue] | None
     """What selectors can ask for."""
+    wait_s: float
+    """How long to wait for room on a full queue; refused at once when left out."""
 
 
 class GetOptions(TypedDict, total=False):
@@ -90,6 +92,7 @@ _PUT: dict[str, Check] = {
     "ccsid": _number(-_INT32, _INT32 - 1),
     "encoding": _number(-_INT32, _INT32 - 1),
     "properties": lambda _, value: {} if value is None else checks.properties(value),
+    "wait_s": checks.wait,
 }
 _GET: dict[str, Check] = {
     "message_id": _optional(checks.wanted_identifier),
@@ -100,19 +103,46 @@ _GET: dict[str, Check] = {
 }
 
 
-def draft(body: object, options: PutOptions, *, user: str, application: str) -> tuple[Message, bool | None, int | None]:
-    """The message that the options describe, and the persistence and priority asked for, if any.
+Draft = tuple[Message, bool | None, int | None, float]
+"""A message, the persistence and priority asked for, if any, and how long to wait for room."""
+
+
+def draft(body: object, options: PutOptions, *, user: str, application: str) -> Draft:
+    """The message that the options describe, and what they say about putting it.
 
     Raises:
         InvalidArgument: The first option that is wrong.
     """
     content = body if body.__class__ is bytes else checks.body(body)
     if not options:
-        return Message(content, user=user, application=application), None, None
+        return Message(content, user=user, application=application), None, None, 0.0
     fields = _checked(_PUT, options, "put")
     persistent = fields.pop("persistent", None)
     priority = fields.pop("priority", None)
-    return Message(content, user=user, application=application, **fields), persistent, priority
+    wait_s = fields.pop("wait_s", 0.0)
+    return Message(content, user=user, application=application, **fields), persistent, priority, wait_s
+
+
+def reply_to(request: Message) -> str:
+    """The queue on which a request wants its reply.
+
+    Raises:
+        InvalidArgument: It wants none.
+    """
+    if not request.reply_to:
+        raise InvalidArgument("request", "it names no queue for a reply", "a message with reply_to")
+    return f"{request.reply_to}@{request.reply_to_manager}" if request.reply_to_manager else request.reply_to
+
+
+def reply_options(request: Message, options: PutOptions) -> PutOptions:
+    """What a reply says of itself unless it is told otherwise: whom it answers, and its request's persistence."""
+    own: PutOptions = {
+        "type": MessageType.REPLY,
+        "correlation_id": request.message_id,
+        "persistent": request.persistent,
+        "priority": request.priority,
+    }
+    return own | options
 
 
 def criteria(options: GetOptions) -> Criteria | None:

@@ -38,8 +38,14 @@ def got(message: Message | None) -> Message:
 
 
 def depth(connection: Connection, queue: str = "Q") -> int:
-    row = connection.mqsc(f"DISPLAY QLOCAL({queue}) CURDEPTH")[0].rows[0]
-    return int(str(row["CURDEPTH"]))
+    # Through a channel a persistent message leaves its queue when its reader has acknowledged it, which the reader
+    # does not wait for.
+    deadline = time.monotonic() + 2
+    while True:
+        status = connection.mqsc(f"DISPLAY QSTATUS({queue}) CURDEPTH UNCOM")[0].rows[0]
+        if status["UNCOM"] == 0 or time.monotonic() > deadline:
+            return int(str(status["CURDEPTH"]))
+        time.sleep(0.01)
 
 
 def in_thread(action: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:

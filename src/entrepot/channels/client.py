@@ -47,6 +47,8 @@ _READ_BYTES = 64 * KIB
 _HANDSHAKE_S = 15.0
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 1.0
+_IDLE_S = 0.02
+"""How long a consumer may find nothing before it says how far it has come."""
 
 
 class _Slot:
@@ -566,19 +568,24 @@ class Client:
         """The next message that came of itself, or None when none came in time."""
         arrived = ahead.arrived
         if not arrived:
-            with self._lock:
-                if self._core.used(ahead, idle=True):
-                    self._send()
-            slot = _Slot()
-            ahead.wake = lambda: slot.resolve(None)
-            self._wait(lambda: bool(arrived) or ahead.error is not None, slot, deadline)
-            ahead.wake = None
+            self._wait_ahead(ahead, min(deadline, time.monotonic() + _IDLE_S))
+            if not arrived and ahead.error is None:
+                # It will take a while: let the server know how far we have come.
+                with self._lock:
+                    if self._core.used(ahead, idle=True):
+                        self._send()
+                self._wait_ahead(ahead, deadline)
             if not arrived:
                 if ahead.error is not None:
                     raise ahead.error
                 return None
-        message = arrived.popleft()
-        return message
+        return arrived.popleft()
+
+    def _wait_ahead(self, ahead: ReadAhead, deadline: float) -> None:
+        slot = _Slot()
+        ahead.wake = lambda: slot.resolve(None)
+        self._wait(lambda: bool(ahead.arrived) or ahead.error is not None, slot, deadline)
+        ahead.wake = None
 
     def was_used(self, ahead: ReadAhead) -> None:
         """The application is done with one more message."""

@@ -36,12 +36,6 @@ class Judge(Protocol):
     def allows(self, user: str, groups: frozenset[str], object_type: str, name: str, what: str) -> bool: ...
 
 
-class Writer(Protocol):
-    """Somebody who has gathered bytes for his partner."""
-
-    def flush(self) -> None: ...
-
-
 class Partner(Protocol):
     """A connection, as the server sees it that looks after all of them."""
 
@@ -74,7 +68,6 @@ class Desk:
         """Told of every verb that was refused, for the audit log."""
         # Administration may wait for the disk, so it runs beside the loop, one thing at a time.
         self.office = ThreadPoolExecutor(1, "entrepot-office")
-        self._dirty: list[Writer] = []
         self._checkpoint_waiters: list[Callable[[EntrepotError | None], None]] = []
 
     def enter(self, session: Session) -> int:
@@ -84,19 +77,6 @@ class Desk:
 
     def leave(self, number: int) -> None:
         self.sessions.pop(number, None)
-
-    # --- writing --------------------------------------------------------------------------------
-
-    def wants_flush(self, writer: Writer) -> None:
-        """Let a writer write at the end of this turn of the loop, together with whatever else comes up."""
-        if not self._dirty:
-            self.loop.call_soon(self._flush)
-        self._dirty.append(writer)
-
-    def _flush(self) -> None:
-        dirty, self._dirty = self._dirty, []
-        for writer in dirty:
-            writer.flush()
 
     # --- beside the loop ------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection that carries frames: cuts what comes, gathers what goes, and knows when its partner falls silent.
+"""A connection that carries frames: cuts what comes, and keeps back what its partner or we cannot take.
 
-Frames that come within one turn of the loop are answered with one write.
 What to do with a frame is its subclass's affair.
 """
 
@@ -26,7 +25,7 @@ _WRITE_HIGH_BYTES = 1 * MIB
 class Link(asyncio.BufferedProtocol):
     """One connection; everything happens on the loop's thread."""
 
-    __slots__ = ("_dirty", "_held", "_out", "_pausing", "address", "closed", "desk", "heard", "reader", "said", "transport", "unread")
+    __slots__ = ("_held", "_pausing", "address", "closed", "desk", "heard", "reader", "transport", "unread")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -35,12 +34,9 @@ class Link(asyncio.BufferedProtocol):
         self.address = ""
         self.heard = desk.loop.time()
         """When something was last read, by the loop's clock."""
-        self.said = self.heard
         self.closed = False
         self.unread = False
         """The partner does not read what we have written."""
-        self._out: list[bytes] = []
-        self._dirty = False
         self._held: list[tuple[int, int, Any]] | None = None
         """Frames that came while the link was on hold."""
         self._pausing = False
@@ -143,34 +139,16 @@ class Link(asyncio.BufferedProtocol):
         return self.unread
 
     def send(self, verb: int, number: int, payload: Payload) -> None:
-        """Say something at the end of this turn of the loop."""
-        self._out.append(encode(verb, number, payload))
-        if not self._dirty:
-            self._dirty = True
-            self.desk.wants_flush(self)
+        """Say something; the loop writes all that was said within one of its turns at once."""
+        self.transport.write(encode(verb, number, payload))
 
     def send_message(self, verb: int, number: int, payload: Any) -> None:
         """The same for a payload whose last field is a message, which may be long."""
         message = payload.message
         if message is not None and len(message.body) >= LONG_BODY_BYTES:
-            self._out += encode_parts(verb, number, payload)
+            self.transport.writelines(encode_parts(verb, number, payload))
         else:
-            self._out.append(encode(verb, number, payload))
-        if not self._dirty:
-            self._dirty = True
-            self.desk.wants_flush(self)
-
-    def flush(self) -> None:
-        """Write what was said."""
-        out, self._out = self._out, []
-        self._dirty = False
-        if not out or self.transport is None or self.transport.is_closing():
-            return
-        self.said = self.desk.loop.time()
-        if len(out) == 1:
-            self.transport.write(out[0])
-        else:
-            self.transport.writelines(out)
+            self.transport.write(encode(verb, number, payload))
 
     def close(self, error: EntrepotError | None = None) -> None:
         """End the connection; an error is told to the partner first."""
@@ -178,7 +156,6 @@ class Link(asyncio.BufferedProtocol):
             return
         if error is not None:
             self.send(Verb.CLOSING, 0, Closing(to_wire(error)))
-        self.flush()
         self.closed = True
         if self.transport is not None:
             self.transport.close()

@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from entrepot.mqsc.addresses import AddressPatterns
+from entrepot.mqsc.channel_keywords import USER_CHARACTERS_MAX
 from entrepot.mqsc.display import Condition
-from entrepot.mqsc.keywords import LATER_KINDS, OBJECT_KINDS, ObjectKind, words
-from entrepot.mqsc.syntax import Value
+from entrepot.mqsc.forms import Form, Texts, Words
+from entrepot.mqsc.keywords import LATER_KINDS, OBJECT_KINDS
+from entrepot.mqsc.object_kind import ObjectKind, words
+from entrepot.mqsc.running import OPERATIONS, RUNNING, Operation
+from entrepot.mqsc.security_keywords import ADDRESSES_MAX, AUTHORITY_WORDS, ENTITIES_MAX
+from entrepot.mqsc.syntax import Position, Value
+from entrepot.queues.definitions import ChannelRule
+
+Entity = tuple[str, str]
+"""A user's name and a group's; one of them is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +36,8 @@ class Alter:
     kind: ObjectKind
     name: Value
     changes: dict[str, Any]
+    places: dict[str, Position]
+    """Where each keyword stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,50 @@ class Display:
     """What to show; nothing means that the name decides."""
     everything: bool
     condition: Condition | None
+    selected: tuple[tuple[str, str], ...] = ()
+    """Keywords and the patterns that their values have to match."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAuthority:
+    """Give to and take from users and groups."""
+
+    profile: Value
+    object_type: str
+    entities: tuple[Entity, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    description: str | None
+    creates: bool
+    """Whether it makes records that are not there yet: it does when it adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAuthority:
+    profile: Value
+    object_type: str
+    entities: tuple[Entity, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetRule:
+    """Change the rules of one type for one profile."""
+
+    profile: Value
+    rule: str
+    action: str
+    rules: tuple[ChannelRule, ...]
+    """What it says: one rule, or one for each address that is blocked. With REMOVE only what they match counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operate:
+    """Start, stop or mend something that runs."""
+
+    operation: Operation
+    noun: str
+    name: Value
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +117,64 @@ class End:
     pass
 
 
-Command = Define | Alter | Delete | Clear | Display | Ping | End
+Command = Define | Alter | Delete | Clear | Display | SetAuthority | DeleteAuthority | SetRule | Operate | Ping | End
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
     nouns: tuple[str, ...]
     synonyms: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    """Options that its nouns share."""
+    valued: tuple[str, ...] = ()
+    """Options that go with some noun and have a value, by `OPTIONS`."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (*self.flags, *self.valued)
 
 
-_NAMED = tuple(kind.word for kind in OBJECT_KINDS.values() if not kind.only_one)
-VERBS = {
-    "DEFINE": Verb(_NAMED, ("DEF",), ("LIKE", "REPLACE", "NOREPLACE")),
-    "ALTER": Verb(tuple(OBJECT_KINDS), ("ALT",)),
-    # MQ gives DELETE no synonym: DEL would be too near to DEF.
-    "DELETE": Verb(_NAMED, (), ("PURGE", "NOPURGE")),
-    "DISPLAY": Verb((*OBJECT_KINDS, "QUEUE", "QSTATUS"), ("DIS",), ("ALL", "WHERE", "TYPE")),
-    "CLEAR": Verb(("QLOCAL",)),
-    "PING": Verb(("QMGR",)),
-    "START": Verb((*OBJECT_KINDS, *LATER_KINDS), ("STA",)),
-    "STOP": Verb((*OBJECT_KINDS, *LATER_KINDS)),
-    "END": Verb((), ("EXIT", "QUIT")),
+_NAMED = tuple(kind.word for kind in OBJECT_KINDS.values() if not (kind.only_one or kind.is_keyed))
+_ALTERABLE = tuple(kind.word for kind in OBJECT_KINDS.values() if not kind.is_keyed)
+
+_ENTITIES = {
+    "PRINCIPAL": Texts(ENTITIES_MAX, USER_CHARACTERS_MAX),
+    "GROUP": Texts(ENTITIES_MAX, USER_CHARACTERS_MAX),
 }
-VERBS_ELSEWHERE = words("ARCHIVE BACKUP MOVE PURGE RECOVER REFRESH REF RESET RESOLVE RESUME RVERIFY SET SUSPEND")
+OPTIONS: dict[tuple[str, str], Mapping[str, Form]] = {
+    ("SET", "AUTHREC"): {**_ENTITIES, "AUTHADD": AUTHORITY_WORDS, "AUTHRMV": AUTHORITY_WORDS},
+    ("SET", "CHLAUTH"): {
+        "ACTION": Words({word: word for word in ("ADD", "REPLACE", "REMOVE", "REMOVEALL")}),
+        "ADDRLIST": AddressPatterns(ADDRESSES_MAX),
+    },
+    ("DELETE", "AUTHREC"): _ENTITIES,
+    **{(operation.verb, noun): operation.options for operation in OPERATIONS for noun in operation.nouns},
+}
+"""What a command takes beside the attributes of its object, where it has a value."""
+
+
+def _verb(word: str, nouns: tuple[str, ...], synonyms: tuple[str, ...] = (), flags: tuple[str, ...] = ()) -> Verb:
+    operated = tuple(noun for operation in OPERATIONS if operation.verb == word for noun in operation.nouns)
+    valued = dict.fromkeys(option for (verb, _), forms in OPTIONS.items() if verb == word for option in forms)
+    return Verb((*nouns, *operated), synonyms, flags, tuple(valued))
+
+
+VERBS = {
+    "DEFINE": _verb("DEFINE", _NAMED, ("DEF",), ("LIKE", "REPLACE", "NOREPLACE")),
+    "ALTER": _verb("ALTER", _ALTERABLE, ("ALT",)),
+    # MQ gives DELETE no synonym: DEL would be too near to DEF.
+    "DELETE": _verb("DELETE", (*_NAMED, "AUTHREC"), (), ("PURGE", "NOPURGE")),
+    "DISPLAY": _verb("DISPLAY", (*OBJECT_KINDS, "QUEUE", "QSTATUS", *RUNNING), ("DIS",), ("ALL", "WHERE", "TYPE")),
+    "SET": _verb("SET", ("AUTHREC", "CHLAUTH")),
+    "CLEAR": _verb("CLEAR", ("QLOCAL",)),
+    "PING": _verb("PING", ("QMGR",)),
+    "START": _verb("START", (), ("STA",)),
+    "STOP": _verb("STOP", ()),
+    "RESET": _verb("RESET", ()),
+    "RESOLVE": _verb("RESOLVE", (), ("RES",)),
+    "END": _verb("END", (), ("EXIT", "QUIT")),
+}
+VERBS_ELSEWHERE = words("ARCHIVE BACKUP MOVE PURGE RECOVER REFRESH REF RESUME RVERIFY SUSPEND")
 """MQ's other commands: known, so that nobody is asked whether he meant something else."""
 
 VERB_WORDS = {word: name for name, verb in VERBS.items() for word in (name, *verb.synonyms)}
@@ -92,12 +183,14 @@ NOUN_WORDS = {
     "Q": "QUEUE",
     "QSTATUS": "QSTATUS",
     "QS": "QSTATUS",
+    **{word: noun for noun, running in RUNNING.items() for word in (noun, *running.synonyms)},
     **{word: kind.word for kind in OBJECT_KINDS.values() for word in (kind.word, *kind.synonyms)},
     **{word: later for later, synonyms in LATER_KINDS.items() for word in (later, *synonyms)},
 }
 
 KEYWORDS = frozenset(
-    [word for kind in OBJECT_KINDS.values() for word in kind.words]
+    [word for kind in OBJECT_KINDS.values() for word in (*kind.words, *kind.refused)]
+    + [word for running in RUNNING.values() for word in running.keywords]
     + [option for verb in VERBS.values() for option in verb.options]
 )
 """Every keyword that some command knows."""

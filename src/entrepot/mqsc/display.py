@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from entrepot.mqsc.forms import RowValue, Switch, Unfit
-from entrepot.mqsc.keywords import ObjectKind
+from entrepot.mqsc.object_kind import ObjectKind
 from entrepot.mqsc.syntax import Position
 
 Row = dict[str, RowValue]
@@ -81,10 +81,9 @@ class Condition:
             raise Unfit from None
 
 
-def lines_of(kind: ObjectKind, row: Row, label: str | None = None) -> list[str]:
+def lines_of(label: str, name: RowValue, row: Row, kind: ObjectKind | None = None) -> list[str]:
     """A row in MQ's manner: KEYWORD(value), two to a line."""
-    name = row[kind.name_keyword]
-    lines = [f"{(label or kind.label).capitalize()} {name}:"]
+    lines = [f"{label.capitalize()} {name}".rstrip() + ":"]
     cells = [_cell(kind, keyword, value) for keyword, value in row.items()]
     half = ""
     for cell in cells:
@@ -98,8 +97,8 @@ def lines_of(kind: ObjectKind, row: Row, label: str | None = None) -> list[str]:
     return [*lines, f"   {half}"] if half else lines
 
 
-def _cell(kind: ObjectKind, keyword: str, value: RowValue) -> str:
-    attribute = kind.attribute(keyword)
+def _cell(kind: ObjectKind | None, keyword: str, value: RowValue) -> str:
+    attribute = kind.attribute(keyword) if kind else None
     if attribute and isinstance(attribute.form, Switch) and keyword == attribute.keyword:
         return attribute.form.on if value == "YES" else attribute.form.off
     text = ",".join(value) if isinstance(value, list) else str(value)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from entrepot.mqsc.commands import Display
 from entrepot.mqsc.display import OPERATORS, Condition
 from entrepot.mqsc.forms import Form, Integer, Switch, Unfit, Words
-from entrepot.mqsc.keywords import COUNT_MAX, OBJECT_KINDS, QUEUE_KINDS, ObjectKind, kinds_with
+from entrepot.mqsc.keywords import OBJECT_KINDS, QUEUE_KINDS, kinds_with
+from entrepot.mqsc.object_kind import COUNT_MAX, Attribute, ObjectKind
+from entrepot.mqsc.running import RUNNING
 from entrepot.mqsc.syntax import Parameter, Position, Value
 from entrepot.mqsc.wording import listed, no_keyword, shortened, suggestion
 
@@ -20,7 +22,10 @@ class DisplayChecker:
         self._noun = noun
         self._report = report
         self._warnings = warnings
-        self._kinds = QUEUE_KINDS if noun == "QUEUE" else (OBJECT_KINDS["QLOCAL" if noun == "QSTATUS" else noun],)
+        # What a queue manager knows of what runs is its own affair: the rows decide which keywords there are.
+        self._rows_decide = noun == "QSTATUS" or noun in RUNNING
+        self._kinds = _kinds_of(noun)
+        self._selected: dict[str, str] = {}
 
     def command(self, name: Value, each: Callable[..., Iterable[Parameter]]) -> Display:
         kinds = self._kinds
@@ -31,13 +36,16 @@ class DisplayChecker:
             word = parameter.keyword
             if word == "WHERE":
                 condition = self._condition(parameter)
-            elif word == "TYPE" and parameter.values is not None and kinds[0].is_queue:
+            elif word == "TYPE" and parameter.values is not None and kinds and kinds[0].is_queue:
                 kinds = self._type(parameter)
+            elif parameter.values is not None and (attribute := self._selector(word)):
+                self._select(attribute, parameter)
             elif word == "ALL" and parameter.values is None:
                 everything = True
             else:
                 keywords += self._keyword(parameter)
-        return Display(self._noun, kinds, name, tuple(keywords), everything, condition)
+        selected = tuple(self._selected.items())
+        return Display(self._noun, kinds, name, tuple(keywords), everything, condition, selected)
 
     def _keyword(self, parameter: Parameter) -> list[Value]:
         """What the parameter asks to see: one keyword, or none."""
@@ -45,7 +53,7 @@ class DisplayChecker:
         keyword = self._row_keyword(word)
         if keyword and parameter.values is not None:
             self._report(parameter.at, f"{word} stands alone in DISPLAY; WHERE({word} EQ ...) selects")
-        elif not keyword and any(word in kind.without_effect for kind in self._kinds):
+        elif not keyword and any(word in kind.without_effect or word in kind.fixed for kind in self._kinds):
             self._warnings.append(f"{word}: without effect here, so it is not shown")
         elif not keyword:
             self._report(parameter.at, self._unknown(word))
@@ -53,8 +61,7 @@ class DisplayChecker:
 
     def _row_keyword(self, word: str) -> str:
         """The keyword under which a row has it; empty when no row can."""
-        # A queue manager may know more about its queues than MQ does, so for QSTATUS the rows decide.
-        if self._noun == "QSTATUS":
+        if self._rows_decide:
             return word
         for kind in self._kinds:
             if attribute := kind.attribute(word):
@@ -78,6 +85,27 @@ class DisplayChecker:
         if len(asked) != 1 or asked[0] not in words:
             self._report(parameter.at, f"TYPE of {self._noun} takes {listed([*words, everything])}")
         return tuple(kind for kind in self._kinds if kind.word in asked)
+
+    def _selector(self, word: str) -> Attribute | None:
+        """The attribute whose value `word` selects by."""
+        for kind in self._kinds:
+            if word in kind.selectors:
+                return kind.attribute(kind.selectors[word])
+        return None
+
+    def _select(self, attribute: Attribute, parameter: Parameter) -> None:
+        word = parameter.keyword
+        texts = [value.text for value in parameter.values or ()]
+        form = attribute.form
+        if len(texts) != 1:
+            self._report(parameter.at, f"{word} takes one value to select by")
+        elif isinstance(form, Words) and texts[0].upper() not in (*form.words, "ALL"):
+            guess = suggestion(texts[0].upper(), form.words)
+            self._report(parameter.at, f"{word} of {self._noun} takes {listed([*form.words, 'ALL'])}{guess}")
+        elif not isinstance(form, Words):
+            self._selected[attribute.keyword] = texts[0]
+        elif texts[0].upper() != "ALL":
+            self._selected[attribute.keyword] = texts[0].upper()
 
     # --- WHERE --------------------------------------------------------------------------------
 
@@ -116,7 +144,7 @@ class DisplayChecker:
         return operand.text if operand.text.strip(" ") else ""
 
     def _form(self, word: str) -> Form:
-        if self._noun == "QSTATUS":
+        if self._rows_decide:
             return Form()
         if any(word in kind.status for kind in self._kinds):
             return Integer(0, COUNT_MAX)
@@ -124,3 +152,9 @@ class DisplayChecker:
         # Kinds differ in their words, and DISPLAY shows some that a script cannot ask for.
         shown = {text: text for form in forms if isinstance(form, Words) for text in form.meanings}
         return Words(shown) if shown else next(iter(forms), Form())
+
+
+def _kinds_of(noun: str) -> tuple[ObjectKind, ...]:
+    if noun in RUNNING:
+        return ()
+    return QUEUE_KINDS if noun == "QUEUE" else (OBJECT_KINDS["QLOCAL" if noun == "QSTATUS" else noun],)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from entrepot.mqsc.administered import Administered
 from entrepot.mqsc.forms import quote
-from entrepot.mqsc.interpreter import Administered
-from entrepot.mqsc.keywords import OBJECT_KINDS, ObjectKind, require_valid
+from entrepot.mqsc.keywords import OBJECT_KINDS, require_valid
+from entrepot.mqsc.object_kind import ObjectKind
 from entrepot.mqsc.syntax import BLANKS
-from entrepot.queues.definitions import Definition, LocalQueue
+from entrepot.queues.definitions import AuthorityRecord, ChannelRule, Definition, LocalQueue
 
 _INDENT = " " * 7
 _LINE_CHARACTERS = 72
@@ -43,6 +44,12 @@ def _command(definition: Definition) -> str:
     require_valid(definition)
     kind = OBJECT_KINDS[definition.kind]
     attributes = list(_attributes(kind, definition))
+    if isinstance(definition, AuthorityRecord):
+        # Taken first and given then, so that no more is there afterwards, whatever was there before.
+        given = f"AUTHADD({','.join(definition.authorities) or 'NONE'})"
+        return " +\n".join(["SET AUTHREC", *attributes, f"{_INDENT}AUTHRMV(ALL)", _folded(given)])
+    if isinstance(definition, ChannelRule):
+        return " +\n".join([f"SET CHLAUTH({quote(definition.profile)})", *attributes, f"{_INDENT}ACTION(REPLACE)"])
     if not kind.only_one:
         return " +\n".join([f"DEFINE {kind.word}({quote(definition.name)})", *attributes, f"{_INDENT}REPLACE"])
     return " +\n".join(["ALTER QMGR", *attributes]) if attributes else ""
@@ -50,9 +57,11 @@ def _command(definition: Definition) -> str:
 
 def _attributes(kind: ObjectKind, definition: Definition) -> Iterator[str]:
     defaults = kind.definition(name=definition.name)
-    for attribute in kind.attributes:
+    said_elsewhere = ("authorities",) if kind.nameless else (kind.name_field,)
+    for attribute in kind.attributes_of(definition):
         value = getattr(definition, attribute.field)
-        if value != getattr(defaults, attribute.field):
+        differs = value != getattr(defaults, attribute.field)
+        if (attribute.required or differs) and attribute.field not in said_elsewhere:
             yield _folded(attribute.write(value))
 
 

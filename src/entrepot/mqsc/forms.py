@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from entrepot import limits
 from entrepot.errors import InvalidName
 from entrepot.queues.definitions import require_name
 
@@ -20,6 +21,7 @@ RowValue = str | int | float | list[str]
 """A value as DISPLAY gives it."""
 
 _PLAIN = re.compile(r"[A-Z0-9._/%]+", re.ASCII)
+_PATTERN = re.compile(rf"[A-Za-z0-9._/%*?]{{1,{limits.NAME_CHARACTERS_MAX}}}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
@@ -122,9 +124,77 @@ class Names(Form):
 
 
 @dataclass(frozen=True, slots=True)
+class Pattern(Form):
+    """A name in which `*` and `?` stand for others: a profile."""
+
+    @property
+    def expected(self) -> str:
+        return "a name of at most 48 characters out of A-Z a-z 0-9 . _ / % * ?"
+
+    def parse(self, text: str) -> str:
+        if not _PATTERN.fullmatch(text):
+            raise Unfit
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Texts(Form):
+    """A list of texts, such as user names; none of them empty."""
+
+    many = True
+    texts_max: int
+    characters_max: int
+
+    @property
+    def expected(self) -> str:
+        return f"1 to {self.texts_max} texts of at most {self.characters_max} characters"
+
+    def parse(self, text: str) -> str:
+        return Text(self.characters_max).parse(text)
+
+    def show(self, value: Any) -> RowValue:
+        return list(value)
+
+    def write(self, value: Any) -> str:
+        return ",".join(quote(text) for text in value) or quote("")
+
+    def fits(self, value: Any) -> bool:
+        one = Text(self.characters_max)
+        return len(value) <= self.texts_max and all(text and one.fits(text) for text in value)
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralWords(Form):
+    """A list of words out of a choice."""
+
+    many = True
+    words: tuple[str, ...]
+
+    @property
+    def expected(self) -> str:
+        return f"some of {', '.join(self.words)}"
+
+    def parse(self, text: str) -> str:
+        if text.upper() not in self.words:
+            raise Unfit
+        return text.upper()
+
+    def show(self, value: Any) -> RowValue:
+        return list(value)
+
+    def write(self, value: Any) -> str:
+        return ",".join(value)
+
+    def fits(self, value: Any) -> bool:
+        return len(set(value)) == len(value) and set(self.words).issuperset(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Integer(Form):
     lowest: int
     highest: int
+    unit: int = 1
+    """What one of the script's stands for: 1024 where MQ counts kilobytes and we count bytes."""
 
     @property
     def expected(self) -> str:
@@ -133,13 +203,14 @@ class Integer(Form):
     def parse(self, text: str) -> int:
         if not _INTEGER.fullmatch(text) or not self.lowest <= int(text) <= self.highest:
             raise Unfit
-        return int(text)
+        return int(text) * self.unit
 
     def show(self, value: Any) -> RowValue:
-        return int(value)
+        return int(value) // self.unit
 
     def fits(self, value: Any) -> bool:
-        return type(value) is int and self.lowest <= value <= self.highest
+        in_range = type(value) is int and self.lowest * self.unit <= value <= self.highest * self.unit
+        return in_range and value % self.unit == 0
 
 
 @dataclass(frozen=True, slots=True)

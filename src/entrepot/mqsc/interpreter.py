@@ -7,9 +7,8 @@ on, and `require_ok` afterwards raises what went wrong. END ends a script.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -21,39 +20,31 @@ from entrepot.errors import (
     ObjectNotFound,
     QueueNotFound,
 )
+from entrepot.mqsc.administered import Administered
 from entrepot.mqsc.checks import Checked, check
-from entrepot.mqsc.commands import Alter, Clear, Define, Delete, Display, End, Ping
+from entrepot.mqsc.commands import (
+    Alter,
+    Clear,
+    Define,
+    Delete,
+    DeleteAuthority,
+    Display,
+    End,
+    Operate,
+    Ping,
+    SetAuthority,
+    SetRule,
+)
 from entrepot.mqsc.display import Row, lines_of, matches
 from entrepot.mqsc.forms import Unfit
-from entrepot.mqsc.keywords import OBJECT_KINDS, STATUS_KEYWORDS, ObjectKind, require_valid
-from entrepot.mqsc.syntax import Script, Value
-from entrepot.mqsc.wording import shortened, suggestion
-from entrepot.queues.definitions import Definition, ManagerAttributes
-
-
-class Administered(Protocol):
-    """What commands act on: a queue manager, in this process or at the end of a channel."""
-
-    def manager_attributes(self) -> ManagerAttributes: ...
-
-    def definitions(self) -> Iterable[Definition]:
-        """Every object but the queue manager itself, in any order."""
-
-    def find(self, kind: str, name: str) -> Definition | None:
-        """The object of that kind and name; queues of all kinds share one name space."""
-
-    def define(self, definition: Definition, *, replace: bool) -> None: ...
-
-    def alter(self, definition: Definition) -> None:
-        """Put the whole new definition, or ManagerAttributes, in the old one's place."""
-
-    def delete(self, kind: str, name: str, *, purge: bool) -> None: ...
-
-    def clear(self, name: str) -> int:
-        """Remove all messages; how many there were."""
-
-    def queue_status(self, name: str) -> Mapping[str, int | float | str]:
-        """The state of a local queue under MQSC's keywords: CURDEPTH, IPPROCS, UNCOM, MSGAGE, ..."""
+from entrepot.mqsc.keywords import OBJECT_KINDS, STATUS_KEYWORDS, require_valid
+from entrepot.mqsc.object_kind import ObjectKind
+from entrepot.mqsc.parameters import not_of_this_type
+from entrepot.mqsc.running import RUNNING, Running
+from entrepot.mqsc.security import SecurityRun
+from entrepot.mqsc.syntax import Position, Script, Value
+from entrepot.mqsc.wording import listed, shortened, suggestion
+from entrepot.queues.definitions import Channel, Definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +160,18 @@ class _Run:
                 self._find(kind, name)
                 count = self._administered.clear(name.text)
                 return [f"{_called(kind, name.text)} cleared of {count} message{'s' * (count != 1)}."]
+            case Display() as command if command.noun in RUNNING:
+                return self._display_running(command, RUNNING[command.noun])
             case Display() as command:
                 return self._display(command)
+            case SetAuthority() as command:
+                return self._security(command.profile).set_authority(command)
+            case DeleteAuthority() as command:
+                return self._security(command.profile).delete_authority(command)
+            case SetRule() as command:
+                return self._security(command.profile).set_rule(command)
+            case Operate() as command:
+                return self._operate(command)
             case Ping():
                 return [f"Queue manager {self._administered.manager_attributes().name} answers."]
         return []
@@ -181,9 +182,15 @@ class _Run:
         if found is None:
             raise ObjectNotFound(kind.word, name.text)
         if found.kind != kind.word:
-            problem = f"{name.text} is a {found.kind}, not a {kind.word}"
-            raise MqscCommandFailed(self._script.source, name.at.line, name.at.column, problem)
+            raise self._refusal(name.at, f"{name.text} is a {found.kind}, not a {kind.word}")
         return found
+
+    def _refusal(self, at: Position, problem: str) -> MqscCommandFailed:
+        return MqscCommandFailed(self._script.source, at.line, at.column, problem)
+
+    def _security(self, profile: Value) -> SecurityRun:
+        self._at = profile.at
+        return SecurityRun(self._administered, self._refusal)
 
     # --- DEFINE and ALTER ---------------------------------------------------------------------
 
@@ -194,11 +201,16 @@ class _Run:
         else:
             # How the other one came to be is its own affair.
             settled = {attribute.field for attribute in kind.attributes if not attribute.alterable}
-            copied = msgspec.structs.asdict(self._find(kind, command.like))
+            like = self._find(kind, command.like)
+            copied = msgspec.structs.asdict(like)
             inherited = {field: value for field, value in copied.items() if field not in settled}
             definition = kind.definition(**{**inherited, "name": name, **command.changes})
+            self._require_same_type(kind, like, definition, command.like.at)
         self._at = command.name.at
         require_valid(definition)
+        existing = self._administered.find(kind.word, name) if command.replace and kind.variant else None
+        if existing is not None:
+            self._require_same_type(kind, existing, definition, command.name.at)
         self._administered.define(definition, replace=command.replace)
         return [f"{_called(kind, name)} defined."]
 
@@ -206,39 +218,115 @@ class _Run:
         kind = command.kind
         old = self._administered.manager_attributes() if kind.only_one else self._find(kind, command.name)
         definition = msgspec.structs.replace(old, **command.changes)
+        if kind.variant:
+            self._require_same_type(kind, old, definition, command.places.get(kind.variant.keyword, command.name.at))
+            self._require_belonging(command, old)
         require_valid(definition)
         self._administered.alter(definition)
         return [f"{_called(kind, definition.name)} altered."]
+
+    def _require_same_type(self, kind: ObjectKind, old: Definition, new: Definition, at: Position) -> None:
+        """A channel keeps its type: what the two ends know of each other would be lost with it."""
+        if kind.variant:
+            was, becomes = (getattr(definition, kind.variant_field) for definition in (old, new))
+            if was != becomes:
+                keyword = kind.variant.keyword
+                raise self._refusal(at, f"{old.name} is a {kind.label} of {keyword}({was}), not {keyword}({becomes})")
+
+    def _require_belonging(self, command: Alter, old: Definition) -> None:
+        kind = command.kind
+        belonging = kind.attributes_of(old)
+        for attribute in kind.attributes:
+            if attribute.field in command.changes and attribute not in belonging and kind.variant:
+                type_said = f"{old.name}, whose {kind.variant.keyword} is {getattr(old, kind.variant_field)}"
+                raise self._refusal(command.places[attribute.keyword], not_of_this_type(attribute, type_said))
+
+    # --- what runs ----------------------------------------------------------------------------
+
+    def _operate(self, command: Operate) -> list[str]:
+        operation, noun, name = command.operation, command.noun, command.name.text
+        self._at = command.name.at
+        if noun == "CONN":
+            return self._stop_connection(name)
+        kind = OBJECT_KINDS[noun]
+        found = self._find(kind, command.name)
+        if isinstance(found, Channel) and found.channel_type not in operation.channel_types:
+            types = listed(operation.channel_types)
+            problem = f"{operation.verb} goes with CHLTYPE {types}, {name} has {found.channel_type}"
+            raise self._refusal(command.name.at, problem)
+        administered, options = self._administered, command.options
+        match operation.verb:
+            case "START":
+                administered.start_object(noun, name)
+            case "STOP":
+                force, inactive = options.get("MODE", False), options.get("STATUS", False)
+                administered.stop_object(noun, name, force=force, inactive=inactive)
+            case "RESET":
+                administered.reset_channel(name, options.get("SEQNUM", 1))
+            case "RESOLVE":
+                administered.resolve_channel(name, commit=options["ACTION"])
+            case "PING":
+                return [administered.ping_channel(name)]
+        # A channel starts and stops in its own time; CHSTATUS shows how far it is.
+        return [f"{_called(kind, name)}: {operation.verb} accepted."]
+
+    def _stop_connection(self, said: str) -> list[str]:
+        # Ids may have small letters, which a script folds unless they are quoted.
+        ids = [str(row["CONN"]) for row in self._administered.running("CONN") if "CONN" in row]
+        name = next((known for known in ids if known.upper() == said.upper()), said)
+        self._administered.stop_object("CONN", name, force=False, inactive=False)
+        return [f"Connection {name}: STOP accepted."]
+
+    def _display_running(self, command: Display, running: Running) -> list[str]:
+        self._at = command.name.at
+        pattern = command.name.text
+        if running.kind and "*" not in pattern:
+            self._find(OBJECT_KINDS[running.kind], command.name)
+        rows = [Row(row) for row in self._administered.running(command.noun)]
+        self._require_known(command, {keyword for row in rows for keyword in row}.union(running.keywords))
+        key = running.name_keyword
+        if not running.kind:
+            pattern = pattern.upper()
+        lines = []
+        for whole in sorted(rows, key=lambda row: str(row.get(key, ""))):
+            name = str(whole.get(key, ""))
+            if matches(pattern, name if running.kind else name.upper()) and self._holds(command, whole):
+                row = _projected(command, [key], whole)
+                self._rows.append(row)
+                lines += lines_of(running.label, name, row)
+        return lines or [f"No {command.noun} matches."]
 
     # --- DISPLAY ------------------------------------------------------------------------------
 
     def _display(self, command: Display) -> list[str]:
         self._at = command.name.at
-        generic = "*" in command.name.text
         found = [(OBJECT_KINDS[definition.kind], definition) for definition in self._selected(command)]
-        if not found and not generic:
+        if not found and not _is_generic(command):
             raise ObjectNotFound(command.noun, command.name.text)
         rows = [(kind, row) for kind, definition in found if (row := self._row(command, kind, definition))]
         if command.noun == "QSTATUS":
-            self._require_known(command, {keyword for _, row in rows for keyword in row})
+            self._require_known(command, {keyword for _, row in rows for keyword in row}.union(STATUS_KEYWORDS))
         lines = []
         for kind, whole in rows:
             if self._holds(command, whole):
-                row = _projected(command, kind, whole)
+                row = _projected(command, kind.always_shown, whole)
                 self._rows.append(row)
-                lines += lines_of(kind, row, "status of queue" if command.noun == "QSTATUS" else kind.label)
+                label = "status of queue" if command.noun == "QSTATUS" else kind.label
+                lines += lines_of(label, row[kind.name_keyword], row, kind)
         return lines or [f"No {command.noun} matches."]
 
     def _selected(self, command: Display) -> list[Definition]:
         if command.noun == "QMGR":
             return [self._administered.manager_attributes()]
-        words = {kind.word for kind in command.kinds}
-        chosen = (
-            definition
+        kinds = {kind.word: kind for kind in command.kinds}
+        # Where no name stands in parentheses, everything is meant that the other words do not leave out.
+        pattern = "*" if command.kinds and command.kinds[0].nameless else command.name.text
+        chosen = [
+            (str(getattr(definition, kind.name_field)), definition.kind, definition.name, definition)
             for definition in self._administered.definitions()
-            if definition.kind in words and matches(command.name.text, definition.name)
-        )
-        return sorted(chosen, key=lambda definition: (definition.name, definition.kind))
+            if (kind := kinds.get(definition.kind)) and matches(pattern, getattr(definition, kind.name_field))
+        ]
+        return [definition for *_, definition in sorted(chosen, key=lambda found: found[:3])]
 
     def _row(self, command: Display, kind: ObjectKind, definition: Definition) -> Row | None:
         """All there is to show about an object; None when it went away meanwhile."""
@@ -255,16 +343,20 @@ class _Run:
             # Temporary queues come and go; that must not make DISPLAY QUEUE(*) fail now and then.
             return None
 
-    def _require_known(self, command: Display, shown: set[str]) -> None:
-        known = shown.union(STATUS_KEYWORDS)
+    def _require_known(self, command: Display, known: set[str]) -> None:
         asked = [(keyword.text, keyword.at) for keyword in command.keywords]
         if command.condition:
             asked.append((command.condition.keyword, command.condition.keyword_at))
         for word, at in asked:
             if word not in known:
-                raise self._script.error(at, f"{shortened(word)} is no keyword of QSTATUS{suggestion(word, known)}")
+                raise self._script.error(
+                    at, f"{shortened(word)} is no keyword of {command.noun}{suggestion(word, known)}"
+                )
 
     def _holds(self, command: Display, row: Row) -> bool:
+        for keyword, pattern in command.selected:
+            if not row.get(keyword) or not matches(pattern, str(row[keyword])):
+                return False
         condition = command.condition
         if condition is None:
             return True
@@ -286,15 +378,21 @@ def _wants_status(command: Display, kind: ObjectKind) -> bool:
     return _shows_all(command) or not asked.isdisjoint(kind.status)
 
 
+def _is_generic(command: Display) -> bool:
+    """Whether finding nothing is an answer, and a name in it says little."""
+    return "*" in command.name.text or any(kind.is_keyed for kind in command.kinds)
+
+
 def _shows_all(command: Display) -> bool:
     """As in MQ: ALL, or a full name and no keywords. A pattern alone gives the names."""
-    generic = "*" in command.name.text and command.noun != "QSTATUS"
+    # Of a status, a rule or a record the name alone would say nothing.
+    names_suffice = bool(command.kinds) and command.noun != "QSTATUS" and not command.kinds[0].is_keyed
+    generic = "*" in command.name.text and names_suffice
     return command.everything or not (command.keywords or generic)
 
 
-def _projected(command: Display, kind: ObjectKind, row: Row) -> Row:
+def _projected(command: Display, always: list[str], row: Row) -> Row:
     if _shows_all(command):
         return row
-    always = [kind.name_keyword, "TYPE"]
     asked = [*always, *(keyword.text for keyword in command.keywords)]
     return {keyword: row[keyword] for keyword in asked if keyword in row}

@@ -2,18 +2,20 @@
 """One table per kind of object: MQ's keyword, our field, and the form of its value.
 
 A new kind is one more entry of `OBJECT_KINDS`; reading, DISPLAY, dump and
-every error message follow from it.
+every error message follow from it. Queues and what goes with them are here,
+the others in channel_keywords.py and security_keywords.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
 
 from entrepot import limits
 from entrepot.errors import InvalidSetting
-from entrepot.mqsc.forms import ENABLED, YES, Form, Integer, Name, Names, RowValue, Switch, Text, Words
+from entrepot.mqsc.channel_keywords import CHANNEL, LISTENER
+from entrepot.mqsc.forms import ENABLED, YES, Integer, Name, Names, Switch, Text, Words
+from entrepot.mqsc.object_kind import ANYWHERE_WITHOUT_EFFECT, COUNT_MAX, DESCR, Attribute, ObjectKind, words
+from entrepot.mqsc.security_keywords import AUTHREC, CHLAUTH
 from entrepot.queues.definitions import (
     AliasQueue,
     Definition,
@@ -23,93 +25,10 @@ from entrepot.queues.definitions import (
     NameList,
     Process,
     RemoteQueue,
-    require_name,
+    require_own_name,
 )
 
-
-def words(text: str) -> frozenset[str]:
-    """A set of keywords, written as a line of them."""
-    return frozenset(text.split())
-
-
-COUNT_MAX = 999_999_999
-"""MQ's highest value for counts and intervals."""
-
 BUFFER_BYTES_MAX = 1024 * 1024 * limits.MIB
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    keyword: str
-    field: str
-    form: Form
-    synonyms: tuple[str, ...] = ()
-    alterable: bool = True
-    """False for what is settled when the object comes to be: ALTER refuses it, LIKE does not copy it."""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """All words by which a script can call it."""
-        off = (self.form.off,) if isinstance(self.form, Switch) else ()
-        return (self.keyword, *self.synonyms, *off)
-
-    def write(self, value: Any) -> str:
-        """The attribute as a script says it."""
-        if isinstance(self.form, Switch):
-            return self.form.on if value else self.form.off
-        return f"{self.keyword}({self.form.write(value)})"
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectKind:
-    """What MQSC needs to know about a kind of object."""
-
-    definition: type[Definition]
-    label: str
-    """Its name in a sentence."""
-    name_keyword: str
-    """Before its name in what DISPLAY shows."""
-    attributes: tuple[Attribute, ...]
-    synonyms: tuple[str, ...] = ()
-    without_effect: frozenset[str] = frozenset()
-    """MQ's attributes that are accepted, with a warning, and mean nothing here."""
-    status: tuple[str, ...] = ()
-    """What DISPLAY can show beyond the definition, out of the object's status."""
-    only_one: bool = False
-    """The queue manager: no name in parentheses, no DEFINE and no DELETE."""
-    startable: bool = False
-    rules: tuple[Callable[[Any], tuple[str, str, str] | None], ...] = ()
-    """What must hold between attributes; a broken rule returns keyword, value and what was expected."""
-
-    @property
-    def word(self) -> str:
-        return self.definition.kind
-
-    @property
-    def is_queue(self) -> bool:
-        return self.name_keyword == "QUEUE"
-
-    @property
-    def holds_messages(self) -> bool:
-        return "CURDEPTH" in self.status
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """All keywords that go with it."""
-        own = (word for attribute in self.attributes for word in attribute.words)
-        return (*own, *self.status, *self.without_effect)
-
-    def attribute(self, word: str) -> Attribute | None:
-        return next((attribute for attribute in self.attributes if word in attribute.words), None)
-
-    def row(self, definition: Definition) -> dict[str, RowValue]:
-        """The whole definition under MQ's keywords."""
-        row: dict[str, RowValue] = {self.name_keyword: definition.name}
-        if self.is_queue:
-            row["TYPE"] = self.word
-        for attribute in self.attributes:
-            row[attribute.keyword] = attribute.form.show(getattr(definition, attribute.field))
-        return row
 
 
 def _low_not_above_high(queue: LocalQueue | ModelQueue) -> tuple[str, str, str] | None:
@@ -117,10 +36,9 @@ def _low_not_above_high(queue: LocalQueue | ModelQueue) -> tuple[str, str, str] 
     return ("QDEPTHLO", str(low), f"at most QDEPTHHI, which is {high}") if low > high else None
 
 
-_DESCR = Attribute("DESCR", "description", Text(64))
 _GET = Attribute("GET", "get_enabled", ENABLED)
 _QUEUE = (
-    _DESCR,
+    DESCR,
     Attribute("PUT", "put_enabled", ENABLED),
     Attribute("DEFPSIST", "default_persistent", YES),
     Attribute("DEFPRTY", "default_priority", Integer(0, limits.PRIORITY_MAX)),
@@ -153,18 +71,17 @@ _STORED_QUEUE = (
     Attribute("BUFFER", "buffer_bytes", Integer(0, BUFFER_BYTES_MAX)),
 )
 
-_ANYWHERE = words("CMDSCOPE QSGDISP CUSTOM FORCE")
-_QUEUE_WITHOUT_EFFECT = _ANYWHERE | words(
+_QUEUE_WITHOUT_EFFECT = ANYWHERE_WITHOUT_EFFECT | words(
     "ACCTQ CAPEXPRY CFSTRUCT CLCHNAME CLUSNL CLUSTER CLWLPRTY CLWLRANK CLWLUSEQ DEFBIND DEFPRESP DEFREADA DEFSOPT"
     " DISTL IMGRCOVQ INDXTYPE MONQ NOSHARE NPMCLASS OTEL OTELPCTL PROPCTL QSVCIEV QSVCINT RETINTVL SCOPE SHARE STATQ"
     " STGCLASS TARGTYPE TPIPE"
 )
-_QMGR_WITHOUT_EFFECT = _ANYWHERE | words(
+_QMGR_WITHOUT_EFFECT = ANYWHERE_WITHOUT_EFFECT | words(
     "ACCTCONO ACCTINT ACCTMQI ACCTQ ACTIVREC ACTVCONO ACTVTRC ADOPTCTX AUTHOREV CCSID CERTLABL CHAD CHADEV CHADEXIT"
-    " CHLAUTH CHLEV CLWLDATA CLWLEXIT CLWLLEN CLWLMRUC CLWLUSEQ CMDEV CONFIGEV CONNAUTH DEFCLXQ IMGINTVL IMGLOGLN"
+    " CHLEV CLWLDATA CLWLEXIT CLWLLEN CLWLMRUC CLWLUSEQ CMDEV CONFIGEV CONNAUTH DEFCLXQ IMGINTVL IMGLOGLN"
     " IMGRCOVO IMGRCOVQ IMGSCHED INHIBTEV IPADDRV LOCALEV LOGGEREV MARKINT MAXHANDS MAXPROPL MONACLS MONCHL MONQ"
     " PARENT PSCLUS PSMODE PSNPMSG PSNPRES PSRTYCNT PSSYNCPT REMOTEEV REPOS REPOSNL REVDNS ROUTEREC SCHINIT SCMDSERV"
-    " SSLCRLNL SSLCRYP SSLEV SSLFIPS SSLKEYR SSLRKEYC STATACLS STATCHL STATINT STATMQI STATQ STRSTPEV SUITEB"
+    " SSLCRLNL SSLCRYP SSLEV SSLFIPS SSLRKEYC STATACLS STATCHL STATINT STATMQI STATQ STRSTPEV SUITEB"
     " TREELIFE"
 )
 
@@ -181,13 +98,17 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
             "queue manager",
             "QMNAME",
             (
-                _DESCR,
+                DESCR,
                 Attribute("DEADQ", "dead_letter_queue", Name()),
                 Attribute("DEFXMITQ", "default_transmission_queue", Name()),
                 Attribute("MAXMSGL", "body_bytes_max", Integer(0, limits.BODY_BYTES_MAX)),
                 Attribute("MAXUMSGS", "uncommitted_max", Integer(1, COUNT_MAX)),
                 Attribute("TRIGINT", "trigger_interval_ms", Integer(0, COUNT_MAX)),
                 Attribute("PERFMEV", "performance_events", ENABLED),
+                Attribute("SSLKEYR", "tls_folder", Text(256)),
+                # MQ keeps it in an AUTHINFO object, of which there would be only one here.
+                Attribute("CHCKCLNT", "password_check", Words({w: w for w in ("NONE", "OPTIONAL", "REQUIRED")})),
+                Attribute("CHLAUTH", "channel_rules_enabled", ENABLED),
             ),
             without_effect=_QMGR_WITHOUT_EFFECT,
             only_one=True,
@@ -237,35 +158,33 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
             "process",
             "PROCESS",
             (
-                _DESCR,
+                DESCR,
                 Attribute("APPLTYPE", "application_type", Text(48)),
                 Attribute("APPLICID", "application_id", Text(256)),
                 Attribute("ENVRDATA", "environment_data", Text(128)),
                 Attribute("USERDATA", "user_data", Text(128)),
             ),
             synonyms=("PRO", "PROC"),
-            without_effect=_ANYWHERE,
+            without_effect=ANYWHERE_WITHOUT_EFFECT,
         ),
         ObjectKind(
             NameList,
             "name list",
             "NAMELIST",
-            (_DESCR, Attribute("NAMES", "names", Names(limits.DISTRIBUTION_MAX))),
+            (DESCR, Attribute("NAMES", "names", Names(limits.DISTRIBUTION_MAX))),
             synonyms=("NL",),
-            without_effect=_ANYWHERE | {"NLTYPE"},
+            without_effect=ANYWHERE_WITHOUT_EFFECT | {"NLTYPE"},
         ),
+        CHANNEL,
+        LISTENER,
+        CHLAUTH,
+        AUTHREC,
     )
 }
 
 QUEUE_KINDS = tuple(kind for kind in OBJECT_KINDS.values() if kind.is_queue)
 
-LATER_KINDS: dict[str, tuple[str, ...]] = {
-    "CHANNEL": ("CHL",),
-    "LISTENER": ("LSTR",),
-    "TOPIC": ("TPC",),
-    "SUB": (),
-    "AUTHREC": (),
-}
+LATER_KINDS: dict[str, tuple[str, ...]] = {"TOPIC": ("TPC",), "SUB": ()}
 """Kinds of MQ that later releases bring, with their synonyms: known words, and not yet of use."""
 
 STATUS_KEYWORDS = words("CURDEPTH IPPROCS UNCOM MSGAGE QTIME LGETDATE LGETTIME LPUTDATE LPUTTIME MONQ MEDIALOG")
@@ -284,12 +203,16 @@ def require_valid(definition: Definition) -> None:
         InvalidName, InvalidSetting: With MQ's keyword for the field at fault.
     """
     kind = OBJECT_KINDS[definition.kind]
-    require_name(kind.word, definition.name)
-    where = f"{kind.word}({definition.name})"
+    require_own_name(definition)
+    where = f"{kind.word}({getattr(definition, kind.name_field)})"
+    belonging = kind.attributes_of(definition)
     for attribute in kind.attributes:
         value = getattr(definition, attribute.field)
         if not attribute.form.fits(value):
             raise InvalidSetting(f"{attribute.keyword} of {where}", repr(value), attribute.form.expected)
+        if attribute not in belonging and value != getattr(kind.definition(name=definition.name), attribute.field):
+            types = " or ".join(attribute.variants)
+            raise InvalidSetting(f"{attribute.keyword} of {where}", repr(value), f"nothing, it belongs to {types}")
     for rule in kind.rules:
         if broken := rule(definition):
             keyword, text, expected = broken

@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING
 from entrepot.errors import (
     EntrepotError,
     GetInhibited,
+    ObjectExists,
     ObjectNotFound,
     QueueExists,
     QueueInUse,
 )
-from entrepot.queues.definitions import Definition, LocalQueue, ModelQueue, QueueDefinition, require_name
+from entrepot.queues.definitions import (
+    SYNCHRONIZATION_QUEUE,
+    Definition,
+    LocalQueue,
+    ModelQueue,
+    QueueDefinition,
+    require_name,
+    require_own_name,
+    system_objects,
+)
 from entrepot.queues.objects import why_not_deletable
 from entrepot.queues.queue import Queue
 from entrepot.queues.settlement import Settlement
@@ -36,13 +46,34 @@ class Administration:
 
     def define(self, definition: Definition, *, replace_existing: bool) -> Settlement | None:
         """Create an object, or with `replace_existing` give an existing one this definition."""
-        require_name(definition.kind, definition.name)
-        existing = self._manager.objects.find(definition.kind, definition.name)
-        if existing is None and isinstance(definition, QueueDefinition):
-            existing = self._manager.objects.queue_definitions.get(definition.name)
+        require_own_name(definition)
+        existing = self._existing(definition)
         if existing is not None and (not replace_existing or existing.kind != definition.kind):
-            raise QueueExists(definition.name)
+            if isinstance(definition, QueueDefinition):
+                raise QueueExists(definition.name)
+            raise ObjectExists(definition.kind, definition.name)
         return self.redefine(definition)
+
+    def _existing(self, definition: Definition) -> Definition | None:
+        """What has the name already."""
+        if isinstance(definition, QueueDefinition):
+            return self._manager.objects.queue_definitions.get(definition.name)
+        return self._manager.objects.find(definition.kind, definition.name)
+
+    def define_missing(self) -> list[Settlement]:
+        """Give a queue manager that was made by an earlier release the system objects of this one.
+
+        Queues that we rely on come back even when somebody has deleted them.
+        Channels and rules do not: an administrator who took a rule away meant it.
+        """
+        before_channels = SYNCHRONIZATION_QUEUE not in self._manager.objects.queue_definitions
+        missing = [
+            definition
+            for definition in system_objects()
+            if (before_channels or isinstance(definition, QueueDefinition)) and self._existing(definition) is None
+        ]
+        # In their order, the synchronization queue last: a crash in between must not keep a rule away for ever.
+        return [settlement for definition in missing if (settlement := self.redefine(definition)) is not None]
 
     def alter(self, definition: Definition) -> Settlement | None:
         """Give an existing object this definition."""
@@ -99,16 +130,19 @@ class Administration:
             # A message that came between now and the force would be acknowledged and then lost.
             self._manager.objects.begin_leaving(name)
         return self._manager.group_commit.promise(
-            [Delete(kind, name)], partial(self._deleted, kind, name), partial(self._not_deleted, name)
+            [Delete(kind, name)], partial(self._deleted, kind, name), partial(self._not_deleted, kind, name)
         )
 
     def _deleted(self, kind: str, name: str) -> None:
-        self._manager.objects.end_leaving(name)
+        if kind == LocalQueue.kind:
+            self._manager.objects.end_leaving(name)
         if self._manager.objects.find(kind, name) is not None:
             self._manager.objects.remove(kind, name)
 
-    def _not_deleted(self, name: str, error: EntrepotError) -> EntrepotError:
-        self._manager.objects.end_leaving(name)
+    def _not_deleted(self, kind: str, name: str, error: EntrepotError) -> EntrepotError:
+        # A channel or process may have the name of a queue that is still on its way out.
+        if kind == LocalQueue.kind:
+            self._manager.objects.end_leaving(name)
         return error
 
     def clear(self, name: str) -> tuple[int, Settlement | None]:

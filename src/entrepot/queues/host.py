@@ -27,8 +27,10 @@ from entrepot.errors import (
     EntrepotError,
     LogFull,
     NoServer,
+    QueueFull,
     QueueManagerFailed,
     QueueManagerStopped,
+    SpillFailed,
 )
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
@@ -49,6 +51,7 @@ _GROUPS_IN_A_ROW = 8
 _CHECKPOINTS_FOR_ROOM = 2
 # After a failed checkpoint, so that a full disk is not asked again with every put.
 _CHECKPOINT_RETRY_S = 1.0
+_FULL_RETRY_S = 0.005
 
 
 class Host:
@@ -107,7 +110,10 @@ class Host:
         persistent: bool | None = None,
         priority: int | None = None,
         unit: Unit | None = None,
+        wait_s: float = 0.0,
     ) -> bytes:
+        if wait_s > 0:
+            return self._put_when_there_is_room(name, message, persistent, priority, unit, wait_s)
         message_id = b""
 
         def put() -> Settlement | None:
@@ -121,6 +127,25 @@ class Host:
         if message.delay_s:
             self._wake_housekeeper.set()
         return message_id
+
+    def _put_when_there_is_room(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        persistent: bool | None,
+        priority: int | None,
+        unit: Unit | None,
+        wait_s: float,
+    ) -> bytes:
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                return self.put(name, message, persistent=persistent, priority=priority, unit=unit)
+            except (QueueFull, SpillFailed):
+                if time.monotonic() >= deadline:
+                    raise
+            # Asking again is simpler than a list of senders for each queue, and a full queue is no hurry.
+            time.sleep(_FULL_RETRY_S)
 
     def get(
         self,

@@ -11,7 +11,11 @@ import msgspec
 from entrepot.errors import EntrepotError, InvalidName, QueueInUse, QueueNotEmpty, QueueNotFound
 from entrepot.queues.definitions import (
     KINDS,
+    AuthorityRecord,
+    Channel,
+    ChannelRule,
     Definition,
+    Listener,
     LocalQueue,
     ManagerAttributes,
     NameList,
@@ -35,6 +39,20 @@ class Objects:
         self.queues_by_number: dict[int, Queue] = {}
         self.processes: dict[str, Process] = {}
         self.name_lists: dict[str, NameList] = {}
+        self.channels: dict[str, Channel] = {}
+        self.listeners: dict[str, Listener] = {}
+        self.authority_records: dict[str, AuthorityRecord] = {}
+        """By `authority_key`."""
+        self.channel_rules: dict[str, ChannelRule] = {}
+        """By `rule_key`."""
+        self._shelves: dict[str, dict[str, Any]] = {
+            Process.kind: self.processes,
+            NameList.kind: self.name_lists,
+            Channel.kind: self.channels,
+            Listener.kind: self.listeners,
+            AuthorityRecord.kind: self.authority_records,
+            ChannelRule.kind: self.channel_rules,
+        }
         self.number_next = 1
         self._leaving: set[str] = set()
         """Local queues whose deletion is on its way to disk; nothing may arrive there any more."""
@@ -68,18 +86,15 @@ class Objects:
         return definition if definition is not None and definition.kind == kind else None
 
     def _shelf(self, kind: str) -> dict[str, Any]:
-        shelves: dict[str, dict[str, Any]] = {
-            "PROCESS": self.processes,
-            "NAMELIST": self.name_lists,
-            "QMGR": {self.manager.name: self.manager},
-        }
-        return shelves.get(kind, self.queue_definitions)
+        if kind == ManagerAttributes.kind:
+            return {self.manager.name: self.manager}
+        return self._shelves.get(kind, self.queue_definitions)
 
     def __iter__(self) -> Iterator[Definition]:
         """Every definition but the queue manager's own."""
         yield from self.queue_definitions.values()
-        yield from self.processes.values()
-        yield from self.name_lists.values()
+        for shelf in self._shelves.values():
+            yield from shelf.values()
 
     def put(self, definition: Definition, number: int = 0) -> None:
         """Let a definition be true from now on, new or changed."""

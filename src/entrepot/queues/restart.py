@@ -21,7 +21,7 @@ from entrepot.clock import Clock
 from entrepot.disk import Disk
 from entrepot.errors import LogDamaged
 from entrepot.queues.checkpointing import CheckpointTaker
-from entrepot.queues.definitions import ManagerAttributes, system_objects
+from entrepot.queues.definitions import ManagerAttributes, founding_objects
 from entrepot.queues.entry import OVERHEAD_BYTES, QueuedMessage, RestingRun
 from entrepot.queues.queue import Queue
 from entrepot.queues.queue_manager import QueueManager
@@ -80,7 +80,7 @@ def write_first_checkpoint(disk: Disk, clock: Clock, settings: ManagerSettings, 
     attributes = ManagerAttributes(name=settings.name)
     log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
     manager = QueueManager(attributes, settings.manager_id, disk, clock, log, RunStore(disk, settings.manager_id))
-    for definition in system_objects():
+    for definition in founding_objects():
         manager.objects.put(definition)
     records: list[Record] = [manager.objects.record(attributes)]
     records += [manager.objects.record(definition) for definition in manager.objects]

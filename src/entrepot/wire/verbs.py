@@ -253,6 +253,11 @@ class ChannelWelcome(Payload, gc=False):
     batch: bytes
     body_bytes_max: int
     heartbeat_s: int
+    """The sender says something at least this often; 0 is never."""
+    batch_size: int
+    """Messages that a batch may have."""
+    nonpersistent_fast: bool
+    """Whether nonpersistent messages may come outside of batches."""
 
 
 class ChannelMessage(Payload, gc=False):

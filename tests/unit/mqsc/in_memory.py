@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from entrepot.errors import ObjectNotFound, QueueExists, QueueNotEmpty, QueueNotFound
-from entrepot.queues.definitions import Definition, ManagerAttributes
+from entrepot.errors import ObjectExists, ObjectNotFound, QueueExists, QueueNotEmpty, QueueNotFound
+from entrepot.queues.definitions import Definition, ManagerAttributes, QueueDefinition
 
 
 class InMemoryManager:
@@ -17,6 +17,9 @@ class InMemoryManager:
         self.objects: dict[tuple[str, str], Definition] = {}
         self.depths: dict[str, int] = {}
         self.vanishing: set[str] = set()
+        self.done: list[tuple[object, ...]] = []
+        """What was started, stopped and mended."""
+        self.rows: dict[str, list[dict[str, int | float | str]]] = {}
         for definition in definitions:
             self.define(definition, replace=False)
 
@@ -32,7 +35,9 @@ class InMemoryManager:
     def define(self, definition: Definition, *, replace: bool) -> None:
         key = (_name_space(definition.kind), definition.name)
         if key in self.objects and not replace:
-            raise QueueExists(definition.name)
+            if isinstance(definition, QueueDefinition):
+                raise QueueExists(definition.name)
+            raise ObjectExists(definition.kind, definition.name)
         self.objects[key] = definition
 
     def alter(self, definition: Definition) -> None:
@@ -54,6 +59,24 @@ class InMemoryManager:
         if name in self.vanishing:
             raise QueueNotFound(name)
         return {"CURDEPTH": self.depths.get(name, 0), "IPPROCS": 0, "OPPROCS": 1, "MSGAGE": 1.5, "LPUTDATE": ""}
+
+    def start_object(self, kind: str, name: str) -> None:
+        self.done.append(("start", kind, name))
+
+    def stop_object(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:
+        self.done.append(("stop", kind, name, force, inactive))
+
+    def reset_channel(self, name: str, sequence: int) -> None:
+        self.done.append(("reset", name, sequence))
+
+    def resolve_channel(self, name: str, *, commit: bool) -> None:
+        self.done.append(("resolve", name, commit))
+
+    def ping_channel(self, name: str) -> str:
+        return f"{name} answers in 1 ms."
+
+    def running(self, noun: str) -> list[dict[str, int | float | str]]:
+        return self.rows.get(noun, [])
 
 
 def _name_space(kind: str) -> str:

@@ -10,27 +10,37 @@ from hypothesis import strategies as st
 
 from entrepot.errors import InvalidSetting
 from entrepot.mqsc import dump, require_ok, run_script
-from entrepot.mqsc.forms import Form, Integer, Name, Names, Switch, Text, Words
-from entrepot.mqsc.keywords import OBJECT_KINDS, ObjectKind
+from entrepot.mqsc.addresses import Address, AddressPattern, ConnectionName, PeerPattern
+from entrepot.mqsc.forms import Form, Integer, Name, Names, Pattern, SeveralWords, Switch, Text, Texts, Words
+from entrepot.mqsc.keywords import OBJECT_KINDS
+from entrepot.mqsc.object_kind import ObjectKind
+from entrepot.mqsc.security_keywords import authorities_of
 from entrepot.queues.definitions import (
     AliasQueue,
+    AuthorityRecord,
+    Channel,
+    ChannelRule,
     Definition,
+    Listener,
     LocalQueue,
     ManagerAttributes,
     NameList,
     Process,
+    authority_key,
+    rule_key,
     system_objects,
 )
 
 from .in_memory import InMemoryManager
 
 NAMES = st.from_regex(r"[A-Za-z0-9._/%]{1,48}", fullmatch=True)
+PATTERNS = st.from_regex(r"[A-Za-z0-9._/%*?]{1,48}", fullmatch=True)
 
 
 def values_of(form: Form) -> st.SearchStrategy[Any]:
     match form:
-        case Integer(lowest, highest):
-            return st.integers(lowest, highest)
+        case Integer(lowest, highest, unit):
+            return st.integers(lowest, highest).map(lambda number: number * unit)
         case Words():
             return st.sampled_from(list(form.meanings.values()))
         case Switch():
@@ -40,20 +50,76 @@ def values_of(form: Form) -> st.SearchStrategy[Any]:
         case Names():
             return st.lists(NAMES, max_size=30).map(tuple)
         case Text(characters_max):
-            # Signs that mean something in a script are worth more tries than others.
-            signs = st.sampled_from("' \"+-*;(),aA\t") | st.characters(exclude_characters="\r\n", codec="utf-8")
-            return st.text(signs, max_size=characters_max).filter(lambda text: not text or text.strip(" "))
+            return texts(characters_max)
+        case Texts(texts_max, characters_max):
+            return st.lists(texts(characters_max).filter(bool), max_size=min(texts_max, 5), unique=True).map(tuple)
+        case Pattern():
+            return PATTERNS
+        case SeveralWords(words):
+            return st.lists(st.sampled_from(words), unique=True).map(tuple)
+        case Address():
+            return st.sampled_from(["0.0.0.0", "::1", "localhost"])
+        case ConnectionName():
+            return st.sampled_from(["", "h(1414)", "h", "h(1),10.0.0.1(2)", "unix:/tmp/it's here"])
+        case AddressPattern():
+            return st.sampled_from(["", "*", "unix", "10.0.0.1-20", "192.168.*", "10.0.0.0/8", "::1"])
+        case PeerPattern():
+            return st.sampled_from(["", "CN=app*,O=Port", 'O="Port, Inc"', "CN=it's"])
     raise AssertionError(form)
+
+
+def texts(characters_max: int) -> st.SearchStrategy[str]:
+    # Signs that mean something in a script are worth more tries than others.
+    signs = st.sampled_from("' \"+-*;(),aA\t") | st.characters(exclude_characters="\r\n", codec="utf-8")
+    return st.text(signs, max_size=characters_max).filter(lambda text: not text or text.strip(" "))
 
 
 @st.composite
 def definitions_of(draw: st.DrawFn, kind: ObjectKind) -> Definition:
-    chosen = [attribute for attribute in kind.attributes if draw(st.booleans())]
-    fields = {attribute.field: draw(values_of(attribute.form)) for attribute in chosen}
+    variant = {kind.variant_field: draw(values_of(kind.variant.form))} if kind.variant else {}
+    attributes = kind.attributes_of(kind.definition(name="X", **variant))
+    fields = {each.field: draw(values_of(each.form)) for each in attributes if draw(st.booleans())} | variant
     if not {"depth_low_percent", "depth_high_percent"}.isdisjoint(fields):
         low, high = sorted(draw(st.tuples(st.integers(0, 100), st.integers(0, 100))))
         fields |= {"depth_low_percent": low, "depth_high_percent": high}
-    return kind.definition(name=draw(NAMES), **fields)
+    return made_whole(kind.definition(name=draw(NAMES), **fields), draw)
+
+
+def made_whole(definition: Definition, draw: st.DrawFn) -> Definition:
+    """The definition with what it cannot be without, and the name that goes with it."""
+    changed: dict[str, Any] = {}
+    match definition:
+        case Channel(channel_type="SDR"):
+            changed = {
+                "connection_name": definition.connection_name or "h(1)",
+                "transmission_queue": definition.transmission_queue or "X",
+            }
+        case AuthorityRecord():
+            kind = definition.object_type
+            changed = {
+                "profile": "" if kind == "QMGR" else definition.profile or "**",
+                "principal": "" if definition.group else definition.principal or "ann",
+                "authorities": draw(st.lists(st.sampled_from(authorities_of(kind)), unique=True).map(tuple)),
+            }
+            key = (kind, changed["profile"], changed["principal"], definition.group)
+            changed["name"] = authority_key(*key)
+        case ChannelRule():
+            blocking = definition.rule in ("BLOCKADDR", "BLOCKUSER")
+            source = "MAP" if blocking else definition.user_source
+            needs = {"ADDRESSMAP": "address", "BLOCKADDR": "address", "USERMAP": "client_user"}
+            needs |= {"SSLPEERMAP": "tls_peer", "BLOCKUSER": "users"}
+            least = {"address": "*", "client_user": "ann", "tls_peer": "CN=ann", "users": ("ann",)}
+            need = needs[definition.rule]
+            changed = {
+                "profile": "*" if definition.rule == "BLOCKADDR" else definition.profile or "C",
+                "user_source": source,
+                "user": (definition.user or "bob") if source == "MAP" and not blocking else "",
+                need: getattr(definition, need) or least[need],
+            }
+            rule = msgspec.structs.replace(definition, **changed)
+            matched = {"address": rule.address, "client_user": rule.client_user, "tls_peer": rule.tls_peer}
+            changed["name"] = rule_key(rule.rule, rule.profile, **matched)
+    return msgspec.structs.replace(definition, **changed)
 
 
 DEFINITIONS = st.one_of([definitions_of(kind) for kind in OBJECT_KINDS.values() if not kind.only_one])
@@ -123,6 +189,66 @@ DEFINE NAMELIST(N) +
        REPLACE
 """
     )
+
+
+def test_dump_says_how_channels_rules_and_authorities_came_to_be() -> None:
+    manager = InMemoryManager(
+        Listener(name="L", port=0),
+        Channel(name="IN"),
+        Channel(name="OUT", channel_type="SDR", connection_name="h(1414)", transmission_queue="X"),
+        ChannelRule(
+            name=rule_key("ADDRESSMAP", "IN*", address="10.*"), profile="IN*", address="10.*", user_source="NOACCESS"
+        ),
+        AuthorityRecord(
+            name=authority_key("QUEUE", "A.**", "", "staff"), profile="A.**", group="staff", authorities=("PUT", "GET")
+        ),
+        AuthorityRecord(name=authority_key("QMGR", "", "ann", ""), object_type="QMGR", principal="ann"),
+    )
+    assert (
+        dump(manager)
+        == """\
+* The objects of queue manager TEST
+DEFINE CHANNEL(IN) +
+       CHLTYPE(SVRCONN) +
+       REPLACE
+DEFINE CHANNEL(OUT) +
+       CHLTYPE(SDR) +
+       CONNAME('h(1414)') +
+       XMITQ(X) +
+       REPLACE
+DEFINE LISTENER(L) +
+       PORT(0) +
+       REPLACE
+SET CHLAUTH('IN*') +
+       TYPE(ADDRESSMAP) +
+       ADDRESS('10.*') +
+       USERSRC(NOACCESS) +
+       ACTION(REPLACE)
+SET AUTHREC +
+       OBJTYPE(QMGR) +
+       PRINCIPAL('ann') +
+       AUTHRMV(ALL) +
+       AUTHADD(NONE)
+SET AUTHREC +
+       PROFILE('A.**') +
+       OBJTYPE(QUEUE) +
+       GROUP('staff') +
+       AUTHRMV(ALL) +
+       AUTHADD(PUT,GET)
+"""
+    )
+
+
+def test_dump_takes_back_what_was_given_since() -> None:
+    manager = InMemoryManager(*system_objects())
+    script = "SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)"
+    require_ok(run_script(script, manager))
+    saved, before = dump(manager), dict(manager.objects)
+    later = "SET CHLAUTH('*') TYPE(BLOCKUSER) USERLIST('ann'); " + script.replace("PUT", "ALL")
+    require_ok(run_script(later, manager))
+    assert manager.objects != before
+    require_ok(run_script(saved, manager))
+    assert manager.objects == before
 
 
 def test_manager_with_defaults_only_needs_no_command() -> None:

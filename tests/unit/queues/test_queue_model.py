@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from entrepot import UnitOfWork, limits
 from entrepot.connection import Connection
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
+from entrepot.embedded import EmbeddedHost
 from entrepot.recovery_log.settings import LogSettings
 
 LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
@@ -56,7 +56,7 @@ class QueueModel(RuleBasedStateMachine):
         limits.RUN_BYTES = 4_000
         self.folder = Path(tempfile.mkdtemp(prefix="entrepot-model-"))
         create(self.folder / "QM1", log=LOG)
-        self.connection = Connection(Host(self.folder / "QM1"))
+        self.connection = Connection(EmbeddedHost(self.folder / "QM1"))
         self.connection.mqsc("DEFINE QLOCAL(Q) BUFFER(4000)")
         self.items: list[Item] = []
         self.open: list[Work] = []
@@ -206,7 +206,7 @@ class QueueModel(RuleBasedStateMachine):
         self.items = [item for item in self.items if item.persistent]
         for work in self.prepared.values():
             work.puts = [item for item in work.puts if item.persistent]
-        self.connection = Connection(Host(self.folder / "QM1"))
+        self.connection = Connection(EmbeddedHost(self.folder / "QM1"))
 
     @rule()
     def clear(self) -> None:

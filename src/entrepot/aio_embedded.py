@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded binding for asyncio: the engine never waits, so its verbs run on the event loop itself.
+
+Only the force of the log runs elsewhere, one for all tasks that have gathered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from entrepot.embedded import EmbeddedHost
+from entrepot.errors import EntrepotError, LogFull, QueueFull, RequestTimedOut, SpillFailed
+from entrepot.message import Message
+from entrepot.mqsc import Answer
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.loop_host import LoopHost
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.waiting import Waiter
+
+_FULL_RETRY_S = 0.005
+_GROUP_RETRY_S = 0.01
+
+Verb = Callable[[], Settlement | None]
+
+
+class AioEmbedded:
+    """What `channels.aio_client.AioClient` is for the other bindings."""
+
+    opened = 1
+    """Its one connection never breaks."""
+
+    def __init__(self, host: EmbeddedHost, leave: Callable[[], None]) -> None:
+        self._host = host
+        self._leave = leave
+        self._engine = LoopHost(host)
+        self._manager = host.manager
+
+    async def _start(self, verb: Verb) -> asyncio.Future[EntrepotError | None] | None:
+        """Run a verb; what is returned is done when its effect is on disk."""
+        future: asyncio.Future[EntrepotError | None] = self._engine.loop.create_future()
+
+        def done(error: EntrepotError | None) -> None:
+            if not future.done():
+                future.set_result(error)
+
+        try:
+            at_once = self._engine.run(verb, done)
+        except LogFull:
+            await asyncio.to_thread(self._host.checkpoint)
+            at_once = self._engine.run(verb, done)
+        return None if at_once else future
+
+    async def _durably(self, verb: Verb) -> None:
+        future = await self._start(verb)
+        if future is not None and (error := await future) is not None:
+            raise error
+
+    async def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+        unit: Unit | None,
+        wait_s: float,
+    ) -> bytes:
+        message_id = b""
+
+        def put() -> Settlement | None:
+            nonlocal message_id
+            message_id, settlement = self._manager.put(
+                name, message, persistent=persistent, priority=priority, unit=unit
+            )
+            return settlement
+
+        deadline = self._engine.loop.time() + wait_s
+        while True:
+            try:
+                await self._durably(put)
+                break
+            except (QueueFull, SpillFailed):
+                if self._engine.loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(_FULL_RETRY_S)
+        if message.delay_s:
+            self._host.wake_housekeeper()
+        return message_id
+
+    async def get(self, name: str, criteria: Criteria | None, *, unit: Unit | None, wait_s: float) -> Message | None:
+        message: Message | None = None
+
+        def get() -> Settlement | None:
+            nonlocal message
+            message, settlement = self._manager.get(name, criteria, unit)
+            return settlement
+
+        leaving = await self._start(get)
+        if leaving is not None:
+            await _to_the_end(leaving)
+        if message is not None or wait_s == 0:
+            return message
+        return await self._wait_for(name, criteria, unit, wait_s)
+
+    async def _wait_for(
+        self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float
+    ) -> Message | None:
+        """Wait under a unit of work of its own, so that a cancelled wait gives back what came at the last moment."""
+        host, engine = self._host, self._engine
+        guard = unit or host.private_unit()
+        future: asyncio.Future[None] = engine.loop.create_future()
+        waiter = Waiter(criteria, guard, engine.waker(partial(_arrived, future)))
+        engine.wait(name, waiter)
+        try:
+            await asyncio.wait_for(future, wait_s)
+        except TimeoutError:
+            host.stop_waiting(waiter)
+        except BaseException:
+            host.give_back(name, waiter)
+            raise
+        if waiter.error is not None:
+            raise waiter.error
+        if unit is None:
+            leaving = await self._start(partial(self._manager.commit, guard))
+            if leaving is not None:
+                await _to_the_end(leaving)
+        return waiter.message
+
+    async def get_many(
+        self, name: str, limit: int, criteria: Criteria | None, *, unit: Unit, wait_s: float
+    ) -> list[Message]:
+        first = await self.get(name, criteria, unit=unit, wait_s=wait_s)
+        return [] if first is None else [first, *self._engine.get_some(name, criteria, unit, limit - 1)]
+
+    async def get_group(self, name: str, criteria: Criteria, *, unit: Unit, wait_s: float) -> list[Message] | None:
+        deadline = self._engine.loop.time() + wait_s
+        while True:
+            messages = self._host.get_group(name, criteria, unit=unit)
+            if messages is not None or self._engine.loop.time() >= deadline:
+                return messages
+            await asyncio.sleep(_GROUP_RETRY_S)
+
+    async def request(
+        self,
+        name: str,
+        message: Message,
+        reply_queue: str,
+        timeout_s: float,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+    ) -> Message:
+        message_id = await self.put(name, message, persistent=persistent, priority=priority, unit=None, wait_s=0.0)
+        reply = await self.get(reply_queue, Criteria(correlation_id=message_id), unit=None, wait_s=timeout_s)
+        if reply is None:
+            raise RequestTimedOut(name, timeout_s)
+        return reply
+
+    async def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> _Consumption:
+        del read_ahead  # nothing is far away here
+        with self._host.lock:
+            self._manager.readable(name)
+        return _Consumption(self, name, criteria)
+
+    async def browse(
+        self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
+    ) -> tuple[list[Message], tuple[int, int] | None]:
+        return self._host.browse(name, criteria, place, limit)
+
+    def begin(self) -> Unit:
+        return self._host.begin()
+
+    async def commit(self, unit: Unit) -> None:
+        await self._durably(partial(self._manager.commit, unit))
+
+    async def back_out(self, unit: Unit) -> None:
+        self._host.back_out(unit)
+
+    async def prepare(self, unit: Unit, transaction_id: bytes) -> None:
+        await self._durably(partial(self._manager.in_doubt.prepare, unit, transaction_id))
+
+    async def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
+        await self._durably(partial(self._manager.in_doubt.resolve, transaction_id, commit=commit))
+
+    async def in_doubt(self) -> list[bytes]:
+        return self._host.in_doubt()
+
+    async def mqsc(self, script: str, source: str) -> list[Answer]:
+        return await asyncio.to_thread(self._host.mqsc, script, source)
+
+    async def make_dynamic(self, model: str, pattern: str) -> str:
+        return await asyncio.to_thread(self._host.make_dynamic, model, pattern)
+
+    def remove_temporary(self, names: Sequence[str]) -> None:
+        if self._host.failure is None:
+            self._host.remove_temporary(names)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._leave)
+
+
+class _Consumption:
+    def __init__(self, binding: AioEmbedded, name: str, criteria: Criteria | None) -> None:
+        self._binding = binding
+        self._name = name
+        self._criteria = criteria
+        self._ended = False
+
+    async def get(self, wait_s: float) -> Message | None:
+        if self._ended:
+            return None
+        return await self._binding.get(self._name, self._criteria, unit=None, wait_s=wait_s)
+
+    async def close(self) -> None:
+        self._ended = True
+
+
+def _arrived(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _to_the_end(leaving: asyncio.Future[EntrepotError | None]) -> None:
+    """Await the removal of a message; a cancellation in the middle of it comes too late to be heeded."""
+    while not leaving.done():
+        try:
+            await asyncio.wait([leaving])
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is None or not current.cancelling():
+                raise
+            current.uncancel()
+    error = leaving.result()
+    if error is not None:
+        raise error

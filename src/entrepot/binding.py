@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connection stands on, so that one `Connection` serves every binding.
+
+Units of work are the binding's own: `Unit` in this process, `RemoteUnit` at
+the other end of a channel. A connection only hands them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from entrepot.errors import EntrepotError
+from entrepot.message import Message
+from entrepot.mqsc import Answer
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.unit_of_work import UnitState
+
+
+class RunningUnit(Protocol):
+    """A unit of work, here or at the other end of a channel."""
+
+    state: UnitState
+
+
+class Incoming(Protocol):
+    """Messages that come one after another."""
+
+    def get(self, wait_s: float) -> Message | None: ...
+
+    def close(self) -> None: ...
+
+
+class Binding(Protocol):
+    """What a connection stands on: a host in this process, or a client's end of a channel."""
+
+    @property
+    def opened(self) -> int:
+        """Counts connections: temporary queues and open units do not survive a change of it."""
+
+    @property
+    def failure(self) -> EntrepotError | None: ...
+
+    def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        *,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        unit: Any = None,
+        wait_s: float = 0.0,
+    ) -> bytes: ...
+
+    def get(
+        self, name: str, criteria: Criteria | None = None, *, unit: Any = None, wait_s: float = 0.0
+    ) -> Message | None: ...
+
+    def get_many(
+        self, name: str, limit: int, criteria: Criteria | None, *, unit: Any, wait_s: float = 0.0
+    ) -> list[Message]: ...
+
+    def get_group(
+        self, name: str, criteria: Criteria, *, unit: Any, wait_s: float = 0.0
+    ) -> list[Message] | None: ...
+
+    def request(
+        self,
+        name: str,
+        message: Message,
+        reply_queue: str,
+        timeout_s: float,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+    ) -> Message: ...
+
+    def put_without_answer(
+        self, name: str | Sequence[str], message: Message, *, persistent: bool | None, priority: int | None
+    ) -> bytes: ...
+
+    def synchronize(self) -> None: ...
+
+    def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> Incoming: ...
+
+    def browse(
+        self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
+    ) -> tuple[list[Message], tuple[int, int] | None]: ...
+
+    def begin(self) -> Any: ...
+
+    def commit(self, unit: Any) -> None: ...
+
+    def back_out(self, unit: Any) -> None: ...
+
+    def prepare(self, unit: Any, transaction_id: bytes) -> None: ...
+
+    def resolve(self, transaction_id: bytes, *, commit: bool) -> None: ...
+
+    def in_doubt(self) -> list[bytes]: ...
+
+    def mqsc(self, script: str, source: str) -> list[Answer]: ...
+
+    def make_dynamic(self, model: str, pattern: str) -> str: ...
+
+    def remove_temporary(self, names: Iterable[str]) -> None: ...
+
+    def status(self) -> dict[str, int | float | str]: ...
+
+    def checkpoint(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,544 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The asyncio client: the same protocol core as the blocking one, on an event loop.
+
+No task and no stream per message: frames resolve futures straight from the
+transport's callback, and what several tasks ask within one turn of the loop
+leaves in one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from entrepot.channels.address import SOCKET, Address
+from entrepot.channels.client_core import ClientCore, ReadAhead, RemoteUnit, wanted
+from entrepot.errors import (
+    ConnectFailed,
+    ConnectionClosed,
+    ConnectionLost,
+    EntrepotError,
+    ProtocolError,
+    SecurityError,
+    UnitBackedOut,
+    UnitFinished,
+)
+from entrepot.limits import KIB
+from entrepot.message import Message
+from entrepot.mqsc import Answer
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.unit_of_work import UnitState
+from entrepot.wire import verbs
+from entrepot.wire.codec import decode
+from entrepot.wire.frame import FrameReader, frame_bytes_max
+from entrepot.wire.verbs import Verb
+
+_HANDSHAKE_S = 15.0
+_RETRY_FIRST_S = 0.05
+_RETRY_MAX_S = 1.0
+_IDLE_S = 0.02
+
+# All clients of a process read into it: reading and cutting happen without a break.
+_shared = memoryview(bytearray(256 * KIB))
+
+
+class _Slot:
+    """Resolves a future unless its task has stopped waiting."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[Any]) -> None:
+        self.future = future
+
+    def resolve(self, value: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(value)
+
+    def fail(self, error: EntrepotError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class _Wire(asyncio.BufferedProtocol):
+    """One connection's bytes."""
+
+    def __init__(self, client: AioClient) -> None:
+        self._client = client
+        self.reader = FrameReader(_shared)
+        self.transport: Any = None
+        self.lost = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> Any:
+        return self.reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        client = self._client
+        client.heard = client.loop.time()
+        try:
+            for verb, number, view in self.reader.frames(nbytes):
+                client.core.handle(verb, number, decode(verb, view))
+        except ProtocolError as error:
+            self.transport.abort()
+            client.broken(self, str(error))
+            return
+        if client.core.urgent:
+            client.flush()
+
+    def pause_writing(self) -> None:
+        self._client.writable.clear()
+
+    def resume_writing(self) -> None:
+        self._client.writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        self._client.broken(self, str(exc) if exc else "the queue manager has closed the connection")
+
+
+class AioClient:
+    """What `channels.client.Client` is for threads."""
+
+    def __init__(self, address: Address, *, application: str, reconnect_s: float) -> None:
+        self.address = address
+        self.loop = asyncio.get_running_loop()
+        self.core = ClientCore(str(address))
+        self.heard = 0.0
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self._application = application
+        self._reconnect_s = reconnect_s
+        self._wire: _Wire | None = None
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self._flushing = False
+        self._closed = False
+        self._keeper: asyncio.TimerHandle | None = None
+        self._said = 0.0
+
+    # --- the connection -------------------------------------------------------------------------
+
+    @property
+    def opened(self) -> int:
+        return self.core.opened
+
+    @property
+    def welcome(self) -> verbs.Welcome:
+        assert self.core.welcome is not None
+        return self.core.welcome
+
+    async def open(self) -> None:
+        """Connect and say who we are.
+
+        Raises:
+            ConnectFailed, SecurityError: Nobody answers there, or does not let us in.
+        """
+        address = self.address
+        self.core.farewell = None
+        try:
+            async with asyncio.timeout(_HANDSHAKE_S):
+                wire = await self._reach()
+                self._wire = wire
+                future = self.loop.create_future()
+                self.core.take()
+                self.core.hello(
+                    _Slot(future),
+                    channel=address.channel,
+                    user=address.user,
+                    password=address.password,
+                    application=self._application,
+                    manager=address.manager,
+                )
+                self.flush()
+                welcome: verbs.Welcome = await future
+        except (OSError, TimeoutError, ConnectionLost) as error:
+            self._drop()
+            raise ConnectFailed(str(address), str(error) or "no answer") from error
+        except BaseException:
+            self._drop()
+            raise
+        wire.reader.frame_bytes_max = frame_bytes_max(welcome.body_bytes_max)
+        self.core.begin_connection(welcome)
+        self.heard = self._said = self.loop.time()
+        if welcome.heartbeat_s and self._keeper is None:
+            self._keeper = self.loop.call_later(welcome.heartbeat_s / 2, self._keep_alive)
+
+    async def _reach(self) -> _Wire:
+        address = self.address
+        make = partial(_Wire, self)
+        if address.folder is None:
+            context = await asyncio.to_thread(address.ssl_context) if address.tls else None
+            _, protocol = await self.loop.create_connection(make, address.host, address.port, ssl=context)
+            return protocol
+        # By way of a descriptor, because the path of a Unix socket has at most 107 bytes.
+        descriptor = os.open(address.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _, protocol = await self.loop.create_unix_connection(make, f"/proc/self/fd/{descriptor}/{SOCKET}")
+        finally:
+            os.close(descriptor)
+        return protocol
+
+    def _drop(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None and wire.transport is not None:
+            wire.transport.abort()
+
+    def broken(self, wire: _Wire, problem: str) -> None:
+        """A connection has broken; everybody who waits for it is told."""
+        if self._wire is wire:
+            self._wire = None
+            self.writable.set()
+            self.core.lose(problem)
+
+    async def _ensure(self) -> None:
+        if self._closed:
+            raise ConnectionClosed()
+        if self._wire is not None:
+            return
+        async with self._opening:
+            deadline = self.loop.time() + self._reconnect_s
+            pause_s = _RETRY_FIRST_S
+            while self._wire is None:
+                try:
+                    await self.open()
+                except SecurityError:
+                    raise
+                except EntrepotError:
+                    if self.loop.time() + pause_s >= deadline or self._closed:
+                        raise
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(pause_s * 2, _RETRY_MAX_S)
+
+    def _keep_alive(self) -> None:
+        heartbeat_s = self.welcome.heartbeat_s
+        if self._closed or not heartbeat_s:
+            return
+        self._keeper = self.loop.call_later(heartbeat_s / 2, self._keep_alive)
+        wire = self._wire
+        if wire is None:
+            return
+        if self.loop.time() - self.heard > 2.5 * heartbeat_s:
+            wire.transport.abort()
+            self.broken(wire, "nothing was heard from the queue manager")
+        elif self.loop.time() - self._said >= heartbeat_s / 2:
+            self.core.tell(Verb.HEARTBEAT, verbs.Empty())
+            self.flush()
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        self._flushing = False
+        parts = self.core.take()
+        if not parts or self._wire is None:
+            return
+        self._said = self.loop.time()
+        if len(parts) == 1:
+            self._wire.transport.write(parts[0])
+        else:
+            self._wire.transport.writelines(parts)
+
+    def _flush_soon(self) -> None:
+        # Tasks that are ready in this turn of the loop add to the same write.
+        if not self._flushing:
+            self._flushing = True
+            self.loop.call_soon(self.flush)
+
+    async def _ask(self, verb: int, payload: Any, *, with_message: bool = False) -> Any:
+        if self._wire is None or self._closed:
+            await self._ensure()
+        if not self.writable.is_set():
+            await self.writable.wait()
+        future: asyncio.Future[Any] = self.loop.create_future()
+        number = self.core.ask(verb, payload, _Slot(future), with_message=with_message)
+        self._flush_soon()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if verb in (Verb.GET, Verb.GET_MANY, Verb.REQUEST) and not future.done() and self._wire is not None:
+                return await self._cancel(number, verb)
+            raise
+
+    async def _cancel(self, number: int, verb: int) -> Any:
+        """The task waits no longer. A message that comes all the same is returned in spite of that.
+
+        Raises:
+            CancelledError: None came.
+        """
+        last: asyncio.Future[Any] = self.loop.create_future()
+        self.core.pending[number] = _Slot(last)
+        self.core.tell(Verb.CANCEL, verbs.OfNumber(number))
+        self._flush_soon()
+        current = asyncio.current_task()
+        while not last.done():
+            try:
+                await asyncio.wait([last])
+            except asyncio.CancelledError:
+                continue  # it has been told already
+        if last.exception() is None and (last.result() if verb != Verb.GET_MANY else last.result().messages):
+            if current is not None:
+                current.uncancel()
+            return last.result()
+        raise asyncio.CancelledError
+
+    # --- verbs ----------------------------------------------------------------------------------
+
+    async def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+        unit: RemoteUnit | None,
+        wait_s: float,
+    ) -> bytes:
+        if self._wire is None or self._closed:
+            await self._ensure()
+        if unit is None:
+            message_id, frame = self.core.put(name, message, persistent, priority, 0, wait_s)
+            await self._ask(Verb.PUT, frame, with_message=True)
+            return message_id
+        # Nobody waits for it: what goes wrong is told when the unit commits.
+        _require_active(unit)
+        number = self.core.require_unit(unit)
+        message_id, frame = self.core.put(name, message, persistent, priority, number, wait_s)
+        self.core.tell(Verb.PUT, frame, with_message=True)
+        self._flush_soon()
+        if not self.writable.is_set():
+            await self.writable.wait()
+        return message_id
+
+    async def get(
+        self, name: str, criteria: Criteria | None, *, unit: RemoteUnit | None, wait_s: float
+    ) -> Message | None:
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                message: Message | None = await self._in_unit(
+                    unit, Verb.GET, lambda number, left_s=wait_s: verbs.Get(name, number, left_s, wanted(criteria))
+                )
+                return message
+            except ConnectionLost:
+                # Outside of a unit of work nothing persistent was lost: asking again is safe.
+                wait_s = max(deadline - time.monotonic(), 0.0)
+                if self._closed or self._reconnect_s <= 0:
+                    raise
+
+    async def _in_unit(self, unit: RemoteUnit | None, verb: int, frame: Callable[[int], Any]) -> Any:
+        if self._wire is None or self._closed:
+            await self._ensure()
+        if unit is None:
+            return await self._ask(verb, frame(0))
+        _require_active(unit)
+        number = self.core.require_unit(unit)
+        try:
+            return await self._ask(verb, frame(number))
+        except ConnectionLost as error:
+            unit.state = UnitState.BACKED_OUT
+            raise UnitBackedOut(unit.number, error.problem) from error
+
+    async def get_many(
+        self, name: str, limit: int, criteria: Criteria | None, *, unit: RemoteUnit, wait_s: float
+    ) -> list[Message]:
+        answer = await self._in_unit(
+            unit, Verb.GET_MANY, lambda number: verbs.GetMany(name, number, limit, wait_s, wanted(criteria))
+        )
+        messages: list[Message] = answer.messages
+        return messages
+
+    async def get_group(
+        self, name: str, criteria: Criteria, *, unit: RemoteUnit, wait_s: float
+    ) -> list[Message] | None:
+        selector = None if criteria.selector is None else criteria.selector.text
+        answer = await self._in_unit(
+            unit, Verb.GET_GROUP, lambda number: verbs.GetGroup(name, number, wait_s, selector)
+        )
+        return answer.messages or None
+
+    async def request(
+        self,
+        name: str,
+        message: Message,
+        reply_queue: str,
+        timeout_s: float,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+    ) -> Message:
+        frame = verbs.Request(name, reply_queue, timeout_s, persistent, priority, message)
+        reply: Message = await self._ask(Verb.REQUEST, frame, with_message=True)
+        return reply
+
+    async def browse(
+        self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
+    ) -> tuple[list[Message], tuple[int, int] | None]:
+        frame = verbs.Browse(name, place, limit, wanted(criteria))
+        try:
+            answer = await self._ask(Verb.BROWSE, frame)
+        except ConnectionLost:
+            answer = await self._ask(Verb.BROWSE, frame)  # looking again changes nothing
+        return answer.messages, answer.place
+
+    def begin(self) -> RemoteUnit:
+        return self.core.begin_unit()
+
+    async def commit(self, unit: RemoteUnit) -> None:
+        await self._end(unit, UnitState.COMMITTED, Verb.COMMIT, verbs.OfUnit)
+
+    async def prepare(self, unit: RemoteUnit, transaction_id: bytes) -> None:
+        await self._end(unit, UnitState.PREPARED, Verb.PREPARE, lambda number: verbs.Prepare(number, transaction_id))
+
+    async def _end(self, unit: RemoteUnit, ended: UnitState, verb: int, frame: Callable[[int], Any]) -> None:
+        if self._wire is None or self._closed:
+            await self._ensure()
+        _require_active(unit)
+        if not unit.used and ended is UnitState.COMMITTED:
+            unit.state = ended  # nothing was done in it
+            return
+        number = self.core.require_unit(unit)
+        try:
+            await self._ask(verb, frame(number))
+        except ConnectionLost:
+            unit.state = UnitState.UNKNOWN
+            raise
+        except asyncio.CancelledError:
+            unit.state = UnitState.UNKNOWN
+            raise
+        except EntrepotError as error:
+            if not error.retryable or isinstance(error, UnitBackedOut):
+                unit.state = UnitState.BACKED_OUT
+            raise
+        unit.state = ended
+
+    async def back_out(self, unit: RemoteUnit) -> None:
+        _require_active(unit)
+        unit.state = UnitState.BACKED_OUT
+        if unit.used and unit.opened == self.core.opened and self._wire is not None:
+            with contextlib.suppress(ConnectionLost):
+                await self._ask(Verb.BACK_OUT, verbs.OfUnit(unit.number))
+
+    async def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
+        await self._ask(Verb.RESOLVE, verbs.Resolve(transaction_id, commit))
+
+    async def in_doubt(self) -> list[bytes]:
+        return list(await self._ask(Verb.IN_DOUBT, verbs.Empty()))
+
+    async def mqsc(self, script: str, source: str) -> list[Answer]:
+        answers: list[Answer] = await self._ask(Verb.MQSC, verbs.Mqsc(script, source))
+        return answers
+
+    async def make_dynamic(self, model: str, pattern: str) -> str:
+        name: str = await self._ask(Verb.DYNAMIC, verbs.Dynamic(model, pattern))
+        return name
+
+    # --- consumers ------------------------------------------------------------------------------
+
+    async def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> AioConsumption:
+        consumption = AioConsumption(self, name, wanted(criteria), read_ahead)
+        await consumption.open()
+        return consumption
+
+    async def open_consumer(self, name: str, which: verbs.Wanted | None, read_ahead: int) -> ReadAhead:
+        await self._ensure()
+        future: asyncio.Future[Any] = self.loop.create_future()
+        ahead = self.core.consume(name, which, read_ahead, _Slot(future))
+        self._flush_soon()
+        await future
+        return ahead
+
+    async def close_consumer(self, ahead: ReadAhead) -> None:
+        if self.core.consumers.pop(ahead.number, None) is None or self._wire is None:
+            return
+        self.core.used(ahead, idle=True)
+        with contextlib.suppress(ConnectionLost, ConnectionClosed):
+            await self._ask(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number))
+
+    def was_used(self, ahead: ReadAhead, *, idle: bool = False) -> None:
+        if self.core.used(ahead, idle=idle):
+            self._flush_soon()
+
+    async def close(self) -> None:
+        """Say goodbye and end the connection; what is open is backed out."""
+        if self._closed:
+            return
+        with contextlib.suppress(EntrepotError):
+            if self._wire is not None:
+                await self._ask(Verb.GOODBYE, verbs.Empty())
+        self._closed = True
+        if self._keeper is not None:
+            self._keeper.cancel()
+        self._drop()
+        self.core.lose("the connection was closed")
+
+
+class AioConsumption:
+    """Messages that come by credit, for `async for`."""
+
+    def __init__(self, client: AioClient, name: str, which: verbs.Wanted | None, read_ahead: int) -> None:
+        self._client = client
+        self._name = name
+        self._which = which
+        self._read_ahead = read_ahead
+        self._ahead: ReadAhead | None = None
+        self._unused = False
+        self._ended = False
+
+    async def open(self) -> None:
+        self._ahead = await self._client.open_consumer(self._name, self._which, self._read_ahead)
+
+    async def get(self, wait_s: float) -> Message | None:
+        """The next message, or None when none comes within `wait_s`."""
+        deadline = time.monotonic() + wait_s
+        while not self._ended:
+            ahead = self._ahead
+            assert ahead is not None
+            if self._unused:
+                self._unused = False
+                ahead.given += 1
+                self._client.was_used(ahead)
+            if not ahead.arrived:
+                await self._wait(ahead, deadline)
+            if ahead.arrived:
+                self._unused = True
+                return ahead.arrived.popleft()
+            if isinstance(ahead.error, ConnectionLost):
+                await self.open()
+            elif ahead.error is not None:
+                raise ahead.error
+            elif time.monotonic() >= deadline:
+                return None
+        return None
+
+    async def _wait(self, ahead: ReadAhead, deadline: float) -> None:
+        for until in (min(deadline, time.monotonic() + _IDLE_S), deadline):
+            if ahead.arrived or ahead.error is not None:
+                return
+            future: asyncio.Future[None] = self._client.loop.create_future()
+            ahead.wake = lambda future=future: None if future.done() else future.set_result(None)
+            left_s = until - time.monotonic()
+            try:
+                await asyncio.wait_for(future, None if left_s == float("inf") else max(left_s, 0))
+            except TimeoutError:
+                # It will take a while: let the server know how far we have come.
+                self._client.was_used(ahead, idle=True)
+            finally:
+                ahead.wake = None
+
+    async def close(self) -> None:
+        if not self._ended and self._ahead is not None:
+            self._ended = True
+            if self._unused:
+                self._ahead.given += 1
+            await self._client.close_consumer(self._ahead)
+
+
+def _require_active(unit: RemoteUnit) -> None:
+    if unit.state is not UnitState.ACTIVE:
+        raise UnitFinished(unit.number, unit.state.value)

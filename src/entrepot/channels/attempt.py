@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A verb of the engine for somebody on the loop who cannot be refused because the log is full just now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from entrepot.channels.desk import Desk
+from entrepot.errors import EntrepotError, LogFull
+from entrepot.queues.settlement import Settlement
+
+# A checkpoint lets go of the log up to the one before it, so two make all the room there is.
+_CHECKPOINTS_FOR_ROOM = 2
+
+Done = Callable[[EntrepotError | None], None]
+
+
+def attempt(
+    desk: Desk, verb: Callable[[], Settlement | None], done: Done, *, checkpoints: int = _CHECKPOINTS_FOR_ROOM
+) -> None:
+    """Run a verb and call `done` exactly once, at once or later; a full log gets a checkpoint first.
+
+    The verb may run several times, so it must change nothing when it raises LogFull.
+    """
+    try:
+        at_once = desk.engine.run(verb, done)
+    except LogFull as error:
+        if checkpoints:
+            desk.checkpoint(lambda _: attempt(desk, verb, done, checkpoints=checkpoints - 1))
+        else:
+            done(error)
+    except EntrepotError as error:
+        done(error)
+    else:
+        if at_once:
+            done(None)
+
+
+async def attempted(desk: Desk, verb: Callable[[], Settlement | None]) -> None:
+    """Run a verb and return when its effect is there.
+
+    Raises:
+        EntrepotError: Whatever the verb or the log says.
+    """
+    settled: asyncio.Future[None] = desk.loop.create_future()
+
+    def done(error: EntrepotError | None) -> None:
+        if settled.cancelled():
+            return
+        if error is None:
+            settled.set_result(None)
+        else:
+            settled.set_exception(error)
+
+    attempt(desk, verb, done)
+    await settled

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PING CHANNEL: a connection that hears the other end's welcome, and ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from entrepot.channels.desk import Desk
+from entrepot.channels.dialling import Dial
+from entrepot.channels.link import Link
+from entrepot.errors import ConnectionLost, EntrepotError, HandshakeTimedOut
+from entrepot.queues.definitions import Channel
+from entrepot.wire.error_form import from_wire
+from entrepot.wire.verbs import ChannelHello, ChannelWelcome, Verb
+
+
+class _Probe(Link):
+    __slots__ = ("_answer",)
+
+    def __init__(self, desk: Desk, answer: asyncio.Future[ChannelWelcome]) -> None:
+        super().__init__(desk)
+        self._answer = answer
+
+    def on_frame(self, verb: int, number: int, payload: Any) -> None:  # noqa: ARG002
+        if not self._answer.done():
+            if verb == Verb.CHANNEL_WELCOME:
+                self._answer.set_result(payload)
+            elif verb in (Verb.CLOSING, Verb.FAILED):
+                self._answer.set_exception(from_wire(payload.error))
+        self.close()
+
+    def on_lost(self, problem: Exception | None) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(ConnectionLost(self.address or "the other end", str(problem or "it closed")))
+
+
+async def probe(
+    desk: Desk, definition: Channel, open_connection: Dial, hello: ChannelHello, *, timeout_s: float
+) -> ChannelWelcome:
+    """The other end's answer to a sender's first frame.
+
+    Raises:
+        ChannelError, SecurityError: Why there is none.
+    """
+    answer: asyncio.Future[ChannelWelcome] = desk.loop.create_future()
+
+    def dialled(link: Link | None, error: EntrepotError | None) -> None:
+        if link is not None:
+            link.send(Verb.CHANNEL_HELLO, 0, hello)
+        elif error is not None and not answer.done():
+            answer.set_exception(error)
+
+    give_up = open_connection(definition, 0, lambda: _Probe(desk, answer), dialled)
+    try:
+        return await asyncio.wait_for(answer, timeout_s)
+    except TimeoutError:
+        raise HandshakeTimedOut(definition.connection_name, timeout_s) from None
+    finally:
+        give_up()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A message on its way from one queue manager to the next: how it leaves, how it arrives, what if it cannot.
+
+Whoever put it still counts as its sender at the other end. Its time of put
+stays the first one, its expiry goes on running, and reports about it find
+their way back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from entrepot import checks
+from entrepot.channels import vetting
+from entrepot.errors import EntrepotError, InvalidArgument, WrongQueueKind
+from entrepot.message import Message, Report
+from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE
+from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues.reports import undeliverable
+from entrepot.queues.routes import Route
+from entrepot.queues.unit_of_work import Unit
+
+TRANSMISSION_MESSAGE_WRONG = 271
+"""MQFB_XMIT_Q_MSG_ERROR: what stands on a transmission queue does not say where it wants to go."""
+TOO_LONG_FOR_CHANNEL = 2218
+"""MQRC_MSG_TOO_BIG_FOR_CHANNEL"""
+
+_EXPIRY_LEAST_S = 0.001
+
+
+class Problem(NamedTuple):
+    """Why a message cannot go where it wants."""
+
+    reason: int
+    what: str
+
+    @classmethod
+    def of(cls, error: EntrepotError) -> Problem:
+        return cls(error.reason or 0, error.what)
+
+
+def leaving(message: Message, manager: str) -> Message:
+    """A message as it leaves this queue manager for the next."""
+    if message.reply_to and not message.reply_to_manager:
+        message = replace(message, reply_to_manager=manager)  # or replies would stay at the other end
+    if message.delay_s or message.backout_count:
+        message = replace(message, delay_s=0.0, backout_count=0)  # it has waited already
+    if message.expiry_s is not None and message.expiry_s < _EXPIRY_LEAST_S:
+        message = replace(message, expiry_s=_EXPIRY_LEAST_S)  # its last moment; it expires at the other end
+    return message
+
+
+def destination(message: Message, here: str) -> str:
+    """The name that leads to a message's target from this queue manager."""
+    if message.target_manager in ("", here):
+        return message.target_queue
+    return f"{message.target_queue}@{message.target_manager}"
+
+
+def vetted(message: Message) -> Message:
+    """A message from another queue manager within our limits; whose it is the other one has settled.
+
+    Raises:
+        InvalidArgument: The other end is no queue manager of ours.
+    """
+    vetting.priority(message.priority)
+    if not math.isfinite(message.put_time):
+        raise InvalidArgument("put_time", str(message.put_time), "seconds since 1970")
+    user, application = checks.text("user", message.user), checks.text("application", message.application)
+    kept = vetting.vetted(message, user=user, application=application)
+    return replace(kept, put_time=message.put_time)
+
+
+def find_route(manager: QueueManager, name: str) -> Route:
+    """Where a message from another queue manager goes.
+
+    Raises:
+        EntrepotError: Nowhere.
+    """
+    manager.group_commit.require_running()
+    route = manager.objects.route(name)
+    if route.queue.definition.name == SYNCHRONIZATION_QUEUE:
+        # Whoever could put there could make a channel forget what it has delivered.
+        raise WrongQueueKind(name, "memory of channels", "take messages from elsewhere")
+    return route
+
+
+def plan_arrival(manager: QueueManager, unit: Unit, route: Route, name: str, message: Message) -> None:
+    """Let a message arrive when the unit commits, put when and by whom it was put first.
+
+    Raises:
+        QueueFull, PutInhibited, MessageTooLong, PersistentNotAllowed: Nothing was planned.
+    """
+    unit.require_room(len(message.body))
+    complete = manager.complete(route, name, message, message.persistent, message.priority)
+    expiry_s = message.expiry_s
+    if expiry_s is not None:
+        expiry_s += complete.put_time - message.put_time  # the rest counts from now, whatever other clocks say
+    manager.plan(unit, route.queue, replace(complete, put_time=message.put_time, expiry_s=expiry_s))
+
+
+def plan_undeliverable(manager: QueueManager, unit: Unit, message: Message, name: str, problem: Problem) -> bool:
+    """Let what cannot be delivered go to the dead-letter queue with the unit; False when it is to be discarded.
+
+    Whoever asked for a report of it gets one.
+
+    Raises:
+        EntrepotError: The dead-letter queue does not take it. Nothing was planned.
+    """
+    discard = bool(message.report & Report.DISCARD)
+    if not discard:
+        dead = undeliverable(message, name, problem.reason, problem.what, manager.clock.now())
+        dead_letter_queue = manager.objects.manager.dead_letter_queue
+        plan_arrival(manager, unit, manager.objects.route(dead_letter_queue), dead_letter_queue, dead)
+    if message.report & Report.EXCEPTION:
+        manager.consequences.plan_report(unit, message, problem.reason)
+    return not discard

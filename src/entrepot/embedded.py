@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded binding: a host, and the verbs that a connection needs beyond those of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from entrepot.errors import EntrepotError, RequestTimedOut
+from entrepot.message import Message
+from entrepot.mqsc import Answer, run_script
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.host import Host
+from entrepot.queues.unit_of_work import Unit
+
+
+class EmbeddedHost(Host):
+    """What `channels.client.Client` is for the other bindings."""
+
+    opened = 1
+    """Its one connection never breaks."""
+    _first_refusal: EntrepotError | None = None
+
+    def mqsc(self, script: str, source: str) -> list[Answer]:
+        return run_script(script, self, source)
+
+    def request(
+        self,
+        name: str,
+        message: Message,
+        reply_queue: str,
+        timeout_s: float,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+    ) -> Message:
+        message_id = self.put(name, message, persistent=persistent, priority=priority)
+        reply = self.get(reply_queue, Criteria(correlation_id=message_id), wait_s=timeout_s)
+        if reply is None:
+            raise RequestTimedOut(name, timeout_s)
+        return reply
+
+    def get_many(
+        self, name: str, limit: int, criteria: Criteria | None, *, unit: Unit, wait_s: float = 0.0
+    ) -> list[Message]:
+        first = self.get(name, criteria, unit=unit, wait_s=wait_s)
+        found = [] if first is None else [first]
+        with self.lock:
+            while found and len(found) < limit:
+                message, _ = self.manager.get(name, criteria, unit)
+                if message is None:
+                    break
+                found.append(message)
+        return found
+
+    def put_without_answer(
+        self, name: str | Sequence[str], message: Message, *, persistent: bool | None, priority: int | None
+    ) -> bytes:
+        try:
+            return self.put(name, message, persistent=persistent, priority=priority)
+        except EntrepotError as error:
+            if self._first_refusal is None:
+                self._first_refusal = error
+            return b""
+
+    def synchronize(self) -> None:
+        refusal, self._first_refusal = self._first_refusal, None
+        if refusal is not None:
+            raise refusal
+
+    def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedConsumption:
+        del read_ahead  # nothing is far away here
+        return EmbeddedConsumption(self, name, criteria)
+
+
+class EmbeddedConsumption:
+    """One message after another; there is no way on which they could be read ahead."""
+
+    def __init__(self, host: Host, name: str, criteria: Criteria | None) -> None:
+        with host.lock:
+            host.manager.readable(name)
+        self._host = host
+        self._name = name
+        self._criteria = criteria
+        self._ended = False
+
+    def get(self, wait_s: float) -> Message | None:
+        """The next message, or None when none comes within `wait_s`."""
+        if self._ended:
+            return None
+        return self._host.get(self._name, self._criteria, wait_s=wait_s)
+
+    def close(self) -> None:
+        self._ended = True
+

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who did what, and who was refused: a log that shows when somebody changed it.
+
+    audit = AuditLog.open(folder)
+    audit.write("connect", user="alice", address="10.0.0.7", channel="APP", verdict="allowed")
+    audit.force()
+
+A line is handed to the operating system when `write` returns, so it
+survives the death of the process, and a power cut after `force`.
+`audit_chain` has the format, and says what its chain proves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn, TypedDict, Unpack
+
+from entrepot.errors import AuditFailed
+from entrepot.security import audit_chain, private_file
+from entrepot.security.audit_chain import FILE, Head, Torn, records, verify
+from entrepot.security.floods import Counted, Floods
+
+__all__ = ["AuditFields", "AuditLog", "records", "verify"]
+
+FILE_BYTES_MAX = 64 * 1024 * 1024
+HEAD_EVERY_LINES = 1000
+
+_VALUE_CHARACTERS_MAX = 1000
+"""Longer values are cut: what a stranger sends as his name must not become a line of megabytes."""
+
+
+class AuditFields(TypedDict, total=False):
+    """What a line may tell beside its event; nothing here may be a password."""
+
+    user: str
+    address: str
+    channel: str
+    object: str
+    verdict: str
+    """allowed, refused, done or failed."""
+    reason: str
+    count: int
+
+
+class AuditLog:
+    """The audit log of a queue manager that this process runs; any thread may write."""
+
+    def __init__(self, folder: Path, descriptor: int, head: Head, now: Callable[[], float], bytes_max: int) -> None:
+        self._folder = folder
+        self._descriptor = descriptor
+        self._head = head
+        self._head_lines = head.lines
+        self._now = now
+        self._bytes_max = bytes_max
+        self._floods = Floods()
+        self._broken = ""
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, folder: Path, *, now: Callable[[], float] = time.time, bytes_max: int = FILE_BYTES_MAX) -> AuditLog:
+        """Go on behind the last line; a line that a power cut left unfinished is cut off, and a line says so.
+
+        Raises:
+            AuditDamaged: Lines are missing at the end, or were altered there.
+            AuditFailed: The disk failed or is full, or another process writes this log.
+            FileNotPrivate: Others could read or write it.
+        """
+        try:
+            descriptor = private_file.open_private(folder / FILE, os.O_RDWR | os.O_APPEND, create=True)
+        except OSError as error:
+            raise AuditFailed(str(folder / FILE), error.strerror or str(error)) from error
+        try:
+            _lock_file(folder / FILE, descriptor)
+            found = audit_chain.end(folder)
+            head = found.head if isinstance(found, Torn) else found
+            if head == Head():
+                # Before the first line, so that lines without a head can only mean that it was taken away.
+                audit_chain.write_head(folder, head)
+            log = cls(folder, descriptor, head, now, bytes_max)
+            if isinstance(found, Torn):
+                os.ftruncate(descriptor, head.bytes)
+                log.write("audit tail cut", reason=f"{found.size} bytes of an unfinished line", verdict="done")
+            return log
+        except OSError as error:
+            os.close(descriptor)
+            raise AuditFailed(str(folder / FILE), error.strerror or str(error)) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def write(self, event: str, **fields: Unpack[AuditFields]) -> None:
+        """Tell what happened. The line is written when this returns, and on disk after `force`.
+
+        Refusals, by their event or their verdict, are counted instead when
+        one address has more than a hundred in a second; see `settle`.
+
+        Raises:
+            AuditFailed: It is not written; whoever administers must be refused now.
+        """
+        with self._lock:
+            now = self._now()
+            self._write_counted(self._floods.ended(now), now)
+            refusal = "refused" in (event, fields.get("verdict"))
+            if refusal and not self._floods.admits(event, fields.get("address", "")):
+                return
+            self._append(event, fields, now)
+
+    def force(self) -> None:
+        """Return when every line would survive a power cut.
+
+        Raises:
+            AuditFailed: What the disk holds is not known; every later write is refused until the log is opened again.
+        """
+        with self._lock:
+            self._write_counted(self._floods.all(), self._now())
+            self._force()
+
+    def settle(self) -> None:
+        """Write what was counted in seconds that are over; for whoever comes by once a second.
+
+        Raises:
+            AuditFailed
+        """
+        with self._lock:
+            now = self._now()
+            self._write_counted(self._floods.ended(now), now)
+
+    def close(self) -> None:
+        """Write the rest, force it, and let the head say how far the log has come.
+
+        Raises:
+            AuditFailed: The log is closed, and the head may be an older one.
+        """
+        with self._lock:
+            if self._descriptor < 0:
+                return
+            try:
+                self._write_counted(self._floods.all(), self._now())
+                self._write_head()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+                self._broken = "it is closed"
+
+    # --- with the lock held -----------------------------------------------------------------------
+
+    def _write_counted(self, counted: list[Counted], now: float) -> None:
+        for each in counted:
+            reason = "more of these within a second"
+            fields: AuditFields = {
+                "address": each.address, "verdict": "refused", "reason": reason, "count": each.count,
+            }  # fmt: skip
+            self._append(each.event, fields, now)
+
+    def _append(self, event: str, fields: AuditFields, now: float) -> None:
+        if self._broken:
+            raise AuditFailed(str(self._folder / FILE), self._broken)
+        line, head = audit_chain.seal(self._head, _text(self._head.lines + 1, now, event, fields))
+        try:
+            private_file.write_all(self._descriptor, line)
+        except OSError as error:
+            self._undo()
+            self._fail(error)
+        self._head = head
+        if head.lines - self._head_lines >= HEAD_EVERY_LINES:
+            self._write_head()
+        if head.bytes >= self._bytes_max:
+            self._begin_next_file()
+
+    def _undo(self) -> None:
+        """Take back what a failed write left, so that the next line stands behind a whole one."""
+        try:
+            os.ftruncate(self._descriptor, self._head.bytes)
+        except OSError as error:
+            self._broken = f"after a failed write: {error.strerror}"
+
+    def _force(self) -> None:
+        if self._broken:
+            raise AuditFailed(str(self._folder / FILE), self._broken)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            # A second force may succeed though the lines are gone, so this one counts.
+            self._broken = error.strerror or str(error)
+            self._fail(error)
+
+    def _write_head(self) -> None:
+        # First the lines and then the head: else a power cut could leave a head that knows lines nobody has.
+        self._force()
+        audit_chain.write_head(self._folder, self._head)
+        self._head_lines = self._head.lines
+
+    def _begin_next_file(self) -> None:
+        """Put the full file aside; a failure leaves it in its place, and the next line tries again."""
+        self._force()
+        current, full = self._folder / FILE, self._folder / audit_chain.full_name(self._head.file)
+        fresh = self._folder / f".{FILE}.new"
+        try:
+            fresh.unlink(missing_ok=True)
+            descriptor = private_file.open_private(fresh, os.O_RDWR | os.O_APPEND, create=True)
+            try:
+                # Before it gets its name: nobody else may find it unlocked.
+                _lock_file(fresh, descriptor)
+                current.rename(full)
+                self._take_name(fresh, current, full)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            self._fail(error)
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        self._head = self._head.next_file()
+        self._write_head()
+
+    def _take_name(self, fresh: Path, current: Path, full: Path) -> None:
+        try:
+            fresh.rename(current)
+            private_file.force_folder(self._folder)
+        except OSError:
+            with suppress(OSError):
+                full.rename(current)
+            self._broken = "a full file could not be put aside"
+            raise
+
+    def _fail(self, error: OSError) -> NoReturn:
+        raise AuditFailed(str(self._folder / FILE), error.strerror or str(error)) from error
+
+
+def _text(number: int, now: float, event: str, fields: AuditFields) -> bytes:
+    """The canonical text: ASCII, so that no character of a stranger's name can do anything to who reads it."""
+    moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    record: dict[str, object] = {"n": number, "time": moment, "event": event}
+    for name in AuditFields.__annotations__:
+        value = fields.get(name, "")
+        if isinstance(value, str):
+            value = value if len(value) <= _VALUE_CHARACTERS_MAX else value[:_VALUE_CHARACTERS_MAX] + "..."
+        if value != "":
+            record[name] = value
+    unknown = fields.keys() - AuditFields.__annotations__.keys()
+    assert not unknown, f"an audit line has no {unknown}"
+    # DEL is the one control character that JSON leaves as it is.
+    return json.dumps(record, separators=(",", ":")).replace("\x7f", "\\u007f").encode("ascii")
+
+
+def _lock_file(path: Path, descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AuditFailed(str(path), "another process writes it") from None

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may do with which objects: MQ's object authority manager, in memory.
+
+For a user himself, and for each of his groups, the record whose profile
+fits the object's name most specifically counts, and no other; what he may
+do is all that these records allow together. So a record for a single
+queue that allows nothing closes it to a group that `**` lets in.
+Administrators, the group mqm, may do everything.
+
+The question is asked for every message, so answers are kept until the
+definitions change: a known one costs a look into a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from entrepot.errors import InvalidSetting, NotAuthorized
+from entrepot.queues.definitions import AuthorityRecord
+from entrepot.security.profiles import matches_name, rank
+from entrepot.security.users import ADMINISTRATORS
+
+ObjectType = Literal["QMGR", "QUEUE", "CHANNEL", "TOPIC"]
+
+ALL_MQI = ("CONNECT", "PUT", "GET", "BROWSE", "INQ", "SET", "PUB", "SUB")
+ALL_ADM = ("DSP", "CRT", "CHG", "DLT", "CLR", "CTRL")
+WORDS = frozenset((*ALL_MQI, *ALL_ADM))
+
+_ANSWERS_MAX = 100_000
+"""Beyond it all are forgotten: names come from outside, and must not fill the memory."""
+
+
+def expand(words: Iterable[str]) -> tuple[str, ...]:
+    """The authorities that words of SET AUTHREC stand for, in our order; ALL, ALLMQI, ALLADM and NONE included.
+
+    Raises:
+        InvalidSetting: One of them is no authority.
+    """
+    several = {"ALL": (*ALL_MQI, *ALL_ADM), "ALLMQI": ALL_MQI, "ALLADM": ALL_ADM, "NONE": ()}
+    wanted: set[str] = set()
+    for word in words:
+        if word not in several and word not in WORDS:
+            raise InvalidSetting("authority", word, ", ".join((*ALL_MQI, *ALL_ADM, *several)))
+        wanted.update(several.get(word, (word,)))
+    return tuple(word for word in (*ALL_MQI, *ALL_ADM) if word in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    profile: str
+    words: frozenset[str]
+
+
+_Entity = tuple[str, str, str]
+"""Object type, "user" or "group", and the name."""
+
+
+class Authority:
+    """Answers whether somebody may; safe to ask from several threads."""
+
+    def __init__(self, records: Iterable[AuthorityRecord] = ()) -> None:
+        self._grants: dict[_Entity, Sequence[_Grant]] = _arrange(records)
+        self._answers: dict[tuple[str, frozenset[str], str, str, str], bool] = {}
+
+    def allows(self, user: str, groups: frozenset[str], object_type: str, name: str, what: str) -> bool:
+        """Whether a user with these groups has an authority; `name` of the queue manager itself does not matter."""
+        known = self._answers.get((user, groups, object_type, name, what))
+        return self._decide(user, groups, object_type, name, what) if known is None else known
+
+    def require(self, user: str, groups: frozenset[str], object_type: str, name: str, what: str) -> None:
+        """Ask before looking whether there is such an object, so that a refusal does not tell.
+
+        Raises:
+            NotAuthorized: Nothing was done.
+        """
+        if not self.allows(user, groups, object_type, name, what):
+            raise NotAuthorized(user, name, what)
+
+    def require_command(
+        self, user: str, groups: frozenset[str], verb: str, kind: str, name: str, changed: Iterable[str] = ()
+    ) -> None:
+        """The same for an MQSC command; `needed_for` has the rules.
+
+        Raises:
+            NotAuthorized: Nothing was done.
+        """
+        need = needed_for(verb, kind, changed)
+        if need is None:
+            if ADMINISTRATORS not in groups:
+                raise NotAuthorized(user, name, "administrator")
+            return
+        self.require(user, groups, need.object_type, name, need.word)
+
+    def changed(self, records: Iterable[AuthorityRecord] | None = None) -> None:
+        """Forget every answer; with `records`, these count from now on."""
+        # In this order, while `_decide` reads in the other one: an answer from old records never joins the new.
+        if records is not None:
+            self._grants = _arrange(records)
+        self._answers = {}
+
+    def _decide(self, user: str, groups: frozenset[str], object_type: str, name: str, what: str) -> bool:
+        answers = self._answers
+        grants = self._grants
+        entities = [(object_type, "user", user), *((object_type, "group", group) for group in groups)]
+        answer = ADMINISTRATORS in groups or any(
+            what in _most_specific(grants.get(entity, ()), object_type, name) for entity in entities
+        )
+        if len(answers) >= _ANSWERS_MAX:
+            answers.clear()
+        answers[user, groups, object_type, name, what] = answer
+        return answer
+
+
+def _arrange(records: Iterable[AuthorityRecord]) -> dict[_Entity, Sequence[_Grant]]:
+    """The grants of each user and group, the most specific profile first."""
+    merged: dict[_Entity, dict[str, frozenset[str]]] = {}
+    for record in records:
+        # There is one queue manager, so the profile of a record about it says nothing.
+        profile = "**" if record.object_type == "QMGR" else record.profile
+        for what, who in (("user", record.principal), ("group", record.group)):
+            if who:
+                grants = merged.setdefault((record.object_type, what, who), {})
+                grants[profile] = grants.get(profile, frozenset()).union(record.authorities)
+    return {
+        entity: [_Grant(profile, grants[profile]) for profile in sorted(grants, key=lambda text: (rank(text), text))]
+        for entity, grants in merged.items()
+    }
+
+
+def _most_specific(grants: Sequence[_Grant], object_type: str, name: str) -> frozenset[str]:
+    for grant in grants:
+        # A profile without wildcards fits its own name only, so the order alone puts it before the generic ones.
+        if object_type == "QMGR" or matches_name(grant.profile, name):
+            return grant.words
+    return frozenset()
+
+
+# --- what a command needs -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An authority for an object of a type."""
+
+    object_type: ObjectType
+    word: str
+
+
+_OBJECT_TYPES: dict[str, ObjectType] = {
+    **dict.fromkeys(("QUEUE", "QLOCAL", "QMODEL", "QALIAS", "QREMOTE", "QSTATUS"), "QUEUE"),
+    **dict.fromkeys(("CHANNEL", "CHSTATUS"), "CHANNEL"),
+    **dict.fromkeys(("QMGR", "QMSTATUS"), "QMGR"),
+    **dict.fromkeys(("TOPIC", "TPSTATUS"), "TOPIC"),
+}
+_VERBS = {"DEFINE": "CRT", "ALTER": "CHG", "DELETE": "DLT", "DISPLAY": "DSP", "CLEAR": "CLR"}
+_CHANNEL_VERBS = frozenset({"START", "STOP", "RESET", "RESOLVE", "PING"})
+
+_DECIDES_WHO = {
+    "QMGR": frozenset({"tls_folder", "password_check", "channel_rules_enabled"}),
+    "CHANNEL": frozenset({"user", "remote_user", "connection_name", "tls", "tls_client_required", "tls_peer"}),
+}
+"""Attributes that decide who gets in, as whom, or who is shown our password."""
+
+
+def needed_for(verb: str, kind: str, changed: Iterable[str] = ()) -> Need | None:
+    """What a command on a kind of object takes; None means that only an administrator may.
+
+    `changed` names the fields that a DEFINE or ALTER gives another value
+    than the object had, or than a new one has by default. Whoever could
+    change as whom a channel's clients act could become an administrator,
+    so such a change takes one. A DEFINE that replaces an object is an ALTER.
+    """
+    object_type = _OBJECT_TYPES.get(kind)
+    if verb == "DISPLAY":
+        # Processes, name lists, listeners and the rules themselves have no records of their own.
+        return Need(object_type or "QMGR", "DSP")
+    if object_type is None or not _DECIDES_WHO.get(kind, frozenset()).isdisjoint(changed):
+        return None
+    if object_type == "CHANNEL" and verb in _CHANNEL_VERBS:
+        return Need(object_type, "CTRL")
+    if verb == "PING":
+        return Need(object_type, "DSP") if object_type == "QMGR" else None
+    return Need(object_type, _VERBS[verb]) if verb in _VERBS else None

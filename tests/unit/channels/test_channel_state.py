@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from entrepot.channels.channel_state import (
+    ChannelState,
+    Doubt,
+    Mark,
+    Role,
+    all_states,
+    channels_in_doubt,
+    find_doubt,
+    judge,
+    new_batch_id,
+    read_state,
+    replace_state,
+    sequence_after,
+    state_key,
+    transaction_id,
+)
+from entrepot.errors import SequenceMismatch
+from entrepot.message import Message
+from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE, LocalQueue
+from entrepot.queues.folder import create
+from entrepot.queues.host import Host
+from entrepot.recovery_log.settings import LogSettings
+
+NONE = Mark(0, b"")
+FIRST = Mark(50, b"first")
+SECOND = Mark(100, b"second")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    create(tmp_path / "QM1", log=LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4))
+    host = Host(tmp_path / "QM1")
+    host.define(LocalQueue(name="X"), replace=False)
+    yield host
+    host.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "in_doubt", "theirs", "verdict"),
+    [
+        (NONE, None, NONE, "agreed"),
+        (FIRST, None, FIRST, "agreed"),
+        (FIRST, SECOND, FIRST, "backed out"),
+        (FIRST, SECOND, SECOND, "committed"),
+        (NONE, FIRST, NONE, "backed out"),
+        (NONE, FIRST, FIRST, "committed"),
+        (FIRST, None, SECOND, "mismatch"),
+        (FIRST, None, NONE, "mismatch"),
+        (NONE, None, FIRST, "mismatch"),
+        (FIRST, SECOND, NONE, "mismatch"),
+        (FIRST, SECOND, Mark(150, b"third"), "mismatch"),
+        # The same number by another way: one end was restored from a backup.
+        (FIRST, None, Mark(50, b"other"), "mismatch"),
+        (FIRST, SECOND, Mark(100, b"other"), "mismatch"),
+        (FIRST, SECOND, Mark(50, b"other"), "mismatch"),
+        (FIRST, None, Mark(49, b"first"), "mismatch"),
+    ],
+)
+def test_only_the_same_number_of_the_same_batch_counts(
+    before: Mark, in_doubt: Mark | None, theirs: Mark, verdict: str
+) -> None:
+    assert judge(before, in_doubt, theirs) == verdict
+
+
+def test_sequence_begins_again_behind_its_wrap() -> None:
+    assert [sequence_after(n, 100) for n in (0, 1, 99, 100, 101)] == [1, 2, 100, 1, 1]
+
+
+def test_batch_ids_and_keys_differ() -> None:
+    assert len({new_batch_id() for _ in range(1000)}) == 1000
+    keys = {state_key(role, channel, partner) for role in Role for channel in ("A", "B") for partner in ("", "A")}
+    assert len(keys) == 12
+
+
+def _replace(host: Host, before: ChannelState, after: ChannelState | None) -> None:
+    unit = host.begin()
+    with host.lock:
+        replace_state(host.manager, unit, before, after)
+    host.commit(unit)
+
+
+def test_state_is_what_was_last_committed(host: Host) -> None:
+    with host.lock:
+        nothing = read_state(host.manager, Role.RECEIVER, "C", "QM2")
+    assert nothing.mark == NONE
+    first = ChannelState(Role.RECEIVER, "C", "QM2", *FIRST)
+    _replace(host, nothing, first)
+    _replace(host, first, ChannelState(Role.RECEIVER, "C", "QM2", *SECOND))
+    with host.lock:
+        assert read_state(host.manager, Role.RECEIVER, "C", "QM2").mark == SECOND
+        assert read_state(host.manager, Role.RECEIVER, "C", "QM3").mark == NONE
+        assert read_state(host.manager, Role.SENDER, "C").mark == NONE
+        assert [state.mark for state in all_states(host.manager)] == [SECOND]
+    _replace(host, ChannelState(Role.RECEIVER, "C", "QM2", *SECOND), None)
+    assert host.queue_status(SYNCHRONIZATION_QUEUE)["CURDEPTH"] == 0
+
+
+def test_state_is_not_replaced_when_the_queue_says_otherwise(host: Host) -> None:
+    first = ChannelState(Role.RECEIVER, "C", "QM2", *FIRST)
+    _replace(host, ChannelState(Role.RECEIVER, "C", "QM2"), first)
+    unit = host.begin()
+    with host.lock, pytest.raises(SequenceMismatch, match=r"50.*SYSTEM.CHANNEL.SYNCQ"):
+        replace_state(host.manager, unit, ChannelState(Role.RECEIVER, "C", "QM2", *SECOND), first)
+    host.back_out(unit)
+    with host.lock:
+        assert read_state(host.manager, Role.RECEIVER, "C", "QM2").mark == FIRST
+
+
+def test_what_is_no_state_is_not_taken_for_one(host: Host) -> None:
+    key = state_key(Role.SENDER, "C", "")
+    host.put(SYNCHRONIZATION_QUEUE, Message(b"{}", correlation_id=key, format="CHANNEL"), persistent=True)
+    with host.lock, pytest.raises(SequenceMismatch, match="no state of a channel"):
+        read_state(host.manager, Role.SENDER, "C")
+
+
+def _in_doubt(host: Host, channel: str, batch: bytes) -> Doubt:
+    before = ChannelState(Role.SENDER, channel)
+    after = ChannelState(Role.SENDER, channel, "QM2", 1, batch)
+    host.put("X", Message(b"1"), persistent=True)
+    unit = host.begin()
+    host.get("X", unit=unit)
+    with host.lock:
+        replace_state(host.manager, unit, before, after)
+    host.prepare(unit, transaction_id(channel, batch))
+    return Doubt(transaction_id(channel, batch), before, after)
+
+
+def test_doubt_is_found_by_its_channel_and_survives_a_restart(host: Host) -> None:
+    batch = new_batch_id()
+    doubt = _in_doubt(host, "C", batch)
+    _in_doubt(host, "C.D", new_batch_id())
+    unit = host.begin()
+    host.put("X", Message(b"2"), unit=unit, persistent=True)
+    host.prepare(unit, b"channelE" + new_batch_id())  # an application's, with a strange name
+    with host.lock:
+        assert find_doubt(host.manager, "C") == doubt
+        assert find_doubt(host.manager, "E") is None
+        assert channels_in_doubt(host.manager) == {"C", "C.D"}
+    path = host.path
+    host.close()
+    again = Host(path)
+    with again.lock:
+        assert find_doubt(again.manager, "C") == doubt
+        assert channels_in_doubt(again.manager) == {"C", "C.D"}
+    again.resolve(doubt.transaction_id, commit=True)
+    with again.lock:
+        assert find_doubt(again.manager, "C") is None
+        assert read_state(again.manager, Role.SENDER, "C") == doubt.after
+    again.close()
