@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.dialling import Dialled, GiveUp, MakeLink
 from entrepot.channels.link import Link
+from entrepot.channels.pulse import Pulse
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import SenderChannel, Status
@@ -30,6 +33,7 @@ CHANNEL = "A.TO.B"
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=2, secondary=4)
 DESTINATION = "Q@B"
 HEAL_S = 10.0
+BEAT_S = 0.02
 
 Direction = Literal["to receiver", "to sender"]
 
@@ -110,7 +114,8 @@ class End:
 
     def resume_reading(self) -> None:
         self.paused = False
-        self.wire._loop.call_soon(self._deliver)
+        for _ in self._frames:
+            self.wire._loop.call_soon(self._deliver)
 
     def write(self, data: bytes) -> None:
         self._out += data
@@ -227,7 +232,13 @@ class Pair:
     def new_channel(self, **changes: Any) -> SenderChannel:
         definition = self.a.find("CHANNEL", CHANNEL)
         assert isinstance(definition, Channel)
-        return SenderChannel(self.desk_a, definition, open_connection=self.dial, **changes)
+        return SenderChannel(
+            self.desk_a, definition, open_connection=self.dial, pulse=Pulse(self.loop, BEAT_S), **changes
+        )
+
+    def hasten(self, **changes: Any) -> None:
+        """Let the channel live by times shorter than MQSC can say."""
+        self.channel.definition = replace(self.channel.definition, **changes)
 
     def open_b(self) -> None:
         self.b = Host(self.path / "B")
@@ -294,6 +305,9 @@ class Pair:
             return len(self.got()) >= count and self.depth() == 0 and not self.a.in_doubt()
 
         await self.until(is_done, f"{count} messages delivered", within_s)
+
+    async def delivered_any(self) -> None:
+        await self.until(lambda: self.b.queue_status("Q")["CURDEPTH"] and self.depth() == 0, "something delivered")
 
     async def stopped(self, state: Status = Status.STOPPED) -> None:
         await self.until(lambda: self.channel.state is state, str(state))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """AMQP addresses: which queue, and once there are any, which topic a link or a reply-to means.
 
-    ORDERS   queue://ORDERS   /queue/ORDERS   queue:ORDERS     the queue ORDERS
-    ORDERS@QM2                                                 ORDERS at another queue manager
-    topic://PRICES   /topic/PRICES   topic:PRICES              a topic
+ORDERS   queue://ORDERS   /queue/ORDERS   queue:ORDERS     the queue ORDERS
+ORDERS@QM2                                                 ORDERS at another queue manager
+topic://PRICES   /topic/PRICES   topic:PRICES              a topic
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from typing import Any
 
 try:
     import cproton  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    from cproton_ffi import ffi, lib  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from cproton_ffi import ffi
+    from cproton_ffi import lib as lib  # type: ignore[import-untyped, import-not-found, unused-ignore]
 except ImportError as error:
     raise ImportError("AMQP needs proton: install entrepot[amqp]", name=error.name) from error
 
@@ -86,6 +87,7 @@ transport_tick = lib.pn_transport_tick
 unpack = ffi.unpack
 
 _BUFFER_BYTES = 65_536
+_CONDITION_CHARACTERS_MAX = 1000
 # Filled and emptied within one call each, so all connections share it.
 _buffer = ffi.new("char[]", _BUFFER_BYTES)
 _tag_bytes = ffi.new("char[]", 8)
@@ -174,7 +176,8 @@ def set_condition(condition: Pointer, refusal: Refusal) -> None:
 def condition_text(condition: Pointer) -> str:
     if not lib.pn_condition_is_set(condition):
         return ""
-    return f"{text(lib.pn_condition_get_name(condition))}: {text(lib.pn_condition_get_description(condition)) or ''}"
+    name, description = lib.pn_condition_get_name(condition), lib.pn_condition_get_description(condition)
+    return f"{text(name)}: {text(description) or ''}"[:_CONDITION_CHARACTERS_MAX]
 
 
 def reject(delivery: Pointer, refusal: Refusal) -> None:

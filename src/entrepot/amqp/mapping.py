@@ -271,7 +271,8 @@ def _application_properties(application: dict[Any, Any]) -> dict[str, PropertyVa
 def _property(name: str, value: Any) -> PropertyValue:
     kind = type(value)
     if kind in (str, int, float, bool, bytes):
-        return value
+        plain: PropertyValue = value
+        return plain
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, UUID):
@@ -309,9 +310,7 @@ def encode_message(message: Message, to: str) -> bytes:
     kept = message.properties
     expiry_s = message.expiry_s
     ttl_ms = 0 if expiry_s is None else max(math.ceil(expiry_s * 1000), 1)
-    head = _header(
-        message.persistent, message.priority, message.backout_count, ttl_ms if ttl_ms <= _UINT_MAX else 0
-    )
+    head = _header(message.persistent, message.priority, message.backout_count, ttl_ms if ttl_ms <= _UINT_MAX else 0)
     # What most messages have, with nothing in between.
     fields = [
         _identifier(message.message_id),

@@ -133,9 +133,9 @@ class Sentry:
             if code == _ATTACH:
                 self._attach(session, _fields(data, at, end, 3))
             elif code == _FLOW:
-                handle = _fields(data, at, end, 5)[4]
-                if handle is not None and _uint(handle) not in session.senders:
-                    raise Refusal(INVALID_FIELD, f"no link is attached with handle {handle}")
+                linked = _fields(data, at, end, 5)[4]
+                if linked is not None and _uint(linked) not in session.senders:
+                    raise Refusal(INVALID_FIELD, f"no link is attached with handle {linked}")
             elif code == _DETACH:
                 handle = _uint(_fields(data, at, end, 1)[0])
                 if session.senders.pop(handle, None) is None:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from entrepot.channels.address import SOCKET, Address
-from entrepot.channels.client_core import ClientCore, ReadAhead, RemoteUnit, wanted
+from entrepot.channels.client_core import ClientCore, ReadAhead, RemoteUnit, ended_with, queue_name, wanted
 from entrepot.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -50,16 +50,18 @@ _shared = memoryview(bytearray(256 * KIB))
 class _Slot:
     """Resolves a future unless its task has stopped waiting."""
 
-    __slots__ = ("future",)
+    __slots__ = ("future", "unit_active")
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
         self.future = future
+        self.unit_active = False
 
     def resolve(self, value: Any) -> None:
         if not self.future.done():
             self.future.set_result(value)
 
-    def fail(self, error: EntrepotError) -> None:
+    def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None:
+        self.unit_active = unit_active
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -322,7 +324,7 @@ class AioClient:
         while True:
             try:
                 message: Message | None = await self._in_unit(
-                    unit, Verb.GET, lambda number, left_s=wait_s: verbs.Get(name, number, left_s, wanted(criteria))
+                    unit, Verb.GET, lambda number, left_s=wait_s: verbs.Get(queue_name(name), number, left_s, wanted(criteria))
                 )
                 return message
             except ConnectionLost:
@@ -348,7 +350,7 @@ class AioClient:
         self, name: str, limit: int, criteria: Criteria | None, *, unit: RemoteUnit, wait_s: float
     ) -> list[Message]:
         answer = await self._in_unit(
-            unit, Verb.GET_MANY, lambda number: verbs.GetMany(name, number, limit, wait_s, wanted(criteria))
+            unit, Verb.GET_MANY, lambda number: verbs.GetMany(queue_name(name), number, limit, wait_s, wanted(criteria))
         )
         messages: list[Message] = answer.messages
         return messages
@@ -358,7 +360,7 @@ class AioClient:
     ) -> list[Message] | None:
         selector = None if criteria.selector is None else criteria.selector.text
         answer = await self._in_unit(
-            unit, Verb.GET_GROUP, lambda number: verbs.GetGroup(name, number, wait_s, selector)
+            unit, Verb.GET_GROUP, lambda number: verbs.GetGroup(queue_name(name), number, wait_s, selector)
         )
         return answer.messages or None
 
@@ -372,14 +374,14 @@ class AioClient:
         persistent: bool | None,
         priority: int | None,
     ) -> Message:
-        frame = verbs.Request(name, reply_queue, timeout_s, persistent, priority, message)
+        frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, priority, message)
         reply: Message = await self._ask(Verb.REQUEST, frame, with_message=True)
         return reply
 
     async def browse(
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
     ) -> tuple[list[Message], tuple[int, int] | None]:
-        frame = verbs.Browse(name, place, limit, wanted(criteria))
+        frame = verbs.Browse(queue_name(name), place, limit, wanted(criteria))
         try:
             answer = await self._ask(Verb.BROWSE, frame)
         except ConnectionLost:
@@ -403,17 +405,16 @@ class AioClient:
             unit.state = ended  # nothing was done in it
             return
         number = self.core.require_unit(unit)
+        slot = _Slot(self.loop.create_future())
+        self.core.ask(verb, frame(number), slot)
+        self._flush_soon()
         try:
-            await self._ask(verb, frame(number))
-        except ConnectionLost:
-            unit.state = UnitState.UNKNOWN
-            raise
+            await slot.future
         except asyncio.CancelledError:
             unit.state = UnitState.UNKNOWN
             raise
         except EntrepotError as error:
-            if not error.retryable or isinstance(error, UnitBackedOut):
-                unit.state = UnitState.BACKED_OUT
+            ended_with(unit, error, unit_active=slot.unit_active)
             raise
         unit.state = ended
 
@@ -448,7 +449,7 @@ class AioClient:
     async def open_consumer(self, name: str, which: verbs.Wanted | None, read_ahead: int) -> ReadAhead:
         await self._ensure()
         future: asyncio.Future[Any] = self.loop.create_future()
-        ahead = self.core.consume(name, which, read_ahead, _Slot(future))
+        ahead = self.core.consume(queue_name(name), which, read_ahead, _Slot(future))
         self._flush_soon()
         await future
         return ahead

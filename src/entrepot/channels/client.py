@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from entrepot.channels.address import Address, open_socket
-from entrepot.channels.client_core import GATHER_BYTES, ClientCore, ReadAhead, RemoteUnit, wanted
+from entrepot.channels.client_core import GATHER_BYTES, ClientCore, ReadAhead, RemoteUnit, ended_with, queue_name, wanted
 from entrepot.errors import (
     ChannelError,
     ConnectFailed,
@@ -54,20 +54,22 @@ _IDLE_S = 0.02
 class _Slot:
     """One verb's answer; whoever waits for it may have to read for others."""
 
-    __slots__ = ("done", "error", "ticket", "value")
+    __slots__ = ("done", "error", "ticket", "unit_active", "value")
 
     def __init__(self) -> None:
         self.done = False
         self.value: Any = None
         self.error: EntrepotError | None = None
+        self.unit_active = False
         self.ticket: threading.Lock | None = None
 
     def resolve(self, value: Any) -> None:
         self.value = value
         self._finish()
 
-    def fail(self, error: EntrepotError) -> None:
+    def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None:
         self.error = error
+        self.unit_active = unit_active
         self._finish()
 
     def _finish(self) -> None:
@@ -401,7 +403,7 @@ class Client:
         while True:
             try:
                 message: Message | None = self._in_unit(
-                    unit, lambda number: (Verb.GET, verbs.Get(name, number, wait_s, wanted(criteria)))
+                    unit, lambda number: (Verb.GET, verbs.Get(queue_name(name), number, wait_s, wanted(criteria)))
                 )
                 return message
             except ConnectionLost:
@@ -438,7 +440,7 @@ class Client:
     ) -> list[Message]:
         """Up to `limit` messages at once; only the first is waited for."""
         answer = self._in_unit(
-            unit, lambda number: (Verb.GET_MANY, verbs.GetMany(name, number, limit, wait_s, wanted(criteria)))
+            unit, lambda number: (Verb.GET_MANY, verbs.GetMany(queue_name(name), number, limit, wait_s, wanted(criteria)))
         )
         messages: list[Message] = answer.messages
         return messages
@@ -448,7 +450,7 @@ class Client:
     ) -> list[Message] | None:
         selector = None if criteria.selector is None else criteria.selector.text
         answer = self._in_unit(
-            unit, lambda number: (Verb.GET_GROUP, verbs.GetGroup(name, number, wait_s, selector))
+            unit, lambda number: (Verb.GET_GROUP, verbs.GetGroup(queue_name(name), number, wait_s, selector))
         )
         return answer.messages or None
 
@@ -467,14 +469,14 @@ class Client:
         Raises:
             RequestTimedOut: No reply came in time.
         """
-        frame = verbs.Request(name, reply_queue, timeout_s, persistent, priority, message)
+        frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, priority, message)
         reply: Message = self._ask(Verb.REQUEST, frame, with_message=True)
         return reply
 
     def browse(
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
     ) -> tuple[list[Message], tuple[int, int] | None]:
-        frame = verbs.Browse(name, place, limit, wanted(criteria))
+        frame = verbs.Browse(queue_name(name), place, limit, wanted(criteria))
         try:
             answer = self._ask(Verb.BROWSE, frame)
         except ConnectionLost:
@@ -505,12 +507,8 @@ class Client:
             self._send()
         try:
             self._answer(slot)
-        except ConnectionLost:
-            unit.state = UnitState.UNKNOWN
-            raise
         except EntrepotError as error:
-            if not error.retryable or isinstance(error, UnitBackedOut):
-                unit.state = UnitState.BACKED_OUT
+            ended_with(unit, error, unit_active=slot.unit_active)
             raise
         unit.state = ended
 
@@ -559,7 +557,7 @@ class Client:
         slot = _Slot()
         with self._lock:
             self._ensure()
-            ahead = self._core.consume(name, which, read_ahead, slot)
+            ahead = self._core.consume(queue_name(name), which, read_ahead, slot)
             self._send()
         self._answer(slot)
         return ahead

@@ -10,21 +10,27 @@ work that was open is backed out, because the server does that.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from entrepot.checks import shortened
 from entrepot.errors import (
     ConnectionLost,
     EntrepotError,
     FrameUnreadable,
+    InvalidArgument,
+    InvalidName,
+    LimitExceeded,
+    ProtocolError,
     UnitBackedOut,
 )
-from entrepot.limits import KIB
+from entrepot.limits import DISTRIBUTION_MAX, KIB
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import require_name
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.wire import verbs
 from entrepot.wire.codec import LONG_BODY_BYTES, encode, encode_parts
@@ -42,7 +48,7 @@ class Slot(Protocol):
 
     def resolve(self, value: Any) -> None: ...
 
-    def fail(self, error: EntrepotError) -> None: ...
+    def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None: ...
 
 
 class RemoteUnit:
@@ -56,6 +62,14 @@ class RemoteUnit:
         """Which connection it belongs to: it does not survive that one."""
         self.state = UnitState.ACTIVE
         self.used = False
+
+
+def ended_with(unit: RemoteUnit, error: EntrepotError, *, unit_active: bool) -> None:
+    """A unit's end was refused, or nobody knows."""
+    if isinstance(error, ConnectionLost):
+        unit.state = UnitState.UNKNOWN
+    elif not unit_active:
+        unit.state = UnitState.BACKED_OUT
 
 
 class ReadAhead:
@@ -176,8 +190,7 @@ class ClientCore:
         """The frame of a put, and the message id it has from the beginning."""
         if not message.message_id:
             message = replace(message, message_id=self.message_id())
-        queue = name if isinstance(name, str) else list(name)
-        return message.message_id, verbs.Put(queue, unit, persistent, priority, wait_s, message)
+        return message.message_id, verbs.Put(queue_names(name), unit, persistent, priority, wait_s, message)
 
     # --- consumers ----------------------------------------------------------------------------
 
@@ -219,7 +232,7 @@ class ClientCore:
         if slot is None:
             raise FrameUnreadable(f"an answer to {number}, which nobody has asked")
         if verb == Verb.FAILED:
-            slot.fail(from_wire(payload.error))
+            slot.fail(from_wire(payload.error), unit_active=payload.unit_active)
         elif verb == Verb.MESSAGE:
             if payload.leased:
                 self.tell(Verb.ACKNOWLEDGE, verbs.OfNumber(number))
@@ -249,12 +262,46 @@ class ClientCore:
         self.take()
         pending, self.pending = self.pending, {}
         for slot in pending.values():
-            slot.fail(ConnectionLost(self.peer, problem))
+            # A server that could not understand us has done nothing; saying it again would not help.
+            misunderstood = isinstance(self.farewell, ProtocolError)
+            slot.fail(self.farewell if misunderstood and self.farewell else ConnectionLost(self.peer, problem))
         consumers, self.consumers = self.consumers, {}
         for ahead in consumers.values():
             ahead.error = ConnectionLost(self.peer, problem)
             if ahead.wake is not None:
                 ahead.wake()
+
+
+def queue_name(name: object) -> str:
+    """A name that can be sent; whether it is a queue's is for the server to say.
+
+    Raises:
+        InvalidName: It is none.
+    """
+    if not isinstance(name, str):
+        raise InvalidName("queue", shortened(name))
+    queue, _, manager = name.partition("@")
+    require_name("queue", queue)
+    if manager:
+        require_name("queue manager", manager)
+    return name
+
+
+def queue_names(names: object) -> str | list[str]:
+    """One name, or those of a distribution list.
+
+    Raises:
+        InvalidName, InvalidArgument, LimitExceeded: They are none.
+    """
+    if isinstance(names, str):
+        return queue_name(names)
+    if not isinstance(names, Collection) or isinstance(names, bytes | bytearray | memoryview | Mapping):
+        raise InvalidArgument("queue", f"{type(names).__name__} names no queue", "a name, or a list of names")
+    if not names:
+        raise InvalidArgument("queue", "an empty list", "a name, or a list of names")
+    if len(names) > DISTRIBUTION_MAX:
+        raise LimitExceeded("queues in a distribution list", len(names), DISTRIBUTION_MAX)
+    return [queue_name(name) for name in names]
 
 
 def wanted(criteria: Criteria | None) -> verbs.Wanted | None:

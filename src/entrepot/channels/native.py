@@ -460,9 +460,11 @@ class NativeLink(Link):
         self.session.commit(unit, partial(self._committed, number, frame.unit, unit))
 
     def _committed(self, number: int, named: int, unit: Unit, error: EntrepotError | None) -> None:
-        if error is not None and unit in (self.session.units if self.session else ()):
-            self._units[named] = unit  # still active: a full log lets it be tried again
-        self._answer(number, error)
+        if error is not None and number and self.session is not None and unit in self.session.units:
+            self._units[named] = unit
+            self.send(Verb.FAILED, number, verbs.Failed(to_wire(error), unit_active=True))
+        else:
+            self._answer(number, error)
 
     def _back_out(self, number: int, frame: verbs.OfUnit) -> None:
         assert self.session is not None

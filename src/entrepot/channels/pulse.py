@@ -17,15 +17,16 @@ class Beating(Protocol):
 class Pulse:
     """Beats for its members twice a second, as long as there are any."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, beat_s: float = _BEAT_S) -> None:
         self._loop = loop
+        self._beat_s = beat_s
         self._members: set[Beating] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def join(self, member: Beating) -> None:
         self._members.add(member)
         if self._timer is None:
-            self._timer = self._loop.call_later(_BEAT_S, self._beat)
+            self._timer = self._loop.call_later(self._beat_s, self._beat)
 
     def leave(self, member: Beating) -> None:
         self._members.discard(member)
@@ -36,7 +37,7 @@ class Pulse:
         for member in list(self._members):
             member.beat(now)
         if self._members:
-            self._timer = self._loop.call_later(_BEAT_S, self._beat)
+            self._timer = self._loop.call_later(self._beat_s, self._beat)
 
     def stop(self) -> None:
         self._members.clear()

@@ -284,12 +284,31 @@ class Session:
 
         Raises:
             UnitFinished: The lease or the unit has ended.
+            TooManyUncommitted: The unit is full; the lease stays as it was.
         """
         if lease.state is not UnitState.ACTIVE:
             raise UnitFinished(lease.number, lease.state.value)
         unit.require_active()
+        unit.require_room(0, len(lease.takes))
         self.leases.discard(lease)
+        if not lease.counted:
+            with self.desk.host.lock:
+                self.engine.manager.count_tries(lease)
         _merge(lease, unit)
+
+    def reject(self, lease: Unit, problem: str, done: Done = lambda _: None) -> None:
+        """The partner can make nothing of a message: it moves to the backout queue or the dead-letter queue.
+
+        If neither takes it, it returns to its place and counts as tried.
+        """
+        self.leases.discard(lease)
+
+        def rejected(error: EntrepotError | None) -> None:
+            if error is not None:
+                self.engine.back_out(lease, tried=True)
+            done(error)
+
+        self.attempt(lambda: self.engine.manager.consequences.reject(lease, problem), rejected)
 
     # --- units of work ----------------------------------------------------------------------------
 
@@ -345,6 +364,11 @@ class Session:
             done("", error)
             return
         self.attempt(make, made)
+
+    def drop_temporary(self, name: str) -> None:
+        """A temporary queue of this session is wanted no more."""
+        self.temporary.remove(name)
+        self.desk.host.remove_temporary([name])
 
     def mqsc(self, script: str, source: str, done: Callable[[Any, EntrepotError | None], None]) -> None:
         """Run administration commands beside the loop; the session waits for them."""
@@ -490,6 +514,11 @@ class Consumer:
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has found nothing more, and waits."""
+        return self._waiter is not None
 
     def grant(self, more: int) -> None:
         """Let so many more messages come."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MQSC, the language in which MQ's administrators define, alter and look at queues.
+"""MQSC, the language in which MQ's administrators define, alter and look at queues, channels and who may use them.
 
-syntax       a script becomes statements
-checks       a statement becomes a command, by the tables in commands and keywords
-interpreter  a command acts on a queue manager and is answered
-dump         a queue manager becomes a script again
+syntax        a script becomes statements
+checks        a statement becomes a command, by the tables in commands, keywords and running
+interpreter   a command acts on a queue manager, which is `Administered`, and is answered
+dump          a queue manager becomes a script again
 """
 
 from entrepot.mqsc.administered import Administered

@@ -15,13 +15,15 @@ from entrepot.queues.entry import QueuedMessage
 from entrepot.queues.queue import Queue
 from entrepot.queues.reports import (
     BACKOUT_THRESHOLD_REACHED,
+    REJECTED_BY_READER,
     depth_event,
     reply_route,
     report_on,
     trigger_message,
     undeliverable,
 )
-from entrepot.queues.unit_of_work import Take, Unit
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Take, Unit, UnitState
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
@@ -106,11 +108,39 @@ class Consequences:
             return False
         return True
 
-    def _plan_move(self, unit: Unit, definition: LocalQueue, message: Message, problem: str) -> bool:
+    def reject(self, unit: Unit, problem: str) -> Settlement | None:
+        """End a unit whose reader can make nothing of what it has got: move it to where somebody will look at it.
+
+        Raises:
+            QueueNotFound, QueueFull: Neither backout queue nor dead-letter queue takes it; the unit is still active.
+        """
+        unit.require_active()
+        planned = len(unit.puts)
+        try:
+            for queue, entry in unit.takes:
+                if not self._plan_move(unit, queue.definition, entry.message, problem, REJECTED_BY_READER):
+                    # Once more, for the error.
+                    self._plan(unit, self._manager.objects.manager.dead_letter_queue, entry.message)
+                if entry.message.report & Report.EXCEPTION:
+                    self.plan_report(unit, entry.message, REJECTED_BY_READER)
+            return self._manager.commit(unit, delivered=False)
+        except EntrepotError:
+            if unit.state is UnitState.ACTIVE:
+                self._manager.forget_consequences(unit, planned)
+            raise
+
+    def _plan_move(
+        self,
+        unit: Unit,
+        definition: LocalQueue,
+        message: Message,
+        problem: str,
+        reason: int = BACKOUT_THRESHOLD_REACHED,
+    ) -> bool:
         """To the backout queue or else to the dead-letter queue; False when neither takes it."""
         now = self._manager.clock.now()
         if definition.backout_queue:
-            moved = undeliverable(message, definition.name, BACKOUT_THRESHOLD_REACHED, problem, now)
+            moved = undeliverable(message, definition.name, reason, problem, now)
             try:
                 self._plan(unit, definition.backout_queue, moved)
             except EntrepotError as error:
@@ -119,7 +149,7 @@ class Consequences:
                 return True
         if message.report & Report.DISCARD:
             return True
-        moved = undeliverable(message, definition.name, BACKOUT_THRESHOLD_REACHED, problem, now)
+        moved = undeliverable(message, definition.name, reason, problem, now)
         try:
             self._plan(unit, self._manager.objects.manager.dead_letter_queue, moved)
         except EntrepotError:

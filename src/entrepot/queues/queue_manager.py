@@ -486,11 +486,14 @@ class QueueManager:
     def internal_unit(self) -> Unit:
         return Unit(0, DISTRIBUTION_MAX * 2)
 
-    def commit(self, unit: Unit) -> Settlement | None:
-        """Let everything the unit did happen, all or nothing; None when nothing of it is persistent."""
+    def commit(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
+        """Let everything the unit did happen, all or nothing; None when nothing of it is persistent.
+
+        `delivered` is false when what it takes was of no use to its reader, so that nobody is told it was.
+        """
         unit.require_active()
         try:
-            return self._commit(unit)
+            return self._commit(unit, delivered=delivered)
         except (DiskFull, DiskFailed) as error:
             raise self.undo(unit, error) from error
 

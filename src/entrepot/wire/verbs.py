@@ -239,7 +239,7 @@ class ChannelHello(Payload, gc=False):
     in_doubt_batch: bytes
     """Of the batch whose confirmation never came, if there is one."""
     batch_size: int
-    heartbeat_s: int
+    heartbeat_s: float
     nonpersistent_fast: bool
     sequence_wrap: int
 
@@ -252,7 +252,7 @@ class ChannelWelcome(Payload, gc=False):
     sequence: int
     batch: bytes
     body_bytes_max: int
-    heartbeat_s: int
+    heartbeat_s: float
     """The sender says something at least this often; 0 is never."""
     batch_size: int
     """Messages that a batch may have."""
@@ -294,6 +294,8 @@ class MessagesAnswer(Payload, gc=False):
 
 class Failed(Payload, gc=False):
     error: Any
+    unit_active: bool = False
+    """The unit of work that was to end has not: it can still be committed or backed out."""
 
 
 class Delivery(Payload, gc=False):

@@ -11,7 +11,16 @@ from entrepot.errors import MqscCommandFailed, MqscError, MqscScriptFailed, Mqsc
 from entrepot.mqsc import require_ok, run_script
 from entrepot.mqsc.commands import KEYWORDS, NOUN_WORDS, VERB_WORDS
 from entrepot.mqsc.display import OPERATORS
-from entrepot.queues.definitions import AliasQueue, LocalQueue, ModelQueue, NameList, Process, RemoteQueue
+from entrepot.queues.definitions import (
+    AliasQueue,
+    Channel,
+    Listener,
+    LocalQueue,
+    ModelQueue,
+    NameList,
+    Process,
+    RemoteQueue,
+)
 
 from .in_memory import InMemoryManager
 
@@ -212,6 +221,7 @@ SCRIPTS = st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from(list("()',;
 
 @given(st.one_of(st.text(), SCRIPTS.map(" ".join), SCRIPTS.map("".join)))
 def test_any_text_is_answered_and_never_raises(text: str) -> None:
-    for answer in run_script(text, InMemoryManager(LocalQueue(name="A"), NameList(name="A", names=("A",)))):
+    objects = LocalQueue(name="A"), NameList(name="A", names=("A",)), Channel(name="A"), Listener(name="A")
+    for answer in run_script(text, InMemoryManager(*objects)):
         assert all(isinstance(error, MqscError) for error in answer.errors)
         assert answer.lines

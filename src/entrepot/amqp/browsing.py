@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links by which a partner looks at a queue and leaves it as it is: sources of the distribution mode `copy`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from entrepot.amqp.conditions import Refusal, refusal_of
+from entrepot.amqp.engine import Pointer, delivery_settle, delivery_updated, lib, link_credit
+from entrepot.amqp.sending_link import SendingLink
+from entrepot.errors import EntrepotError
+
+if TYPE_CHECKING:
+    from entrepot.amqp.conversation import Conversation
+
+_AT_ONCE = 16
+_POLL_S = 0.2
+"""How often a partner that has seen everything is told of what is new; nobody waits for a browse in a hurry."""
+
+
+class BrowsingLink(SendingLink):
+    """A partner that looks from the first message to the last, then at those that come."""
+
+    __slots__ = ("_place", "_timer")
+
+    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+        super().__init__(conversation, pointer)
+        self._place: tuple[int, int] | None = None
+        self._timer: Any = None
+
+    def ready(self) -> None:
+        session = self.conversation.session
+        session.require("QUEUE", self.name, "BROWSE")
+        with session.desk.host.lock:
+            session.engine.manager.readable(self.name)
+        self.open()
+
+    def pump(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        host = self.conversation.session.desk.host
+        while self.is_open and not self.stalled and (credit := link_credit(self.pointer)) > 0:
+            try:
+                messages, self._place = host.browse(self.name, self.criteria, self._place, min(credit, _AT_ONCE))
+                for message in messages:
+                    self.send(message)
+            except EntrepotError as error:
+                self.detach(refusal_of(error))
+                return
+            except Refusal as refusal:
+                self.detach(refusal)
+                return
+            if not messages:
+                self._seen_all()
+                return
+
+    def _seen_all(self) -> None:
+        if lib.pn_link_get_drain(self.pointer):
+            lib.pn_link_drained(self.pointer)
+            self.conversation.wants_flush()
+        else:
+            loop = self.conversation.session.desk.loop
+            self._timer = loop.call_later(_POLL_S, self.conversation.guarded, self.pump)
+
+    def on_delivery(self, delivery: Pointer) -> None:
+        # Whatever the partner thinks of it, the message is where it was.
+        if delivery_updated(delivery):
+            delivery_settle(delivery)
+            self.conversation.wants_flush()
+
+    def end(self) -> None:
+        super().end()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

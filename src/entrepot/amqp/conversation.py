@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One AMQP connection behind its handshake: the engine, our session, and the links between them.
+
+Bytes go through the sentry into the engine, the engine's events to the
+links, and the links turn them into verbs of the session. While the session
+is blocked events wait in the engine. Accepted messages are gathered, so
+that one range of dispositions is one commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+from entrepot import limits
+from entrepot.amqp import engine
+from entrepot.amqp.browsing import BrowsingLink
+from entrepot.amqp.codec import Malformed, Symbol, Symbols, encode
+from entrepot.amqp.conditions import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, UNKNOWN_ID, Refusal, refusal_of
+from entrepot.amqp.engine import (
+    COORDINATOR,
+    DELIVERY,
+    DISTRIBUTION_COPY,
+    LINK_FLOW,
+    EngineParts,
+    Pointer,
+    collector_peek,
+    collector_pop,
+    delivery_link,
+    event_delivery,
+    event_link,
+    event_session,
+    event_type,
+    lib,
+    set_condition,
+    set_value,
+)
+from entrepot.amqp.incoming import IncomingLink
+from entrepot.amqp.outgoing import OutgoingLink
+from entrepot.amqp.peer_link import PeerLink
+from entrepot.amqp.sending_link import SendingLink
+from entrepot.amqp.sentry import CHANNEL_MAX, FRAME_BYTES_MAX, Sentry
+from entrepot.amqp.transaction import Coordinator, Transaction
+from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.session import Session
+from entrepot.errors import EntrepotError
+from entrepot.queues.definitions import Channel
+from entrepot.queues.unit_of_work import Unit
+
+_LOGGER = logging.getLogger("entrepot")
+
+_SESSION_FRAMES = 2048
+"""How far a partner's session may run ahead of us. Proton counts frames by their largest size, and a small
+window would make senders of small messages wait after every few of them."""
+_PIECES = 2
+"""How many messages of the largest size may be half there at one time."""
+_CAPABILITIES = encode(Symbols(("ANONYMOUS-RELAY", "DELAYED_DELIVERY")))
+_PRODUCT = encode({Symbol("product"): "Entrepot", Symbol("version"): version("entrepot")})
+
+
+class Conversation:
+    """What is said on one connection, from open to close."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        identity: Identity,
+        channel: Channel,
+        *,
+        wants_flush: Callable[[], None],
+        opened: Callable[[Session], None],
+        failed: Callable[[], None],
+    ) -> None:
+        self._desk = desk
+        self._identity = identity
+        self._channel = channel
+        self._opened = opened
+        self._failed = failed
+        self.wants_flush = wants_flush
+        self._session: Session | None = None
+        self._sentry = Sentry()
+        self.links: dict[Pointer, PeerLink] = {}
+        self.transactions: dict[bytes, Transaction] = {}
+        self.stalled: set[SendingLink] = set()
+        """Links whose partner has to take what it was sent first."""
+        self.draining: set[OutgoingLink] = set()
+        self.pieces_bytes = 0
+        """Of messages that have not come whole."""
+        self.is_closed = False
+        self._accepted: list[Unit] = []
+        self._to_settle: list[tuple[OutgoingLink, Pointer]] = []
+        self._tag = 0
+        self._transaction = 0
+        self._parts = EngineParts()
+        # The engine announces half of what it is told, as the standard advises.
+        self._parts.bind(frame_bytes_max=FRAME_BYTES_MAX, channel_max=CHANNEL_MAX, idle_ms=2000 * channel.heartbeat_s)
+        engine.push(self._parts.transport, b"AMQP\x00\x01\x00\x00")
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None  # the sentry lets nothing pass before open
+        return self._session
+
+    @property
+    def body_bytes_max(self) -> int:
+        return self._channel.body_bytes_max
+
+    def next_tag(self) -> int:
+        self._tag += 1
+        return self._tag
+
+    # --- in and out -----------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """The partner has said something."""
+        if self.is_closed:
+            return
+        frames, refusal = self._sentry.check(data)
+        if frames:
+            engine.push(self._parts.transport, frames)
+            self.process()
+        if refusal is not None:
+            self.close(refusal)
+
+    def process(self) -> None:
+        """Deal with what the engine has understood, until there is no more or the session has to wait."""
+        collector = self._parts.collector
+        links = self.links
+        while not self.is_blocked:
+            event = collector_peek(collector)
+            if not event:
+                break
+            kind = event_type(event)
+            if kind == DELIVERY:
+                delivery = event_delivery(event)
+                link = links.get(delivery_link(delivery))
+                if link is not None:
+                    link.on_delivery(delivery)
+            elif kind == LINK_FLOW:
+                link = links.get(event_link(event))
+                if link is not None:
+                    link.on_flow()
+            else:
+                handler = self._HANDLERS.get(kind)
+                if handler is not None:
+                    handler(self, event)
+            collector_pop(collector)
+        self._settle()
+        self.wants_flush()
+
+    @property
+    def is_blocked(self) -> bool:
+        return self._session is not None and self._session.blocked
+
+    def pull(self) -> bytes | None:
+        """Some of what there is to say; nothing when that is all for now, None when it is all for good."""
+        return engine.pull(self._parts.transport)
+
+    def before_flush(self) -> None:
+        """The end of a turn of the loop: settle what was accepted, give back credit that found nothing."""
+        self._settle()
+        if self.draining:
+            self.draining = {link for link in self.draining if not link.drain()}
+
+    def after_flush(self) -> None:
+        """Something was written: perhaps those who had to wait can go on."""
+        for link in list(self.stalled):
+            link.go_on()
+
+    def tick(self, now_ms: int) -> int:
+        """Let the engine say that we are there, and notice that the partner is not; returns when to tick again."""
+        return int(engine.transport_tick(self._parts.transport, now_ms))
+
+    def guarded(self, what: Callable[[], None]) -> None:
+        """Do something on behalf of somebody who must not hear of our troubles."""
+        if self.is_closed:
+            return
+        try:
+            what()
+        except Exception:
+            _LOGGER.exception("AMQP connection from %s", self._identity.address)
+            self._failed()
+
+    # --- connections and sessions -----------------------------------------------------------------
+
+    def _open(self, _event: Pointer) -> None:
+        connection = self._parts.connection
+        application = engine.text(lib.pn_connection_remote_container(connection)) or ""
+        host = self._desk.host
+        self._session = Session(self._desk, self._identity, _shortened(application), "AMQP")
+        lib.pn_connection_set_container(connection, host.settings.name.encode())
+        set_value(lib.pn_connection_offered_capabilities(connection), _CAPABILITIES)
+        set_value(lib.pn_connection_properties(connection), _PRODUCT)
+        lib.pn_connection_open(connection)
+        self._opened(self._session)
+
+    def _close(self, _event: Pointer) -> None:
+        self._end()
+        lib.pn_connection_close(self._parts.connection)
+
+    def _session_opened(self, event: Pointer) -> None:
+        session = event_session(event)
+        lib.pn_session_set_incoming_capacity(session, _SESSION_FRAMES * FRAME_BYTES_MAX)
+        lib.pn_session_open(session)
+
+    def _session_closed(self, event: Pointer) -> None:
+        session = event_session(event)
+        for link in [each for each in self.links.values() if each.session_pointer == session]:
+            link.end()
+            del self.links[link.pointer]
+        lib.pn_session_close(session)
+        lib.pn_session_free(session)
+
+    def _trouble(self, _event: Pointer) -> None:
+        condition = lib.pn_transport_condition(self._parts.transport)
+        _LOGGER.info("AMQP connection from %s: %s", self._identity.address, engine.condition_text(condition))
+
+    # --- links --------------------------------------------------------------------------------------
+
+    def _attached(self, event: Pointer) -> None:
+        pointer = event_link(event)
+        link = self.links[pointer] = self._link(pointer)
+        try:
+            link.attach()
+        except EntrepotError as error:
+            link.refuse(refusal_of(error))
+        except Malformed as error:
+            link.refuse(Refusal(INVALID_FIELD, str(error)))
+        except Refusal as refusal:
+            link.refuse(refusal)
+
+    def _link(self, pointer: Pointer) -> PeerLink:
+        if lib.pn_link_is_receiver(pointer):
+            if lib.pn_terminus_get_type(lib.pn_link_remote_target(pointer)) == COORDINATOR:
+                return Coordinator(self, pointer)
+            return IncomingLink(self, pointer)
+        source = lib.pn_link_remote_source(pointer)
+        if lib.pn_terminus_get_distribution_mode(source) == DISTRIBUTION_COPY:
+            return BrowsingLink(self, pointer)
+        return OutgoingLink(self, pointer)
+
+    def _detached(self, event: Pointer) -> None:
+        pointer = event_link(event)
+        link = self.links.pop(pointer, None)
+        if link is None:
+            return  # its session has ended before
+        link.end()
+        if event_type(event) == engine.LINK_REMOTE_DETACH:
+            lib.pn_link_detach(pointer)
+        else:
+            lib.pn_link_close(pointer)
+        lib.pn_link_free(pointer)
+
+    def require_room_for_pieces(self) -> None:
+        """Close a connection that begins large messages and ends none."""
+        limit = _PIECES * (self.body_bytes_max + limits.FRAME_OVERHEAD_BYTES_MAX)
+        if self.pieces_bytes > limit:
+            self.close(Refusal(RESOURCE_LIMIT_EXCEEDED, f"more than {limit} bytes of messages that are not whole"))
+
+    # --- what was accepted, and transactions ----------------------------------------------------------
+
+    def accept(self, lease: Unit, to_settle: tuple[OutgoingLink, Pointer] | None = None) -> None:
+        """A message has reached its reader; settle its delivery, if one is given, when the log knows that."""
+        if not self._accepted:
+            self.wants_flush()
+        self._accepted.append(lease)
+        if to_settle is not None:
+            self._to_settle.append(to_settle)
+
+    def _settle(self) -> None:
+        if self._accepted:
+            leases, self._accepted = self._accepted, []
+            to_settle, self._to_settle = self._to_settle, []
+            if not self.session.closed:
+                self.session.accept(leases, partial(self._settled, to_settle))
+
+    def _settled(self, to_settle: list[tuple[OutgoingLink, Pointer]], error: EntrepotError | None) -> None:
+        if error is not None:
+            _LOGGER.warning("accepted messages return to their queues: %s", error)
+        for link, delivery in to_settle:
+            if not self.is_closed:
+                link.forget(delivery)
+
+    def next_transaction(self) -> bytes:
+        self._transaction += 1
+        return self._transaction.to_bytes(4, "big")
+
+    def transaction(self, fields: Any) -> Transaction:
+        """The transaction that a state or a discharge means.
+
+        Raises:
+            Refusal: There is none.
+        """
+        identifier = fields[0] if isinstance(fields, list) and fields else None
+        found = self.transactions.get(identifier) if isinstance(identifier, bytes) else None
+        if found is None:
+            raise Refusal(UNKNOWN_ID, f"no transaction {identifier!r:.60}")
+        return found
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def close(self, refusal: Refusal | None = None) -> None:
+        """End the connection from our side, and say why."""
+        if self.is_closed:
+            return
+        self._end()
+        connection = self._parts.connection
+        if refusal is not None:
+            set_condition(lib.pn_connection_condition(connection), refusal)
+        if self._session is None:
+            lib.pn_connection_open(connection)  # a close has to follow an open
+        lib.pn_connection_close(connection)
+        self.wants_flush()
+
+    def _end(self) -> None:
+        if self.is_closed:
+            return
+        if self._session is not None:
+            self._settle()
+            self.is_closed = True
+            # Before the links, because it knows what is the partner's; they only forget it.
+            self._session.close()
+        self.is_closed = True
+        for link in self.links.values():
+            link.end()
+        self.links.clear()
+        self.transactions.clear()
+
+    def free(self) -> None:
+        """The connection is gone, and with it the engine's memory."""
+        self._end()
+        self._parts.free()
+
+    _HANDLERS: ClassVar[dict[int, Callable[[Conversation, Pointer], None]]] = {
+        engine.CONNECTION_REMOTE_OPEN: _open,
+        engine.CONNECTION_REMOTE_CLOSE: _close,
+        engine.SESSION_REMOTE_OPEN: _session_opened,
+        engine.SESSION_REMOTE_CLOSE: _session_closed,
+        engine.LINK_REMOTE_OPEN: _attached,
+        engine.LINK_REMOTE_CLOSE: _detached,
+        engine.LINK_REMOTE_DETACH: _detached,
+        engine.TRANSPORT_ERROR: _trouble,
+    }
+
+
+def _shortened(application: str) -> str:
+    return application.encode()[: limits.TEXT_BYTES_MAX].decode(errors="ignore")
