@@ -106,9 +106,7 @@ class UnitOfWork(_Verbs):
         )
         return found
 
-    async def get_group(
-        self, queue: str, *, wait_s: float = 0.0, selector: str | None = None
-    ) -> list[Message] | None:
+    async def get_group(self, queue: str, *, wait_s: float = 0.0, selector: str | None = None) -> list[Message] | None:
         """All messages of the next group that is whole, in sequence."""
         wanted = criteria({"selector": selector, "whole_group": True})
         found: list[Message] | None = await self._connection.binding.get_group(

@@ -105,9 +105,7 @@ class AioEmbedded:
             return message
         return await self._wait_for(name, criteria, unit, wait_s)
 
-    async def _wait_for(
-        self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float
-    ) -> Message | None:
+    async def _wait_for(self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float) -> Message | None:
         """Wait under a unit of work of its own, so that a cancelled wait gives back what came at the last moment."""
         host, engine = self._host, self._engine
         guard = unit or host.private_unit()

@@ -8,6 +8,7 @@ the other end of a channel. A connection only hands them back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from entrepot.errors import EntrepotError
@@ -60,9 +61,7 @@ class Binding(Protocol):
         self, name: str, limit: int, criteria: Criteria | None, *, unit: Any, wait_s: float = 0.0
     ) -> list[Message]: ...
 
-    def get_group(
-        self, name: str, criteria: Criteria, *, unit: Any, wait_s: float = 0.0
-    ) -> list[Message] | None: ...
+    def get_group(self, name: str, criteria: Criteria, *, unit: Any, wait_s: float = 0.0) -> list[Message] | None: ...
 
     def request(
         self,
@@ -104,6 +103,15 @@ class Binding(Protocol):
     def make_dynamic(self, model: str, pattern: str) -> str: ...
 
     def remove_temporary(self, names: Iterable[str]) -> None: ...
+
+    @property
+    def manager_name(self) -> str: ...
+
+    def dump(self) -> str:
+        """All objects as an MQSC script."""
+
+    def back_up(self, destination: Path) -> dict[str, Any]:
+        """Copy the queue manager to a folder on its machine; what was copied."""
 
     def status(self) -> dict[str, int | float | str]: ...
 

@@ -330,9 +330,7 @@ class Connection(_Verbs):
         # A request that nobody waits for any more is of no use.
         options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
         message, persistent, priority, _ = draft(body, options, user=self.user, application=self.application)
-        return self.host.request(
-            queue, message, reply_queue, timeout_s, persistent=persistent, priority=priority
-        )
+        return self.host.request(queue, message, reply_queue, timeout_s, persistent=persistent, priority=priority)
 
     def reply(self, request: Message, body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]) -> bytes:
         """Answer a request on the queue it names, under its message id."""

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from entrepot.errors import EntrepotError, RequestTimedOut
 from entrepot.message import Message
-from entrepot.mqsc import Answer, run_script
+from entrepot.mqsc import Answer, dump, run_script
+from entrepot.queues import media
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit
@@ -22,6 +27,17 @@ class EmbeddedHost(Host):
 
     def mqsc(self, script: str, source: str) -> list[Answer]:
         return run_script(script, self, source)
+
+    @property
+    def manager_name(self) -> str:
+        return self.settings.name
+
+    def dump(self) -> str:
+        return dump(self)
+
+    def back_up(self, destination: Path) -> dict[str, Any]:
+        report: dict[str, Any] = msgspec.to_builtins(media.backup(self, destination))
+        return report
 
     def request(
         self,
@@ -91,4 +107,3 @@ class EmbeddedConsumption:
 
     def close(self) -> None:
         self._ended = True
-

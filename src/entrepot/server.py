@@ -21,6 +21,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from entrepot.channels.admission import Admission
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
@@ -39,6 +41,8 @@ from entrepot.errors import (
     QueueManagerQuiescing,
     QueueManagerStopped,
 )
+from entrepot.mqsc import dump
+from entrepot.queues import media
 from entrepot.queues.definitions import Listener
 from entrepot.queues.host import Host
 from entrepot.queues.restart import Progress
@@ -105,6 +109,9 @@ class Server:
         self._unix_gate = Gate(1_000_000, 1_000_000)
         self._care: asyncio.TimerHandle | None = None
         self._stopping = False
+        self._hastened = False
+        self.failed = False
+        """Whether it stopped because its disk failed."""
         self._stopped = asyncio.Event()
         self.desk.supervised = lambda session: Supervised(host, session.identity, self.authority, self)
         self.desk.managed = self._managed
@@ -173,6 +180,11 @@ class Server:
         definition = self.host.find("LISTENER", name)
         if not isinstance(definition, Listener):
             raise ObjectNotFound("LISTENER", name)
+        await self.listen(definition)
+
+    async def listen(self, definition: Listener) -> None:
+        """The same for a listener that need not be an object."""
+        name = definition.name
         if name in self.listeners:
             raise ChannelNotAvailable(name, "this listener runs already")
         context = self._tls(definition)
@@ -223,8 +235,11 @@ class Server:
                 link.close(HeartbeatMissed(peer, silent_s))
         if self.host.failure is not None and not self._stopping:
             _LOGGER.error("%s: %s", self.host.settings.name, self.host.failure)
+            self.failed = True
             loop.create_task(self.stop(immediate=True))  # noqa: RUF006  # the server itself outlives it
             return
+        with contextlib.suppress(EntrepotError):
+            self.audit.settle()
         self._care = loop.call_later(_CARE_S, self._look_after)
 
     def _audited(self, event: str, **fields: Any) -> None:
@@ -336,11 +351,17 @@ class Server:
         if what == "checkpoint":
             self.host.checkpoint()
             return dict(self.host.status())
+        if what == "dump":
+            return dump(self.desk.supervised(session))
+        if what == "backup":
+            if session.identity.address != "unix":
+                raise NotAuthorized(session.identity.user, name, "backup to files of this machine")
+            return msgspec.to_builtins(media.backup(self.host, Path(str(arguments.get("destination")))))
         if what == "stop":
             immediate = bool(arguments.get("immediate"))
             self.desk.loop.call_soon_threadsafe(lambda: self._stop_soon(immediate=immediate))
             return name
-        raise InvalidSetting("MANAGE", what, "status, checkpoint or stop")
+        raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup or stop")
 
     def _stop_soon(self, *, immediate: bool) -> None:
         self.desk.loop.create_task(self.stop(immediate=immediate))  # noqa: RUF006  # the server outlives it
@@ -351,14 +372,15 @@ class Server:
         """Return when the server has stopped, whoever asked for it."""
         await self._stopped.wait()
 
-    async def stop(self, *, immediate: bool = False, patience_s: float = 10.0) -> None:
+    async def stop(self, *, immediate: bool = False, hasten: bool = False, patience_s: float = 10.0) -> None:
         """Let nobody in any more and stop.
 
         Partners are told and may end their open units of work within
         `patience_s`; what is still open then, or with `immediate` at once, is
-        backed out.
+        backed out. `hasten` lets a stop that is under way wait no longer.
         """
         if self._stopping:
+            self._hastened = self._hastened or hasten
             await self._stopped.wait()
             return
         self._stopping = True
@@ -400,7 +422,7 @@ class Server:
             for link in list(self.desk.links):
                 if link.session is None or (not link.session.units and not link.session.leases):
                     link.close(quiescing)
-            if not self.desk.links or self.desk.loop.time() >= deadline:
+            if not self.desk.links or self.desk.loop.time() >= deadline or self._hastened:
                 return
             await asyncio.sleep(0.02)
 

@@ -28,7 +28,7 @@ def test_page_says_the_same_of_every_error_as_the_code() -> None:
         if error not in BRANCHES
     }
     assert said - true == set(), "on the page only"
-    assert true - said == set(), "in errors.py only"
+    assert true - said == set(), "in errors/ only"
 
 
 def test_page_names_every_branch() -> None:

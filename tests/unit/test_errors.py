@@ -24,7 +24,7 @@ def _all(kind: type[EntrepotError]) -> list[type[EntrepotError]]:
     return [found for sub in kind.__subclasses__() for found in (sub, *_all(sub))]
 
 
-ALL = [kind for kind in _all(EntrepotError) if kind.__module__ == errors.__name__]
+ALL = [kind for kind in _all(EntrepotError) if kind.__module__.startswith(errors.__name__)]
 
 
 def example(kind: type[EntrepotError]) -> EntrepotError:

@@ -17,8 +17,7 @@ from typing import Any
 
 try:
     import cproton  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    from cproton_ffi import ffi
-    from cproton_ffi import lib as lib  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    import cproton_ffi  # type: ignore[import-untyped, import-not-found, unused-ignore]
 except ImportError as error:
     raise ImportError("AMQP needs proton: install entrepot[amqp]", name=error.name) from error
 
@@ -26,6 +25,9 @@ from entrepot.amqp.codec import Malformed, decode_all
 from entrepot.amqp.conditions import Refusal
 
 _LOGGER = logging.getLogger("entrepot")
+
+ffi: Any = cproton_ffi.ffi
+lib: Any = cproton_ffi.lib
 
 Pointer = Any
 NOTHING: Pointer = ffi.NULL

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from entrepot.channels.desk import Identity
 from entrepot.errors import (
+    AddressBlocked,
     AuthenticationFailed,
     ChannelNotAvailable,
     EntrepotError,
@@ -124,7 +125,10 @@ class Admission:
         except EntrepotError as error:
             self._audit("refused", user=user, address=caller.address, channel=channel, reason=_why(error))
             await asyncio.sleep(_FAILURE_DELAY_S)
-            raise
+            if isinstance(error, AuthenticationFailed | AddressBlocked | NotAuthorized):
+                raise
+            # What is wrong with our own files and rules is not for a stranger to read.
+            raise AuthenticationFailed() from error
         self._on_channel[identity.channel] += 1
         self._on_channel_from[identity.channel, identity.address] += 1
         self._audit(
@@ -145,11 +149,14 @@ class Admission:
     async def _identify(
         self, caller: Caller, kind: Literal["SVRCONN", "RCVR"], channel_name: str, user: str, password: str
     ) -> Identity:
+        self.users.refresh()
         if caller.uid is not None and not user and not channel_name and kind == "SVRCONN":
             return self._local(caller.uid)
+        # Before anything is said about the channel, so that the time it takes does not tell which ones there are.
+        shown = await self._verified(user, password)
         definition = self._usable(channel_name, kind)
         self._require_tls(definition, caller)
-        shown = await self._authenticated(definition, caller, user, password)
+        self._require_password(definition, caller, shown)
         verdict = decide(
             self._rules,
             channel=definition.name,
@@ -211,28 +218,27 @@ class Admission:
         if definition.tls_peer and not peer_fits(definition.tls_peer, caller.tls_peer):
             raise AuthenticationFailed()
 
-    async def _authenticated(self, definition: Channel, caller: Caller, user: str, password: str) -> str:
-        """The user whose password was shown, or nobody.
+    async def _verified(self, user: str, password: str) -> str:
+        """The user whose password was shown, or nobody when none was.
 
         Raises:
-            AuthenticationFailed: The password is wrong, or one was needed.
+            AuthenticationFailed: The password is wrong.
         """
-        policy = self._host.manager_attributes().password_check
-        if user or password:
-            if policy == "NONE":
-                return ""
-            if self.users.verified_recently(user, password):
-                return user
-            self.users.refresh()
-            async with self._hashing:
-                right = await asyncio.to_thread(self.users.verify, user, password)
-            if not right:
-                raise AuthenticationFailed()
+        if not (user or password) or self._host.manager_attributes().password_check == "NONE":
+            return ""
+        if self.users.verified_recently(user, password):
             return user
-        certified = bool(definition.tls and definition.tls_client_required and caller.tls_peer)
-        if policy == "REQUIRED" and not certified and definition.channel_type == "SVRCONN":
+        async with self._hashing:
+            right = await asyncio.to_thread(self.users.verify, user, password)
+        if not right:
             raise AuthenticationFailed()
-        return ""
+        return user
+
+    def _require_password(self, definition: Channel, caller: Caller, shown: str) -> None:
+        certified = bool(definition.tls and definition.tls_client_required and caller.tls_peer)
+        required = self._host.manager_attributes().password_check == "REQUIRED"
+        if required and not shown and not certified and definition.channel_type == "SVRCONN":
+            raise AuthenticationFailed()
 
     def refresh(self) -> None:
         """Definitions have changed: live by those that are there now."""

@@ -324,7 +324,7 @@ class AioClient:
         while True:
             try:
                 message: Message | None = await self._in_unit(
-                    unit, Verb.GET, lambda number, left_s=wait_s: verbs.Get(queue_name(name), number, left_s, wanted(criteria))
+                    unit, Verb.GET, partial(_get_frame, name, wait_s, criteria)
                 )
                 return message
             except ConnectionLost:
@@ -538,6 +538,10 @@ class AioConsumption:
             if self._unused:
                 self._ahead.given += 1
             await self._client.close_consumer(self._ahead)
+
+
+def _get_frame(name: str, wait_s: float, criteria: Criteria | None, unit: int) -> verbs.Get:
+    return verbs.Get(queue_name(name), unit, wait_s, wanted(criteria))
 
 
 def _require_active(unit: RemoteUnit) -> None:

@@ -17,10 +17,19 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from entrepot.channels.address import Address, open_socket
-from entrepot.channels.client_core import GATHER_BYTES, ClientCore, ReadAhead, RemoteUnit, ended_with, queue_name, wanted
+from entrepot.channels.client_core import (
+    GATHER_BYTES,
+    ClientCore,
+    ReadAhead,
+    RemoteUnit,
+    ended_with,
+    queue_name,
+    wanted,
+)
 from entrepot.errors import (
     ChannelError,
     ConnectFailed,
@@ -440,7 +449,8 @@ class Client:
     ) -> list[Message]:
         """Up to `limit` messages at once; only the first is waited for."""
         answer = self._in_unit(
-            unit, lambda number: (Verb.GET_MANY, verbs.GetMany(queue_name(name), number, limit, wait_s, wanted(criteria)))
+            unit,
+            lambda number: (Verb.GET_MANY, verbs.GetMany(queue_name(name), number, limit, wait_s, wanted(criteria))),
         )
         messages: list[Message] = answer.messages
         return messages
@@ -621,6 +631,18 @@ class Client:
     def status(self) -> dict[str, int | float | str]:
         found: dict[str, int | float | str] = self.manage("status")
         return found
+
+    @property
+    def manager_name(self) -> str:
+        return self.welcome.manager
+
+    def dump(self) -> str:
+        script: str = self.manage("dump")
+        return script
+
+    def back_up(self, destination: Path) -> dict[str, Any]:
+        report: dict[str, Any] = self.manage("backup", destination=str(destination))
+        return report
 
     def checkpoint(self) -> None:
         self.manage("checkpoint")

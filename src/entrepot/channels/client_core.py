@@ -148,9 +148,7 @@ class ClientCore:
         self.urgent = False
         return out
 
-    def hello(
-        self, slot: Slot, *, channel: str, user: str, password: str, application: str, manager: str
-    ) -> None:
+    def hello(self, slot: Slot, *, channel: str, user: str, password: str, application: str, manager: str) -> None:
         self.ask(Verb.HELLO, verbs.Hello(MAGIC, VERSION, channel, user, password, application, manager), slot)
 
     def begin_connection(self, welcome: verbs.Welcome) -> None:
@@ -309,9 +307,7 @@ def wanted(criteria: Criteria | None) -> verbs.Wanted | None:
     if criteria is None:
         return None
     selector = None if criteria.selector is None else criteria.selector.text
-    return verbs.Wanted(
-        criteria.message_id, criteria.correlation_id, criteria.group_id, selector, criteria.whole_group
-    )
+    return verbs.Wanted(criteria.message_id, criteria.correlation_id, criteria.group_id, selector, criteria.whole_group)
 
 
 def _answer(form: Any) -> Answer:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a sender reaches the other queue manager: CONNAME, sockets, TLS; and not all senders at once.
 
-    host(1414)            one place; 1414 is the port when none is said
-    a(1414),b(1414)       several, tried in turn
-    unix:PATH             a queue manager on this machine: its folder, or a socket
+host(1414)            one place; 1414 is the port when none is said
+a(1414),b(1414)       several, tried in turn
+unix:PATH             a queue manager on this machine: its folder, or a socket
 """
 
 from __future__ import annotations
@@ -178,5 +178,3 @@ def _require_peer(definition: Channel, transport: asyncio.BaseTransport, place: 
     if not fits(definition.tls_peer, name):
         transport.close()
         raise ConnectFailed(place, f"its certificate names {name or 'nobody'}, not {definition.tls_peer}")
-
-

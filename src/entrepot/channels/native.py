@@ -563,15 +563,11 @@ class NativeLink(Link):
 
     def _dynamic(self, number: int, frame: verbs.Dynamic) -> None:
         assert self.session is not None
-        self.session.make_dynamic(
-            frame.model, frame.pattern, lambda name, error: self._answer(number, error, name)
-        )
+        self.session.make_dynamic(frame.model, frame.pattern, lambda name, error: self._answer(number, error, name))
 
     def _manage(self, number: int, frame: verbs.Manage) -> None:
         assert self.session is not None
-        self.session.manage(
-            frame.what, frame.arguments, lambda value, error: self._answer(number, error, value)
-        )
+        self.session.manage(frame.what, frame.arguments, lambda value, error: self._answer(number, error, value))
 
     def _heartbeat(self, number: int, _: verbs.Empty) -> None:
         self.send(Verb.ALIVE, number, _NOTHING)

@@ -194,7 +194,9 @@ class Session:
 
     # --- get ------------------------------------------------------------------------------------
 
-    def get(self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float, done: Got) -> WaitingGet | None:
+    def get(
+        self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float, done: Got
+    ) -> WaitingGet | None:
         """Get a message; what is returned, if anything, can be cancelled.
 
         Outside of a unit of work a persistent message comes with a lease: it
@@ -238,9 +240,7 @@ class Session:
         self.consumers.add(consumer)
         return consumer
 
-    def stream(
-        self, name: str, criteria: Criteria | None, deliver: Callable[[Message], None], failed: Done
-    ) -> Stream:
+    def stream(self, name: str, criteria: Criteria | None, deliver: Callable[[Message], None], failed: Done) -> Stream:
         """Let messages come by credit, to be used in their order.
 
         Raises:
@@ -493,7 +493,19 @@ class WaitingGet:
 class Consumer:
     """Messages that come of themselves, as long as there is credit for them."""
 
-    __slots__ = ("_criteria", "_deliver", "_failed", "_name", "_session", "_spare", "_waiter", "closed", "credit", "locked", "paused")
+    __slots__ = (
+        "_criteria",
+        "_deliver",
+        "_failed",
+        "_name",
+        "_session",
+        "_spare",
+        "_waiter",
+        "closed",
+        "credit",
+        "locked",
+        "paused",
+    )
 
     def __init__(
         self, session: Session, name: str, criteria: Criteria | None, deliver: Deliver, failed: Done, *, locked: bool

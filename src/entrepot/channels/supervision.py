@@ -126,11 +126,11 @@ class Supervised:
 
     # --- controlling ----------------------------------------------------------------------------
 
-    def start(self, kind: str, name: str) -> None:
+    def start_object(self, kind: str, name: str) -> None:
         self._require("START", kind, name)
         self._control.start_object(kind, name)
 
-    def stop(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:
+    def stop_object(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:
         self._require("STOP", kind, name)
         self._control.stop_object(kind, name, force=force, inactive=inactive)
 

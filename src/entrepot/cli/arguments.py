@@ -29,6 +29,16 @@ def place(text: str) -> Path:
     return Path(text.removeprefix("embedded:"))
 
 
+def reachable(text: str) -> Path | str:
+    """A queue manager that messages can go to: a folder, or a URL of one that runs as a server."""
+    if text.startswith(("unix:", "mq:", "mqs:")):
+        from entrepot.channels.address import parse
+
+        parse(text)  # refuses what is no URL before anything happens
+        return text
+    return place(text)
+
+
 def size(text: str) -> int:
     """Bytes: 65536, 64k, 64KiB and 0.5M count in 1024s; 64kB and 1MB in 1000s."""
     found = _SIZE.fullmatch(text.strip())
@@ -92,6 +102,12 @@ def _property_value(text: str) -> PropertyValue:
 Manager = Annotated[
     Path,
     typer.Argument(parser=place, metavar="PATH", help="Folder of the queue manager, or embedded:FOLDER."),
+]
+Reachable = Annotated[
+    Path,
+    typer.Argument(
+        parser=reachable, metavar="PATH|URL", help="Folder of the queue manager, or mq://HOST:PORT/NAME of a server."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from entrepot.cli import messages, opening, output
-from entrepot.cli.arguments import Json, Manager, QueueName, Selector
+from entrepot.cli.arguments import Json, Reachable, QueueName, Selector
 
 
 def browse(
-    path: Manager,
+    path: Reachable,
     queue: QueueName,
     selector: Selector = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 100,

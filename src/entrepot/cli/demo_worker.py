@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 import entrepot
+from entrepot.embedded import EmbeddedHost
 
 COMMITTERS = 16
 """Threads that put and process at once; they share forces by group commit."""
@@ -153,6 +154,7 @@ def main() -> None:
     path, orders, job = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     begin = time.perf_counter()
     with entrepot.connect(f"embedded:{path}", application="demo") as connection:
+        assert isinstance(connection.host, EmbeddedHost)
         restarted = connection.host.restarted
         started = {
             "seconds": time.perf_counter() - begin,

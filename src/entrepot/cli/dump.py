@@ -6,15 +6,13 @@ from __future__ import annotations
 import sys
 
 from entrepot.cli import opening, output
-from entrepot.cli.arguments import Json, Manager
+from entrepot.cli.arguments import Json, Reachable
 
 
-def dump(path: Manager, json: Json = False) -> None:
+def dump(path: Reachable, json: Json = False) -> None:
     """Write an MQSC script that makes the same objects again."""
-    from entrepot.mqsc import dump as as_script
-
     with opening.connected(path) as connection:
-        script = as_script(connection.host)
+        script = connection.host.dump()
     if json:
         output.print_json({"script": script})
     else:

@@ -13,12 +13,12 @@ from typing import Annotated
 import typer
 
 from entrepot.cli import messages, opening, output
-from entrepot.cli.arguments import Json, Manager, QueueName, Selector, hex_identifier, identifier
+from entrepot.cli.arguments import Json, Reachable, QueueName, Selector, hex_identifier, identifier
 from entrepot.message import Message
 
 
 def get(
-    path: Manager,
+    path: Reachable,
     queue: QueueName,
     wait: Annotated[float, typer.Option(min=0, metavar="S", help="Wait so many seconds for each message.")] = 0.0,
     count: Annotated[int, typer.Option(min=1, metavar="N", help="Take up to so many messages.")] = 1,

@@ -17,13 +17,9 @@ Destination = Annotated[Path, typer.Argument(parser=place, metavar="DEST", help=
 
 def backup(path: Manager, destination: Destination, json: Json = False) -> None:
     """Copy a queue manager, with everything that was acknowledged, to another folder."""
-    import msgspec
-
-    from entrepot.queues import media
-
     with opening.connected(path) as connection:
-        report = media.backup(connection.host, destination)
-    _show(f"Backed up to {destination}.", msgspec.to_builtins(report), json)
+        report = connection.host.back_up(destination.resolve())
+    _show(f"Backed up to {destination}.", report, json)
 
 
 def restore(

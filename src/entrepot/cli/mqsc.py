@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from entrepot.cli import opening, output
-from entrepot.cli.arguments import Json, Manager
+from entrepot.cli.arguments import Json, Reachable
 from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
-    from entrepot.mqsc import Administered, Answer
+    from entrepot.mqsc import Answer
+
+    CarryOut = Callable[[str, str], list[Answer]]
+    """Runs a script, given its text and what it is called."""
 
 _TABLE_COLUMNS_MAX = 8
 _LAST_WORDS = ("end", "quit", "exit")
 
 
 def mqsc(
-    path: Manager,
+    path: Reachable,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE|-", help="A script; - is standard input."),
@@ -45,9 +48,9 @@ def mqsc(
         return
     with opening.connected(path) as connection:
         if not commands and file is None and sys.stdin.isatty():
-            answers = converse(connection.host, input)
+            answers = converse(connection.host.mqsc, connection.host.manager_name, input)
         else:
-            answers = _run(_scripts(file, commands), connection.host)
+            answers = _run(_scripts(file, commands), connection.host.mqsc)
         failed = _tell(answers, json)
     if failed:
         raise typer.Exit(1)
@@ -67,21 +70,18 @@ def _scripts(file: Path | None, commands: list[str] | None) -> list[tuple[str, s
         raise typer.BadParameter(f"{file}: {error.strerror}") from None
 
 
-def _run(scripts: Iterable[tuple[str, str]], administered: Administered) -> Iterator[Answer]:
-    from entrepot.mqsc import run_script
-
+def _run(scripts: Iterable[tuple[str, str]], carry_out: CarryOut) -> Iterator[Answer]:
     for source, text in scripts:
-        yield from run_script(text, administered, source)
+        yield from carry_out(text, source)
 
 
-def converse(administered: Administered, read: Callable[[str], str]) -> Iterator[Answer]:
+def converse(carry_out: CarryOut, name: str, read: Callable[[str], str]) -> Iterator[Answer]:
     """Answers to what a person types, line by line, until END or the end of input."""
     from contextlib import suppress
 
     with suppress(ImportError):
         import readline  # noqa: F401 - input() has editing and history with it
 
-    name = administered.manager_attributes().name
     output.note("MQSC commands, for instance DISPLAY QUEUE(*) CURDEPTH; END or Ctrl-D ends.")
     lines: list[str] = []
     while True:
@@ -93,7 +93,7 @@ def converse(administered: Administered, read: Callable[[str], str]) -> Iterator
             return
         lines.append(line)
         if not line.rstrip().endswith(("+", "-")) or line.lstrip().startswith("*"):
-            yield from _run([("-", "\n".join(lines))], administered)
+            yield from _run([("-", "\n".join(lines))], carry_out)
             lines = []
 
 

@@ -18,19 +18,32 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[Connection]:
-    """Run the queue manager at `path` inside this process, for as long as the command needs it.
+def connected(path: Path | str) -> Iterator[Connection]:
+    """A connection for as long as the command needs it.
+
+    To the server that a URL names, or that runs in the folder; if none runs
+    there, the queue manager runs inside this process meanwhile.
 
     Raises:
         QueueManagerNotFound: There is none; unlike `entrepot.connect`, a command never creates one by accident.
-        QueueManagerInUse: It runs elsewhere.
+        QueueManagerInUse: Another process has it, and is no server.
     """
     from entrepot.connection import connect
     from entrepot.queues.folder import read_settings
 
-    read_settings(path)
-    with connect(f"embedded:{path}", application="entrepot") as connection:
+    if isinstance(path, str):
+        url = path
+    else:
+        read_settings(path)
+        url = f"unix:{path}" if serves(path) else f"embedded:{path}"
+    # A command fails at once rather than waiting for a server to come back.
+    with connect(url, application="entrepot", reconnect_s=0) as connection:
         yield connection
+
+
+def serves(path: Path) -> bool:
+    """Whether a server runs in the folder."""
+    return (path / "socket").is_socket() and owner(path) is not None
 
 
 @contextmanager

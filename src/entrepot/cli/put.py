@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from entrepot.cli import opening, output
-from entrepot.cli.arguments import Json, Manager, QueueName, identifier, property_pair
+from entrepot.cli.arguments import Json, Reachable, QueueName, identifier, property_pair
 
 _UNIT_BYTES = 256 * 1024
 """Several messages share a unit of work, and so a force, but no more than the smallest log has room for."""
@@ -18,7 +18,7 @@ _DESCRIPTOR_BYTES = 1024
 
 
 def put(
-    path: Manager,
+    path: Reachable,
     queue: QueueName,
     body: Annotated[
         str | None, typer.Argument(metavar="BODY", help="Text; otherwise --file or standard input.")
@@ -31,7 +31,7 @@ def put(
         bool,
         typer.Option(
             "--persistent/--nonpersistent",
-            help="Nonpersistent messages end with the queue manager, here with this command.",
+            help="Nonpersistent messages end with the queue manager; without a server, with this command.",
         ),
     ] = True,
     priority: Annotated[int | None, typer.Option(help="0 to 9; the queue's own unless given.")] = None,
@@ -54,6 +54,8 @@ def put(
     json: Json = False,
 ) -> None:
     """Leave a message on a queue; it is on disk when this command ends."""
+    from entrepot.embedded import EmbeddedHost
+
     content = _body(body, file)
     descriptor: dict[str, Any] = {
         "persistent": persistent,
@@ -69,6 +71,7 @@ def put(
     }
     message_ids: list[str] = []
     with opening.connected(path) as connection:
+        embedded = isinstance(connection.host, EmbeddedHost)
         while len(message_ids) < count:
             with connection.unit_of_work() as unit:
                 room = max(_UNIT_BYTES // (len(content) + _DESCRIPTOR_BYTES), 1)
@@ -79,7 +82,7 @@ def put(
     else:
         several = f" and {count - 1:,} more" if count > 1 else ""
         output.say(f"{len(content):,} bytes put on {queue}: message {message_ids[0]}{several}")
-    if not persistent:
+    if not persistent and embedded:
         output.note("It was nonpersistent and ended with this command, as the queue manager ran inside of it.")
 
 

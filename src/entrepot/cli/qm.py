@@ -8,12 +8,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from entrepot.cli import indoubt, media, opening, output
+from entrepot.cli import audit, indoubt, media, opening, output, serving, users
 from entrepot.cli.arguments import Json, Manager, size
 from entrepot.cli.messages import local_time
 
-app = typer.Typer(help="Create, look at, back up and repair queue managers.", no_args_is_help=True)
+app = typer.Typer(help="Create, start, stop, look at, back up and repair queue managers.", no_args_is_help=True)
 app.add_typer(indoubt.app, name="indoubt")
+app.add_typer(users.app, name="user")
+app.add_typer(audit.app, name="audit")
+app.command("start")(serving.start)
+app.command("stop")(serving.stop)
 app.command("backup")(media.backup)
 app.command("restore")(media.restore)
 app.command("recover")(media.recover)
@@ -80,6 +84,9 @@ def status(
     found = _from_files(path)
     if found["state"] == "stopped" and not files_only:
         found.update(_from_inside(path))
+    elif opening.serves(path) and not files_only:
+        with opening.connected(path) as connection:
+            found.update(connection.host.status())
     if json:
         output.print_json(found)
         return
@@ -115,8 +122,11 @@ def _from_files(path: Path) -> dict[str, Any]:
 
 
 def _from_inside(path: Path) -> dict[str, Any]:
+    from entrepot.embedded import EmbeddedHost
+
     with opening.connected(path) as connection:
         host = connection.host
+        assert isinstance(host, EmbeddedHost), "nobody else has it"
         found: dict[str, Any] = host.status()
         restarted = host.restarted
         found["replayed_bytes"] = restarted.replayed_bytes

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from entrepot.cli import opening, output
-from entrepot.cli.arguments import Json, Manager
+from entrepot.cli.arguments import Json, Reachable
 from entrepot.message import Message
 
 
 def trigger_monitor(
-    path: Manager,
+    path: Reachable,
     queue: Annotated[
         str, typer.Option("--queue", metavar="INITQ", help="The initiation queue.")
     ] = "SYSTEM.DEFAULT.INITIATION.QUEUE",
@@ -22,8 +22,8 @@ def trigger_monitor(
 ) -> None:
     """Wait for trigger messages and start the program that each names, until Ctrl-C; JSON lines with --json.
 
-    It runs the queue manager, so a program it starts can connect to the same folder only when it has stopped,
-    as with --once.
+    With a server (entrepot qm start) the programs can connect to the same queue manager. Without one the monitor
+    runs it, and a program can have it only when the monitor has stopped, as with --once.
     """
     from entrepot.queues.trigger_monitor import TriggerMonitor, start_process
 
@@ -37,7 +37,7 @@ def trigger_monitor(
         return process
 
     with opening.connected(path) as connection:
-        dead_letter_queue = connection.host.manager_attributes().dead_letter_queue
+        dead_letter_queue = str(connection.mqsc("DISPLAY QMGR DEADQ")[0].rows[0]["DEADQ"])
         monitor = TriggerMonitor(connection, queue, start, dead_letter_queue=dead_letter_queue)
         if not once and not json:
             output.note(f"Waiting for trigger messages on {queue}; Ctrl-C ends it.")

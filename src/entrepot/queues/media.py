@@ -30,6 +30,8 @@ from entrepot.recovery_log.segment import FOLDER as LOG
 from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_numbers, segment_path
 
 _REBUILDING = "rebuilding"
+_PRIVATE_FILES = ("users.json", "credentials.json")
+"""Who may come in; without them a restored queue manager would let nobody in. The audit log stays where it is."""
 
 
 class BackupReport(msgspec.Struct, frozen=True):
@@ -68,6 +70,10 @@ def backup(host: Host, destination: Path) -> BackupReport:
         segments = [number for number in numbers if source.exists(segment_path(number))]
         for number in segments:
             copied += _copy(host.path / segment_path(number), destination / segment_path(number))
+        for name in _PRIVATE_FILES:
+            if (host.path / name).exists():
+                copied += _copy(host.path / name, destination / name)
+                (destination / name).chmod(0o600)
         # The log went on while we copied, so the end of the copy may have holes.
         _cut(target, host.settings, position)
         _force_all(destination)

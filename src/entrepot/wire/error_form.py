@@ -15,7 +15,7 @@ def _tree(kind: type[EntrepotError]) -> list[type[EntrepotError]]:
     return [kind, *(found for child in kind.__subclasses__() for found in _tree(child))]
 
 
-_KINDS = {kind.code: kind for kind in _tree(EntrepotError) if kind.__module__ == errors.__name__}
+_KINDS = {kind.code: kind for kind in _tree(EntrepotError) if kind.__module__.startswith(errors.__name__)}
 
 
 def to_wire(error: EntrepotError) -> dict[str, list[Any]]:

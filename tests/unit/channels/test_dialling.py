@@ -153,7 +153,7 @@ def test_a_channel_with_tls_is_encrypted_and_knows_its_partner(host: Host, certi
     context: ssl.SSLContext = client_context(certificates.authority)
 
     async def work(desk: Desk) -> None:
-        server, port = await listening(desk, ssl=server_context(certificates.folder("server")))
+        server, port = await listening(desk, ssl=server_context(certificates.of("server")))
         place = f"localhost({port})"
         link, error = await dialled(desk, Dialler(lambda _: context), place, tls="ANY")
         assert error is None

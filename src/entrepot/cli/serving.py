@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`entrepot qm start` and `entrepot qm stop`: a queue manager as a process that others connect to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from entrepot.cli import opening, output
+from entrepot.cli.arguments import Json, Manager
+from entrepot.errors import ConnectFailed, EntrepotError
+
+_LOG = "server.log"
+_START_S = 120.0
+_POLL_S = 0.02
+
+
+def start(
+    path: Manager,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, metavar="PORT", help="Also listen on this port of 127.0.0.1, until it stops."),
+    ] = None,
+    amqp_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, metavar="PORT", help="The same for AMQP 1.0 clients."),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Run in the background; its log is server.log in the folder.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run a queue manager as a server, until Ctrl-C or `entrepot qm stop`.
+
+    Programs on this machine connect with unix:PATH. Listeners that are defined (DEFINE LISTENER) start with it.
+    """
+    from entrepot.queues.folder import read_settings
+
+    name = read_settings(path).name
+    options = [
+        *(() if port is None else ("--port", str(port))),
+        *(() if amqp_port is None else ("--amqp-port", str(amqp_port))),
+    ]
+    if detach:
+        _start_behind(path, name, options, json)
+    else:
+        _run(path, port, amqp_port, json)
+
+
+def _run(path: Path, port: int | None, amqp_port: int | None, json: bool) -> None:
+    import asyncio
+    import logging
+    import signal
+
+    from entrepot.queues.definitions import Listener
+    from entrepot.server import Server, new_event_loop
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+
+    async def serve() -> None:
+        server = await Server.start(path)
+        loop = asyncio.get_running_loop()
+        asked = 0
+
+        def stop() -> None:
+            # The first signal lets partners end their work, the second one does not.
+            nonlocal asked
+            asked += 1
+            loop.create_task(server.stop(immediate=asked > 1, hasten=asked > 1))  # noqa: RUF006  # outlived by the server
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+        try:
+            if port is not None:
+                await server.listen(Listener(name="COMMAND.LINE", port=port))
+            if amqp_port is not None:
+                await server.listen(Listener(name="COMMAND.LINE.AMQP", port=amqp_port, protocol="AMQP"))
+        except EntrepotError:
+            await server.stop(immediate=True)
+            raise
+        _tell(path, server, json)
+        await server.stopped()
+        if server.host.failure is not None and server.failed:
+            raise server.host.failure
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serve())
+
+
+def _tell(path: Path, server: Any, json: bool) -> None:
+    listeners = [listener.status() for listener in server.listeners.values()]
+    name = server.host.settings.name
+    if json:
+        output.print_json({"name": name, "path": str(path), "state": "running", "listeners": listeners}, lines=True)
+    else:
+        output.say(f"Queue manager {name} runs. Programs on this machine connect to unix:{path}")
+        for row in listeners:
+            output.say(f"It listens at {row['IPADDR']}:{row['PORT']} ({row['PROTOCOL']}).")
+        output.note("Ctrl-C or entrepot qm stop ends it.")
+    sys.stdout.flush()
+
+
+def _start_behind(path: Path, name: str, options: list[str], json: bool) -> None:
+    if opening.owner(path) is not None:
+        with opening.held_still(path):
+            raise AssertionError("held_still refuses a queue manager that runs")
+    command = [sys.executable, "-m", "entrepot.cli.main", "qm", "start", str(path), *options]
+    with (path / _LOG).open("ab") as log:
+        # Its own session: the end of this terminal is not its end.
+        child = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    deadline = time.monotonic() + _START_S
+    while not _answers(path):
+        if child.poll() is not None or time.monotonic() > deadline:
+            last = (path / _LOG).read_text(errors="replace").splitlines()[-5:]
+            for line in last:
+                output.note(line)
+            output.note(f"Queue manager {name} has not started; {path / _LOG} tells more.")
+            raise typer.Exit(1)
+        time.sleep(_POLL_S)
+    if json:
+        output.print_json({"name": name, "path": str(path), "state": "running", "pid": child.pid})
+        return
+    output.say(f"Queue manager {name} runs in the background as process {child.pid}.")
+    output.note(f"Its log: {path / _LOG}. Stop it with entrepot qm stop {path}.")
+
+
+def _answers(path: Path) -> bool:
+    if not (path / "socket").is_socket():
+        return False
+    try:
+        with opening.connected(f"unix:{path}"):
+            return True
+    except ConnectFailed:
+        return False
+
+
+def stop(
+    path: Manager,
+    immediate: Annotated[
+        bool, typer.Option("--immediate", "-i", help="Do not let partners end their units of work; back them out.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Stop a queue manager that runs as a server; acknowledged messages stay."""
+    from entrepot.queues.folder import read_settings
+
+    name = read_settings(path).name
+    stopped = opening.owner(path) is None
+    if not stopped:
+        with opening.connected(f"unix:{path}") as connection:
+            connection.host.manage("stop", immediate=immediate)  # type: ignore[attr-defined]
+        while opening.owner(path) is not None:
+            time.sleep(_POLL_S)
+    if json:
+        output.print_json({"name": name, "state": "stopped"})
+    else:
+        output.say(f"Queue manager {name} {'was not running' if stopped else 'has stopped'}.")

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that break and queue managers that die at every step of a channel: nothing lost, twice or out of order."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from entrepot.channels import channel_state
+from entrepot.channels import sender as sender_module
+from entrepot.channels.channel_state import Mark
+from entrepot.channels.sender import Status
+from entrepot.errors import ChannelInDoubt, SequenceMismatch
+from entrepot.message import Message
+from entrepot.queues.host import Host
+from entrepot.queues.media import backup, restore
+from entrepot.wire.verbs import Verb
+from recovery.channel_pair import CHANNEL, Cut, Pair, copy_pair, new_pair, run
+from recovery.channel_processes import (
+    Kill,
+    NotHealed,
+    Plant,
+    confirm_before_commit,
+    delivered,
+    end_of_batch_before_prepare,
+    run_lives,
+    state_in_a_unit_of_its_own,
+)
+
+COUNT = 60
+BATCH_SIZES = (1, 5, 50)
+MESSAGE, END, CONFIRM = Verb.CHANNEL_MESSAGE, Verb.CHANNEL_END_OF_BATCH, Verb.CHANNEL_CONFIRM
+HELLO, WELCOME = Verb.CHANNEL_HELLO, Verb.CHANNEL_WELCOME
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Pairs of queue managers by batch size, with messages that wait for their channel."""
+    made: dict[int, Path] = {}
+
+    def template(batch_size: int) -> Path:
+        if batch_size not in made:
+            path = made[batch_size] = tmp_path_factory.mktemp("channels") / f"of{batch_size}"
+            new_pair(path, sender={"batch_size": batch_size})
+            host = Host(path / "A")
+            unit = host.begin()
+            for number in range(COUNT):
+                host.put("Q@B", Message(b"%d" % number), persistent=True, unit=unit)
+            host.commit(unit)
+            host.close()
+        return made[batch_size]
+
+    return template
+
+
+# --- connections that break ------------------------------------------------------------------------
+
+
+def cut_and_check(path: Path, cuts: list[Cut], count: int = COUNT) -> None:
+    async def work(pair: Pair) -> None:
+        pair.cuts = cuts
+        pair.channel.start()
+        await pair.delivered(count)
+        assert pair.got() == list(range(count))
+        assert [str(cut) for cut in cuts if not cut.done] == []
+
+    run(path, work)
+
+
+@pytest.mark.parametrize("batch_size", BATCH_SIZES)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("verb", [MESSAGE, END, CONFIRM], ids=lambda verb: verb.name)
+def test_broken_connections_lose_nothing(
+    templates: Callable[[int], Path], tmp_path: Path, verb: Verb, after: bool, batch_size: int
+) -> None:
+    """54 cuts: each flow, before and after it has arrived, three times in a row."""
+    counts = (1, 2, 3) if batch_size == 50 and verb is not MESSAGE else (2, 3, 8)
+    path = copy_pair(templates(batch_size), tmp_path / "pair")
+    cut_and_check(path, [Cut(verb, count, after) for count in counts])
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("doubtful", [END, CONFIRM], ids=lambda verb: verb.name)
+def test_meetings_that_break_decide_nothing_wrongly(
+    templates: Callable[[int], Path], tmp_path: Path, doubtful: Verb, after: bool
+) -> None:
+    """In doubt, and then even the meetings that should settle it break."""
+    cuts = [Cut(doubtful, 2, after), Cut(HELLO, 2, after=False), Cut(HELLO, 3, after=True), Cut(WELCOME, 2, after=False)]
+    cuts += [Cut(WELCOME, 3, after=True), Cut(MESSAGE, 14, after=False)]
+    path = copy_pair(templates(5), tmp_path / "pair")
+    cut_and_check(path, [cut for cut in cuts if not (cut.verb is WELCOME and cut.count == 2)])
+
+
+@pytest.mark.torture
+def test_broken_connections_lose_nothing_wherever_they_break(templates: Callable[[int], Path], tmp_path: Path) -> None:
+    for seed in range(150):
+        random = Random(seed)
+        batch_size = random.choice((1, 2, 5, 7, 50))
+        verbs = random.choices((MESSAGE, END, CONFIRM, HELLO, WELCOME), (6, 3, 3, 1, 1), k=random.randint(2, 8))
+        cuts = [Cut(verb, random.randint(1, 12), random.random() < 0.5) for verb in verbs]
+        path = copy_pair(templates(batch_size), tmp_path / f"pair{seed}")
+
+        async def work(pair: Pair, cuts: list[Cut] = cuts) -> None:
+            pair.cuts = cuts
+            pair.channel.start()
+            await pair.delivered(COUNT, within_s=30)
+            assert pair.got() == list(range(COUNT)), cuts
+
+        run(path, work)
+        shutil.rmtree(path)
+
+
+# --- queue managers that die -------------------------------------------------------------------------
+
+
+SENDERS = [
+    [Kill("A", "sent", MESSAGE, 2), Kill("A", "sending", END, 1), Kill("A", "sent", END, 1)],
+    [Kill("A", "hearing", CONFIRM, 1), Kill("A", "heard", CONFIRM, 1), Kill("A", "hearing", WELCOME, 1)],
+    [Kill("A", "settled", None, 1), Kill("A", "settled", None, 2), Kill("A", "heard", WELCOME, 1)],
+]
+RECEIVERS = [
+    [Kill("B", "heard", MESSAGE, 2), Kill("B", "hearing", END, 1), Kill("B", "heard", END, 1)],
+    [Kill("B", "settled", None, 1), Kill("B", "sending", CONFIRM, 1), Kill("B", "sent", CONFIRM, 1)],
+    [Kill("B", "sending", WELCOME, 1), Kill("B", "sent", WELCOME, 1), Kill("B", "sent", CONFIRM, 1)],
+]
+BOTH = [
+    [Kill("A", "sent", END, 1), Kill("B", "heard", END, 1), Kill("A", "hearing", WELCOME, 1)],
+    [Kill("B", "sending", CONFIRM, 1), Kill("A", "sending", HELLO, 2), Kill("B", "hearing", MESSAGE, 1)],
+]
+
+
+def kill_and_check(path: Path, kills: list[Kill], plant: Plant | None = None, heal_s: float = 10.0) -> None:
+    killed = run_lives(path, kills, plant, heal_s)
+    numbers, in_doubt = delivered(path)
+    assert numbers == list(range(COUNT))
+    assert in_doubt == 0
+    assert killed == len(kills)
+
+
+@pytest.mark.parametrize("batch_size", BATCH_SIZES)
+@pytest.mark.parametrize("kills", SENDERS + RECEIVERS, ids=lambda kills: ", ".join(map(str, kills)))
+def test_queue_managers_that_die_lose_nothing(
+    templates: Callable[[int], Path], tmp_path: Path, kills: list[Kill], batch_size: int
+) -> None:
+    """54 kills of real processes, three in a row, each at another step of a batch."""
+    if batch_size == 50 and any(kill.when == "settled" and kill.count > 1 for kill in kills):
+        kills = [kill for kill in kills if kill.count == 1]
+    kill_and_check(copy_pair(templates(batch_size), tmp_path / "pair"), kills)
+
+
+@pytest.mark.parametrize("kills", BOTH, ids=lambda kills: ", ".join(map(str, kills)))
+def test_both_queue_managers_die(templates: Callable[[int], Path], tmp_path: Path, kills: list[Kill]) -> None:
+    kill_and_check(copy_pair(templates(5), tmp_path / "pair"), kills)
+
+
+@pytest.mark.torture
+def test_queue_managers_that_die_anywhere_lose_nothing(templates: Callable[[int], Path], tmp_path: Path) -> None:
+    flows: list[tuple[str, str, Verb | None]] = [
+        *(("A", when, verb) for when in ("sending", "sent") for verb in (HELLO, MESSAGE, END)),
+        *(("A", when, verb) for when in ("hearing", "heard") for verb in (WELCOME, CONFIRM)),
+        *(("B", when, verb) for when in ("hearing", "heard") for verb in (MESSAGE, END)),
+        *(("B", when, verb) for when in ("sending", "sent") for verb in (WELCOME, CONFIRM)),
+        ("A", "settled", None),
+        ("B", "settled", None),
+    ]
+    for seed in range(100):
+        random = Random(seed)
+        batch_size = random.choice((1, 2, 5))
+        kills = []
+        for end, when, verb in random.choices(flows, k=5):
+            often = 1 if verb in (HELLO, WELCOME) else random.randint(1, 3)
+            kills.append(Kill(end, when, verb, often))  # type: ignore[arg-type]
+        path = copy_pair(templates(batch_size), tmp_path / f"pair{seed}")
+        run_lives(path, kills, heal_s=30)
+        assert delivered(path) == (list(range(COUNT)), 0), (seed, kills)
+        shutil.rmtree(path)
+
+
+# --- negative controls: each of these bugs is noticed --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plant", "kill"),
+    [
+        (confirm_before_commit, Kill("B", "sent", CONFIRM, 2)),
+        (end_of_batch_before_prepare, Kill("A", "sent", END, 2)),
+        (state_in_a_unit_of_its_own, Kill("B", "settled", None, 3)),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value),
+)
+def test_a_planted_bug_is_noticed(
+    templates: Callable[[int], Path], tmp_path: Path, plant: Plant, kill: Kill
+) -> None:
+    with pytest.raises(AssertionError):
+        kill_and_check(copy_pair(templates(5), tmp_path / "planted"), [kill], plant, heal_s=3.0)
+    # And without the bug the same kill does no harm.
+    kill_and_check(copy_pair(templates(5), tmp_path / "sound"), [kill])
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_missing_check_of_batch_ids_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: bool
+) -> None:
+    """A sender restored from a backup is in doubt about message 5; the receiver has another message 5."""
+    if planted:
+
+        def by_number_alone(before: Mark, in_doubt: Mark | None, theirs: Mark) -> channel_state.Verdict:
+            if in_doubt is not None and theirs.sequence == in_doubt.sequence:
+                return "committed"
+            return "agreed" if theirs.sequence == before.sequence else "mismatch"
+
+        monkeypatch.setattr(sender_module, "judge", by_number_alone)
+        monkeypatch.setattr("entrepot.channels.receiver.judge", by_number_alone)
+    new_pair(tmp_path / "pair", sender={"batch_size": 5})
+
+    async def before_the_backup(pair: Pair) -> None:
+        pair.put(*range(5), priority=1)
+        pair.cuts = [Cut(END, 1, after=False), Cut(CONFIRM, 1, after=False)]
+        pair.channel.start()
+        await pair.stopped(Status.RETRYING)
+        pair.channel.stop()
+        backup(pair.a, tmp_path / "backup")
+        pair.put(*range(100, 105), priority=9)
+        pair.channel.start()
+        await pair.until(lambda: pair.frames[CONFIRM] == 1)
+        pair.channel.stop(force=True)
+        assert pair.got() == list(range(100, 105))
+
+    async def after_the_restore(pair: Pair) -> None:
+        pair.channel.start()
+        await pair.until(lambda: pair.channel.state in (Status.STOPPED, Status.RUNNING))
+        await asyncio.sleep(0.05)
+        lost = not pair.a.in_doubt() and pair.depth() == 0 and 0 not in pair.got()
+        assert lost == planted
+        assert isinstance(pair.channel.problem, SequenceMismatch) != planted
+
+    run(tmp_path / "pair", before_the_backup)
+    shutil.rmtree(tmp_path / "pair" / "A")
+    restore(tmp_path / "backup", tmp_path / "pair" / "A")
+    run(tmp_path / "pair", after_the_restore)
+
+
+# --- restored from backup ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["A", "B"])
+def test_an_end_that_was_restored_is_refused_with_both_histories_until_reset(tmp_path: Path, end: str) -> None:
+    new_pair(tmp_path / "pair", sender={"batch_size": 5})
+
+    async def before(pair: Pair) -> None:
+        pair.put(*range(10))
+        pair.channel.start()
+        await pair.delivered(10)
+        backup(pair.a if end == "A" else pair.b, tmp_path / "backup")
+        pair.put(*range(10, 20))
+        await pair.delivered(20)
+
+    async def after(pair: Pair) -> None:
+        pair.put(20)
+        pair.channel.start()
+        await pair.stopped()
+        problem = pair.channel.problem
+        assert isinstance(problem, SequenceMismatch)
+        told = (problem.ours.split(" of ")[0], problem.theirs.split(" of ")[0])
+        assert told == (("sequence 10", "sequence 20") if end == "A" else ("sequence 20", "sequence 10"))
+        assert pair.depth() == 1
+        await pair.channel.reset(1)
+        await pair.receivers.reset(CHANNEL, 1)
+        pair.channel.start()
+        await pair.until(lambda: 20 in pair.got() and not pair.a.in_doubt())
+        # What the backup did not know is gone from B, as a restore means it.
+        assert pair.got() == [*range(20 if end == "A" else 10), 20]
+        assert pair.channel.status()["LSTSEQNO"] == 1
+
+    run(tmp_path / "pair", before)
+    shutil.rmtree(tmp_path / "pair" / end)
+    restore(tmp_path / "backup", tmp_path / "pair" / end)
+    run(tmp_path / "pair", after)
+
+
+def test_reset_never_hides_a_batch_in_doubt(templates: Callable[[int], Path], tmp_path: Path) -> None:
+    async def work(pair: Pair) -> None:
+        pair.cuts = [Cut(CONFIRM, 2, after=False)]
+        pair.channel.start()
+        await pair.stopped(Status.RETRYING)
+        pair.channel.stop()
+        with pytest.raises(ChannelInDoubt):
+            await pair.channel.reset(1)
+        assert len(pair.a.in_doubt()) == 1
+        pair.channel.start()
+        await pair.delivered(COUNT)
+        assert pair.got() == list(range(COUNT))
+
+    run(copy_pair(templates(5), tmp_path / "pair"), work)
+
+
+# --- an operator decides -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("received", [True, False])
+def test_an_operator_decides_rightly_or_wrongly(
+    templates: Callable[[int], Path], tmp_path: Path, received: bool, commit: bool, restarted: bool
+) -> None:
+    """A wrong decision costs exactly one batch, and the ends do not go on without being told so."""
+
+    async def work(pair: Pair) -> None:
+        pair.cuts = [Cut(CONFIRM if received else END, 2, after=False)]
+        pair.channel.start()
+        await pair.stopped(Status.RETRYING)
+        pair.channel.stop()
+        if restarted:
+            await pair.crash("a")
+        await pair.channel.resolve(commit=commit)
+        assert not pair.a.in_doubt()
+        assert pair.depth() == COUNT - (10 if commit else 5)
+        pair.channel.start()
+        if commit == received:
+            await pair.delivered(COUNT)
+            assert pair.got() == list(range(COUNT))
+            return
+        await pair.stopped()
+        assert isinstance(pair.channel.problem, SequenceMismatch)
+        await pair.channel.reset(1)
+        await pair.receivers.reset(CHANNEL, 1)
+        pair.channel.start()
+        batch = [5, 6, 7, 8, 9]
+        if commit:
+            await pair.delivered(COUNT - 5)
+            assert pair.got() == [number for number in range(COUNT) if number not in batch]
+        else:
+            await pair.delivered(COUNT + 5)
+            assert pair.got() == [*range(10), *batch, *range(10, COUNT)]
+
+    run(copy_pair(templates(5), tmp_path / "pair"), work)
