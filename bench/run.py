@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the measurements and writes what they found.
 
-    python bench/run.py                          everything, about 20 minutes
+    python bench/run.py                          everything, about an hour
     python bench/run.py persistent device        some
-    python bench/run.py --quick                  everything at thumbnail scale, about a minute
+    python bench/run.py --quick                  everything at thumbnail scale, about six minutes
 
 Results go to bench/results/ as JSON with every raw sample, and to the
 terminal as a table. While others edit the source, measure a copy of it:
@@ -29,12 +29,16 @@ from rich.console import Console
 from rich.table import Table
 
 import backlog
+import capacity
 import correlation
 import device
+import distributed
 import machine
 import nonpersistent
+import one_way
 import persistent
 import restart
+import round_trips
 from figures import Outcome, readable
 from trial import HERE
 
@@ -46,6 +50,11 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "backlog": backlog.measure,
     "restart": restart.measure,
     "correlation": correlation.measure,
+    "round_trips": round_trips.measure,
+    "round_trips_persistent": round_trips.measure_persistent,
+    "one_way": one_way.measure,
+    "capacity": capacity.measure,
+    "distributed": distributed.measure,
 }
 
 

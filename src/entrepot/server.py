@@ -16,6 +16,7 @@ import contextlib
 import logging
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -25,7 +26,9 @@ import msgspec
 
 from entrepot.channels.admission import Admission
 from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.dialling import Dialler
 from entrepot.channels.gate import Gate
+from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.native import NativeLink
 from entrepot.channels.session import Session
 from entrepot.channels.supervision import Supervised
@@ -33,6 +36,7 @@ from entrepot.errors import (
     AddressInUse,
     ChannelNotAvailable,
     EntrepotError,
+    ExtraMissing,
     HeartbeatMissed,
     InvalidSetting,
     ListenerUnsafe,
@@ -43,13 +47,14 @@ from entrepot.errors import (
 )
 from entrepot.mqsc import dump
 from entrepot.queues import media
-from entrepot.queues.definitions import Listener
+from entrepot.queues.definitions import Channel, Listener
 from entrepot.queues.host import Host
 from entrepot.queues.restart import Progress
 from entrepot.security.addresses import parse_address
 from entrepot.security.audit import AuditLog
 from entrepot.security.authority import Authority
-from entrepot.security.tls import server_context
+from entrepot.security.credentials import Credentials
+from entrepot.security.tls import client_context, server_context
 from entrepot.security.users import Users
 
 _LOGGER = logging.getLogger("entrepot")
@@ -60,6 +65,8 @@ _CARE_S = 1.0
 _SILENCE = 2.5
 """A partner that says nothing for so many heartbeats is taken for dead."""
 _CONTROL_S = 30.0
+_FAREWELL_S = 0.05
+"""Who asks us to stop gets his answer first."""
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -104,6 +111,9 @@ class Server:
         self.audit = AuditLog.open(self.path)
         self.users = Users.load(self.path)
         self.admission = Admission(host, self.users, self.authority, self._audited)
+        self.channels = ChannelInitiator(
+            self.desk, open_connection=Dialler(self._tls_of_sender).dial, credentials=self._presented
+        )
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
         self._unix_gate = Gate(1_000_000, 1_000_000)
@@ -146,6 +156,7 @@ class Server:
         except BaseException:
             await self._close_listeners()
             raise
+        self.channels.open()
         self._audited("started", reason=f"start {self.host.manager.incarnation}")
         self._look_after()
 
@@ -158,7 +169,7 @@ class Server:
                 # The folder's lock is ours, so a socket that is there is a dead server's.
                 os.unlink(SOCKET, dir_fd=folder)
             listening.bind(f"/proc/self/fd/{folder}/{SOCKET}")
-            os.chmod(f"/proc/self/fd/{folder}/{SOCKET}", 0o600)
+            Path(f"/proc/self/fd/{folder}/{SOCKET}").chmod(0o600)
         finally:
             os.close(folder)
         listening.listen(_BACKLOG)
@@ -168,7 +179,7 @@ class Server:
         )
 
     def _native(self, gate: Gate, handshake_s: float = 10.0) -> NativeLink:
-        return NativeLink(self.desk, self.admission, gate, None, handshake_s)
+        return NativeLink(self.desk, self.admission, gate, self.channels.receivers.accept, handshake_s)
 
     async def start_listener(self, name: str) -> None:
         """Accept connections as a LISTENER object says.
@@ -203,7 +214,32 @@ class Server:
         _LOGGER.info("%s: listener %s accepts connections", self.host.settings.name, name)
 
     def _factory(self, definition: Listener, gate: Gate) -> Callable[[], asyncio.BaseProtocol]:
+        if definition.protocol == "AMQP":
+            return self._amqp(definition, gate)
         return lambda: self._native(gate, definition.handshake_s)
+
+    def _amqp(self, definition: Listener, gate: Gate) -> Callable[[], asyncio.BaseProtocol]:
+        # Imported here, because proton is an extra that a queue manager without AMQP does not need.
+        try:
+            from entrepot.amqp.protocol import AmqpProtocol
+        except ImportError as error:
+            raise ExtraMissing("AMQP", "amqp") from error
+        return lambda: AmqpProtocol(self.desk, self.admission, definition, gate)
+
+    def _tls_of_sender(self, definition: Channel) -> ssl.SSLContext | None:
+        """How a sender channel encrypts, with our own certificate if the other end wants to see one."""
+        if not definition.tls:
+            return None
+        folder = self.path / self.host.manager_attributes().tls_folder
+        has_own = (folder / "cert.pem").exists() and (folder / "key.pem").exists()
+        own = (folder / "cert.pem", folder / "key.pem") if has_own else (None, None)
+        return client_context(folder / "ca.pem", *own)
+
+    def _presented(self, definition: Channel) -> tuple[str, str]:
+        """Whom a sender channel presents itself as, and the password for that."""
+        if not definition.remote_user:
+            return "", ""
+        return definition.remote_user, Credentials.load(self.path).password_for(definition.name) or ""
 
     def _tls(self, definition: Listener) -> Any:
         if not definition.tls:
@@ -218,7 +254,7 @@ class Server:
         address = parse_address(definition.address)
         if definition.address == "localhost" or (address is not None and address.is_loopback):
             return
-        passwords = bool(self.users.names()) and self.host.manager_attributes().password_check != "NONE"
+        passwords = bool(self.users.names()) and self.host.manager_attributes().password_check != "NONE"  # noqa: S105
         if not passwords and not client_certificates:
             raise ListenerUnsafe(definition.name, definition.address)
 
@@ -288,20 +324,27 @@ class Server:
         )
 
     def reset_channel(self, name: str, sequence: int) -> None:
-        raise ChannelNotAvailable(name, "it does not run")
+        self.on_loop(self.channels.reset(name, sequence))
 
     def resolve_channel(self, name: str, *, commit: bool) -> None:
-        raise ChannelNotAvailable(name, "it does not run")
+        self.on_loop(self.channels.resolve(name, commit=commit))
 
     def ping_channel(self, name: str) -> str:
-        raise ChannelNotAvailable(name, "it does not run")
+        return str(self.on_loop(self.channels.ping(name)))
 
     def start_object(self, kind: str, name: str) -> None:
         """START LISTENER and START CHANNEL."""
         if kind == "LISTENER":
             self.on_loop(self.start_listener(name))
-            return
-        raise ChannelNotAvailable(name, f"a {kind} cannot be started")
+        else:
+            self.on_loop(lambda: self._start_channel(name))
+
+    def _start_channel(self, name: str) -> None:
+        definition = self.host.find("CHANNEL", name)
+        if isinstance(definition, Channel) and definition.channel_type == "SVRCONN":
+            self.admission.stopped.discard(name)
+        else:
+            self.channels.start(name)
 
     def stop_object(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:
         """STOP LISTENER, STOP CHANNEL and STOP CONN."""
@@ -311,7 +354,19 @@ class Server:
         if kind == "CONN":
             self.on_loop(lambda: self._stop_connection(name))
             return
-        raise ChannelNotAvailable(name, f"a {kind} cannot be stopped")
+        self.on_loop(lambda: self._stop_channel(name, force=force, inactive=inactive))
+
+    def _stop_channel(self, name: str, *, force: bool, inactive: bool) -> None:
+        definition = self.host.find("CHANNEL", name)
+        if not isinstance(definition, Channel) or definition.channel_type != "SVRCONN":
+            self.channels.stop(name, force=force, inactive=inactive)
+            return
+        stopped = QueueManagerQuiescing(self.host.settings.name, f"an administrator has stopped channel {name}")
+        if not inactive:
+            self.admission.stopped.add(name)
+        for link in list(self.desk.links):
+            if link.session is not None and link.session.identity.channel == name:
+                link.close(stopped)
 
     def _stop_listener(self, name: str) -> None:
         running = self.listeners.pop(name, None)
@@ -336,7 +391,8 @@ class Server:
             return [listener.status() for listener in self.listeners.values()]
         if noun == "CONN":
             return [_connection_row(number, session) for number, session in self.desk.sessions.items()]
-        return [_client_row(session) for session in self.desk.sessions.values() if session.identity.channel]
+        clients = [_client_row(session) for session in self.desk.sessions.values() if session.identity.channel]
+        return self.channels.status() + clients
 
     def _managed(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
         """What the command line asks; in the office's thread."""
@@ -359,12 +415,14 @@ class Server:
             return msgspec.to_builtins(media.backup(self.host, Path(str(arguments.get("destination")))))
         if what == "stop":
             immediate = bool(arguments.get("immediate"))
-            self.desk.loop.call_soon_threadsafe(lambda: self._stop_soon(immediate=immediate))
+            self.desk.loop.call_soon_threadsafe(
+                lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
+            )
             return name
         raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup or stop")
 
     def _stop_soon(self, *, immediate: bool) -> None:
-        self.desk.loop.create_task(self.stop(immediate=immediate))  # noqa: RUF006  # the server outlives it
+        self.desk.loop.create_task(self.stop(immediate=immediate))  # the server outlives it
 
     # --- stop -----------------------------------------------------------------------------------
 
@@ -387,6 +445,7 @@ class Server:
         if self._care is not None:
             self._care.cancel()
         await self._close_listeners()
+        await self.channels.close()
         if not immediate and self.host.failure is None:
             await self._quiesce(patience_s)
         stopped = self.host.failure or QueueManagerStopped(self.host.settings.name)

@@ -67,7 +67,9 @@ CONTENT_TYPE = "amqp_content_type"
 CONTENT_ENCODING = "amqp_content_encoding"
 REPLY_TO_GROUP_ID = "amqp_reply_to_group_id"
 JMS_TYPE = "amqp_jms_type"
-KEPT_PROPERTIES = frozenset({SUBJECT, REPLY_TO, CONTENT_TYPE, CONTENT_ENCODING, REPLY_TO_GROUP_ID, JMS_TYPE})
+BODY = "amqp_body"
+"""`value`: the body came as one binary value, not as data. Both are bytes for everybody but AMQP."""
+KEPT_PROPERTIES = frozenset({SUBJECT, REPLY_TO, CONTENT_TYPE, CONTENT_ENCODING, REPLY_TO_GROUP_ID, JMS_TYPE, BODY})
 LAST_IN_GROUP = "JMS_IBM_Last_Msg_In_Group"
 
 _FORMAT = "x-opt-mq-format"
@@ -163,6 +165,8 @@ def _other_body(data: bytes, start: int, at: int, section: int) -> tuple[bytes, 
     if section == VALUE:
         if type(value) is str:
             return value.encode(), TEXT_FORMAT, at
+        if type(value) is bytes:
+            return value, BODY, at
         return data[start:at], SECTIONS_FORMAT, at
     while at < len(data):
         following, inside = _section(data, at)
@@ -208,6 +212,9 @@ def _arrived(
         ):
             if value is not None:
                 kept[name] = str.__str__(value)
+    if form == BODY:
+        form = ""
+        kept[BODY] = "value"
     last = kept.pop(LAST_IN_GROUP, False) is True if kept and group_id else False
     message = Message(
         body,
@@ -420,10 +427,13 @@ def _body_kind(message: Message) -> tuple[int, bytes]:
             return VALUE, b"\x00\x53\x77\xa1" + bytes((size,)) if size < 256 else _LONG_TEXT + size.to_bytes(4, "big")
         if message.format == SECTIONS_FORMAT and _is_body(body):
             return SEQUENCE, b""
+    elif message.properties and message.properties.get(BODY) == "value":
+        return VALUE, b"\x00\x53\x77\xa0" + bytes((size,)) if size < 256 else _LONG_VALUE + size.to_bytes(4, "big")
     return DATA, b"\x00\x53\x75\xa0" + bytes((size,)) if size < 256 else _LONG_DATA + size.to_bytes(4, "big")
 
 
 _LONG_DATA = b"\x00\x53\x75\xb0"
+_LONG_VALUE = b"\x00\x53\x77\xb0"
 _LONG_TEXT = b"\x00\x53\x77\xb1"
 
 

@@ -85,6 +85,8 @@ class Admission:
         self._audit = audit
         self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
         self._rules: list[ChannelRule] = []
+        self.stopped: set[str] = set()
+        """Client channels that an administrator has stopped, until the next start."""
         self._on_channel: Counter[str] = Counter()
         self._on_channel_from: Counter[tuple[str, str]] = Counter()
         self.refresh()
@@ -206,7 +208,7 @@ class Admission:
         except ChannelNotAvailable:
             # Who is not in yet need not know which channels there are.
             raise AuthenticationFailed() from None
-        if definition.channel_type != kind:
+        if definition.channel_type != kind or definition.name in self.stopped:
             raise AuthenticationFailed()
         return definition
 
@@ -224,7 +226,7 @@ class Admission:
         Raises:
             AuthenticationFailed: The password is wrong.
         """
-        if not (user or password) or self._host.manager_attributes().password_check == "NONE":
+        if not (user or password) or self._host.manager_attributes().password_check == "NONE":  # noqa: S105
             return ""
         if self.users.verified_recently(user, password):
             return user
@@ -236,7 +238,7 @@ class Admission:
 
     def _require_password(self, definition: Channel, caller: Caller, shown: str) -> None:
         certified = bool(definition.tls and definition.tls_client_required and caller.tls_peer)
-        required = self._host.manager_attributes().password_check == "REQUIRED"
+        required = self._host.manager_attributes().password_check == "REQUIRED"  # noqa: S105
         if required and not shown and not certified and definition.channel_type == "SVRCONN":
             raise AuthenticationFailed()
 

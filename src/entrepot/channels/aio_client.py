@@ -28,23 +28,19 @@ from entrepot.errors import (
     UnitBackedOut,
     UnitFinished,
 )
-from entrepot.limits import KIB
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.wire import verbs
 from entrepot.wire.codec import decode
-from entrepot.wire.frame import FrameReader, frame_bytes_max
+from entrepot.wire.frame import FrameReader, frame_bytes_max, read_buffer
 from entrepot.wire.verbs import Verb
 
 _HANDSHAKE_S = 15.0
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 1.0
 _IDLE_S = 0.02
-
-# All clients of a process read into it: reading and cutting happen without a break.
-_shared = memoryview(bytearray(256 * KIB))
 
 
 class _Slot:
@@ -71,14 +67,14 @@ class _Wire(asyncio.BufferedProtocol):
 
     def __init__(self, client: AioClient) -> None:
         self._client = client
-        self.reader = FrameReader(_shared)
+        self.reader = FrameReader(read_buffer())
         self.transport: Any = None
         self.lost = False
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
 
-    def get_buffer(self, sizehint: int) -> Any:
+    def get_buffer(self, _sizehint: int) -> Any:
         return self.reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:

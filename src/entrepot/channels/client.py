@@ -17,6 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -411,9 +412,7 @@ class Client:
         deadline = time.monotonic() + wait_s
         while True:
             try:
-                message: Message | None = self._in_unit(
-                    unit, lambda number: (Verb.GET, verbs.Get(queue_name(name), number, wait_s, wanted(criteria)))
-                )
+                message: Message | None = self._in_unit(unit, partial(_get_frame, name, wait_s, criteria))
                 return message
             except ConnectionLost:
                 # Outside of a unit of work nothing persistent was lost: asking again is safe.
@@ -704,6 +703,10 @@ class Consumption(Iterator[Message]):
             self._client.close_consumer(self._ahead)
 
 
+def _get_frame(name: str, wait_s: float, criteria: Criteria | None, unit: int) -> tuple[int, verbs.Get]:
+    return Verb.GET, verbs.Get(queue_name(name), unit, wait_s, wanted(criteria))
+
+
 def _timeval(seconds: int) -> bytes:
     import struct
 
@@ -718,7 +721,7 @@ _keeper: threading.Thread | None = None
 
 
 def _keep_alive(client: Client) -> None:
-    global _keeper  # noqa: PLW0603
+    global _keeper
     with _keeper_lock:
         _clients.add(client)
         if _keeper is None or not _keeper.is_alive():

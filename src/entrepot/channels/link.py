@@ -11,14 +11,12 @@ from typing import Any
 
 from entrepot.channels.desk import Desk
 from entrepot.errors import EntrepotError, ProtocolError
-from entrepot.limits import KIB, MIB
+from entrepot.limits import MIB
 from entrepot.wire.codec import LONG_BODY_BYTES, decode, encode, encode_parts
 from entrepot.wire.error_form import to_wire
-from entrepot.wire.frame import FrameReader
+from entrepot.wire.frame import FrameReader, read_buffer
 from entrepot.wire.verbs import Closing, Payload, Verb
 
-# All links of a process read into it: reading and cutting happen without a break.
-_shared = memoryview(bytearray(256 * KIB))
 _WRITE_HIGH_BYTES = 1 * MIB
 
 
@@ -30,7 +28,7 @@ class Link(asyncio.BufferedProtocol):
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.transport: Any = None
-        self.reader = FrameReader(_shared)
+        self.reader = FrameReader(read_buffer())
         self.address = ""
         self.heard = desk.loop.time()
         """When something was last read, by the loop's clock."""
@@ -47,7 +45,7 @@ class Link(asyncio.BufferedProtocol):
         self.transport = transport
         transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
 
-    def get_buffer(self, sizehint: int) -> Any:
+    def get_buffer(self, _sizehint: int) -> Any:
         return self.reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -102,7 +100,7 @@ class Link(asyncio.BufferedProtocol):
         """A frame has come."""
         raise NotImplementedError
 
-    def on_lost(self, problem: Exception | None) -> None:
+    def on_lost(self, _problem: Exception | None) -> None:
         """The connection has ended, by either side."""
 
     def hold(self) -> None:

@@ -66,8 +66,22 @@ class NativeLink(Link):
     """One accepted connection."""
 
     __slots__ = (
-        "_asked", "_consumers", "_deadline", "_errors", "_leases", "_make_receiver", "_outstanding", "_syncing",
-        "_units", "admission", "channel", "handshake_s", "gate", "identity", "receiver", "session",
+        "_asked",
+        "_consumers",
+        "_deadline",
+        "_errors",
+        "_leases",
+        "_make_receiver",
+        "_outstanding",
+        "_syncing",
+        "_units",
+        "admission",
+        "channel",
+        "gate",
+        "handshake_s",
+        "identity",
+        "receiver",
+        "session",
     )  # fmt: skip
 
     def __init__(
@@ -198,7 +212,7 @@ class NativeLink(Link):
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def on_lost(self, problem: Exception | None) -> None:
+    def on_lost(self, _problem: Exception | None) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
         if self.receiver is not None:

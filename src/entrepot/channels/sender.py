@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from entrepot.channels.attempt import attempt, attempted
+from entrepot.channels.batch import Outgoing
 from entrepot.channels.channel_state import (
     ChannelState,
     Doubt,
@@ -54,9 +55,10 @@ from entrepot.errors import (
 )
 from entrepot.queues.definitions import Channel
 from entrepot.queues.settlement import Settlement
+from entrepot.wire.codec import encode_parts
 from entrepot.wire.error_form import from_wire
 from entrepot.wire.frame import VERSION
-from entrepot.wire.verbs import MAGIC, ChannelHello, ChannelWelcome, Empty, Verb
+from entrepot.wire.verbs import MAGIC, ChannelHello, ChannelMessage, ChannelWelcome, Empty, Verb
 
 _LOGGER = logging.getLogger("entrepot")
 _HANDSHAKE_S = 10.0
@@ -94,6 +96,14 @@ class SenderLink(Link):
 
     def on_lost(self, problem: Exception | None) -> None:
         self._channel.on_lost(self, problem)
+
+    def send_messages(self, messages: Sequence[Outgoing]) -> None:
+        """Send some messages with one write."""
+        frames: list[bytes] = []
+        for sequence, message in messages:
+            frames += encode_parts(Verb.CHANNEL_MESSAGE, 0, ChannelMessage(sequence, message))
+        if frames:
+            self.transport.writelines(frames)
 
     # Unlike others, go on reading while the partner does not: it confirms, and shows that it is alive.
 

@@ -165,7 +165,10 @@ class Session:
     def _after_checkpoint(self, verb: Callable[[], Settlement | None], done: Done, error: EntrepotError | None) -> None:
         if self.closed:
             return
-        self._once_more(verb, done)
+        if error is not None:
+            done(error)
+        else:
+            self._once_more(verb, done)
         self._unblocked()
 
     def _once_more(self, verb: Callable[[], Settlement | None], done: Done) -> None:

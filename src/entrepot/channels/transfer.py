@@ -10,7 +10,7 @@ prepared: it is in doubt until the ends meet again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -18,12 +18,11 @@ from entrepot.channels.attempt import attempt
 from entrepot.channels.batch import Batch, Outgoing, Phase
 from entrepot.channels.channel_state import ChannelState, Doubt, Role, change_state, transaction_id
 from entrepot.channels.desk import Desk
-from entrepot.channels.link import Link
 from entrepot.channels.terms import Terms
 from entrepot.errors import EntrepotError, FrameUnreadable
 from entrepot.queues.definitions import Channel
 from entrepot.queues.waiting import Waiter
-from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, ChannelMessage, Verb
+from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, Payload, Verb
 
 
 class Ledger:
@@ -54,6 +53,18 @@ class Ledger:
             self._on_settled()
 
 
+class Line(Protocol):
+    """The connection to the receiver."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether it takes no more for now."""
+
+    def send(self, verb: int, number: int, payload: Payload) -> None: ...
+
+    def send_messages(self, messages: Sequence[Outgoing]) -> None: ...
+
+
 class Carrier(Protocol):
     """The channel that a transfer works for."""
 
@@ -76,7 +87,7 @@ class Transfer:
         "desk", "last", "ledger", "partner", "terms",
     )  # fmt: skip
 
-    def __init__(self, carrier: Carrier, link: Link, partner: str, terms: Terms) -> None:
+    def __init__(self, carrier: Carrier, link: Line, partner: str, terms: Terms) -> None:
         self.desk = carrier.desk
         self.definition = carrier.definition
         self.ledger = carrier.ledger
@@ -136,9 +147,8 @@ class Transfer:
             self.desk.loop.call_soon(self.pump)
 
     def _send(self, batch: Batch, found: list[Outgoing]) -> None:
-        for outgoing in found:
-            self._link.send_message(Verb.CHANNEL_MESSAGE, 0, ChannelMessage(outgoing.sequence, outgoing.message))
-            self.ledger.body_bytes += len(outgoing.message.body)
+        self._link.send_messages(found)
+        self.ledger.body_bytes += sum(len(message.body) for _, message in found)
         self.ledger.messages += len(found)
         self.last = self.desk.loop.time()
         if batch.stuck is not None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from entrepot.cli import messages, opening, output
-from entrepot.cli.arguments import Json, Reachable, QueueName, Selector
+from entrepot.cli.arguments import Json, QueueName, Reachable, Selector
 
 
 def browse(

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from entrepot.cli import messages, opening, output
-from entrepot.cli.arguments import Json, Reachable, QueueName, Selector, hex_identifier, identifier
+from entrepot.cli.arguments import Json, QueueName, Reachable, Selector, hex_identifier, identifier
 from entrepot.message import Message
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from entrepot.cli import opening, output
-from entrepot.cli.arguments import Json, Reachable, QueueName, identifier, property_pair
+from entrepot.cli.arguments import Json, QueueName, Reachable, identifier, property_pair
 
 _UNIT_BYTES = 256 * 1024
 """Several messages share a unit of work, and so a force, but no more than the smallest log has room for."""

@@ -109,6 +109,7 @@ from entrepot.errors.root import (
     Outcome,
 )
 from entrepot.errors.settings import (
+    ExtraMissing,
     InvalidArgument,
     InvalidName,
     InvalidSetting,
@@ -137,6 +138,7 @@ __all__ = [
     "DiskFull",
     "DistributionFailed",
     "EntrepotError",
+    "ExtraMissing",
     "FileNotPrivate",
     "FormatUnsupported",
     "FrameTooLong",

@@ -54,6 +54,14 @@ class InvalidUrl(SettingError):
     hint = "Use embedded:PATH, unix:PATH, mq://HOST:PORT/NAME?channel=NAME, or mqs:// for an encrypted one."
 
 
+class ExtraMissing(SettingError):
+    what_for: str
+    extra: str
+    code = "S07"
+    text = "{what_for} needs software that is not installed"
+    hint = "Install it with pip install 'entrepot[{extra}]'."
+
+
 class NoServer(SettingError):
     command: str
     code = "S06"

@@ -11,6 +11,7 @@ the checklist for changing it are in docs/WIRE.md.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator
 from mmap import mmap
 
@@ -28,6 +29,9 @@ _LONG_FRAME_BYTES = 256 * KIB
 HANDSHAKE_FRAME_BYTES_MAX = 16 * KIB
 """Who has not said who he is gets no more memory than this."""
 
+_READ_BYTES = 256 * KIB
+_of_thread = threading.local()
+
 Frame = tuple[int, int, memoryview]
 """Verb, number, payload; the payload is valid until the next frame is asked for."""
 
@@ -37,12 +41,20 @@ def frame_bytes_max(body_bytes_max: int) -> int:
     return body_bytes_max + FRAME_OVERHEAD_BYTES_MAX
 
 
+def read_buffer() -> memoryview:
+    """Memory to read into that all connections of an event loop share, as each cuts what it has read at once."""
+    buffer: memoryview | None = getattr(_of_thread, "buffer", None)
+    if buffer is None:
+        buffer = _of_thread.buffer = memoryview(bytearray(_READ_BYTES))
+    return buffer
+
+
 class FrameReader:
     """Cuts frames out of what a transport reads into the buffer it asks for here.
 
     `buffer` lends memory to read into, `frames` yields what is complete after
-    that. Most reads are served from one buffer that all connections of a
-    process share, because reading and cutting happen without a break; only
+    that. Most reads are served from one buffer that all connections of an
+    event loop share, because reading and cutting happen without a break; only
     the rest of a frame that did not come whole is a connection's own.
     """
 
