@@ -187,16 +187,19 @@ def compare(names: Sequence[str], *, persistent: bool, quick: bool) -> Outcome:
 def _probed_visit(
     name: str, drivers: int, persistent: bool, warm_up_s: float | None, window_s: float
 ) -> dict[str, Any]:
-    """A visit, with the speed of the device right before and after when it matters."""
+    """A visit, with the speed of processors and device right before and after."""
     # Only here: it imports the package, which a visit to a peer must not do.
     from persistent import device_rate_per_s
 
     with trial.scratch_folder() as folder:
-        probes = [device_rate_per_s(str(folder))] if persistent else []
+
+        def probe() -> tuple[float, list[float]]:
+            return neighbours.processor_rate_per_s(), [device_rate_per_s(str(folder))] if persistent else []
+
+        before = probe()
         found = _visit(name, drivers, persistent, warm_up_s, window_s, folder)
-        if persistent:
-            probes.append(device_rate_per_s(str(folder)))
-    return found | {"device_rates_per_s": probes}
+        after = probe()
+    return found | {"processor_rates_per_s": [before[0], after[0]], "device_rates_per_s": before[1] + after[1]}
 
 
 def _visit(

@@ -13,13 +13,11 @@ from hypothesis import settings
 
 from entrepot import limits
 from entrepot.clock import Clock
-from entrepot.connection import Connection, connect
+from entrepot.connection import Connection
 from entrepot.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
-from entrepot.security.users import Users
 from entrepot.testing import VirtualClock
-from entrepot.testing.servers import ServerThread
 
 # The same examples every time, so that a change is judged by itself; ENTREPOT_EXPLORE=1 looks for new ones.
 settings.register_profile("steady", derandomize=True)
@@ -92,34 +90,12 @@ def timed(tmp_path: Path) -> Iterator[Place]:
     place.close()
 
 
-@pytest.fixture(params=["embedded", "unix", "tcp"])
-def connection(request: pytest.FixtureRequest, place: Place) -> Iterator[Connection]:
-    """A connection by every binding there is, to a queue manager with a queue Q."""
-    if request.param == "embedded":
-        connection = place.open()
-        connection.mqsc("DEFINE QLOCAL(Q)")
-        yield connection
-        return
-    if request.param == "tcp":
-        open_to_tester(place)
-    with ServerThread(place.path) as server:
-        url = server.unix_url if request.param == "unix" else f"mq://127.0.0.1:{server.port('TCP')}/QM1"
-        with connect(url, application="tests", user="tester" * (request.param == "tcp"), password=PASSWORD) as found:
-            found.mqsc("DEFINE QLOCAL(Q)")
-            yield found
-
-
-PASSWORD = "a password for tests"
-
-
-def open_to_tester(place: Place) -> None:
-    """Let an administrator `tester` in by TCP, which no queue manager does by itself."""
-    with place.open() as connection:
-        connection.mqsc("DEFINE LISTENER(TCP) PORT(0)\nALTER QMGR CHLAUTH(DISABLED)")
-    place.close()
-    users = Users.load(place.path)
-    users.add("tester", PASSWORD, ["mqm"])
-    users.save()
+@pytest.fixture
+def connection(place: Place) -> Connection:
+    """A connection by the embedded binding, to a queue manager with a queue Q."""
+    connection = place.open()
+    connection.mqsc("DEFINE QLOCAL(Q)")
+    return connection
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from entrepot.channels import receiver as receiver_module
 from entrepot.channels import transfer as transfer_module
+from entrepot.channels.batch import Batch, Outgoing, Phase
 from entrepot.channels.channel_state import ChannelState, change_state
 from entrepot.channels.desk import Desk
 from entrepot.channels.dialling import Dialled, Dialler, GiveUp, MakeLink
@@ -28,13 +29,13 @@ from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.link import Link
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.receivers import Receivers
-from entrepot.channels.sender import SenderChannel, Status
+from entrepot.channels.sender import SenderChannel, SenderLink, Status
 from entrepot.channels.transfer import Transfer
 from entrepot.errors import EntrepotError
 from entrepot.queues.definitions import Channel
 from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit
-from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, Verb
+from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, ChannelMessage, Verb
 from recovery.channel_pair import CHANNEL, AcceptedLink
 
 HEAL_S = 10.0
@@ -44,12 +45,13 @@ Plant = Callable[[], None]
 
 @dataclass(frozen=True)
 class Kill:
-    """SIGKILL for one end, at the `count`-th time of something."""
+    """A signal for one end, at the `count`-th time of something."""
 
     end: Literal["A", "B"]
     when: When
     verb: Verb | None
     count: int
+    signal: signal.Signals = signal.SIGKILL
 
     def __str__(self) -> str:
         return f"{self.end} {self.when} {self.verb.name if self.verb else ''} {self.count}"
@@ -62,10 +64,6 @@ class NotHealed(AssertionError):
 # --- in the children -----------------------------------------------------------------------------
 
 
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _plan(kill: Kill) -> None:
     """Let this process die where it is planned."""
     left = kill.count
@@ -75,9 +73,10 @@ def _plan(kill: Kill) -> None:
         if verb == kill.verb:
             left -= 1
             if left == 0:
-                _die()
+                os.kill(os.getpid(), kill.signal)
 
     if kill.when in ("sending", "sent"):
+        _send_messages_one_by_one()
         for name in ("send", "send_message"):
             _wrap(Link, name, kill.when == "sending", lambda link, verb, *_: reached(verb))
     elif kill.when in ("hearing", "heard"):
@@ -87,6 +86,16 @@ def _plan(kill: Kill) -> None:
             _wrap(Receiver, "handle", kill.when == "hearing", lambda receiver, verb, *_: reached(verb))
     else:
         _watch_settlements(transfer_module if kill.end == "A" else receiver_module, reached)
+
+
+def _send_messages_one_by_one() -> None:
+    """So that it can be told how many have gone."""
+
+    def send_messages(self: SenderLink, messages: Sequence[Outgoing]) -> None:
+        for sequence, message in messages:
+            self.send_message(Verb.CHANNEL_MESSAGE, 0, ChannelMessage(sequence, message))
+
+    SenderLink.send_messages = send_messages  # type: ignore[method-assign]
 
 
 def _wrap(owner: Any, name: str, first: bool, look: Callable[..., None]) -> None:
@@ -185,10 +194,13 @@ class Child:
         if select.select([self._pipe], [], [], wait_s)[0]:
             self.told += os.read(self._pipe, 4096).decode()
 
-    def is_killed(self) -> bool:
-        """Whether it has died as planned; any other death is a failure."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if not pid:
+    def is_killed(self, stopped_s: float) -> bool:
+        """Whether it has died as planned; any other death is a failure. One that only stands still is helped up."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            time.sleep(stopped_s)
+            os.kill(self.pid, signal.SIGCONT)
+        if not pid or os.WIFSTOPPED(status):
             return False
         os.close(self._pipe)
         if not os.WIFSIGNALED(status):
@@ -203,7 +215,9 @@ class Child:
             os.close(self._pipe)
 
 
-def run_lives(path: Path, kills: list[Kill], plant: Plant | None = None, heal_s: float = HEAL_S) -> int:
+def run_lives(
+    path: Path, kills: list[Kill], plant: Plant | None = None, heal_s: float = HEAL_S, stopped_s: float = 0.0
+) -> int:
     """Let both ends run until all is delivered, dying and restarting as planned; how many died.
 
     Raises:
@@ -224,7 +238,7 @@ def run_lives(path: Path, kills: list[Kill], plant: Plant | None = None, heal_s:
             if "stopped" in sender.told:
                 raise NotHealed(sender.told)
             for end in ("A", "B"):
-                if children[end].is_killed():
+                if children[end].is_killed(stopped_s):
                     killed += 1
                     children[end] = born(end)  # type: ignore[arg-type]
                     healed = time.monotonic()
@@ -254,30 +268,57 @@ def delivered(path: Path) -> tuple[list[int], int]:
 
 def confirm_before_commit() -> None:
     """The receiver says that it has the batch before it has."""
-    original = Receiver._end_of_batch
+    original, committed = Receiver._end_of_batch, Receiver._committed
+    early_birds: list[ChannelEndOfBatch] = []
 
     def early(self: Receiver, payload: ChannelEndOfBatch) -> None:
+        if self._committing is not None:
+            early_birds.append(payload)  # the sender is ahead of us, because we told it a lie
+            return
         self._link.send(Verb.CHANNEL_CONFIRM, 0, ChannelConfirm(payload.batch, payload.sequence))
         original(self, payload)
 
     def silent(self: Receiver, unit: Unit, after: ChannelState, error: EntrepotError | None) -> None:
-        self._committing = None
-        self.memory = after
+        link, self._link = self._link, Mute()  # type: ignore[assignment]
+        committed(self, unit, after, error)
+        self._link = link
+        if early_birds:
+            early(self, early_birds.pop(0))
 
     Receiver._end_of_batch = early  # type: ignore[method-assign]
     Receiver._committed = silent  # type: ignore[method-assign]
 
 
+class Mute:
+    """Says nothing, because it has been said."""
+
+    def send(self, *_: object) -> None: ...
+
+
 def end_of_batch_before_prepare() -> None:
     """The sender asks for a batch that would not survive its own death."""
-    original = Transfer._end
+    original, confirmed = Transfer._end, Transfer.confirmed
+    answers: list[ChannelConfirm] = []
 
-    def early(self: Transfer, batch: Any) -> None:
+    def early(self: Transfer, batch: Batch) -> None:
         self._link.send(Verb.CHANNEL_END_OF_BATCH, 0, ChannelEndOfBatch(batch.id, batch.sequence))
         original(self, batch)
 
-    Transfer._ask = lambda self, batch: None  # type: ignore[method-assign]
+    def prepared(self: Transfer, batch: Batch) -> None:
+        batch.phase = Phase.ASKED
+        if answers:
+            confirmed(self, answers.pop())
+        self.pump()
+
+    def answered(self: Transfer, confirm: ChannelConfirm) -> None:
+        if self._ending is not None and self._ending.phase is Phase.PREPARING:
+            answers.append(confirm)  # it has come too early, because it was asked for too early
+        else:
+            confirmed(self, confirm)
+
     Transfer._end = early  # type: ignore[method-assign]
+    Transfer._ask = prepared  # type: ignore[method-assign]
+    Transfer.confirmed = answered  # type: ignore[method-assign]
 
 
 def state_in_a_unit_of_its_own() -> None:

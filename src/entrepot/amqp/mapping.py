@@ -26,6 +26,7 @@ from entrepot.amqp.codec import (
     Decimal,
     Malformed,
     decode,
+    decode_all,
     encode,
     encode_binary,
     encode_described,
@@ -70,6 +71,9 @@ JMS_TYPE = "amqp_jms_type"
 BODY = "amqp_body"
 """`value`: the body came as one binary value, not as data. Both are bytes for everybody but AMQP."""
 KEPT_PROPERTIES = frozenset({SUBJECT, REPLY_TO, CONTENT_TYPE, CONTENT_ENCODING, REPLY_TO_GROUP_ID, JMS_TYPE, BODY})
+_REPLY_TO_FIELD = 4
+_FIELD_OF = {SUBJECT: 3, REPLY_TO: _REPLY_TO_FIELD, CONTENT_TYPE: 6, CONTENT_ENCODING: 7, REPLY_TO_GROUP_ID: 12}
+_SYMBOLIC = frozenset({CONTENT_TYPE, CONTENT_ENCODING})
 LAST_IN_GROUP = "JMS_IBM_Last_Msg_In_Group"
 
 _FORMAT = "x-opt-mq-format"
@@ -105,10 +109,10 @@ def decode_message(data: bytes, now: float) -> Arrived:
         Malformed: It is no AMQP message.
         InvalidArgument: It has something that we cannot keep.
     """
-    header: list[Any] = []
-    annotations: dict[Any, Any] = {}
-    properties: list[Any] = []
-    application: dict[Any, Any] = {}
+    header = _NO_HEADER
+    annotations: dict[Any, Any] | None = None
+    fields: list[Any] | None = None
+    kept: dict[str, PropertyValue] = {}
     pieces: list[bytes] = []
     form = ""
     at, end = 0, len(data)
@@ -117,16 +121,21 @@ def decode_message(data: bytes, now: float) -> Arrived:
             start = at
             section, at = _section(data, at)
             if section == DATA:
-                piece, at = decode(data, at)
-                if type(piece) is not bytes or form:
-                    raise Malformed("data that is not binary, or a second body")
+                piece, at = _data(data, at)
+                if form:
+                    raise Malformed("a second body")
                 pieces.append(piece)
             elif section == HEADER:
-                header, at = decode(data, at)
+                size = _list_bytes(data, at)
+                header = _decode_header(data[at : at + size])
+                at += size
             elif section == PROPERTIES:
-                properties, at = decode(data, at)
+                size = _list_bytes(data, at)
+                fields = _decode_properties(data, at, at + size)
+                at += size
             elif section == APPLICATION_PROPERTIES:
                 application, at = decode(data, at)
+                kept = _application_properties(application)
             elif section == MESSAGE_ANNOTATIONS:
                 annotations, at = decode(data, at)
             elif section in (VALUE, SEQUENCE):
@@ -136,14 +145,86 @@ def decode_message(data: bytes, now: float) -> Arrived:
                 pieces.append(piece)
             else:
                 _, at = decode(data, at)
-    except (IndexError, TypeError) as error:
-        raise Malformed(str(error)) from error
-    body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    try:
-        return _arrived(header, annotations, properties, application, body, form, now)
-    except (TypeError, AttributeError, ValueError, OverflowError) as error:
-        # Only a field of a type that it must not have gets so far.
-        raise Malformed(f"a field of the wrong type: {error}") from error
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if form == BODY:
+            form = ""
+            kept[BODY] = "value"
+        durable, priority, ttl_ms = header
+        if fields is None:
+            message = Message(body, expiry_s=ttl_ms / 1000 if ttl_ms else None, format=form, properties=kept)
+        else:
+            message = _with_fields(fields, body, form, kept, ttl_ms, now)
+        if annotations:
+            message = _annotated(message, annotations, now)
+    except (IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        # Sections that end too soon, and fields of a type that they must not have.
+        raise Malformed(f"not as the standard has it: {error}") from error
+    return Arrived(message, durable, priority, None if fields is None else fields[2])
+
+
+def _list_bytes(data: bytes, at: int) -> int:
+    """How many bytes an encoded list has."""
+    code = data[at]
+    if code == 0xC0:
+        size = 2 + data[at + 1]
+    elif code == 0x45:
+        size = 1
+    elif code == 0xD0:
+        size = 5 + int.from_bytes(data[at + 1 : at + 5], "big")
+    else:
+        raise Malformed("no list where one is needed")
+    if at + size > len(data):
+        raise Malformed("a list beyond the end")
+    return size
+
+
+_NO_HEADER = (False, _PRIORITY_DEFAULT, 0)
+
+
+@lru_cache(maxsize=1024)
+def _decode_header(encoded: bytes) -> tuple[bool, int, int]:
+    """Durable, priority and time to live in milliseconds; cached, because most messages of a sender share them."""
+    fields = decode_all(encoded)
+    durable, priority, ttl_ms = (*fields[:3], None, None, None)[:3]
+    if priority is None:
+        priority = _PRIORITY_DEFAULT
+    return durable is True, min(max(priority, 0), _PRIORITY_MAX), (ttl_ms or 0) + 0
+
+
+def _decode_properties(data: bytes, at: int, end: int) -> list[Any]:
+    """All thirteen fields; a loop of its own, as there is one for every message and most fields are null."""
+    fields: list[Any] = [None] * 13
+    code = data[at]
+    if code == 0x45:
+        return fields
+    count, at = (data[at + 2], at + 3) if code == 0xC0 else (int.from_bytes(data[at + 5 : at + 9], "big"), at + 9)
+    if count > 13:
+        raise Malformed("more properties than there are")
+    for index in range(count):
+        if data[at] == 0x40:
+            at += 1
+        else:
+            fields[index], at = decode(data, at)
+    if at != end:
+        raise Malformed("properties and their size disagree")
+    if fields[2] is not None:
+        fields[2] = str.__str__(fields[2])
+    return fields
+
+
+def _data(data: bytes, at: int) -> tuple[bytes, int]:
+    code = data[at]
+    if code == 0xB0:
+        start = at + 5
+        end = start + int.from_bytes(data[at + 1 : start], "big")
+    elif code == 0xA0:
+        start = at + 2
+        end = start + data[at + 1]
+    else:
+        raise Malformed("data that is not binary")
+    if end > len(data):
+        raise Malformed("data beyond the end")
+    return data[start:end], end
 
 
 def _section(data: bytes, at: int) -> tuple[int, int]:
@@ -176,52 +257,26 @@ def _other_body(data: bytes, start: int, at: int, section: int) -> tuple[bytes, 
     return data[start:at], SECTIONS_FORMAT, at
 
 
-def _arrived(
-    header: list[Any],
-    annotations: dict[Any, Any],
-    properties: list[Any],
-    application: dict[Any, Any],
-    body: bytes,
-    form: str,
-    now: float,
-) -> Arrived:
-    durable, priority, ttl = (*header[:3], None, None, None)[:3]
-    kept = _application_properties(application) if application else {}
-    message_id = correlation_id = group_id = b""
+def _with_fields(
+    fields: list[Any], body: bytes, form: str, kept: dict[str, PropertyValue], ttl_ms: int, now: float
+) -> Message:
     reply_to = reply_to_manager = ""
-    to: str | None = None
-    expiry_s = _expiry_s(ttl, None, now) if ttl else None
-    sequence = 1
-    if properties:
-        fields = properties + [None] * (13 - len(properties))
-        message_id = identifiers.from_amqp(fields[0])
-        correlation_id = identifiers.from_amqp(fields[5])
-        to = _text_or_none(fields[2])
-        if fields[4] is not None:
-            reply_to, reply_to_manager = _reply_to(fields[4], kept)
-        if fields[8] is not None and not ttl:
-            expiry_s = _expiry_s(None, fields[8], now)
-        if fields[10] is not None:
-            group_id = identifiers.group_from_amqp(fields[10])
-            sequence = fields[11] or 1
-        for name, value in (
-            (SUBJECT, fields[3]),
-            (CONTENT_TYPE, fields[6]),
-            (CONTENT_ENCODING, fields[7]),
-            (REPLY_TO_GROUP_ID, fields[12]),
-        ):
-            if value is not None:
-                kept[name] = str.__str__(value)
-    if form == BODY:
-        form = ""
-        kept[BODY] = "value"
-    last = kept.pop(LAST_IN_GROUP, False) is True if kept and group_id else False
-    message = Message(
+    if fields[4] is not None:
+        reply_to, reply_to_manager = _reply_to(fields[4], kept)
+    for name, index in _FIELD_OF.items():
+        if fields[index] is not None and index != _REPLY_TO_FIELD:
+            kept[name] = str.__str__(fields[index])
+    group_id, sequence, last = b"", 1, False
+    if fields[10] is not None:
+        group_id = identifiers.group_from_amqp(fields[10])
+        sequence = fields[11] or 1
+        last = kept.pop(LAST_IN_GROUP, False) is True
+    return Message(
         body,
-        message_id,
-        correlation_id,
+        identifiers.from_amqp(fields[0]),
+        b"" if fields[5] is None else identifiers.from_amqp(fields[5]),
         type=MessageType.REQUEST if reply_to else MessageType.DATAGRAM,
-        expiry_s=expiry_s,
+        expiry_s=_expiry_s(ttl_ms, fields[8], now),
         reply_to=reply_to,
         reply_to_manager=reply_to_manager,
         group_id=group_id,
@@ -230,20 +285,9 @@ def _arrived(
         format=form,
         properties=kept,
     )
-    if annotations:
-        message = _annotated(message, annotations, now)
-    return Arrived(message, durable is True, _priority(priority), to)
 
 
-def _priority(value: int | None) -> int:
-    return _PRIORITY_DEFAULT if value is None else min(max(value, 0), _PRIORITY_MAX)
-
-
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else str.__str__(value)
-
-
-def _expiry_s(ttl_ms: int | None, expires_at_ms: int | None, now: float) -> float | None:
+def _expiry_s(ttl_ms: int, expires_at_ms: int | None, now: float) -> float | None:
     if ttl_ms:
         return ttl_ms / 1000
     if expires_at_ms is None:
@@ -369,10 +413,6 @@ def _identifier(identifier: bytes) -> bytes:
     if type(value) is bytes:
         return encode_binary(value)
     return encode_ulong(value) if type(value) is int else encode(value)
-
-
-_FIELD_OF = {SUBJECT: 3, REPLY_TO: 4, CONTENT_TYPE: 6, CONTENT_ENCODING: 7, REPLY_TO_GROUP_ID: 12}
-_SYMBOLIC = frozenset({CONTENT_TYPE, CONTENT_ENCODING})
 
 
 def _leaving_properties(message: Message, fields: list[bytes]) -> bytes:

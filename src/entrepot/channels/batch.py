@@ -136,7 +136,7 @@ class Batch:
         own = manager.internal_unit()
         name = f"{message.target_queue or definition.transmission_queue}@{message.target_manager}".rstrip("@")
         try:
-            travel.plan_undeliverable(manager, own, message, name, problem)
+            travel.plan_undeliverable(manager, own, message, name, problem, message.put_time)
         except EntrepotError as error:
             if message.persistent:
                 self.stuck = error

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from entrepot.channels import travel
 from entrepot.channels.attempt import attempt
@@ -43,7 +43,6 @@ from entrepot.errors import (
 )
 from entrepot.message import Message
 from entrepot.queues.definitions import Channel
-from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.wire.frame import VERSION, frame_bytes_max
 from entrepot.wire.verbs import (
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("entrepot")
 _NOTHING = Empty()
+_FAST_AT_ONCE = 1000
 
 
 class Answering(Protocol):
@@ -79,13 +79,22 @@ class Answering(Protocol):
     def resume(self) -> None: ...
 
 
+class _Arrival(NamedTuple):
+    """A message that wants to get somewhere."""
+
+    message: Message
+    name: str
+    put_time: float
+    in_batch: bool
+
+
 class Receiver:
     """One connection of a sender; on the loop's thread only."""
 
     __slots__ = (
-        "_attempts", "_bytes", "_committing", "_given_up", "_holding", "_link", "_messages", "_receivers", "_retry",
-        "_session", "_since", "_unit", "_waiting", "batches", "closed", "definition", "desk", "discarded", "fast",
-        "hello", "memory", "messages", "on_settled", "sequence",
+        "_attempts", "_bytes", "_committing", "_fast_unit", "_given_up", "_holding", "_link", "_may_all", "_messages",
+        "_receivers", "_retry", "_session", "_since", "_unit", "_waiting", "batches", "closed", "definition", "desk",
+        "discarded", "fast", "hello", "memory", "messages", "on_settled", "sequence",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +120,8 @@ class Receiver:
         self._link = link
         self._receivers = receivers
         self._session = Session(desk, identity, f"{hello.channel} from {hello.manager}", "CHANNEL")
+        self._may_all = identity.administrator or desk.judge is None
+        self._fast_unit: Unit | None = None
         self._since = desk.engine.manager.clock.now()
         self._unit: Unit | None = None
         self._messages = 0
@@ -251,7 +262,7 @@ class Receiver:
         self.messages += 1
         self._bytes += len(message.body)
         name = travel.destination(message, self.desk.host.settings.name)
-        self._deliver(arrived, name, in_batch=payload.sequence != 0)
+        self._deliver(_Arrival(arrived, name, message.put_time, payload.sequence != 0))
 
     def _next(self, sequence: int) -> None:
         expected = sequence_after(self.sequence, self.hello.sequence_wrap)
@@ -265,77 +276,94 @@ class Receiver:
         if self._messages > self.definition.batch_size:
             raise FrameUnreadable(f"a batch of more than the agreed {self.definition.batch_size} messages")
 
-    def _deliver(self, message: Message, name: str, *, in_batch: bool) -> None:
+    def _deliver(self, arrival: _Arrival) -> None:
         """Put a message where it wants to go, or wait for room there, or find it another place."""
+        name = arrival.name
         try:
-            if in_batch:
-                assert self._unit is not None
-                unit = self._unit
-                with self.desk.host.lock:
-                    self._plan(unit, message, name)
-            else:
-                self.desk.engine.run(lambda: self._put_at_once(message, name), _ignored)
-            self._given_up.discard(name)
+            self._authorize(name)
+            self._plan(arrival)
+            if self._given_up:
+                self._given_up.discard(name)
         except (ChannelError, RecoveryError, UnitOfWorkError) as error:
             self.end(error)  # not the message's fault
         except EntrepotError as error:
             if error.retryable and name not in self._given_up and self._attempts < self.definition.retry_count:
                 self._attempts += 1
-                self._wait_for_room(message, name, in_batch)
+                self._wait_for_room(arrival)
                 return
             if error.retryable:
                 self._given_up.add(name)
-            self._bury(message, name, Problem.of(error), in_batch=in_batch)
+            self._bury(arrival, Problem.of(error))
         self._attempts = 0
 
-    def _plan(self, unit: Unit, message: Message, name: str) -> None:
-        manager = self.desk.engine.manager
-        route = travel.find_route(manager, name)
+    def _authorize(self, name: str) -> None:
+        """Refuse what the channel's user may not do; outside of the engine's lock, because refusals are written down.
+
+        Raises:
+            NotAuthorized
+        """
+        if self._may_all:
+            return
+        with self.desk.host.lock:
+            route = travel.find_route(self.desk.engine.manager, name)
         # For a message that only passes through, what counts is the transmission queue, as in MQ.
         self._session.require("QUEUE", route.queue.definition.name if route.target_queue else name, "PUT")
-        travel.plan_arrival(manager, unit, route, name, message)
 
-    def _put_at_once(self, message: Message, name: str) -> Settlement | None:
+    def _plan(self, arrival: _Arrival) -> None:
         manager = self.desk.engine.manager
-        unit = manager.internal_unit()
-        self._plan(unit, message, name)
-        return manager.commit_or_undo(unit)
+        unit = self._unit_of(arrival)
+        with self.desk.host.lock:
+            route = travel.find_route(manager, arrival.name)
+            travel.plan_arrival(manager, unit, route, arrival.name, arrival.message, arrival.put_time)
 
-    def _wait_for_room(self, message: Message, name: str, in_batch: bool) -> None:
+    def _unit_of(self, arrival: _Arrival) -> Unit:
+        """The batch's unit of work or, for messages outside of it, one that ends with this turn of the loop."""
+        if arrival.in_batch:
+            assert self._unit is not None
+            return self._unit
+        if self._fast_unit is not None and len(self._fast_unit.puts) >= _FAST_AT_ONCE:
+            self._put_fast()
+        if self._fast_unit is None:
+            self._fast_unit = self.desk.engine.manager.internal_unit()
+            self.desk.loop.call_soon(self._put_fast)
+        return self._fast_unit
+
+    def _put_fast(self) -> None:
+        unit, self._fast_unit = self._fast_unit, None
+        if unit is None or self.desk.host.failure is not None:
+            return
+        manager = self.desk.engine.manager
+        try:
+            self.desk.engine.run(lambda: manager.commit_or_undo(unit), _ignored)
+        except EntrepotError as error:
+            self.discarded += len(unit.puts)
+            _LOGGER.warning("channel %s: nonpersistent messages discarded: %s", self.definition.name, error)
+
+    def _wait_for_room(self, arrival: _Arrival) -> None:
         if self._waiting is None:
             self._wait()
-        delay_s = self.definition.retry_ms / 1000
-        self._retry = self.desk.loop.call_later(delay_s, self._once_more, message, name, in_batch)
+        self._retry = self.desk.loop.call_later(self.definition.retry_ms / 1000, self._once_more, arrival)
 
-    def _once_more(self, message: Message, name: str, in_batch: bool) -> None:
+    def _once_more(self, arrival: _Arrival) -> None:
         self._retry = None
         if self.closed:
             return
         # The sender must not take our patience for death.
         self._link.send(Verb.ALIVE, 0, _NOTHING)
-        self._deliver(message, name, in_batch=in_batch)
+        self._deliver(arrival)
         if self._retry is None and not self.closed:
             self._go_on()
 
-    def _bury(self, message: Message, name: str, problem: Problem, *, in_batch: bool) -> None:
+    def _bury(self, arrival: _Arrival, problem: Problem) -> None:
         manager = self.desk.engine.manager
-        shown = name if "@" in name else f"{name}@{self.desk.host.settings.name}"
-        _LOGGER.warning("channel %s: no delivery to %s: %s", self.definition.name, shown, problem.what)
-
-        def at_once() -> Settlement | None:
-            unit = manager.internal_unit()
-            travel.plan_undeliverable(manager, unit, message, shown, problem)
-            return manager.commit_or_undo(unit)
-
+        name = arrival.name if "@" in arrival.name else f"{arrival.name}@{self.desk.host.settings.name}"
+        _LOGGER.warning("channel %s: no delivery to %s: %s", self.definition.name, name, problem.what)
+        unit = self._unit_of(arrival)
         try:
-            if in_batch:
-                assert self._unit is not None
-                with self.desk.host.lock:
-                    travel.plan_undeliverable(manager, self._unit, message, shown, problem)
-            else:
-                self.desk.engine.run(at_once, _ignored)
+            with self.desk.host.lock:
+                travel.plan_undeliverable(manager, unit, arrival.message, name, problem, arrival.put_time)
         except EntrepotError as error:
-            if in_batch and message.persistent:
+            if arrival.message.persistent:
                 # It may not be lost, and cannot stay: let the sender keep it.
                 self.end(error)
             else:
@@ -395,6 +423,7 @@ class Receiver:
             self._retry.cancel()
         self._waiting = None
         self._receivers.leave(self)
+        self._put_fast()
         unit, self._unit = self._unit, None
         for each in (unit, self._committing):
             if each is not None and self.desk.host.failure is None:

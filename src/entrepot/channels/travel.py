@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from entrepot import checks
+from entrepot import checks, limits
 from entrepot.channels import vetting
 from entrepot.errors import EntrepotError, InvalidArgument, WrongQueueKind
 from entrepot.message import Message, Report
@@ -29,6 +29,8 @@ TOO_LONG_FOR_CHANNEL = 2218
 """MQRC_MSG_TOO_BIG_FOR_CHANNEL"""
 
 _EXPIRY_LEAST_S = 0.001
+_TEXT_CHARACTERS_CERTAIN = limits.TEXT_BYTES_MAX // 4
+"""So few cannot have too many bytes."""
 
 
 class Problem(NamedTuple):
@@ -63,15 +65,19 @@ def destination(message: Message, here: str) -> str:
 def vetted(message: Message) -> Message:
     """A message from another queue manager within our limits; whose it is the other one has settled.
 
+    Its time of put is not for others to say, but for `plan_arrival` to be told.
+
     Raises:
         InvalidArgument: The other end is no queue manager of ours.
     """
     vetting.priority(message.priority)
     if not math.isfinite(message.put_time):
         raise InvalidArgument("put_time", str(message.put_time), "seconds since 1970")
-    user, application = checks.text("user", message.user), checks.text("application", message.application)
-    kept = vetting.vetted(message, user=user, application=application)
-    return replace(kept, put_time=message.put_time)
+    user, application = message.user, message.application
+    if len(user) + len(application) > _TEXT_CHARACTERS_CERTAIN:
+        checks.text("user", user)
+        checks.text("application", application)
+    return vetting.vetted(message, user=user, application=application)
 
 
 def find_route(manager: QueueManager, name: str) -> Route:
@@ -88,7 +94,9 @@ def find_route(manager: QueueManager, name: str) -> Route:
     return route
 
 
-def plan_arrival(manager: QueueManager, unit: Unit, route: Route, name: str, message: Message) -> None:
+def plan_arrival(
+    manager: QueueManager, unit: Unit, route: Route, name: str, message: Message, put_time: float
+) -> None:
     """Let a message arrive when the unit commits, put when and by whom it was put first.
 
     Raises:
@@ -98,11 +106,13 @@ def plan_arrival(manager: QueueManager, unit: Unit, route: Route, name: str, mes
     complete = manager.complete(route, name, message, message.persistent, message.priority)
     expiry_s = message.expiry_s
     if expiry_s is not None:
-        expiry_s += complete.put_time - message.put_time  # the rest counts from now, whatever other clocks say
-    manager.plan(unit, route.queue, replace(complete, put_time=message.put_time, expiry_s=expiry_s))
+        expiry_s += complete.put_time - put_time  # the rest counts from now, whatever other clocks say
+    manager.plan(unit, route.queue, replace(complete, put_time=put_time, expiry_s=expiry_s))
 
 
-def plan_undeliverable(manager: QueueManager, unit: Unit, message: Message, name: str, problem: Problem) -> bool:
+def plan_undeliverable(
+    manager: QueueManager, unit: Unit, message: Message, name: str, problem: Problem, put_time: float
+) -> bool:
     """Let what cannot be delivered go to the dead-letter queue with the unit; False when it is to be discarded.
 
     Whoever asked for a report of it gets one.
@@ -114,7 +124,7 @@ def plan_undeliverable(manager: QueueManager, unit: Unit, message: Message, name
     if not discard:
         dead = undeliverable(message, name, problem.reason, problem.what, manager.clock.now())
         dead_letter_queue = manager.objects.manager.dead_letter_queue
-        plan_arrival(manager, unit, manager.objects.route(dead_letter_queue), dead_letter_queue, dead)
+        plan_arrival(manager, unit, manager.objects.route(dead_letter_queue), dead_letter_queue, dead, put_time)
     if message.report & Report.EXCEPTION:
         manager.consequences.plan_report(unit, message, problem.reason)
     return not discard

@@ -434,10 +434,9 @@ class QueueManager:
                 continue
             if waiter.unit is not None and not waiter.unit.private:
                 return False  # first come, first served: that reader needs the queue
-            queue.waiters.remove(waiter)
+            waiter.take_turn()
             queue.depth -= 1
-            waiter.message = self._present(entry, 0.0)
-            waiter.wake()
+            waiter.serve(self._present(entry, 0.0))
             return True
         return False
 
@@ -449,11 +448,16 @@ class QueueManager:
 
     def _serve(self, queue: Queue, entry: QueuedMessage) -> None:
         """Let waiting readers have an entry that has become available, or the group that it completes."""
-        for waiter in list(queue.waiters.for_message(entry.message)):
-            if waiter.wants_whole_group:
-                self._serve_group(queue, waiter)
-            elif entry.state == AVAILABLE and self._claimable(queue, entry, waiter.unit):
-                self._give(queue, entry, waiter)
+        if queue.waiters.for_groups:
+            for waiter in list(queue.waiters.for_message(entry.message)):
+                if waiter.wants_whole_group:
+                    self._serve_group(queue, waiter)
+                elif entry.state == AVAILABLE and self._claimable(queue, entry, waiter.unit):
+                    self._give(queue, entry, waiter)
+            return
+        waiter = next(queue.waiters.for_message(entry.message), None)
+        if waiter is not None and self._claimable(queue, entry, waiter.unit):
+            self._give(queue, entry, waiter)
 
     def _serve_group(self, queue: Queue, waiter: Waiter) -> None:
         mine = () if waiter.unit is None else waiter.unit.keys_from(queue)
@@ -462,12 +466,13 @@ class QueueManager:
             self._give(queue, entry, waiter)
 
     def _give(self, queue: Queue, entry: QueuedMessage, waiter: Waiter) -> None:
-        waiter.leave()
+        waiter.take_turn()
         try:
-            waiter.message, waiter.settlement = self._take(queue, entry, waiter.unit)
+            message, settlement = self._take(queue, entry, waiter.unit)
         except EntrepotError as error:
-            waiter.error = error
-        waiter.wake()
+            waiter.give_up(error)
+        else:
+            waiter.serve(message, settlement)
 
     def _awake(self, queue: Queue, entry: QueuedMessage) -> None:
         if queue.sleeping.pop(entry.key, None) is not None:

@@ -41,11 +41,49 @@ class Waiter:
         if self.among is not None:
             self.among.remove(self)
 
+    def take_turn(self) -> None:
+        """It is about to be served: who comes now is for others."""
+        self.leave()
+
+    def serve(self, message: Message, settlement: Settlement | None = None) -> None:
+        """Here is what it waited for."""
+        self.message = message
+        self.settlement = settlement
+        self.wake()
+
     def give_up(self, error: EntrepotError) -> None:
         """Wait no longer, because there is nothing to wait for."""
         self.leave()
         self.error = error
         self.wake()
+
+
+class StandingWaiter(Waiter):
+    """A reader that wants one message after the other, as many as it has credit for; others get theirs in turn.
+
+    `wake` is called when `arrived` is no longer empty.
+    """
+
+    __slots__ = ("arrived", "credit")
+
+    def __init__(self, criteria: Criteria | None, unit: Unit, wake: Callable[[], None]) -> None:
+        super().__init__(criteria, unit, wake)
+        self.credit = 0
+        self.arrived: list[Message] = []
+
+    def take_turn(self) -> None:
+        self.credit -= 1
+        if self.among is not None:
+            if self.credit > 0:
+                self.among.to_the_end(self)
+            else:
+                self.leave()
+
+    def serve(self, message: Message, settlement: Settlement | None = None) -> None:
+        assert settlement is None, "it reads under a unit of work"
+        self.arrived.append(message)
+        if len(self.arrived) == 1:
+            self.wake()
 
 
 class Waiters:
@@ -55,6 +93,8 @@ class Waiters:
         self._next = 0
         self._any: dict[int, Waiter] = {}
         self._by_correlation: dict[bytes, dict[int, Waiter]] = {}
+        self.for_groups = 0
+        """How many of them wait for whole groups, which any message may complete."""
 
     def __bool__(self) -> bool:
         return bool(self._any or self._by_correlation)
@@ -67,6 +107,16 @@ class Waiters:
         waiter.among = self
         self._next += 1
         self._shelf(waiter)[waiter.number] = waiter
+        if waiter.criteria is not None and waiter.criteria.whole_group:
+            self.for_groups += 1
+
+    def to_the_end(self, waiter: Waiter) -> None:
+        """Let a waiter stand behind all others."""
+        shelf = self._shelf(waiter)
+        del shelf[waiter.number]
+        waiter.number = self._next
+        self._next += 1
+        shelf[waiter.number] = waiter
 
     def _shelf(self, waiter: Waiter) -> dict[int, Waiter]:
         correlation_id = waiter.criteria.correlation_id if waiter.criteria else None
@@ -77,6 +127,8 @@ class Waiters:
 
     def remove(self, waiter: Waiter) -> None:
         waiter.among = None
+        if waiter.criteria is not None and waiter.criteria.whole_group:
+            self.for_groups -= 1
         shelf = self._shelf(waiter)
         shelf.pop(waiter.number, None)
         if not shelf and shelf is not self._any:
@@ -90,8 +142,10 @@ class Waiters:
         Stop iterating once a waiter was removed, or iterate over a copy.
         """
         candidates: Iterable[Waiter] = self._any.values()
-        keyed = self._by_correlation.get(message.correlation_id)
-        if keyed:
+        keyed = self._by_correlation.get(message.correlation_id) if self._by_correlation else None
+        if keyed and not self._any:
+            candidates = keyed.values()
+        elif keyed:
             candidates = heapq.merge(candidates, keyed.values(), key=lambda waiter: waiter.number)
         for waiter in candidates:
             if waiter.criteria is None or waiter.criteria.whole_group or waiter.criteria.matches(message):
