@@ -11,6 +11,7 @@ Python, and once with uvloop, which makes nats-py a third faster.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import metadata
@@ -23,16 +24,19 @@ import nats.errors
 from peers.system import ONE_WAY, REPLY_S, REQUESTS, Producer, System, Trips
 from processes import LOOPBACK, Server, accepts, free_port
 
+# Debian keeps it where the path of ordinary users does not lead.
+_COMMAND = shutil.which("nats-server") or "/usr/sbin/nats-server"
+
 
 class Nats(System):
     name = "nats"
     title = "NATS, nats-py"
-    commands = ("nats-server",)
+    commands = (_COMMAND,)
     nonpersistent_contract = "memory and at most once: not even queued; without a ready subscriber a message is dropped"
 
     def start(self) -> None:
         self._port = free_port()
-        command = ["nats-server", "-a", LOOPBACK, "-p", str(self._port)]
+        command = [_COMMAND, "-a", LOOPBACK, "-p", str(self._port)]
         self._server = Server(command, self.folder / "log")
         self._server.wait_until(lambda: accepts(self._port))
 
@@ -45,7 +49,7 @@ class Nats(System):
         return [self._server.pid]
 
     def version(self) -> str:
-        found = subprocess.run(["nats-server", "--version"], capture_output=True, text=True, check=True)
+        found = subprocess.run([_COMMAND, "--version"], capture_output=True, text=True, check=True)
         return f"{found.stdout.strip()}; nats-py {metadata.version('nats-py')}"
 
     def settings(self) -> dict[str, Any]:

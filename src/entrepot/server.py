@@ -307,7 +307,11 @@ class Server:
 
     def definitions_changed(self) -> None:
         """Authorities, rules or the queue manager's own attributes have changed."""
-        self.on_loop(self.admission.refresh)
+        self.on_loop(self._authorities_changed)
+
+    def _authorities_changed(self) -> None:
+        self.admission.refresh()
+        self.desk.authority_epoch += 1
 
     def commanded(self, identity: Identity, verb: str, kind: str, name: str) -> None:
         """An administrator's command is about to be carried out.

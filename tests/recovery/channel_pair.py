@@ -190,9 +190,7 @@ def new_pair(path: Path, *, sender: dict[str, Any] | None = None, receiver: dict
     host = Host(path / "A")
     host.define(LocalQueue(name="B", usage="XMITQ", depth_max=100_000), replace=False)
     options: dict[str, Any] = {"short_retry_s": 1, "heartbeat_s": 1} | (sender or {})
-    channel = Channel(
-        name=CHANNEL, channel_type="SDR", connection_name="b(1414)", transmission_queue="B", **options
-    )
+    channel = Channel(name=CHANNEL, channel_type="SDR", connection_name="b(1414)", transmission_queue="B", **options)
     host.define(channel, replace=False)
     host.close()
     host = Host(path / "B")
@@ -302,7 +300,8 @@ class Pair:
         """Wait until everything is at B and nothing is left at A, in doubt or not."""
 
         def is_done() -> bool:
-            return len(self.got()) >= count and self.depth() == 0 and not self.a.in_doubt()
+            settled = self.channel.ledger.is_settled and not self.a.in_doubt()
+            return settled and len(self.got()) >= count and self.depth() == 0
 
         await self.until(is_done, f"{count} messages delivered", within_s)
 

@@ -4,25 +4,33 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from entrepot.channels import channel_state
 from entrepot.channels import sender as sender_module
 from entrepot.channels.channel_state import Mark
-from entrepot.channels.sender import Status
+from entrepot.channels.desk import Desk
+from entrepot.channels.dialling import Dialler
+from entrepot.channels.initiator import ChannelInitiator
+from entrepot.channels.receivers import Receivers
+from entrepot.channels.sender import SenderChannel, Status
 from entrepot.errors import ChannelInDoubt, SequenceMismatch
 from entrepot.message import Message
+from entrepot.queues.definitions import CHANNEL_INITIATION_QUEUE, Channel, Definition, LocalQueue, RemoteQueue
+from entrepot.queues.folder import create
 from entrepot.queues.host import Host
 from entrepot.queues.media import backup, restore
 from entrepot.wire.verbs import Verb
-from recovery.channel_pair import CHANNEL, Cut, Pair, copy_pair, new_pair, run
+from recovery.channel_pair import CHANNEL, AcceptedLink, Cut, Pair, copy_pair, new_pair, run
 from recovery.channel_processes import (
     Kill,
     Plant,
@@ -211,9 +219,7 @@ def test_queue_managers_that_die_anywhere_lose_nothing(templates: Callable[[int]
     ],
     ids=lambda value: value.__name__ if callable(value) else str(value),
 )
-def test_a_planted_bug_is_noticed(
-    templates: Callable[[int], Path], tmp_path: Path, plant: Plant, kill: Kill
-) -> None:
+def test_a_planted_bug_is_noticed(templates: Callable[[int], Path], tmp_path: Path, plant: Plant, kill: Kill) -> None:
     with pytest.raises(AssertionError):
         kill_and_check(copy_pair(templates(5), tmp_path / "planted"), [kill], plant, heal_s=5.0)
     # And without the bug the same kill does no harm.
@@ -317,6 +323,57 @@ def test_reset_never_hides_a_batch_in_doubt(templates: Callable[[int], Path], tm
     run(copy_pair(templates(5), tmp_path / "pair"), work)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_not_even_a_reset_of_the_receiver_hides_a_batch_in_doubt(
+    templates: Callable[[int], Path], tmp_path: Path, first: bool
+) -> None:
+    async def work(pair: Pair) -> None:
+        pair.cuts = [Cut(CONFIRM, 1 if first else 3, after=False)]
+        pair.channel.start()
+        await pair.stopped(Status.RETRYING)
+        pair.channel.stop()
+        sent = len(pair.got())
+        await pair.receivers.reset(CHANNEL, 1)  # an operator who did not look first
+        pair.channel.start()
+        await pair.stopped()
+        assert isinstance(pair.channel.problem, SequenceMismatch)
+        with pytest.raises(ChannelInDoubt):
+            await pair.receivers.reset(CHANNEL, 1)
+        with pytest.raises(ChannelInDoubt):
+            await pair.channel.reset(1)
+        await pair.channel.resolve(commit=True)
+        await pair.channel.reset(1)
+        pair.channel.start()
+        await pair.delivered(COUNT)
+        assert pair.got() == list(range(COUNT))
+        assert sent == (5 if first else 15)
+
+    run(copy_pair(templates(5), tmp_path / "pair"), work)
+
+
+@pytest.mark.parametrize("received", [True, False])
+def test_doubt_outlives_checkpoints_and_restarts_of_both(
+    templates: Callable[[int], Path], tmp_path: Path, received: bool
+) -> None:
+    async def work(pair: Pair) -> None:
+        pair.cuts = [Cut(CONFIRM if received else END, 2, after=False)]
+        pair.channel.start()
+        await pair.stopped(Status.RETRYING)
+        pair.channel.stop()
+        for _ in range(2):
+            await asyncio.to_thread(pair.a.checkpoint)
+            await asyncio.to_thread(pair.b.checkpoint)
+            pair.put(COUNT, priority=0)
+            await pair.crash("a")
+            await pair.crash("b")
+        assert len(pair.a.in_doubt()) == 1
+        pair.channel.start()
+        await pair.until(lambda: pair.depth() == 0 and not pair.a.in_doubt())
+        assert pair.got() == [*range(COUNT), COUNT, COUNT]
+
+    run(copy_pair(templates(5), tmp_path / "pair"), work)
+
+
 # --- an operator decides -------------------------------------------------------------------------------
 
 
@@ -357,3 +414,132 @@ def test_an_operator_decides_rightly_or_wrongly(
             assert pair.got() == [*range(10), *batch, *range(10, COUNT)]
 
     run(copy_pair(templates(5), tmp_path / "pair"), work)
+
+
+# --- real sockets ----------------------------------------------------------------------------------------
+
+
+async def over_sockets(path: Path, work: Callable[[SenderChannel, Host, Host], Awaitable[None]]) -> None:
+    """Both ends in this process, with a socket between them."""
+    a, b = Host(path / "A"), Host(path / "B")
+    desk_a, desk_b = Desk(a), Desk(b)
+    receivers = Receivers(desk_b)
+    server = await desk_a.loop.create_server(lambda: AcceptedLink(desk_b, receivers), "127.0.0.1", 0)
+    definition = a.find("CHANNEL", CHANNEL)
+    assert isinstance(definition, Channel)
+    place = f"127.0.0.1({server.sockets[0].getsockname()[1]})"
+    channel = SenderChannel(
+        desk_a, replace(definition, connection_name=f"127.0.0.1(1),{place}"), open_connection=Dialler().dial
+    )
+    try:
+        await work(channel, a, b)
+    finally:
+        channel.stop(force=True)
+        server.close()
+        for closing in (desk_a, desk_b, a, b):
+            closing.close()
+
+
+async def emptied(host: Host, queue: str) -> None:
+    async with asyncio.timeout(30):
+        while host.queue_status(queue)["CURDEPTH"] or host.in_doubt():
+            await asyncio.sleep(0.005)
+
+
+def test_long_messages_travel_by_tcp_and_keep_their_order(tmp_path: Path) -> None:
+    new_pair(tmp_path / "pair", sender={"batch_bytes_max": 3_000_000})
+    bodies = [bytes([number]) * size for number, size in enumerate([10, 3_000_000, 70_000, 0, 3_500_000, 65_536, 1])]
+
+    async def work(channel: SenderChannel, a: Host, b: Host) -> None:
+        for number, body in enumerate(bodies):
+            a.put("Q@B", Message(body), persistent=number % 2 == 0)
+        channel.start()
+        await emptied(a, "B")
+        found = [message.body for message in b.browse("Q", None, None, 100)[0]]
+        assert [body for body in found if body in bodies[::2]] == bodies[::2]
+        assert sorted(found) == sorted(bodies)
+
+    asyncio.run(over_sockets(tmp_path / "pair", work))
+
+
+def test_persistent_and_fast_messages_share_a_socket(tmp_path: Path) -> None:
+    """Batches overlap here, and reads bring many frames at once or parts of one."""
+    new_pair(tmp_path / "pair", sender={"batch_size": 20})
+
+    async def work(channel: SenderChannel, a: Host, b: Host) -> None:
+        channel.start()
+        for start in range(0, 3000, 100):
+            unit = a.begin()
+            for number in range(start, start + 100):
+                a.put("Q@B", Message(b"%d" % number + b" " * (number % 700)), persistent=number % 3 > 0, unit=unit)
+            a.commit(unit)
+            await asyncio.sleep(0)
+        await emptied(a, "B")
+        found = [int(message.body) for message in b.browse("Q", None, None, 10_000)[0]]
+        persistent = [number for number in found if number % 3 > 0]
+        assert persistent == [number for number in range(3000) if number % 3 > 0]
+        assert sorted(found) == list(range(3000))
+
+    asyncio.run(over_sockets(tmp_path / "pair", work))
+
+
+# --- many channels -----------------------------------------------------------------------------------------
+
+
+async def many_channels(path: Path, count: int) -> None:
+    """So many pairs of ends, started by triggers, each with a message; then all are idle on one timer."""
+    for name in ("A", "B"):
+        create(path / name, name=name)
+    a, b = Host(path / "A"), Host(path / "B")
+    desk_a, desk_b = Desk(a), Desk(b)
+    initiator, receivers = ChannelInitiator(desk_a), Receivers(desk_b)
+    server = await desk_a.loop.create_server(lambda: AcceptedLink(desk_b, receivers), "127.0.0.1", 0, backlog=1024)
+    place = f"127.0.0.1({server.sockets[0].getsockname()[1]})"
+    define_all(b, [LocalQueue(name="Q", depth_max=1_000_000)])
+    define_all(b, [Channel(name=f"C{n}", channel_type="RCVR") for n in range(count)])
+    options = {"usage": "XMITQ", "trigger_enabled": True, "initiation_queue": CHANNEL_INITIATION_QUEUE}
+    define_all(a, [LocalQueue(name=f"X{n}", trigger_data=f"C{n}", **options) for n in range(count)])
+    way = {"remote_queue": "Q", "remote_manager": "B"}
+    define_all(a, [RemoteQueue(name=f"R{n}", transmission_queue=f"X{n}", **way) for n in range(count)])
+    to = {"channel_type": "SDR", "connection_name": place}
+    define_all(a, [Channel(name=f"C{n}", transmission_queue=f"X{n}", **to) for n in range(count)])
+    initiator.open()
+    unit = a.begin()
+    for number in range(count):
+        a.put(f"R{number}", Message(b"%d" % number), persistent=True, unit=unit)
+    a.commit(unit)
+    async with asyncio.timeout(60):
+        while b.queue_status("Q")["CURDEPTH"] < count or a.in_doubt():
+            await asyncio.sleep(0.02)
+    assert sorted(int(message.body) for message in b.browse("Q", None, None, count)[0]) == list(range(count))
+    assert [row["STATUS"] for row in initiator.status()] == ["RUNNING"] * count
+    assert len(receivers.status()) == count
+    timers = [timer for timer in desk_a.loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+    assert len(timers) < 10
+    assert len(asyncio.all_tasks()) < 10
+    await initiator.close()
+    server.close()
+    for closing in (desk_a, desk_b, a, b):
+        closing.close()
+
+
+def define_all(host: Host, definitions: Sequence[Definition]) -> None:
+    """Many definitions with one force of the log."""
+    with host.lock:
+        for definition in definitions:
+            host.manager.administration.define(definition, replace_existing=False)
+    host._force_all()
+
+
+def test_many_channels_cost_neither_tasks_nor_timers(tmp_path: Path) -> None:
+    asyncio.run(many_channels(tmp_path, 150))
+
+
+@pytest.mark.torture
+def test_two_thousand_channels_run_at_once(tmp_path: Path) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most[1], most[1]))
+    try:
+        asyncio.run(many_channels(tmp_path, 2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)

@@ -89,7 +89,7 @@ def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
         Malformed: There is no whole value of a known type.
     """
     try:
-        return _DECODERS[data[at]](data, at + 1, 0)
+        return DECODERS[data[at]](data, at + 1, 0)
     except (IndexError, struct.error, UnicodeDecodeError, TypeError) as error:
         raise Malformed(str(error)) from error
 
@@ -190,8 +190,8 @@ def _decimal(size: int) -> _Decoder:
 def _described(data: bytes, at: int, depth: int) -> tuple[Described, int]:
     if depth > _DEPTH_MAX:
         raise Malformed("nested too deep")
-    descriptor, at = _DECODERS[data[at]](data, at + 1, depth + 1)
-    value, at = _DECODERS[data[at]](data, at + 1, depth + 1)
+    descriptor, at = DECODERS[data[at]](data, at + 1, depth + 1)
+    value, at = DECODERS[data[at]](data, at + 1, depth + 1)
     return Described(descriptor, value), at
 
 
@@ -208,7 +208,7 @@ def _items(data: bytes, at: int, end: int, count: int, depth: int) -> list[Any]:
             append(None)
             at += 1
         else:
-            value, at = _DECODERS[code](data, at + 1, depth + 1)
+            value, at = DECODERS[code](data, at + 1, depth + 1)
             append(value)
     if at != end:
         raise Malformed("items and their size disagree")
@@ -259,8 +259,8 @@ def _elements(data: bytes, at: int, end: int, count: int, depth: int) -> list[An
         raise Malformed("nested too deep")
     descriptor, described = None, data[at] == 0
     if described:
-        descriptor, at = _DECODERS[data[at + 1]](data, at + 2, depth + 1)
-    decoder = _DECODERS[data[at]]
+        descriptor, at = DECODERS[data[at + 1]](data, at + 2, depth + 1)
+    decoder = DECODERS[data[at]]
     at += 1
     if count > max(end - at, _EMPTY_ELEMENTS_MAX):
         raise Malformed(f"{count} elements in {end - at} bytes")
@@ -273,7 +273,8 @@ def _elements(data: bytes, at: int, end: int, count: int, depth: int) -> list[An
     return items
 
 
-_DECODERS: list[_Decoder] = [_unknown] * 256
+DECODERS: list[_Decoder] = [_unknown] * 256
+"""By type code: takes the bytes, the place behind the code and the depth. Only `decode` tidies up errors."""
 for _code, _decoder in {
     0x00: _described,
     0x40: _constant(None),
@@ -316,7 +317,7 @@ for _code, _decoder in {
     0xE0: _array8,
     0xF0: _array32,
 }.items():
-    _DECODERS[_code] = _decoder
+    DECODERS[_code] = _decoder
 
 
 # --- encoding -----------------------------------------------------------------------------------

@@ -37,8 +37,9 @@ def from_amqp(identifier: Identifier | None) -> bytes:
         return b""
     if isinstance(identifier, str):
         data = identifier.encode()
-        plain = identifier.isprintable() and data and not data.startswith(_WORDS)
-        return data if plain else _STRING + data
+        if data and identifier.isprintable() and not data.startswith(_WORDS):
+            return data
+        return _STRING + data
     if isinstance(identifier, bytes):
         return _BINARY + identifier if not identifier or _text(identifier) is not None else identifier
     if isinstance(identifier, UUID):

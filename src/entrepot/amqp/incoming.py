@@ -22,7 +22,6 @@ from entrepot.amqp.engine import (
     RECEIVER_FIRST,
     TRANSACTIONAL,
     Pointer,
-    delivery_aborted,
     delivery_partial,
     delivery_pending,
     delivery_readable,
@@ -81,13 +80,13 @@ class ReceivingLink(PeerLink):
         if not self.is_open:
             delivery_settle(delivery)
             return
-        if delivery_aborted(delivery):
+        size = delivery_pending(delivery)
+        data = read(self.pointer, size) if size else b""
+        if data is None:
             self._forget_pieces()
             delivery_settle(delivery)
             self.used()
             return
-        size = delivery_pending(delivery)
-        data = read(self.pointer, size) if size else b""
         if delivery_partial(delivery):
             self._keep(data)
             return

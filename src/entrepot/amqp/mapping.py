@@ -12,6 +12,7 @@ format MQSTR, and anything else as encoded sections with the format AMQP.
 from __future__ import annotations
 
 import math
+import struct
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -21,6 +22,7 @@ from msgspec.structs import replace
 from entrepot.amqp import identifiers
 from entrepot.amqp.addresses import parse_address
 from entrepot.amqp.codec import (
+    DECODERS,
     NULL,
     Byte,
     Decimal,
@@ -71,8 +73,7 @@ JMS_TYPE = "amqp_jms_type"
 BODY = "amqp_body"
 """`value`: the body came as one binary value, not as data. Both are bytes for everybody but AMQP."""
 KEPT_PROPERTIES = frozenset({SUBJECT, REPLY_TO, CONTENT_TYPE, CONTENT_ENCODING, REPLY_TO_GROUP_ID, JMS_TYPE, BODY})
-_REPLY_TO_FIELD = 4
-_FIELD_OF = {SUBJECT: 3, REPLY_TO: _REPLY_TO_FIELD, CONTENT_TYPE: 6, CONTENT_ENCODING: 7, REPLY_TO_GROUP_ID: 12}
+_FIELD_OF = {SUBJECT: 3, REPLY_TO: 4, CONTENT_TYPE: 6, CONTENT_ENCODING: 7, REPLY_TO_GROUP_ID: 12}
 _SYMBOLIC = frozenset({CONTENT_TYPE, CONTENT_ENCODING})
 LAST_IN_GROUP = "JMS_IBM_Last_Msg_In_Group"
 
@@ -119,7 +120,11 @@ def decode_message(data: bytes, now: float) -> Arrived:
     try:
         while at < end:
             start = at
-            section, at = _section(data, at)
+            if data[at : at + 2] == b"\x00\x53":
+                section = data[at + 2]
+                at += 3
+            else:
+                section, at = _section(data, at)
             if section == DATA:
                 piece, at = _data(data, at)
                 if form:
@@ -143,8 +148,10 @@ def decode_message(data: bytes, now: float) -> Arrived:
                     raise Malformed("a second body")
                 piece, form, at = _other_body(data, start, at, section)
                 pieces.append(piece)
-            else:
+            elif section in (DELIVERY_ANNOTATIONS, FOOTER):
                 _, at = decode(data, at)
+            else:
+                raise Malformed(f"no section is described by {section}")
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if form == BODY:
             form = ""
@@ -156,7 +163,7 @@ def decode_message(data: bytes, now: float) -> Arrived:
             message = _with_fields(fields, body, form, kept, ttl_ms, now)
         if annotations:
             message = _annotated(message, annotations, now)
-    except (IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
+    except (IndexError, TypeError, AttributeError, ValueError, OverflowError, struct.error) as error:
         # Sections that end too soon, and fields of a type that they must not have.
         raise Malformed(f"not as the standard has it: {error}") from error
     return Arrived(message, durable, priority, None if fields is None else fields[2])
@@ -204,7 +211,7 @@ def _decode_properties(data: bytes, at: int, end: int) -> list[Any]:
         if data[at] == 0x40:
             at += 1
         else:
-            fields[index], at = decode(data, at)
+            fields[index], at = DECODERS[data[at]](data, at + 1, 0)
     if at != end:
         raise Malformed("properties and their size disagree")
     if fields[2] is not None:
@@ -263,9 +270,10 @@ def _with_fields(
     reply_to = reply_to_manager = ""
     if fields[4] is not None:
         reply_to, reply_to_manager = _reply_to(fields[4], kept)
-    for name, index in _FIELD_OF.items():
-        if fields[index] is not None and index != _REPLY_TO_FIELD:
-            kept[name] = str.__str__(fields[index])
+    if fields[3] is not None or fields[6] is not None or fields[7] is not None or fields[12] is not None:
+        for name, index in _FIELD_OF.items():
+            if fields[index] is not None and name != REPLY_TO:
+                kept[name] = str.__str__(fields[index])
     group_id, sequence, last = b"", 1, False
     if fields[10] is not None:
         group_id = identifiers.group_from_amqp(fields[10])
@@ -276,7 +284,7 @@ def _with_fields(
         identifiers.from_amqp(fields[0]),
         b"" if fields[5] is None else identifiers.from_amqp(fields[5]),
         type=MessageType.REQUEST if reply_to else MessageType.DATAGRAM,
-        expiry_s=_expiry_s(ttl_ms, fields[8], now),
+        expiry_s=_expiry_s(ttl_ms, fields[8], now) if ttl_ms or fields[8] is not None else None,
         reply_to=reply_to,
         reply_to_manager=reply_to_manager,
         group_id=group_id,

@@ -17,6 +17,7 @@ from entrepot.message import Message
 from entrepot.queues.definitions import Channel
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.waiting import Waiter
 
 _TAKEN_AT_ONCE = 64
 _TAKEN_BYTES = 1 * MIB
@@ -92,6 +93,19 @@ class Batch:
 
     def _next(self, manager: QueueManager, queue: str) -> Message | None:
         return manager.lease(queue, None, self.unit) if self.terms.fast else manager.get(queue, None, self.unit)[0]
+
+    def wait(self, desk: Desk, definition: Channel, waiter: Waiter) -> Message | None:
+        """Let the sender wait for the next message; one that has come since `take` is returned instead.
+
+        Raises:
+            EntrepotError: The queue cannot be read.
+        """
+        manager = desk.engine.manager
+        with desk.host.lock:
+            message = self._next(manager, definition.transmission_queue)
+            if message is None:
+                manager.wait(definition.transmission_queue, waiter)
+        return message
 
     def add(self, desk: Desk, definition: Channel, message: Message) -> Outgoing | None:
         """A message that came to the waiting sender; None when it cannot be sent."""

@@ -36,6 +36,9 @@ from entrepot.queues.unit_of_work import Unit
 
 FORMAT = "CHANNEL"
 BATCH_ID_BYTES = 16
+RESET = b"reset"
+"""In the place of a batch id after RESET CHANNEL: an end that was reset agrees with one that was, and not with a
+fresh one, or a sender in doubt about its first batch would take it for an answer."""
 _KEY_BYTES = 24
 _TRANSACTION_HEAD = b"channel"
 _SHOWN_BYTES = 4
@@ -55,7 +58,9 @@ class Mark(NamedTuple):
     batch: bytes
 
     def __str__(self) -> str:
-        return f"sequence {self.sequence} of batch {self.batch[:_SHOWN_BYTES].hex() or 'none'}"
+        if not self.batch or self.batch == RESET:
+            return f"sequence {self.sequence} {'after RESET' if self.batch else 'and no batch yet'}"
+        return f"sequence {self.sequence} of batch {self.batch[:_SHOWN_BYTES].hex()}"
 
 
 class ChannelState(msgspec.Struct, frozen=True):
@@ -72,6 +77,11 @@ class ChannelState(msgspec.Struct, frozen=True):
     @property
     def mark(self) -> Mark:
         return Mark(self.sequence, self.batch)
+
+    def reset_to(self, sequence: int, now: float) -> ChannelState:
+        """Begin a new history with this number; a sender takes whom it meets for its partner."""
+        partner = self.partner if self.role is Role.RECEIVER else ""
+        return ChannelState(self.role, self.channel, partner, sequence - 1, RESET, now)
 
     @property
     def key(self) -> bytes:

@@ -23,6 +23,7 @@ from entrepot.errors import (
     InvalidArgument,
     InvalidName,
     LimitExceeded,
+    MessageTooLong,
     ProtocolError,
     UnitBackedOut,
 )
@@ -90,6 +91,19 @@ class ReadAhead:
         """How many of these the server knows of."""
         self.error: EntrepotError | None = None
         self.wake: Callable[[], None] | None = None
+
+    def lose(self, error: EntrepotError) -> None:
+        """Nothing more comes by this connection.
+
+        The server puts persistent messages back, so those here would come
+        twice. Nonpersistent ones it has let go of: they are here or nowhere.
+        """
+        left = [message for message in self.arrived if not message.persistent]
+        self.arrived.clear()
+        self.arrived.extend(left)
+        self.error = error
+        if self.wake is not None:
+            self.wake()
 
 
 class ClientCore:
@@ -185,10 +199,21 @@ class ClientCore:
     def put(
         self, name: Any, message: Message, persistent: bool | None, priority: int | None, unit: int, wait_s: float
     ) -> tuple[bytes, verbs.Put]:
-        """The frame of a put, and the message id it has from the beginning."""
+        """The frame of a put, and the message id it has from the beginning.
+
+        Raises:
+            MessageTooLong: The channel would not take it; nothing was sent.
+        """
+        self.require_fitting(message)
         if not message.message_id:
             message = replace(message, message_id=self.message_id())
         return message.message_id, verbs.Put(queue_names(name), unit, persistent, priority, wait_s, message)
+
+    def require_fitting(self, message: Message) -> None:
+        """Refuse what the server would end the connection for."""
+        assert self.welcome is not None
+        if len(message.body) > self.welcome.body_bytes_max:
+            raise MessageTooLong(f"the channel to {self.peer}", len(message.body), self.welcome.body_bytes_max)
 
     # --- consumers ----------------------------------------------------------------------------
 
@@ -259,15 +284,13 @@ class ClientCore:
             problem = self.farewell.what
         self.take()
         pending, self.pending = self.pending, {}
+        misunderstood = self.farewell if isinstance(self.farewell, ProtocolError) and len(pending) == 1 else None
         for slot in pending.values():
             # A server that could not understand us has done nothing; saying it again would not help.
-            misunderstood = isinstance(self.farewell, ProtocolError)
-            slot.fail(self.farewell if misunderstood and self.farewell else ConnectionLost(self.peer, problem))
+            slot.fail(misunderstood or ConnectionLost(self.peer, problem))
         consumers, self.consumers = self.consumers, {}
         for ahead in consumers.values():
-            ahead.error = ConnectionLost(self.peer, problem)
-            if ahead.wake is not None:
-                ahead.wake()
+            ahead.lose(ConnectionLost(self.peer, problem))
 
 
 def queue_name(name: object) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from entrepot.channels.deadlines import Deadlines
 from entrepot.errors import EntrepotError, NotAuthorized
 from entrepot.queues.host import Host
 from entrepot.queues.loop_host import LoopHost
@@ -55,7 +56,10 @@ class Desk:
         self.host = host
         self.engine = LoopHost(host)
         self.loop = asyncio.get_running_loop()
+        self.deadlines = Deadlines(self.loop)
         self.judge = judge
+        self.authority_epoch = 0
+        """Raised when authorities change, so that no session goes by what it remembers."""
         self.sessions: dict[int, Session] = {}
         self._session_next = 0
         self.links: set[Partner] = set()

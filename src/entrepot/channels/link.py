@@ -7,7 +7,8 @@ What to do with a frame is its subclass's affair.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from entrepot.channels.desk import Desk
 from entrepot.errors import EntrepotError, ProtocolError
@@ -18,15 +19,43 @@ from entrepot.wire.frame import FrameReader, read_buffer
 from entrepot.wire.verbs import Closing, Payload, Verb
 
 _WRITE_HIGH_BYTES = 1 * MIB
+_FAREWELL_S = 2.0
+"""How long a partner may take to read the end of what it was told."""
+
+
+class _Gone:
+    """What is left of a connection: answers that come too late go nowhere, and nobody has to ask first."""
+
+    def write(self, _: bytes) -> None:
+        pass
+
+    def writelines(self, _: list[bytes]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+    def get_extra_info(self, _: str) -> None:
+        pass
+
+
+_GONE = _Gone()
 
 
 class Link(asyncio.BufferedProtocol):
     """One connection; everything happens on the loop's thread."""
 
-    __slots__ = ("_held", "_pausing", "address", "closed", "desk", "heard", "reader", "transport", "unread")
+    __slots__ = ("_engine", "_held", "_pausing", "address", "closed", "desk", "heard", "reader", "transport", "unread")
+
+    decode: ClassVar[Callable[[int, memoryview | bytes], Any]] = staticmethod(decode)
+    """How frames are understood here."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self._engine = desk.engine
         self.transport: Any = None
         self.reader = FrameReader(read_buffer())
         self.address = ""
@@ -35,8 +64,8 @@ class Link(asyncio.BufferedProtocol):
         self.closed = False
         self.unread = False
         """The partner does not read what we have written."""
-        self._held: list[tuple[int, int, Any]] | None = None
-        """Frames that came while the link was on hold."""
+        self._held: list[tuple[int, int, bytes]] | None = None
+        """Frames that came while the link was on hold, as they came: decoded they may be many times as long."""
         self._pausing = False
 
     # --- asyncio's side -----------------------------------------------------------------------
@@ -49,20 +78,27 @@ class Link(asyncio.BufferedProtocol):
         return self.reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self.closed:
+            return  # an encrypted connection may still bring what came before its end
         self.heard = self.desk.loop.time()
         try:
+            if self._held is None and (frame := self.reader.only_frame(nbytes)) is not None:
+                verb, number, view = frame
+                self.on_frame(verb, number, self.decode(verb, view))
+                if self._engine.crowded and not self.closed:
+                    self._slow_down()
+                return
             for verb, number, view in self.reader.frames(nbytes):
-                payload = decode(verb, view)
                 if self._held is not None:
-                    self._held.append((verb, number, payload))
+                    self._held.append((verb, number, bytes(view)))
                 else:
-                    self.on_frame(verb, number, payload)
+                    self.on_frame(verb, number, self.decode(verb, view))
                 if self.closed:
                     return
         except ProtocolError as error:
             self.close(error)
             return
-        if self.desk.host.is_crowded and not self.closed:
+        if self._engine.crowded and not self.closed:
             self._slow_down()
 
     def _slow_down(self) -> None:
@@ -72,7 +108,8 @@ class Link(asyncio.BufferedProtocol):
             self.desk.loop.call_later(0.001, self._go_on)
 
     def _go_on(self) -> None:
-        if self.desk.host.is_crowded and not self.closed and self.desk.host.failure is None:
+        self._engine.crowded = self.desk.host.is_crowded
+        if self._engine.crowded and not self.closed and self.desk.host.failure is None:
             self.desk.loop.call_later(0.001, self._go_on)
         else:
             self.resume()
@@ -89,9 +126,10 @@ class Link(asyncio.BufferedProtocol):
         self.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.closed:
-            self.closed = True
+        self.closed = True
         self._held = None
+        # What is still to be answered, by the log or a queue, has nowhere to go.
+        self.transport = _GONE
         self.on_lost(exc)
 
     # --- our side -----------------------------------------------------------------------------
@@ -116,11 +154,11 @@ class Link(asyncio.BufferedProtocol):
         if self.is_blocked:
             return
         held, self._held = self._held, None
-        for index, (verb, number, payload) in enumerate(held or ()):
+        for index, (verb, number, content) in enumerate(held or ()):
             if self.closed:
                 return
             try:
-                self.on_frame(verb, number, payload)
+                self.on_frame(verb, number, self.decode(verb, content))
             except ProtocolError as error:
                 self.close(error)
                 return
@@ -129,6 +167,8 @@ class Link(asyncio.BufferedProtocol):
                 return
         if self._pausing and not self.closed:
             self._pausing = False
+            # What it has said meanwhile is still to be read.
+            self.heard = self.desk.loop.time()
             self.transport.resume_reading()
 
     @property
@@ -157,3 +197,8 @@ class Link(asyncio.BufferedProtocol):
         self.closed = True
         if self.transport is not None:
             self.transport.close()
+            # Who does not read would keep a closed connection, and what it has locked, for ever.
+            self.desk.loop.call_later(_FAREWELL_S, self._abort)
+
+    def _abort(self) -> None:
+        self.transport.abort()

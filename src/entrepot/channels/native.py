@@ -275,26 +275,22 @@ class NativeLink(Link):
     def _put(self, number: int, frame: verbs.Put) -> None:
         session = self.session
         assert session is not None
-        vetting.require_names(frame.queue)
-        message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
-        self._outstanding += 1
-        session.put(
-            frame.queue,
-            message,
-            partial(self._was_put, number, frame.unit),
-            persistent=frame.persistent,
-            priority=vetting.priority(frame.priority),
-            unit=self._unit(frame.unit),
-            wait_s=vetting.wait(frame.wait_s),
-        )
-
-    def _put_checked(self, number: int, frame: verbs.Put) -> None:
         try:
-            self._put(number, frame)
+            vetting.require_names(frame.queue)
+            message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
+            priority = None if frame.priority is None else vetting.priority(frame.priority)
+            wait_s = vetting.wait(frame.wait_s) if frame.wait_s else 0.0
+            unit = self._unit(frame.unit) if frame.unit else None
         except ProtocolError:
             raise
         except EntrepotError as error:
             self._answer(number, error, unit=frame.unit)
+            return
+        self._outstanding += 1
+        done = partial(self._was_put, number, frame.unit)
+        session.put(
+            frame.queue, message, done, persistent=frame.persistent, priority=priority, unit=unit, wait_s=wait_s
+        )
 
     def _was_put(self, number: int, unit: int, message_id: bytes, error: EntrepotError | None) -> None:
         self._outstanding -= 1
@@ -316,7 +312,9 @@ class NativeLink(Link):
 
     def _get(self, number: int, frame: verbs.Get) -> None:
         assert self.session is not None
-        self._begin_get(number, frame.queue, frame.unit, frame.wait_s, _criteria(frame.wanted), self._got)
+        vetting.require_names(frame.queue)
+        wanted = None if frame.wanted is None else _criteria(frame.wanted)
+        self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), wanted, self._got)
 
     def _begin_get(
         self, number: int, queue: str, unit: int, wait_s: float, criteria: Criteria | None, got: Callable[..., None]
@@ -326,8 +324,8 @@ class NativeLink(Link):
             raise FrameUnreadable(f"more than {WAITING_PER_CONNECTION_MAX} gets at a time")
         if number in self._asked:
             raise FrameUnreadable(f"{number} is still being asked")
-        vetting.require_names(queue)
-        waiting = self.session.get(queue, criteria, self._unit(unit), vetting.wait(wait_s), partial(got, number))
+        own = self._unit(unit) if unit else None
+        waiting = self.session.get(queue, criteria, own, wait_s, partial(got, number))
         if waiting is not None and waiting.is_waiting:
             self._asked[number] = waiting
 
@@ -413,7 +411,8 @@ class NativeLink(Link):
                     return
             self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(messages))
 
-        self._begin_get(number, frame.queue, frame.unit, frame.wait_s, criteria, got)
+        vetting.require_names(frame.queue)
+        self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), criteria, got)
 
     def _get_group(self, number: int, frame: verbs.GetGroup) -> None:
         assert self.session is not None
@@ -551,13 +550,12 @@ class NativeLink(Link):
     def pause_writing(self) -> None:
         super().pause_writing()
         for stream in self._consumers.values():
-            stream.paused = True
+            stream.pause()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         for stream in list(self._consumers.values()):
-            stream.paused = False
-            stream.pump()
+            stream.resume()
 
     # --- administration ---------------------------------------------------------------------------
 
@@ -591,7 +589,7 @@ class NativeLink(Link):
         self.close()
 
     _VERBS: ClassVar[dict[int, Callable[..., None]]] = {
-        Verb.PUT: _put_checked,
+        Verb.PUT: _put,
         Verb.GET: _get,
         Verb.REQUEST: _request,
         Verb.GET_MANY: _get_many,

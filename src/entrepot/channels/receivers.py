@@ -10,7 +10,7 @@ from entrepot.channels.attempt import attempted
 from entrepot.channels.channel_state import ChannelState, Role, all_states, change_state
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.receiver import Answering, Receiver
-from entrepot.errors import ChannelNotAvailable, EntrepotError, WrongManager
+from entrepot.errors import ChannelInDoubt, ChannelNotAvailable, EntrepotError, WrongManager
 from entrepot.queues.definitions import Channel, require_name
 from entrepot.wire.verbs import ChannelHello
 
@@ -25,7 +25,8 @@ class Receivers:
         self._running: dict[tuple[str, str], Receiver] = {}
         self._committing: dict[tuple[str, str], Receiver] = {}
         """Whose connection has gone while the log was still to be forced for it."""
-        self._refused: set[tuple[str, str]] = set()
+        self._refused: dict[tuple[str, str], bytes] = {}
+        """Senders whose history is not ours, with the batch they were in doubt about."""
         self.stopped: set[str] = set()
         """Channels that an operator has closed."""
 
@@ -55,11 +56,11 @@ class Receivers:
         if older is not None:
             problem = "another connection of the same sender has taken over"
             older.end(ChannelNotAvailable(receiver.definition.name, problem))
-        self._refused.discard(receiver.key)
+        self._refused.pop(receiver.key, None)
         self._running[receiver.key] = receiver
 
     def refuse(self, receiver: Receiver) -> None:
-        self._refused.add(receiver.key)
+        self._refused[receiver.key] = receiver.hello.in_doubt_batch
 
     def leave(self, receiver: Receiver) -> None:
         if self._running.get(receiver.key) is receiver:
@@ -85,6 +86,10 @@ class Receivers:
         """Expect a sequence number next, from senders that were refused or, if none was, from all that are not here.
 
         Senders that are connected have agreed with us, so they are left alone.
+
+        Raises:
+            ChannelInDoubt: A sender was in doubt when it was refused; that has to be resolved first. Nothing was
+                changed.
         """
         manager = self.desk.engine.manager
         with self.desk.host.lock:
@@ -95,13 +100,17 @@ class Receivers:
                 known.setdefault(key, ChannelState(Role.RECEIVER, *key))
         chosen = {key: state for key, state in known.items() if key not in self._running}
         refused = {key: state for key, state in chosen.items() if key in self._refused}
+        for key in refused:
+            if self._refused[key]:
+                raise ChannelInDoubt(channel, f"{self._refused[key].hex()} at {key[1]}")
         await self._reset(sequence, list((refused or chosen).values()))
-        self._refused -= refused.keys()
+        for key in refused:
+            self._refused.pop(key, None)
 
     async def _reset(self, sequence: int, states: list[ChannelState]) -> None:
         manager = self.desk.engine.manager
         for before in states:
-            after = ChannelState(before.role, before.channel, before.partner, sequence - 1, b"", manager.clock.now())
+            after = before.reset_to(sequence, manager.clock.now())
             unit = manager.internal_unit()
             end = partial(manager.commit, unit)
             try:

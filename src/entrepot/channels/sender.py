@@ -195,7 +195,7 @@ class SenderChannel:
         doubt, before = self._remembered()
         if doubt is not None:
             raise ChannelInDoubt(self.name, doubt.after.batch.hex())
-        after = ChannelState(Role.SENDER, self.name, "", sequence - 1, b"", manager.clock.now())
+        after = before.reset_to(sequence, manager.clock.now())
         unit = manager.internal_unit()
         try:
             await self._attempted(change_state(manager, unit, before, after, partial(manager.commit, unit)))

@@ -34,6 +34,7 @@ from entrepot.queues.waiting import Waiter
 
 _FULL_RETRY_S = 0.01
 _PUMP_AT_ONCE = 64
+_ALLOWED_MAX = 1000
 
 Done = Callable[[EntrepotError | None], None]
 Got = Callable[[Message | None, Unit | None, EntrepotError | None], None]
@@ -47,6 +48,7 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_allowed",
+        "_allowed_at",
         "application",
         "blocked",
         "closed",
@@ -79,6 +81,8 @@ class Session:
         self.closed = False
         self.on_unblocked: Callable[[], None] = lambda: None
         self._allowed: set[tuple[str, str, str]] = set()
+        """What this partner is known to be allowed, until authorities change: asked with every message."""
+        self._allowed_at = desk.authority_epoch
         self.number = desk.enter(self)
 
     # --- authority ------------------------------------------------------------------------------
@@ -90,10 +94,21 @@ class Session:
             NotAuthorized: Whether the object exists is not told.
         """
         identity = self.identity
-        if identity.administrator or name in self.temporary:
+        if identity.administrator:
+            return
+        if self._allowed_at != self.desk.authority_epoch:
+            self._allowed.clear()
+            self._allowed_at = self.desk.authority_epoch
+        if (object_type, name, what) in self._allowed:
             return
         judge = self.desk.judge
-        if judge is None or judge.allows(identity.user, identity.groups, object_type, name, what):
+        if (
+            name in self.temporary
+            or judge is None
+            or judge.allows(identity.user, identity.groups, object_type, name, what)
+        ):
+            if len(self._allowed) < _ALLOWED_MAX:
+                self._allowed.add((object_type, name, what))
             return
         error = NotAuthorized(identity.user, name, what)
         self.desk.refused(identity, error)
@@ -119,6 +134,29 @@ class Session:
         wait_s: float = 0.0,
     ) -> None:
         """Put a vetted message; `wait_s` is how long to wait for room on a full queue."""
+        try:
+            if not self.identity.administrator:
+                self._require_put(name)
+            self.engine.put(name, message, persistent, priority, unit, done)
+        except (LogFull, QueueFull, SpillFailed) as error:
+            self._put_later(name, message, done, persistent, priority, unit, wait_s, error)
+        except EntrepotError as error:
+            done(b"", error)
+        if message.delay_s:
+            self.desk.host.wake_housekeeper()
+
+    def _put_later(
+        self,
+        name: str | list[str],
+        message: Message,
+        done: Callable[[bytes, EntrepotError | None], None],
+        persistent: bool | None,
+        priority: int | None,
+        unit: Unit | None,
+        wait_s: float,
+        error: EntrepotError,
+    ) -> None:
+        """There was no room for it: wait for a checkpoint, or for readers, if it may wait."""
         message_id = b""
 
         def put() -> Settlement | None:
@@ -128,14 +166,10 @@ class Session:
             )
             return settlement
 
-        try:
-            self._require_put(name)
-        except EntrepotError as error:
+        if wait_s <= 0 and not isinstance(error, LogFull):
             done(b"", error)
-            return
-        self.attempt(put, lambda error: done(message_id, error), wait_s=wait_s)
-        if message.delay_s:
-            self.desk.host.wake_housekeeper()
+        else:
+            self.attempt(put, lambda error: done(message_id, error), wait_s=wait_s)
 
     def attempt(self, verb: Callable[[], Settlement | None], done: Done, *, wait_s: float = 0.0) -> None:
         """Run a verb of the engine; a full log or queue blocks the session until there is room, or time is up."""
@@ -207,17 +241,13 @@ class Session:
         """
         try:
             self.require("QUEUE", name, "GET")
-            if unit is None:
-                guard = self.desk.host.private_unit()
+            guard = unit or self.desk.host.private_unit()
+            if unit is None and wait_s <= 0:
                 message = self.engine.lease(name, criteria, guard)
-                if message is not None or wait_s <= 0:
-                    done(message, self._leased(guard), None)
-                    return None
-            else:
-                guard = unit
+                done(message, self._leased(guard), None)
+                return None
             waiting = WaitingGet(self, name, criteria, guard, unit is None, done)
-            waiting.start(wait_s)
-            return waiting
+            return waiting if waiting.start(wait_s) else None
         except EntrepotError as error:
             done(None, None, error)
             return None
@@ -430,7 +460,7 @@ def _merge(lease: Unit, unit: Unit) -> None:
 class WaitingGet:
     """A get on its way to its message."""
 
-    __slots__ = ("_done", "_guard", "_leasing", "_name", "_session", "_timer", "_waiter")
+    __slots__ = ("_done", "_guard", "_leasing", "_name", "_session", "_waiter")
 
     def __init__(
         self, session: Session, name: str, criteria: Criteria | None, guard: Unit, leasing: bool, done: Got
@@ -440,24 +470,28 @@ class WaitingGet:
         self._guard = guard
         self._leasing = leasing
         self._done: Got | None = done
-        self._timer: Any = None
         self._waiter = Waiter(criteria, guard, session.engine.waker(self._woken))
 
-    def start(self, wait_s: float) -> None:
-        session = self._session
+    def start(self, wait_s: float) -> bool:
+        """Get, or wait for it; False when that was all."""
+        session, engine = self._session, self._session.engine
+        waiter = self._waiter
+        if self._leasing:
+            message = engine.lease_or_wait(self._name, waiter)
+        else:
+            message = engine.get_or_wait(self._name, waiter)
+        if message is not None or (wait_s <= 0 and waiter.message is None):
+            done, self._done = self._done, None
+            waiter.leave()
+            if done is not None:
+                done(message, session._leased(self._guard) if self._leasing else None, None)
+            return False
+        if self._done is None:
+            return False  # it came at once, by way of another verb's consequences
         session.waiting.add(self)
-        if wait_s > 0 and wait_s != math.inf:
-            self._timer = session.desk.loop.call_later(wait_s, self._expired)
-        try:
-            if self._leasing:
-                session.engine.wait_for_lease(self._name, self._waiter)
-            else:
-                session.engine.wait(self._name, self._waiter)
-        except EntrepotError:
-            self._end()
-            raise
-        if wait_s <= 0 and self._done is not None and self._waiter.message is None:
-            self._expired()
+        if wait_s != math.inf:
+            session.desk.deadlines.after(wait_s, self)
+        return True
 
     @property
     def is_waiting(self) -> bool:
@@ -466,8 +500,6 @@ class WaitingGet:
     def _end(self) -> Got | None:
         done, self._done = self._done, None
         self._session.waiting.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
         return done
 
     def _woken(self) -> None:
@@ -481,7 +513,8 @@ class WaitingGet:
         lease = self._session._leased(self._guard) if self._leasing else None
         done(waiter.message, lease, waiter.error)
 
-    def _expired(self) -> None:
+    def expire(self) -> None:
+        """Its time is up; a message that has come at the last moment is delivered all the same."""
         self._session.engine.stop_waiting(self._waiter)
         if self._waiter.message is None and self._waiter.error is None:
             done = self._end()
@@ -489,8 +522,8 @@ class WaitingGet:
                 done(None, None, None)
 
     def cancel(self) -> None:
-        """Wait no longer; a message that has come at the last moment is delivered all the same."""
-        self._expired()
+        """Wait no longer."""
+        self.expire()
 
 
 class Consumer:
@@ -579,9 +612,11 @@ class Consumer:
         engine = self._session.engine
         self._waiter = waiter = Waiter(self._criteria, guard, engine.waker(self._woken))
         if self.locked:
-            engine.wait(self._name, waiter)
+            message = engine.get_or_wait(self._name, waiter)
         else:
-            engine.wait_for_lease(self._name, waiter)
+            message = engine.lease_or_wait(self._name, waiter)
+        if message is not None:
+            waiter.serve(message)  # it has come a moment ago
 
     def _woken(self) -> None:
         waiter, self._waiter = self._waiter, None

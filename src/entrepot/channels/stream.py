@@ -18,7 +18,7 @@ from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import Unit
-from entrepot.queues.waiting import Waiter
+from entrepot.queues.waiting import StandingWaiter
 
 if TYPE_CHECKING:
     from entrepot.channels.session import Done, Session
@@ -30,17 +30,15 @@ class Stream:
     """One reader's messages; made by `Session.stream`."""
 
     __slots__ = (
-        "_criteria",
         "_deliver",
         "_failed",
+        "_paused",
         "_session",
         "_settled",
         "_unit",
         "_waiter",
         "closed",
-        "credit",
         "name",
-        "paused",
     )
 
     def __init__(
@@ -53,15 +51,12 @@ class Stream:
     ) -> None:
         self._session = session
         self.name = name
-        self._criteria = criteria
         self._deliver = deliver
         self._failed = failed
         self._unit = self._fresh_unit()
         self._settled = 0
-        self._waiter: Waiter | None = None
-        self.credit = 0
-        self.paused = False
-        """Set by the adapter while its partner does not read what it is sent."""
+        self._waiter = StandingWaiter(criteria, self._unit, session.engine.waker(self._woken))
+        self._paused = False
         self.closed = False
 
     def _fresh_unit(self) -> Unit:
@@ -70,45 +65,50 @@ class Stream:
         unit.counted = False
         return unit
 
+    @property
+    def credit(self) -> int:
+        """How many messages may still come."""
+        return self._waiter.credit
+
     def grant(self, more: int) -> None:
         """Let so many more messages come."""
-        self.credit += more
+        self._waiter.credit += more
+        self.pump()
+
+    def pause(self) -> None:
+        """The partner does not read what it is sent: let nothing come meanwhile."""
+        self._paused = True
+        self._session.engine.stop_waiting(self._waiter)
+
+    def resume(self) -> None:
+        self._paused = False
         self.pump()
 
     def pump(self) -> None:
         """Deliver what there is, as far as credit goes, then wait for more."""
-        if self._waiter is not None or self.closed or self.paused or self.credit <= 0:
+        waiter = self._waiter
+        if waiter.among is not None or self.closed or self._paused or waiter.credit <= 0:
             return
-        engine = self._session.engine
-        limit = min(self.credit, _PUMP_AT_ONCE)
         try:
-            messages = engine.get_some(self.name, self._criteria, self._unit, limit)
-            self.credit -= len(messages)
-            for message in messages:
-                self._deliver(message)
-            if len(messages) < limit:
-                self._wait()
-            elif self.credit > 0:
-                # Others are waiting for the loop, too.
-                self._session.desk.loop.call_soon(self.pump)
+            messages = self._session.engine.get_some_or_wait(self.name, waiter, _PUMP_AT_ONCE)
         except EntrepotError as error:
             self._fail(error)
-
-    def _wait(self) -> None:
-        engine = self._session.engine
-        self._waiter = waiter = Waiter(self._criteria, self._unit, engine.waker(self._woken))
-        engine.wait(self.name, waiter)
+            return
+        for message in messages:
+            self._deliver(message)
+        if waiter.among is None and waiter.credit > 0:
+            # Others are waiting for the loop, too.
+            self._session.desk.loop.call_soon(self.pump)
 
     def _woken(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is None or self.closed:
+        if self.closed:
             return  # what it was given stands under our unit, which has been backed out
+        waiter = self._waiter
+        arrived, waiter.arrived = waiter.arrived, []
+        for message in arrived:
+            self._deliver(message)
         if waiter.error is not None:
             self._fail(waiter.error)
-        elif waiter.message is not None:
-            self.credit -= 1
-            self._deliver(waiter.message)
-            self.pump()
 
     def used(self, up_to: int, done: Done) -> None:
         """The reader has used all deliveries up to this one, counted from 1."""
@@ -119,7 +119,8 @@ class Stream:
         self._settled += count
         unit = self._fresh_unit()
         takes = self._unit.takes
-        unit.takes, self._unit.takes = takes[:count], takes[count:]
+        unit.takes = takes[:count]
+        del takes[:count]
         unit.consequential = self._unit.consequential
         manager = self._session.engine.manager
         self._session.attempt(lambda: manager.commit(unit), done)
@@ -135,7 +136,6 @@ class Stream:
         self.closed = True
         self._session.consumers.discard(self)
         engine = self._session.engine
-        if self._waiter is not None:
-            engine.stop_waiting(self._waiter)
+        engine.stop_waiting(self._waiter)
         if engine.host.failure is None:
             engine.give_up(self._unit, lost=lost)

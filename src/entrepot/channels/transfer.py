@@ -20,6 +20,7 @@ from entrepot.channels.channel_state import ChannelState, Doubt, Role, change_st
 from entrepot.channels.desk import Desk
 from entrepot.channels.terms import Terms
 from entrepot.errors import EntrepotError, FrameUnreadable
+from entrepot.message import Message
 from entrepot.queues.definitions import Channel
 from entrepot.queues.waiting import Waiter
 from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, Payload, Verb
@@ -141,10 +142,8 @@ class Transfer:
             self._end_if_due()
         elif drained:
             self._drained(batch)
-        elif not self._pumping:
-            # Others are waiting for the loop, too; and what was sent has to be written first.
-            self._pumping = True
-            self.desk.loop.call_soon(self.pump)
+        else:
+            self._pump_soon()
 
     def _send(self, batch: Batch, found: list[Outgoing]) -> None:
         self._link.send_messages(found)
@@ -162,30 +161,42 @@ class Transfer:
         if batch.messages and self._ending is None and self._has_waited(batch):
             self._end(batch)
             return
-        engine = self.desk.engine
-        self._waiter = waiter = Waiter(None, batch.unit, engine.waker(self._woken))
-        wait = engine.wait_for_lease if self.terms.fast else engine.wait
+        waiter = Waiter(None, batch.unit, self.desk.engine.waker(self._woken))
         try:
-            wait(self.definition.transmission_queue, waiter)
+            message = batch.wait(self.desk, self.definition, waiter)
         except EntrepotError as error:
-            self._waiter = None
             self._carrier.fail(error)
+            return
+        if message is None:
+            self._waiter = waiter
+        else:
+            self._came(batch, message)
 
     def _woken(self) -> None:
         waiter, batch = self._waiter, self._gathering
         if waiter is None or batch is None or (waiter.message is None and waiter.error is None):
             return  # an earlier one, which was given up
         self._waiter = None
-        if waiter.message is None:
+        if waiter.message is not None:
+            self._came(batch, waiter.message)
+        else:
             assert waiter.error is not None
             self._carrier.fail(waiter.error)
-            return
-        outgoing = batch.add(self.desk, self.definition, waiter.message)
+
+    def _came(self, batch: Batch, message: Message) -> None:
+        """A message has come to an empty queue; there may be more behind it."""
+        outgoing = batch.add(self.desk, self.definition, message)
         self._send(batch, [outgoing] if outgoing is not None else [])
         if self._finishing or batch.is_full:
             self._end_if_due()
         else:
-            self.pump()
+            self._pump_soon()
+
+    def _pump_soon(self) -> None:
+        # Others are waiting for the loop, too; and what was sent has to be written first.
+        if not self._pumping and not self._closed:
+            self._pumping = True
+            self.desk.loop.call_soon(self.pump)
 
     def stop_waiting(self) -> bool:
         """Wait for no more messages; False when one has just come, and has to be sent."""

@@ -94,9 +94,7 @@ def find_route(manager: QueueManager, name: str) -> Route:
     return route
 
 
-def plan_arrival(
-    manager: QueueManager, unit: Unit, route: Route, name: str, message: Message, put_time: float
-) -> None:
+def plan_arrival(manager: QueueManager, unit: Unit, route: Route, name: str, message: Message, put_time: float) -> None:
     """Let a message arrive when the unit commits, put when and by whom it was put first.
 
     Raises:

@@ -11,6 +11,7 @@ from entrepot.message import Message, MessageType
 
 _PLAIN = Message(b"")
 _INT32 = 2**31
+_NAME_CHARACTERS_MAX = 2 * limits.NAME_CHARACTERS_MAX + 1
 
 
 def vetted(message: Message, *, user: str, application: str) -> Message:
@@ -71,8 +72,10 @@ def wait(value: float) -> float:
 
 def require_names(queue: str | list[str]) -> None:
     """Refuse names that cannot be names before anybody compares them with authorities."""
+    if queue.__class__ is str and len(queue) <= _NAME_CHARACTERS_MAX:
+        return
     for name in [queue] if isinstance(queue, str) else queue:
-        if len(name) > 2 * limits.NAME_CHARACTERS_MAX + 1:
+        if len(name) > _NAME_CHARACTERS_MAX:
             raise InvalidArgument("queue", checks.shortened(name), "QUEUE or QUEUE@MANAGER")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from entrepot.errors import EntrepotError
@@ -22,7 +22,7 @@ from entrepot.queues.host import Host
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
-from entrepot.queues.waiting import Waiter
+from entrepot.queues.waiting import StandingWaiter, Waiter
 
 Verb = Callable[[], Settlement | None]
 Done = Callable[[EntrepotError | None], None]
@@ -40,6 +40,8 @@ class LoopHost:
         self._announced = False
         self._inside = False
         self._draining = False
+        self.crowded = False
+        """Whether the log had more to write than it should when it was last given something: senders should pause."""
 
     # --- verbs --------------------------------------------------------------------------------
 
@@ -60,25 +62,59 @@ class LoopHost:
                 self._inside = False
         if settlement is not None:
             self.host.want_force()
+            self.crowded = self.host.is_crowded
         if self._ready:
             self.drain()
         return settlement is None
 
+    def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        persistent: bool | None,
+        priority: int | None,
+        unit: Unit | None,
+        done: Callable[[bytes, EntrepotError | None], None],
+    ) -> None:
+        """`run` for the verb that runs most; `done` is called in any case unless an error is raised."""
+        with self._lock:
+            self._inside = True
+            try:
+                message_id, settlement = self.manager.put(
+                    name, message, persistent=persistent, priority=priority, unit=unit
+                )
+                if settlement is not None:
+                    settlement.wake = partial(self.post, partial(_was_put, settlement, message_id, done))
+            finally:
+                self._inside = False
+        if settlement is None:
+            done(message_id, None)
+        else:
+            self.host.want_force()
+            self.crowded = self.host.is_crowded
+        if self._ready:
+            self.drain()
+
     def wait(self, name: str, waiter: Waiter) -> None:
-        """Let a reader wait; its `wake` has to be made by `waker`."""
+        """Let a reader wait; its `wake`, which has to be made by `waker`, is called even if its message is there."""
+        message = self.get_or_wait(name, waiter)
+        if message is not None:
+            self._ready.append(partial(waiter.serve, message, waiter.settlement))
+            self.drain()
+
+    def get_or_wait(self, name: str, waiter: Waiter) -> Message | None:
+        """A message for a reader; the waiter waits from now on when there is none."""
         with self._lock:
             self._inside = True
             try:
                 message, waiter.settlement = self.manager.get(name, waiter.criteria, waiter.unit)
                 if message is None:
                     self.manager.wait(name, waiter)
-                else:
-                    waiter.message = message
-                    waiter.wake()
             finally:
                 self._inside = False
         if self._ready:
             self.drain()
+        return message
 
     def lease(self, name: str, criteria: Criteria | None, guard: Unit) -> Message | None:
         """See `QueueManager.lease`."""
@@ -90,20 +126,24 @@ class LoopHost:
                 self._inside = False
 
     def wait_for_lease(self, name: str, waiter: Waiter) -> None:
-        """Let a reader wait who found nothing to lease; nothing has come since, as this loop had no break."""
+        """`wait` for what `lease` gives."""
+        message = self.lease_or_wait(name, waiter)
+        if message is not None:
+            self._ready.append(partial(waiter.serve, message))
+            self.drain()
+
+    def lease_or_wait(self, name: str, waiter: Waiter) -> Message | None:
+        """The same; the waiter waits from now on when there is nothing."""
+        assert waiter.unit is not None
         with self._lock:
             self._inside = True
             try:
-                message = self.manager.lease(name, waiter.criteria, waiter.unit) if waiter.unit else None
-                if message is None:
-                    self.manager.wait(name, waiter)
-                else:
-                    waiter.message = message
-                    waiter.wake()
+                message = self.manager.lease(name, waiter.criteria, waiter.unit, waiter)
             finally:
                 self._inside = False
         if self._ready:
             self.drain()
+        return message
 
     def get_some(self, name: str, criteria: Criteria | None, unit: Unit, limit: int) -> list[Message]:
         """Up to `limit` messages under a unit, without waiting."""
@@ -115,6 +155,25 @@ class LoopHost:
                     message, _ = self.manager.get(name, criteria, unit)
                     if message is None:
                         break
+                    found.append(message)
+            finally:
+                self._inside = False
+        if self._ready:
+            self.drain()
+        return found
+
+    def get_some_or_wait(self, name: str, waiter: StandingWaiter, limit: int) -> list[Message]:
+        """What a standing waiter has credit for, up to `limit`; it waits from now on if that was all."""
+        found: list[Message] = []
+        with self._lock:
+            self._inside = True
+            try:
+                while waiter.credit > 0 and len(found) < limit:
+                    message, _ = self.manager.get(name, waiter.criteria, waiter.unit)
+                    if message is None:
+                        self.manager.wait(name, waiter)
+                        break
+                    waiter.credit -= 1
                     found.append(message)
             finally:
                 self._inside = False
@@ -175,6 +234,12 @@ class LoopHost:
             self._draining = False
             if self._ready:  # a callback has raised; the others must not wait for the next verb
                 self.loop.call_soon(self.drain)
+
+
+def _was_put(
+    settlement: Settlement, message_id: bytes, done: Callable[[bytes, EntrepotError | None], None]
+) -> None:
+    done(message_id, settlement.error)
 
 
 def _settled(settlement: Settlement, done: Done) -> None:

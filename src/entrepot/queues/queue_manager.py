@@ -218,13 +218,20 @@ class QueueManager:
             if self._claimable(queue, entry, unit):
                 return self._take(queue, entry, unit)
 
-    def lease(self, name: str, criteria: Criteria | None, guard: Unit) -> Message | None:
+    def lease(
+        self, name: str, criteria: Criteria | None, guard: Unit, waiter: Waiter | None = None
+    ) -> Message | None:
         """The next message, for a reader at the end of a channel that may break before the message is there.
 
         A persistent one is locked under `guard`, which commits when its reader has
-        it. A nonpersistent one has left for good: it travels at most once.
+        it. A nonpersistent one has left for good: it travels at most once. If
+        there is none, `waiter` waits from now on.
         """
         queue = self.readable(name)
+        if not queue.depth:
+            if waiter is not None:
+                queue.waiters.add(waiter)
+            return None
         self.timers.tick()
         while True:
             try:
@@ -232,6 +239,8 @@ class QueueManager:
             except OSError as error:
                 raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
             if entry is None:
+                if waiter is not None:
+                    queue.waiters.add(waiter)
                 return None
             message = entry.message
             if self._claimable(queue, entry, guard):
@@ -429,16 +438,19 @@ class QueueManager:
             return False
         if message.expiry_s is not None and _expired(message, self.clock.now()):
             return False  # its unit of work took longer than it was of use
-        for waiter in queue.waiters.for_message(message):
-            if waiter.wants_whole_group:
-                continue
-            if waiter.unit is not None and not waiter.unit.private:
-                return False  # first come, first served: that reader needs the queue
-            waiter.take_turn()
-            queue.depth -= 1
-            waiter.serve(self._present(entry, 0.0))
-            return True
-        return False
+        waiters = queue.waiters
+        if waiters.for_groups:
+            readers = (waiter for waiter in waiters.for_message(message) if not waiter.wants_whole_group)
+            waiter = next(readers, None)
+        else:
+            waiter = waiters.first_for(message)
+        # First come, first served: a reader with a unit of work needs the queue.
+        if waiter is None or (waiter.unit is not None and not waiter.unit.private):
+            return False
+        waiter.take_turn()
+        queue.depth -= 1
+        waiter.serve(self._present(entry, 0.0))
+        return True
 
     def give_back(self, name: str, message: Message) -> None:
         """Let others have a nonpersistent message that was handed over to a reader who has gone."""
@@ -455,9 +467,9 @@ class QueueManager:
                 elif entry.state == AVAILABLE and self._claimable(queue, entry, waiter.unit):
                     self._give(queue, entry, waiter)
             return
-        waiter = next(queue.waiters.for_message(entry.message), None)
-        if waiter is not None and self._claimable(queue, entry, waiter.unit):
-            self._give(queue, entry, waiter)
+        first = queue.waiters.first_for(entry.message)
+        if first is not None and self._claimable(queue, entry, first.unit):
+            self._give(queue, entry, first)
 
     def _serve_group(self, queue: Queue, waiter: Waiter) -> None:
         mine = () if waiter.unit is None else waiter.unit.keys_from(queue)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Waiter:
     """One reader. `wake` is called once, when `message` or `error` is there."""
 
-    __slots__ = ("among", "criteria", "error", "message", "number", "settlement", "unit", "wake")
+    __slots__ = ("among", "criteria", "error", "message", "number", "settlement", "shelf", "unit", "wake")
 
     def __init__(self, criteria: Criteria | None, unit: Unit | None, wake: Callable[[], None]) -> None:
         self.criteria = criteria
@@ -29,6 +29,7 @@ class Waiter:
         self.message: Message | None = None
         self.settlement: Settlement | None = None
         self.error: EntrepotError | None = None
+        self.shelf: dict[int, Waiter] = {}
         self.among: Waiters | None = None
         """Where it waits; the name by which it came may lead elsewhere, or nowhere, by now."""
 
@@ -106,13 +107,14 @@ class Waiters:
         waiter.number = self._next
         waiter.among = self
         self._next += 1
-        self._shelf(waiter)[waiter.number] = waiter
+        waiter.shelf = self._shelf(waiter)
+        waiter.shelf[waiter.number] = waiter
         if waiter.criteria is not None and waiter.criteria.whole_group:
             self.for_groups += 1
 
     def to_the_end(self, waiter: Waiter) -> None:
         """Let a waiter stand behind all others."""
-        shelf = self._shelf(waiter)
+        shelf = waiter.shelf
         del shelf[waiter.number]
         waiter.number = self._next
         self._next += 1
@@ -129,12 +131,21 @@ class Waiters:
         waiter.among = None
         if waiter.criteria is not None and waiter.criteria.whole_group:
             self.for_groups -= 1
-        shelf = self._shelf(waiter)
+        shelf = waiter.shelf
         shelf.pop(waiter.number, None)
         if not shelf and shelf is not self._any:
             assert waiter.criteria is not None
             assert waiter.criteria.correlation_id is not None
             del self._by_correlation[waiter.criteria.correlation_id]
+
+    def first_for(self, message: Message) -> Waiter | None:
+        """Who takes this message; only while nobody waits for whole groups."""
+        if not self._by_correlation:
+            for waiter in self._any.values():
+                if waiter.criteria is None or waiter.criteria.matches(message):
+                    return waiter
+            return None
+        return next(self.for_message(message), None)
 
     def for_message(self, message: Message) -> Iterator[Waiter]:
         """Who would take this message, in the order they came; whole groups are the caller's to judge.

@@ -78,6 +78,15 @@ class FrameReader:
             return self._shared
         return memoryview(self._own)[self._filled :]
 
+    def only_frame(self, count: int) -> Frame | None:
+        """The frame, if what was read is just one: most reads are, and need no more than this."""
+        if self._own is not None or count < HEAD_BYTES:
+            return None
+        length, verb, number = HEAD.unpack_from(self._shared)
+        if length + _LENGTH_BYTES != count or length > self.frame_bytes_max:
+            return None
+        return verb, number, self._shared[HEAD_BYTES:count]
+
     def frames(self, count: int) -> Iterator[Frame]:
         """The frames that are whole now that `count` bytes were read into `buffer`.
 

@@ -516,7 +516,7 @@ def test_an_end_without_its_history_is_refused_by_name_until_both_are_reset(with
         await pair.stopped()
         problem = pair.channel.problem
         assert isinstance(problem, SequenceMismatch)
-        assert "sequence 0 of batch none" in problem.ours
+        assert problem.ours == "sequence 0 after RESET"
         assert problem.theirs.startswith("sequence 5 of batch ")
         assert problem.theirs.endswith("at B")
         assert pair.depth() == 1

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from entrepot.connection import Connection
+from entrepot.embedded import EmbeddedHost
+from entrepot.queues.folder import create
+from entrepot.recovery_log.settings import LogSettings
+
+from .guests import Work, live
+
+
+@pytest.fixture(scope="session")
+def founded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A queue manager QM1 with queues Q and R, to be copied."""
+    path = tmp_path_factory.mktemp("founded") / "QM1"
+    create(path, log=LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4))
+    with Connection(EmbeddedHost(path), application="tests") as connection:
+        connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(R)")
+    return path
+
+
+@pytest.fixture
+def house_path(founded: Path, tmp_path: Path) -> Path:
+    shutil.copytree(founded, tmp_path / "QM1")
+    return tmp_path / "QM1"
+
+
+@pytest.fixture
+def inside(house_path: Path) -> Callable[[Work], None]:
+    """Run a test's coroutine in a house of its own, and see that its guests leave nothing behind."""
+    return lambda work: live(house_path, work)

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server's door without sockets: guests whose frames reach a real NativeLink through a transport in memory.
+
+    def test_something(inside):
+        async def work(house: House) -> None:
+            guest = await house.admitted()
+            guest.say(Verb.HEARTBEAT, 1, Empty())
+            assert (await guest.answer(1))[0] == Verb.ALIVE
+        inside(work)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from entrepot.channels.admission import Admission
+from entrepot.channels.desk import Desk
+from entrepot.channels.gate import Gate
+from entrepot.channels.native import NativeLink
+from entrepot.message import Message
+from entrepot.mqsc import require_ok, run_script
+from entrepot.queues.host import Host
+from entrepot.security.authority import Authority
+from entrepot.security.users import Users
+from entrepot.wire import verbs
+from entrepot.wire.codec import decode, encode
+from entrepot.wire.error_form import from_wire
+from entrepot.wire.frame import VERSION, FrameReader
+from entrepot.wire.verbs import MAGIC, Verb
+
+PATIENCE_S = 5.0
+"""How long a test waits for what must come; only a failing test ever waits that long."""
+
+Work = Callable[["House"], Awaitable[None]]
+Heard = tuple[int, int, Any]
+
+
+class Wire:
+    """A transport in memory. As strict as uvloop's: what that one forbids raises here too."""
+
+    def __init__(self, link: NativeLink, *, uid: int | None, address: str) -> None:
+        self.link = link
+        self.written: list[bytes] = []
+        self.reading = True
+        self.closing = False
+        self.lost = False
+        self.partner_reads = True
+        self.unread_bytes = 0
+        """What a partner that does not read has left in our buffer."""
+        self._high = 64 * 1024
+        self._paused = False
+        self._uid = uid
+        self._address = address
+        self._on_read: Callable[[], None] = lambda: None
+
+    # --- what asyncio's transports have -----------------------------------------------------------
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "socket":
+            if self._uid is None:
+                return SimpleNamespace(family=socket.AF_INET)
+            credentials = struct.pack("iII", os.getpid(), self._uid, 0)
+            return SimpleNamespace(family=socket.AF_UNIX, getsockopt=lambda *_: credentials)
+        if name == "peername" and self._uid is None:
+            return (self._address, 40000) if self._address else None
+        return default
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self._high = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread_bytes
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def write(self, data: bytes) -> None:
+        self.writelines([data])
+
+    def writelines(self, parts: list[bytes]) -> None:
+        if self.lost:
+            raise RuntimeError("unable to perform operation; the handler is closed")
+        if self.closing and not self.unread_bytes:
+            return
+        self.written += parts
+        if not self.partner_reads:
+            self.unread_bytes += sum(map(len, parts))
+            if self.unread_bytes > self._high and not self._paused:
+                self._paused = True
+                self.link.pause_writing()
+
+    def pause_reading(self) -> None:
+        if self.closing or not self.reading:
+            raise RuntimeError("cannot pause")
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        if self.closing or self.reading:
+            raise RuntimeError("cannot resume")
+        self.reading = True
+        self.link.desk.loop.call_soon(self._on_read)
+
+    def close(self) -> None:
+        if not self.closing:
+            self.closing = True
+            self.reading = False
+            if not self.unread_bytes:
+                self.link.desk.loop.call_soon(self.lose)
+
+    def abort(self) -> None:
+        self.closing = True
+        self.reading = False
+        self.link.desk.loop.call_soon(self.lose)
+
+    # --- what a test does to it -------------------------------------------------------------------
+
+    def lose(self, problem: Exception | None = None) -> None:
+        """The connection breaks."""
+        if not self.lost:
+            self.closing = True
+            self.reading = False
+            self.link.connection_lost(problem)
+            self.lost = True
+
+    def read_all(self) -> None:
+        """The partner reads what has gathered."""
+        self.partner_reads = True
+        self.unread_bytes = 0
+        if self._paused:
+            self._paused = False
+            self.link.resume_writing()
+        if self.closing and not self.lost:
+            self.link.desk.loop.call_soon(self.lose)
+
+
+class Guest:
+    """A partner that says whatever a test wants it to."""
+
+    def __init__(self, link: NativeLink, wire: Wire) -> None:
+        self.link = link
+        self.wire = wire
+        wire._on_read = self._read
+        self.heard: list[Heard] = []
+        self._reader = FrameReader(memoryview(bytearray(256 * 1024)), 2**31)
+        self._unsent = bytearray()
+        self._parsed = 0
+
+    def say(self, verb: int, number: int, payload: Any) -> None:
+        """One frame."""
+        self.say_bytes(encode(verb, number, payload))
+
+    def say_bytes(self, data: bytes, *, at_a_time: int = 2**31) -> None:
+        """Bytes, as the kernel would hand them over: not while reading is paused."""
+        self._unsent += data
+        self._read(at_a_time)
+
+    def _read(self, at_a_time: int = 2**31) -> None:
+        while self._unsent and self.wire.reading and not self.wire.closing:
+            buffer = self.link.get_buffer(-1)
+            count = min(len(buffer), len(self._unsent), at_a_time)
+            buffer[:count] = self._unsent[:count]
+            del self._unsent[:count]
+            self.link.buffer_updated(count)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the server has not taken yet."""
+        return len(self._unsent)
+
+    def frames(self) -> list[Heard]:
+        """All that the server has said so far."""
+        fresh = b"".join(self.wire.written[self._parsed :])
+        self._parsed = len(self.wire.written)
+        while fresh:
+            buffer = self._reader.buffer()
+            count = min(len(buffer), len(fresh))
+            buffer[:count] = fresh[:count]
+            fresh = fresh[count:]
+            self.heard += [(verb, number, decode(verb, view)) for verb, number, view in self._reader.frames(count)]
+        return self.heard
+
+    async def answer(self, number: int) -> tuple[int, Any]:
+        """The next answer to a number, which is forgotten then."""
+        found = await self.until(lambda: [each for each in self.frames() if each[1] == number])
+        self.heard.remove(found[0])
+        return found[0][0], found[0][2]
+
+    async def ask(self, verb: int, number: int, payload: Any) -> Any:
+        """Say something and return what comes back; an error is raised."""
+        self.say(verb, number, payload)
+        answered, found = await self.answer(number)
+        if answered == Verb.FAILED:
+            raise from_wire(found.error)
+        return found
+
+    async def farewell(self) -> Any:
+        """Why the server has closed the connection, once it has."""
+        await self.until(lambda: self.wire.lost)
+        closing = [payload for verb, _, payload in self.frames() if verb == Verb.CLOSING]
+        return from_wire(closing[-1].error) if closing else None
+
+    def deliveries(self) -> list[Message]:
+        return [payload.message for verb, _, payload in self.frames() if verb == Verb.DELIVERY]
+
+    async def until(self, ready: Callable[[], Any]) -> Any:
+        """Let the loop turn until something is true."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := ready()):
+                await asyncio.sleep(0.001)
+        return found
+
+    # --- a few verbs, as a client would say them --------------------------------------------------
+
+    async def put(self, queue: str | list[str], body: bytes = b"", unit: int = 0, **fields: Any) -> bytes:
+        persistent = fields.pop("persistent", False)
+        done = await self.ask(Verb.PUT, 1_000_001, put(queue, body, unit, persistent=persistent, **fields))
+        return bytes(done.value)
+
+    async def get(self, queue: str, *, acknowledge: bool = True, unit: int = 0) -> Message | None:
+        found = await self.ask(Verb.GET, 1_000_002, verbs.Get(queue, unit))
+        if found.leased and acknowledge:
+            await self.ask(Verb.ACKNOWLEDGE, 1_000_003, verbs.OfNumber(1_000_002))
+        message: Message | None = found.message
+        return message
+
+    async def commit(self, unit: int) -> None:
+        await self.ask(Verb.COMMIT, 1_000_004, verbs.OfUnit(unit))
+
+
+def put(queue: str | list[str], body: bytes = b"", unit: int = 0, **fields: Any) -> verbs.Put:
+    """The frame of a put; what is no field of the frame is one of the message."""
+    frame = {name: fields.pop(name, None) for name in ("persistent", "priority")}
+    wait_s = fields.pop("wait_s", 0.0)
+    return verbs.Put(queue, unit, frame["persistent"], frame["priority"], wait_s, Message(body, **fields))
+
+
+class House:
+    """A queue manager with a desk and a door, on the running loop."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.loop = asyncio.get_running_loop()
+        self.escaped: list[dict[str, Any]] = []
+        """What reached the loop's exception handler."""
+        self.loop.set_exception_handler(lambda _, context: self.escaped.append(context))
+        self.authority = Authority()
+        self.desk = Desk(host, self.authority)
+        self.audit: list[tuple[str, dict[str, Any]]] = []
+        self.users = Users.load(host.path)
+        self.admission = Admission(host, self.users, self.authority, self._audited)
+        self.gate = Gate(1000, 1000)
+        self.guests: list[Guest] = []
+        self.handshake_s = 10.0
+
+    def _audited(self, event: str, **fields: Any) -> None:
+        self.audit.append((event, fields))
+
+    def mqsc(self, script: str) -> None:
+        require_ok(run_script(script, self.host, "-"))
+        self.admission.refresh()
+
+    def guest(self, *, uid: int | None = -1, address: str = "127.0.0.1", make_receiver: Any = None) -> Guest:
+        """Somebody connects: by default ourselves, through the Unix socket."""
+        link = NativeLink(self.desk, self.admission, self.gate, make_receiver, self.handshake_s)
+        wire = Wire(link, uid=os.geteuid() if uid == -1 else uid, address=address)
+        guest = Guest(link, wire)
+        self.guests.append(guest)
+        link.connection_made(wire)
+        return guest
+
+    async def admitted(self, **hello: Any) -> Guest:
+        """The same, and he is let in; over TCP if he says as whom."""
+        guest = self.guest(uid=None if hello else -1)
+        await guest.ask(Verb.HELLO, 1, greeting(**hello))
+        return guest
+
+    def depth(self, queue: str) -> int:
+        return int(self.host.queue_status(queue)["CURDEPTH"])
+
+    def held(self, queue: str) -> int:
+        """Messages and places of a queue that units of work keep."""
+        return int(self.host.queue_status(queue)["UNCOM"])
+
+    async def until(self, ready: Callable[[], Any]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not ready():
+                await asyncio.sleep(0.001)
+
+    async def leave(self) -> None:
+        """Everybody goes; nothing may be left of them."""
+        for guest in self.guests:
+            guest.wire.lose()
+        await self.until(lambda: not self.admission._hashing.locked())
+        await asyncio.sleep(0)
+        assert self.escaped == []
+        assert self.desk.sessions == {}
+        assert self.desk.links == set()
+        assert self.gate.connections == 0
+        assert not self.gate._from
+        assert not +self.admission._on_channel
+        for queue in self.host.manager.objects.queues.values():
+            assert (queue.reserved, queue.uncommitted_gets) == (0, 0), queue.definition.name
+            assert not queue.waiters, queue.definition.name
+        await asyncio.to_thread(self.desk.close)
+
+
+def greeting(**fields: Any) -> verbs.Hello:
+    return verbs.Hello(fields.pop("magic", MAGIC), fields.pop("version", VERSION), **fields)
+
+
+def live(path: Path, work: Work) -> None:
+    """Start the queue manager of a folder, let a test work with it, and see that nothing is left behind."""
+
+    async def lived() -> None:
+        host = await asyncio.to_thread(Host, path)
+        try:
+            house = House(host)
+            await work(house)
+            await house.leave()
+        finally:
+            await asyncio.to_thread(host.close)
+
+    asyncio.run(lived(), debug=False)
