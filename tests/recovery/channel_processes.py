@@ -115,12 +115,12 @@ def _watch_settlements(module: Any, reached: Callable[[int | None], None]) -> No
     """Look in at the moment when the log has something, and nobody has been told yet."""
     original = module.attempt
 
-    def attempt(desk: Desk, verb: Any, done: Callable[[EntrepotError | None], None]) -> None:
+    def attempt(desk: Desk, verb: Any, done: Callable[[EntrepotError | None], None]) -> bool:
         def settled(error: EntrepotError | None) -> None:
             reached(None)
             done(error)
 
-        original(desk, verb, settled)
+        return bool(original(desk, verb, settled))
 
     module.attempt = attempt
 

@@ -194,6 +194,7 @@ def test_queue_managers_that_die_anywhere_lose_nothing(templates: Callable[[int]
         ("A", "settled", None),
         ("B", "settled", None),
     ]
+    killed = 0
     for seed in range(100):
         random = Random(seed)
         batch_size = random.choice((1, 2, 5))
@@ -202,9 +203,10 @@ def test_queue_managers_that_die_anywhere_lose_nothing(templates: Callable[[int]
             often = 1 if verb in (HELLO, WELCOME) else random.randint(1, 3)
             kills.append(Kill(end, when, verb, often))  # type: ignore[arg-type]
         path = copy_pair(templates(batch_size), tmp_path / f"pair{seed}")
-        run_lives(path, kills, heal_s=30)
+        killed += run_lives(path, kills, heal_s=30)
         assert delivered(path) == (list(range(COUNT)), 0), (seed, kills)
         shutil.rmtree(path)
+    assert killed >= 400
 
 
 # --- negative controls: each of these bugs is noticed --------------------------------------------------

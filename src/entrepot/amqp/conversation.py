@@ -129,9 +129,9 @@ class Conversation:
         """Deal with what the engine has understood, until there is no more or the session has to wait."""
         collector = self._parts.collector
         links = self.links
-        while not self.is_blocked:
-            event = collector_peek(collector)
-            if not event:
+        while event := collector_peek(collector):
+            session = self._session
+            if session is not None and session.blocked:
                 break
             kind = event_type(event)
             if kind == DELIVERY:

@@ -83,7 +83,6 @@ pointer pn_delivery pointer tag
 pointer pn_delivery_link pointer
 pointer pn_delivery_local pointer
 flag pn_delivery_partial pointer
-size pn_delivery_pending pointer
 flag pn_delivery_readable pointer
 pointer pn_delivery_remote pointer
 ulong pn_delivery_remote_state pointer
@@ -215,7 +214,6 @@ event_session = lib.pn_event_session
 delivery_link = lib.pn_delivery_link
 delivery_readable = lib.pn_delivery_readable
 delivery_partial = lib.pn_delivery_partial
-delivery_pending = lib.pn_delivery_pending
 delivery_settled = lib.pn_delivery_settled
 delivery_updated = lib.pn_delivery_updated
 delivery_remote_state = lib.pn_delivery_remote_state
@@ -230,6 +228,7 @@ session_outgoing_bytes = lib.pn_session_outgoing_bytes
 transport_tick = lib.pn_transport_tick
 
 _BUFFER_BYTES = 65_536
+_END = -1
 _CONDITION_CHARACTERS_MAX = 1000
 # Filled and emptied within one call each, so all connections share it.
 _room = ctypes.create_string_buffer(_BUFFER_BYTES)
@@ -240,19 +239,18 @@ _tag = _Tag(8, ctypes.addressof(_tag_bytes))
 _new_delivery = lib.pn_delivery
 
 
-def read(link: Pointer, size: int) -> bytes | None:
+def read(link: Pointer) -> bytes | None:
     """What has come of a link's current delivery; None when its sender has aborted it."""
-    if size <= _BUFFER_BYTES:
-        got = link_recv(link, _buffer, size)
-        if got > 0:
-            return _string_at(_buffer, got)
-        return b"" if got in (0, _END_OF_DELIVERY) else None
-    room = ctypes.create_string_buffer(size)
-    got = link_recv(link, ctypes.addressof(room), size)
-    return room.raw[:got] if got >= 0 else None
-
-
-_END_OF_DELIVERY = -1
+    got = link_recv(link, _buffer, _BUFFER_BYTES)
+    if got <= 0:
+        return b"" if got in (0, _END) else None
+    data = _string_at(_buffer, got)
+    if got < _BUFFER_BYTES:
+        return data
+    pieces = [data]
+    while (got := link_recv(link, _buffer, _BUFFER_BYTES)) > 0:
+        pieces.append(_string_at(_buffer, got))
+    return b"".join(pieces)
 
 
 def new_delivery(link: Pointer, number: int) -> Pointer:

@@ -23,7 +23,6 @@ from entrepot.amqp.engine import (
     TRANSACTIONAL,
     Pointer,
     delivery_partial,
-    delivery_pending,
     delivery_readable,
     delivery_remote_state,
     delivery_settle,
@@ -37,12 +36,11 @@ from entrepot.amqp.engine import (
     remote_state_value,
     set_state,
 )
-from entrepot.amqp.mapping import Arrived, decode_message
+from entrepot.amqp.mapping import decode_message
 from entrepot.amqp.peer_link import PeerLink, address_of, capabilities_of
 from entrepot.channels.vetting import vetted
 from entrepot.errors import EntrepotError
 from entrepot.limits import FRAME_OVERHEAD_BYTES_MAX
-from entrepot.message import Message
 
 if TYPE_CHECKING:
     from entrepot.amqp.conversation import Conversation
@@ -80,8 +78,7 @@ class ReceivingLink(PeerLink):
         if not self.is_open:
             delivery_settle(delivery)
             return
-        size = delivery_pending(delivery)
-        data = read(self.pointer, size) if size else b""
+        data = read(self.pointer)
         if data is None:
             self._forget_pieces()
             delivery_settle(delivery)
@@ -171,9 +168,9 @@ class IncomingLink(ReceivingLink):
         try:
             if delivery_remote_state(delivery) == TRANSACTIONAL:
                 transaction = conversation.transaction(remote_state_value(delivery))
-            arrived = decode_message(data, session.engine.manager.clock.now())
-            name = self.name or _destination(arrived)
-            message = self._vetted(arrived)
+            message, persistent, priority, to = decode_message(data, session.engine.manager.clock.now())
+            name = self.name or _destination(to)
+            message = vetted(message, user=session.identity.user, application=session.application)
         except Malformed as error:
             self._refused(delivery, settled, transaction, Refusal(DECODE_ERROR, str(error)))
             return
@@ -189,14 +186,10 @@ class IncomingLink(ReceivingLink):
             name,
             message,
             partial(self._was_put, None if settled else delivery, transaction),
-            persistent=arrived.persistent,
-            priority=arrived.priority,
+            persistent=persistent,
+            priority=priority,
             unit=None if transaction is None else transaction.unit,
         )
-
-    def _vetted(self, arrived: Arrived) -> Message:
-        session = self.conversation.session
-        return vetted(arrived.message, user=session.identity.user, application=session.application)
 
     def _was_put(
         self, delivery: Pointer | None, transaction: Transaction | None, _: bytes, error: EntrepotError | None
@@ -231,7 +224,7 @@ class IncomingLink(ReceivingLink):
         self.conversation.wants_flush()
 
 
-def _destination(arrived: Arrived) -> str:
-    if not arrived.to:
+def _destination(to: str | None) -> str:
+    if not to:
         raise Refusal(INVALID_FIELD, "neither the link nor the message says where it is to go")
-    return parse_queue(arrived.to).route
+    return parse_queue(to).route

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import struct
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -91,13 +91,8 @@ _RARE = (
 _PLAIN = Message(b"")
 
 
-class Arrived(NamedTuple):
-    """A message as a put takes it."""
-
-    message: Message
-    persistent: bool
-    priority: int
-    to: str | None
+Arrived = tuple[Message, bool, int, str | None]
+"""A message as a put takes it: the message, whether it is persistent, its priority, and where its `to` sends it."""
 
 
 # --- from AMQP ----------------------------------------------------------------------------------
@@ -166,7 +161,7 @@ def decode_message(data: bytes, now: float) -> Arrived:
     except (IndexError, TypeError, AttributeError, ValueError, OverflowError, struct.error) as error:
         # Sections that end too soon, and fields of a type that they must not have.
         raise Malformed(f"not as the standard has it: {error}") from error
-    return Arrived(message, durable, priority, None if fields is None else fields[2])
+    return message, durable, priority, None if fields is None else fields[2]
 
 
 def _list_bytes(data: bytes, at: int) -> int:

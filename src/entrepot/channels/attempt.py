@@ -18,23 +18,30 @@ Done = Callable[[EntrepotError | None], None]
 
 def attempt(
     desk: Desk, verb: Callable[[], Settlement | None], done: Done, *, checkpoints: int = _CHECKPOINTS_FOR_ROOM
-) -> None:
+) -> bool:
     """Run a verb and call `done` exactly once, at once or later; a full log gets a checkpoint first.
 
-    The verb may run several times, so it must change nothing when it raises LogFull.
+    The verb may run several times, so it must change nothing when it raises LogFull. True when it has run, so that
+    what is run after it comes after it in the log, too.
     """
     try:
         at_once = desk.engine.run(verb, done)
     except LogFull as error:
         if checkpoints:
-            desk.checkpoint(lambda _: attempt(desk, verb, done, checkpoints=checkpoints - 1))
+            desk.checkpoint(lambda _: _again(desk, verb, done, checkpoints - 1))
         else:
             done(error)
+        return False
     except EntrepotError as error:
         done(error)
-    else:
-        if at_once:
-            done(None)
+        return False
+    if at_once:
+        done(None)
+    return True
+
+
+def _again(desk: Desk, verb: Callable[[], Settlement | None], done: Done, checkpoints: int) -> None:
+    attempt(desk, verb, done, checkpoints=checkpoints)
 
 
 async def attempted(desk: Desk, verb: Callable[[], Settlement | None]) -> None:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far a channel between queue managers has come, remembered by both of its ends.
 
-Each end keeps one persistent message on SYSTEM.CHANNEL.SYNCQ, found by its
-correlation id, and replaces it in the unit of work that moves a batch. So
-what an end remembers and where the messages are can never disagree:
+Each end keeps its state in a persistent message on SYSTEM.CHANNEL.SYNCQ,
+found by its correlation id. The unit of work that moves a batch puts the
+new state and takes away what is older. So what an end remembers and where
+the messages are can never disagree:
 
-    {"role": "SENDER", "channel": "QM1.QM2", "partner": "QM2", "sequence": 150, "batch": "…", "time": …}
+    {"role": "SENDER", "channel": "QM1.QM2", "partner": "QM2", "sequence": 150, "batch": "…", "serial": 3, …}
 
-The sender's unit is prepared before it asks for confirmation. One that is
-still prepared when the ends meet again is in doubt, and what the receiver
-remembers decides it (docs/decisions/0010-channel-state.md).
+The newest counts, by `serial`. A sender may have two for a while, because
+it prepares a batch when the one before is just being resolved. Its unit is
+prepared before it asks for confirmation. One that is still prepared when
+the ends meet again is in doubt, and what the receiver remembers decides it
+(docs/decisions/0010-channel-state.md).
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from entrepot.errors import SequenceMismatch
 from entrepot.limits import DEPTH_MAX
@@ -71,6 +73,8 @@ class ChannelState(msgspec.Struct, frozen=True):
     partner: str = ""
     sequence: int = 0
     batch: bytes = b""
+    serial: int = 0
+    """How many states came before."""
     time: float = 0.0
     order: Literal["", "STARTED", "STOPPED"] = ""
 
@@ -81,7 +85,11 @@ class ChannelState(msgspec.Struct, frozen=True):
     def reset_to(self, sequence: int, now: float) -> ChannelState:
         """Begin a new history with this number; a sender takes whom it meets for its partner."""
         partner = self.partner if self.role is Role.RECEIVER else ""
-        return ChannelState(self.role, self.channel, partner, sequence - 1, RESET, now)
+        return self.followed_by(partner, Mark(sequence - 1, RESET), now)
+
+    def followed_by(self, partner: str, mark: Mark, now: float) -> ChannelState:
+        """The next state."""
+        return ChannelState(self.role, self.channel, partner, *mark, self.serial + 1, now)
 
     @property
     def key(self) -> bytes:
@@ -140,11 +148,13 @@ def judge(before: Mark, in_doubt: Mark | None, theirs: Mark) -> Verdict:
 
 
 def read_state(manager: QueueManager, role: Role, channel: str, partner: str = "") -> ChannelState:
-    """What an end remembers, or that it remembers nothing."""
+    """What an end remembers, or that it remembers nothing; what a prepared unit has in its hands is not seen."""
     empty = ChannelState(role, channel, partner)
-    queue = manager.readable(SYNCHRONIZATION_QUEUE)
-    entry = queue.next(Criteria(correlation_id=empty.key))
-    return empty if entry is None else _decode(entry.message)
+    unit = manager.internal_unit()
+    unit.counted = False
+    newest = _newest([*_take_all(manager, unit, empty.key), empty])
+    manager.back_out(unit)
+    return newest
 
 
 def replace_state(manager: QueueManager, unit: Unit, before: ChannelState, after: ChannelState | None) -> None:
@@ -153,13 +163,24 @@ def replace_state(manager: QueueManager, unit: Unit, before: ChannelState, after
     Raises:
         SequenceMismatch: The queue says otherwise than `before`. The unit must be backed out.
     """
-    message, _ = manager.get(SYNCHRONIZATION_QUEUE, Criteria(correlation_id=before.key), unit)
-    found = replace(before, sequence=0, batch=b"") if message is None else _decode(message)
-    if found.mark != before.mark:
-        raise SequenceMismatch(before.channel, str(before), f"{found} on {SYNCHRONIZATION_QUEUE}")
+    empty = ChannelState(before.role, before.channel, before.partner)
+    newest = _newest([*_take_all(manager, unit, before.key), empty])
+    # A sender's own last state is not there yet while the log is still to be forced for it.
+    lags = before.role is Role.SENDER and newest.serial < before.serial
+    if newest.mark != before.mark and not lags:
+        raise SequenceMismatch(before.channel, str(before), f"{newest} on {SYNCHRONIZATION_QUEUE}")
     if after is not None:
         stored = Message(msgspec.json.encode(after), correlation_id=before.key, format=FORMAT)
         manager.put(SYNCHRONIZATION_QUEUE, stored, persistent=True, unit=unit)
+
+
+def _take_all(manager: QueueManager, unit: Unit, key: bytes) -> Iterator[ChannelState]:
+    while (message := manager.get(SYNCHRONIZATION_QUEUE, Criteria(correlation_id=key), unit)[0]) is not None:
+        yield _decode(message)
+
+
+def _newest(states: Iterable[ChannelState]) -> ChannelState:
+    return max(states, key=lambda state: state.serial)
 
 
 def change_state(
@@ -214,8 +235,8 @@ def _doubt(manager: QueueManager, prepared: bytes) -> Doubt | None:
     after = next(_states(arrivals), None)
     if after is None:
         return None  # an application has prepared it, whatever it calls itself
-    taken = ((take.queue, take.entry) for take in unit.takes)
-    return Doubt(prepared, next(_states(taken), ChannelState(after.role, after.channel)), after)
+    taken = _states((take.queue, take.entry) for take in unit.takes)
+    return Doubt(prepared, _newest([*taken, read_state(manager, after.role, after.channel)]), after)
 
 
 def _states(entries: Iterable[tuple[Queue, QueuedMessage]]) -> Iterator[ChannelState]:

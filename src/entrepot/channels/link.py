@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from entrepot.channels.desk import Desk
 from entrepot.errors import EntrepotError, ProtocolError
@@ -17,6 +17,8 @@ from entrepot.wire.codec import LONG_BODY_BYTES, decode, encode, encode_parts
 from entrepot.wire.error_form import to_wire
 from entrepot.wire.frame import FrameReader, read_buffer
 from entrepot.wire.verbs import Closing, Payload, Verb
+
+Decode = Callable[[int, memoryview | bytes], Any]
 
 _WRITE_HIGH_BYTES = 1 * MIB
 _FAREWELL_S = 2.0
@@ -48,13 +50,13 @@ _GONE = _Gone()
 class Link(asyncio.BufferedProtocol):
     """One connection; everything happens on the loop's thread."""
 
-    __slots__ = ("_engine", "_held", "_pausing", "address", "closed", "desk", "heard", "reader", "transport", "unread")
+    __slots__ = (
+        "_engine", "_held", "_pausing", "address", "closed", "decode", "desk", "heard", "reader", "transport", "unread",
+    )  # fmt: skip
 
-    decode: ClassVar[Callable[[int, memoryview | bytes], Any]] = staticmethod(decode)
-    """How frames are understood here."""
-
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, decode: Decode = decode) -> None:
         self.desk = desk
+        self.decode = decode
         self._engine = desk.engine
         self.transport: Any = None
         self.reader = FrameReader(read_buffer())

@@ -39,6 +39,7 @@ from entrepot.queues.definitions import Channel
 from entrepot.queues.unit_of_work import Unit
 from entrepot.selectors import compile_selector
 from entrepot.wire import verbs
+from entrepot.wire.codec import decode_asked
 from entrepot.wire.error_form import to_wire
 from entrepot.wire.frame import VERSION, frame_bytes_max
 from entrepot.wire.verbs import MAGIC, Verb
@@ -92,7 +93,7 @@ class NativeLink(Link):
         make_receiver: ReceiverFactory | None = None,
         handshake_s: float = 10.0,
     ) -> None:
-        super().__init__(desk)
+        super().__init__(desk, decode_asked)
         self.admission = admission
         self.gate = gate
         self.handshake_s = handshake_s

@@ -378,7 +378,7 @@ class Receiver:
         if payload.sequence != self.sequence or len(payload.batch) != BATCH_ID_BYTES:
             raise FrameUnreadable(f"a batch ends with message {payload.sequence}, the last was {self.sequence}")
         now = self.desk.engine.manager.clock.now()
-        after = ChannelState(Role.RECEIVER, *self.key, payload.sequence, payload.batch, now)
+        after = self.memory.followed_by(self.hello.manager, Mark(payload.sequence, payload.batch), now)
         self._unit = None
         self._given_up.clear()
         self._commit(unit, after)

@@ -3,9 +3,10 @@
 
 A batch is gathered and sent message by message. When it ends, its unit of
 work is prepared, so that it survives whatever happens; only then is the
-receiver told of the end. While it commits and confirms, the next batch is
-on its way already. If the connection breaks in between, the batch stays
-prepared: it is in doubt until the ends meet again.
+receiver told of the end. While it commits and confirms, the messages of
+the next batch are on their way already; its unit is prepared with the same
+force of the log that resolves the one before. If the connection breaks in
+between, the batch stays prepared: it is in doubt until the ends meet again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Protocol
 
 from entrepot.channels.attempt import attempt
 from entrepot.channels.batch import Batch, Outgoing, Phase
-from entrepot.channels.channel_state import ChannelState, Doubt, Role, change_state, transaction_id
+from entrepot.channels.channel_state import ChannelState, Doubt, Mark, Role, change_state, transaction_id
 from entrepot.channels.desk import Desk
 from entrepot.channels.terms import Terms
 from entrepot.errors import EntrepotError, FrameUnreadable
@@ -113,8 +114,8 @@ class Transfer:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do but to wait for a message."""
-        open_batch = self._gathering is not None and self._gathering.messages
-        return self._ending is None and self._waiter is not None and not open_batch
+        open_batch = self._ending is not None or (self._gathering is not None and self._gathering.messages)
+        return self._waiter is not None and not open_batch and self.ledger.is_settled
 
     # --- messages -----------------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ class Transfer:
         if batch is None or not batch.messages:
             if not self._finishing:
                 self.pump()
-            elif self.stop_waiting():
+            elif self.ledger.is_settled and self.stop_waiting():
                 self._carrier.finished()
             return
         is_empty = self._waiter is not None
@@ -240,7 +241,7 @@ class Transfer:
         self._ending = batch
         batch.phase = Phase.PREPARING
         before = self.ledger.memory
-        after = ChannelState(Role.SENDER, name, self.partner, batch.sequence, batch.id, manager.clock.now())
+        after = before.followed_by(self.partner, Mark(batch.sequence, batch.id), manager.clock.now())
         doubt = Doubt(transaction_id(name, batch.id), before, after)
         prepare = partial(manager.in_doubt.prepare, batch.unit, doubt.transaction_id)
         self.ledger.begin()
@@ -279,22 +280,33 @@ class Transfer:
         if (confirm.sequence, confirm.batch) != (batch.sequence, batch.id):
             raise FrameUnreadable(f"message {confirm.sequence} confirmed where {batch.sequence} was asked for")
         batch.phase = Phase.RESOLVING
-        resolve = partial(self.desk.engine.manager.in_doubt.resolve, doubt.transaction_id, commit=True)
+        self.ledger.doubt = None
+        self.ledger.memory = doubt.after
+        self.ledger.batches += 1
         self.ledger.begin()
-        attempt(self.desk, resolve, partial(self._resolved, doubt))
+        resolve = partial(self.desk.engine.manager.in_doubt.resolve, doubt.transaction_id, commit=True)
+        # The next batch may be prepared behind it, never before it: at most one is ever in doubt.
+        if attempt(self.desk, resolve, partial(self._resolved, batch, doubt)):
+            self._next_batch(batch)
 
-    def _resolved(self, doubt: Doubt, error: EntrepotError | None) -> None:
-        if error is None:
-            self.ledger.doubt = None
-            self.ledger.memory = doubt.after
-            self.ledger.batches += 1
-        if not self._closed:
-            self._ending = None
-            if error is None:
-                self._end_if_due()
-            else:
-                self._carrier.fail(error)
+    def _resolved(self, batch: Batch, doubt: Doubt, error: EntrepotError | None) -> None:
+        if error is not None:
+            self.ledger.doubt = doubt
+            self.ledger.memory = doubt.before
         self.ledger.end()
+        if self._closed:
+            return
+        if error is not None:
+            self._carrier.fail(error)
+        elif self._finishing:
+            self._end_if_due()
+        else:
+            self._next_batch(batch)
+
+    def _next_batch(self, batch: Batch) -> None:
+        if self._ending is batch:
+            self._ending = None
+            self._end_if_due()
 
     # --- the end ----------------------------------------------------------------------------------------
 

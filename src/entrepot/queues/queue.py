@@ -133,9 +133,10 @@ class Queue:
         self._take_out(entry)
 
     def hold(self, entry: QueuedMessage) -> None:
-        """Count in an entry that a unit of work has got before it ever stood here."""
-        self._index(entry)
-        self.depth += 1
+        """Let a unit of work have an entry that never stood here; `depth` is the caller's to count."""
+        message = entry.message
+        if self._by_message_id is not None or message.correlation_id or message.group_id:
+            self._index(entry)
         self.uncommitted_gets += 1
         entry.state = LOCKED
 

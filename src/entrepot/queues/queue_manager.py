@@ -331,11 +331,7 @@ class QueueManager:
         message = self._present(entry, 0.0)
         if unit is not None:
             queue.lock(entry)
-            unit.takes.append(Take(queue, entry))
-            if entry.message.report:
-                unit.consequential = True
-            if unit.counted:
-                self._count_backout(queue, entry)
+            self._hold_for(unit, queue, entry)
             return message, None
         if entry.message.persistent or (entry.message.report and entry.message.report & Report.DELIVERY):
             own = self.internal_unit()
@@ -347,6 +343,13 @@ class QueueManager:
         if queue.watched:
             self.consequences.watch_leaving(queue)
         return message, None
+
+    def _hold_for(self, unit: Unit, queue: Queue, entry: QueuedMessage) -> None:
+        unit.takes.append(Take(queue, entry))
+        if entry.message.report:
+            unit.consequential = True
+        if unit.counted:
+            self._count_backout(queue, entry)
 
     def _present(self, entry: QueuedMessage, now: float) -> Message:
         """The message as its reader sees it."""
@@ -404,6 +407,7 @@ class QueueManager:
         """Restart brings back a message that a prepared unit of work has got."""
         if entry.run is None:
             self.young[entry.key] = entry
+        queue.depth += 1
         queue.hold(entry)
 
     def _stand(self, queue: Queue, entry: QueuedMessage) -> None:
@@ -432,10 +436,8 @@ class QueueManager:
             raise SpillFailed(queue.definition.name, str(error)) from error
 
     def _hand_over(self, queue: Queue, entry: QueuedMessage) -> bool:
-        """Give a nonpersistent message straight to a reader outside of any unit of work."""
+        """Give a message straight to a reader who waits for it, so that it need not stand on the queue before."""
         message = entry.message
-        if message.persistent or (message.report and message.report & Report.DELIVERY):
-            return False
         if message.expiry_s is not None and _expired(message, self.clock.now()):
             return False  # its unit of work took longer than it was of use
         waiters = queue.waiters
@@ -444,12 +446,23 @@ class QueueManager:
             waiter = next(readers, None)
         else:
             waiter = waiters.first_for(message)
-        # First come, first served: a reader with a unit of work needs the queue.
-        if waiter is None or (waiter.unit is not None and not waiter.unit.private):
+        if waiter is None:
             return False
+        unit = waiter.unit
+        safe = message.persistent or message.report & Report.DELIVERY
+        if unit is None and safe:
+            return False  # its removal has to be logged first
         waiter.take_turn()
-        queue.depth -= 1
-        waiter.serve(self._present(entry, 0.0))
+        if unit is None or (unit.private and not safe):
+            queue.depth -= 1
+            waiter.serve(self._present(entry, 0.0))
+            return True
+        queue.hold(entry)
+        presented = self._present(entry, 0.0)
+        self._hold_for(unit, queue, entry)
+        waiter.serve(presented)
+        if queue.watched:
+            self.consequences.watch_arrival(queue, message, waiting=False)
         return True
 
     def give_back(self, name: str, message: Message) -> None:

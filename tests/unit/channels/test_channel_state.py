@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from entrepot.channels.channel_state import (
@@ -91,24 +92,27 @@ def test_state_is_what_was_last_committed(host: Host) -> None:
     with host.lock:
         nothing = read_state(host.manager, Role.RECEIVER, "C", "QM2")
     assert nothing.mark == NONE
-    first = ChannelState(Role.RECEIVER, "C", "QM2", *FIRST)
+    first = nothing.followed_by("QM2", FIRST, 1.0)
+    second = first.followed_by("QM2", SECOND, 2.0)
     _replace(host, nothing, first)
-    _replace(host, first, ChannelState(Role.RECEIVER, "C", "QM2", *SECOND))
+    _replace(host, first, second)
     with host.lock:
         assert read_state(host.manager, Role.RECEIVER, "C", "QM2").mark == SECOND
         assert read_state(host.manager, Role.RECEIVER, "C", "QM3").mark == NONE
         assert read_state(host.manager, Role.SENDER, "C").mark == NONE
         assert [state.mark for state in all_states(host.manager)] == [SECOND]
-    _replace(host, ChannelState(Role.RECEIVER, "C", "QM2", *SECOND), None)
+    _replace(host, second, None)
     assert host.queue_status(SYNCHRONIZATION_QUEUE)["CURDEPTH"] == 0
 
 
 def test_state_is_not_replaced_when_the_queue_says_otherwise(host: Host) -> None:
-    first = ChannelState(Role.RECEIVER, "C", "QM2", *FIRST)
-    _replace(host, ChannelState(Role.RECEIVER, "C", "QM2"), first)
+    nothing = ChannelState(Role.RECEIVER, "C", "QM2")
+    first = nothing.followed_by("QM2", FIRST, 1.0)
+    second = first.followed_by("QM2", SECOND, 2.0)
+    _replace(host, nothing, first)
     unit = host.begin()
     with host.lock, pytest.raises(SequenceMismatch, match=r"50.*SYSTEM.CHANNEL.SYNCQ"):
-        replace_state(host.manager, unit, ChannelState(Role.RECEIVER, "C", "QM2", *SECOND), first)
+        replace_state(host.manager, unit, second, first)
     host.back_out(unit)
     with host.lock:
         assert read_state(host.manager, Role.RECEIVER, "C", "QM2").mark == FIRST
@@ -123,7 +127,7 @@ def test_what_is_no_state_is_not_taken_for_one(host: Host) -> None:
 
 def _in_doubt(host: Host, channel: str, batch: bytes) -> Doubt:
     before = ChannelState(Role.SENDER, channel)
-    after = ChannelState(Role.SENDER, channel, "QM2", 1, batch)
+    after = before.followed_by("QM2", Mark(1, batch), 1.0)
     host.put("X", Message(b"1"), persistent=True)
     unit = host.begin()
     host.get("X", unit=unit)
@@ -155,3 +159,51 @@ def test_doubt_is_found_by_its_channel_and_survives_a_restart(host: Host) -> Non
         assert find_doubt(again.manager, "C") is None
         assert read_state(again.manager, Role.SENDER, "C") == doubt.after
     again.close()
+
+
+def test_a_sender_may_prepare_its_next_batch_before_the_log_has_resolved_the_last(host: Host) -> None:
+    first = _in_doubt(host, "C", new_batch_id())
+    host.put("X", Message(b"2"), persistent=True)
+    unit = host.begin()
+    host.get("X", unit=unit)
+    batch = new_batch_id()
+    after = first.after.followed_by("QM2", Mark(2, batch), 2.0)
+    with host.lock:
+        resolved = host.manager.in_doubt.resolve(first.transaction_id, commit=True)
+        replace_state(host.manager, unit, first.after, after)
+        prepared = host.manager.in_doubt.prepare(unit, transaction_id("C", batch))
+        assert not resolved.done
+    host._force_all()
+    assert prepared.done
+    path = host.path
+    with host.lock:
+        assert find_doubt(host.manager, "C") == Doubt(transaction_id("C", batch), first.after, after)
+    host.close()
+    again = Host(path)
+    with again.lock:
+        assert find_doubt(again.manager, "C") == Doubt(transaction_id("C", batch), first.after, after)
+    again.resolve(transaction_id("C", batch), commit=False)
+    with again.lock:
+        assert read_state(again.manager, Role.SENDER, "C") == first.after
+    third = again.begin()
+    with again.lock:
+        replace_state(again.manager, third, first.after, first.after.followed_by("QM2", Mark(2, b"3" * 16), 3.0))
+    again.commit(third)
+    assert again.queue_status(SYNCHRONIZATION_QUEUE)["CURDEPTH"] == 1
+    again.close()
+
+
+def test_of_several_states_the_newest_counts_and_the_next_takes_all_away(host: Host) -> None:
+    nothing = ChannelState(Role.SENDER, "C")
+    first = nothing.followed_by("QM2", FIRST, 1.0)
+    second = first.followed_by("QM2", SECOND, 2.0)
+    for state in (second, first):
+        stored = Message(msgspec.json.encode(state), correlation_id=state.key, format="CHANNEL")
+        host.put(SYNCHRONIZATION_QUEUE, stored, persistent=True)
+    with host.lock:
+        assert read_state(host.manager, Role.SENDER, "C") == second
+    assert host.queue_status(SYNCHRONIZATION_QUEUE)["UNCOM"] == 0
+    _replace(host, second, second.reset_to(7, 3.0))
+    with host.lock:
+        assert str(read_state(host.manager, Role.SENDER, "C")) == "sequence 6 after RESET"
+    assert host.queue_status(SYNCHRONIZATION_QUEUE)["CURDEPTH"] == 1

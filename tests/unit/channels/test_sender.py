@@ -452,7 +452,7 @@ def test_no_connection_leaves_a_reader_or_a_lock_behind(with_pair: Any) -> None:
         status = pair.a.queue_status("B")
         assert (status["IPPROCS"], status["UNCOM"]) == (0, 0)
         assert pair.b.queue_status("Q")["UNCOM"] == 0
-        assert pair.a.queue_status(SYNCHRONIZATION_QUEUE)["CURDEPTH"] == 1
+        assert pair.depth(SYNCHRONIZATION_QUEUE) <= 2
 
     with_pair(work)
 
