@@ -126,4 +126,4 @@ def _sketch(payload: type[Payload]) -> Any:
     return msgspec.msgpack.Decoder(msgspec.defstruct("Sketch", parts, array_like=True)).decode
 
 
-_SKETCHES = {verb: _sketch(PAYLOADS[verb]) for verb in (Verb.PUT, Verb.REQUEST, Verb.CHANNEL_MESSAGE)}
+_SKETCHES: dict[int, Any] = {verb: _sketch(PAYLOADS[verb]) for verb in (Verb.PUT, Verb.REQUEST, Verb.CHANNEL_MESSAGE)}
