@@ -28,7 +28,8 @@ fix: .venv/made-check ## mend what lint and formatting can mend themselves
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: .venv/made-bench ## measure speed; a table here and JSON in bench/results
+bench: .venv/made-bench ## measure speed, our own and other brokers'; a table here and JSON in bench/results
+	@bench/peers_install
 	@$(BIN)/python bench/run.py
 
 torture: .venv/made-test ## the long campaigns: every crash point, many seeds

@@ -209,7 +209,8 @@ def main() -> None:
                     client.close()
                     time.sleep(0.3)
                     cost = (processor_s(server.pid) - before) / count * 1e6
-                    name = f"{what} {'persistent' if persistent else 'nonpersistent'} {'settled' if settled else 'unsettled'}"
+                    kind = "persistent" if persistent else "nonpersistent"
+                    name = f"{what} {kind} {'settled' if settled else 'unsettled'}"
                     print(f"{name:34}{count / elapsed:>10,.0f}{cost:>16.1f}")
         server.terminate()
         server.join()

@@ -25,6 +25,8 @@ USER = "bench"
 """As whom clients over TCP act, who show no password: a channel of the loopback may say so."""
 AT_ONCE = 100
 READ_AHEAD = 1000
+WORKER_READ_AHEAD = 10
+"""As the peers' workers do, ours let requests come and do not wait for an answer to a nonpersistent reply."""
 WAIT_S = 1.0
 _DEEP = "MAXDEPTH(999999999)"
 
@@ -147,9 +149,11 @@ class EntrepotTcp(System):
     def work(self, ready: Callable[[], None]) -> None:
         connection = self.connect()
         ready()
-        serve = _serve_persistent if self.persistent else _serve
+        if not self.persistent:
+            for request in connection.consume(REQUESTS, read_ahead=WORKER_READ_AHEAD):
+                connection.reply(request, request.body)
         while True:
-            serve(connection)
+            _serve_persistent(connection)
 
     def producer(self) -> Producer:
         return _Producer(self.connect())
@@ -168,12 +172,6 @@ class EntrepotUnix(EntrepotTcp):
     @property
     def url(self) -> str:
         return self._manager.unix_url
-
-
-def _serve(connection: Any) -> None:
-    request = connection.get(REQUESTS, wait_s=WAIT_S)
-    if request is not None:
-        connection.put(request.reply_to, request.body, correlation_id=request.message_id, persistent=False)
 
 
 def _serve_persistent(connection: Any) -> None:

@@ -163,6 +163,7 @@ class Connection(_Verbs):
         self.application = application
         self._temporary: list[str] = []
         self._reply_queue = ("", 0)
+        self._making_reply_queue = asyncio.Lock()
         self._units: set[RunningUnit] = set()
 
     @property
@@ -209,13 +210,21 @@ class Connection(_Verbs):
     ) -> Message:
         """Put a request and wait for its reply, as `entrepot.Connection.request` does."""
         timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
-        reply_queue = await self.reply_queue()
-        options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
-        message, persistent, priority, _ = draft(body, options, user=self.user, application=self.application)
-        reply: Message = await self.binding.request(
-            queue, message, reply_queue, timeout_s, persistent=persistent, priority=priority
-        )
-        return reply
+        while True:
+            reply_queue = await self.reply_queue()
+            options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
+            message, persistent, priority, _ = draft(body, options, user=self.user, application=self.application)
+            reply: Message | None = await self.binding.request(
+                queue,
+                message,
+                reply_queue,
+                timeout_s,
+                persistent=persistent,
+                priority=priority,
+                opened=self._reply_queue[1],
+            )
+            if reply is not None:
+                return reply
 
     async def reply(
         self, request: Message, body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
@@ -225,11 +234,13 @@ class Connection(_Verbs):
 
     async def reply_queue(self) -> str:
         """The temporary queue on which this connection waits for replies."""
-        name, opened = self._reply_queue
-        if not name or opened != self.binding.opened:
-            name = await self.dynamic_queue()
-            self._reply_queue = (name, self.binding.opened)
-        return name
+        async with self._making_reply_queue:  # many requests at once share one
+            name, opened = self._reply_queue
+            while not name or opened != self.binding.opened:
+                opened = self.binding.opened
+                name = await self.dynamic_queue()
+                self._reply_queue = (name, opened)
+            return name
 
     async def dynamic_queue(self, model: str = MODEL_QUEUE, pattern: str = "ENTREPOT.*") -> str:
         """Create a queue after a model and return its name; a temporary one goes with this connection."""
@@ -257,13 +268,15 @@ class Connection(_Verbs):
         if self._binding is None:
             return
         binding = self._binding
-        if isinstance(binding, AioEmbedded):
+        try:
             for unit in list(self._units):
                 if unit.state is UnitState.ACTIVE:
-                    await binding.back_out(unit)  # type: ignore[arg-type]
-            binding.remove_temporary(self._temporary)
-        self._binding = None
-        await binding.close()
+                    await binding.back_out(unit)
+            if isinstance(binding, AioEmbedded):
+                binding.remove_temporary(self._temporary)
+        finally:
+            self._binding = None
+            await binding.close()
 
     async def __aenter__(self) -> Self:
         return self

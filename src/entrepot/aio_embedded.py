@@ -150,7 +150,9 @@ class AioEmbedded:
         *,
         persistent: bool | None,
         priority: int | None,
+        opened: int,
     ) -> Message:
+        del opened  # it is always the same
         message_id = await self.put(name, message, persistent=persistent, priority=priority, unit=None, wait_s=0.0)
         reply = await self.get(reply_queue, Criteria(correlation_id=message_id), unit=None, wait_s=timeout_s)
         if reply is None:

@@ -32,6 +32,23 @@ class Incoming(Protocol):
     def close(self) -> None: ...
 
 
+class Outgoing(Protocol):
+    """Puts that nobody waits for one by one."""
+
+    def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+        wait_s: float,
+    ) -> bytes: ...
+
+    def wait(self) -> None:
+        """Return when all of them are where they belong, or raise the first refusal."""
+
+
 class Binding(Protocol):
     """What a connection stands on: a host in this process, or a client's end of a channel."""
 
@@ -72,13 +89,16 @@ class Binding(Protocol):
         *,
         persistent: bool | None,
         priority: int | None,
-    ) -> Message: ...
+        opened: int,
+    ) -> Message | None:
+        """None: the connection that has made the reply queue is no more; nothing was put."""
 
     def put_without_answer(
         self, name: str | Sequence[str], message: Message, *, persistent: bool | None, priority: int | None
-    ) -> bytes: ...
+    ) -> bytes:
+        """Put a message at once; where an answer would have to be waited for, it is not."""
 
-    def synchronize(self) -> None: ...
+    def pipeline(self) -> Outgoing: ...
 
     def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> Incoming: ...
 

@@ -326,15 +326,40 @@ class Connection(_Verbs):
             RequestTimedOut: No reply came in time; whether the request is served is unknown.
         """
         timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
-        reply_queue = self.reply_queue()
-        # A request that nobody waits for any more is of no use.
-        options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
-        message, persistent, priority, _ = draft(body, options, user=self.user, application=self.application)
-        return self.host.request(queue, message, reply_queue, timeout_s, persistent=persistent, priority=priority)
+        while True:
+            reply_queue = self.reply_queue()
+            # A request that nobody waits for any more is of no use.
+            options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
+            message, persistent, priority, _ = draft(body, options, user=self.user, application=self.application)
+            reply = self.host.request(
+                queue,
+                message,
+                reply_queue,
+                timeout_s,
+                persistent=persistent,
+                priority=priority,
+                opened=self._reply_queue[1],
+            )
+            if reply is not None:
+                return reply
 
     def reply(self, request: Message, body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]) -> bytes:
-        """Answer a request on the queue it names, under its message id."""
-        return self.put(reply_to(request), body, **reply_options(request, options))
+        """Answer a request on the queue it names, under its message id, as persistent as it was.
+
+        Through a channel a nonpersistent reply is not waited for. Should it be
+        refused, because who asked has gone for instance, the next pipeline's
+        `wait` on this connection tells.
+        """
+        if options or request.persistent:
+            return self.put(reply_to(request), body, **reply_options(request, options))
+        message = Message(
+            body if body.__class__ is bytes else checks.body(body),
+            correlation_id=request.message_id,
+            type=MessageType.REPLY,
+            user=self.user,
+            application=self.application,
+        )
+        return self.host.put_without_answer(reply_to(request), message, persistent=False, priority=request.priority)
 
     def pipeline(self) -> Pipeline:
         """Put many messages without waiting for each; use it with `with`, which waits for all of them."""
@@ -356,9 +381,10 @@ class Connection(_Verbs):
     def reply_queue(self) -> str:
         """The temporary queue on which this connection waits for replies."""
         name, opened = self._reply_queue
-        if not name or opened != self.host.opened:
+        while not name or opened != self.host.opened:
+            opened = self.host.opened
             name = self.dynamic_queue()
-            self._reply_queue = (name, self.host.opened)
+            self._reply_queue = (name, opened)
         return name
 
     def dynamic_queue(self, model: str = MODEL_QUEUE, pattern: str = "ENTREPOT.*") -> str:
@@ -443,24 +469,29 @@ class Pipeline:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._outgoing = connection.host.pipeline()
 
     def put(
         self, queue: str | Sequence[str], body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
     ) -> bytes:
-        """Put a message; returns its id, before the queue manager has it."""
+        """Put a message; returns its id, before the queue manager has it.
+
+        With `wait_s`, a full queue holds up all that comes behind it on this connection.
+        """
         connection = self._connection
-        message, persistent, priority, _ = draft(
+        message, persistent, priority, wait_s = draft(
             body, options, user=connection.user, application=connection.application
         )
-        return connection.host.put_without_answer(queue, message, persistent=persistent, priority=priority)
+        return self._outgoing.put(queue, message, persistent=persistent, priority=priority, wait_s=wait_s)
 
     def wait(self) -> None:
         """Return when all that was put so far is where it belongs.
 
         Raises:
             EntrepotError: The first put that was refused; the others were carried out.
+            ConnectionLost: The connection broke. What was put before that may be there or not.
         """
-        self._connection.host.synchronize()
+        self._outgoing.wait()
 
     def __enter__(self) -> Self:
         return self

@@ -23,7 +23,6 @@ class EmbeddedHost(Host):
 
     opened = 1
     """Its one connection never breaks."""
-    _first_refusal: EntrepotError | None = None
 
     def mqsc(self, script: str, source: str) -> list[Answer]:
         return run_script(script, self, source)
@@ -48,7 +47,9 @@ class EmbeddedHost(Host):
         *,
         persistent: bool | None,
         priority: int | None,
+        opened: int,
     ) -> Message:
+        del opened  # it is always the same
         message_id = self.put(name, message, persistent=persistent, priority=priority)
         reply = self.get(reply_queue, Criteria(correlation_id=message_id), wait_s=timeout_s)
         if reply is None:
@@ -71,21 +72,42 @@ class EmbeddedHost(Host):
     def put_without_answer(
         self, name: str | Sequence[str], message: Message, *, persistent: bool | None, priority: int | None
     ) -> bytes:
-        try:
-            return self.put(name, message, persistent=persistent, priority=priority)
-        except EntrepotError as error:
-            if self._first_refusal is None:
-                self._first_refusal = error
-            return b""
+        return self.put(name, message, persistent=persistent, priority=priority)
 
-    def synchronize(self) -> None:
-        refusal, self._first_refusal = self._first_refusal, None
-        if refusal is not None:
-            raise refusal
+    def pipeline(self) -> EmbeddedPipeline:
+        return EmbeddedPipeline(self)
 
     def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedConsumption:
         del read_ahead  # nothing is far away here
         return EmbeddedConsumption(self, name, criteria)
+
+
+class EmbeddedPipeline:
+    """Each put is carried out at once; only its refusal waits, as through a channel."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._refusal: EntrepotError | None = None
+
+    def put(
+        self,
+        name: str | Sequence[str],
+        message: Message,
+        *,
+        persistent: bool | None,
+        priority: int | None,
+        wait_s: float,
+    ) -> bytes:
+        try:
+            return self._host.put(name, message, persistent=persistent, priority=priority, wait_s=wait_s)
+        except EntrepotError as error:
+            self._refusal = self._refusal or error
+            return b""
+
+    def wait(self) -> None:
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
 
 
 class EmbeddedConsumption:

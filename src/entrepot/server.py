@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from entrepot import checks
 from entrepot.channels.admission import Admission
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.dialling import Dialler
@@ -38,6 +39,7 @@ from entrepot.errors import (
     EntrepotError,
     ExtraMissing,
     HeartbeatMissed,
+    InvalidArgument,
     InvalidSetting,
     ListenerUnsafe,
     NotAuthorized,
@@ -48,10 +50,11 @@ from entrepot.errors import (
 from entrepot.mqsc import dump
 from entrepot.queues import media
 from entrepot.queues.definitions import Channel, Listener
+from entrepot.queues.folder import as_recovery_error
 from entrepot.queues.host import Host
 from entrepot.queues.restart import Progress
 from entrepot.security.addresses import parse_address
-from entrepot.security.audit import AuditLog
+from entrepot.security.audit import AuditFields, AuditLog
 from entrepot.security.authority import Authority
 from entrepot.security.credentials import Credentials
 from entrepot.security.tls import client_context, server_context
@@ -269,6 +272,8 @@ class Server:
             if link.heartbeat_s and silent_s > _SILENCE * link.heartbeat_s:
                 peer = link.session.identity.address if link.session else "the other end"
                 link.close(HeartbeatMissed(peer, silent_s))
+            elif isinstance(link, NativeLink) and link.has_hung_up():
+                link.close()
         if self.host.failure is not None and not self._stopping:
             _LOGGER.error("%s: %s", self.host.settings.name, self.host.failure)
             self.failed = True
@@ -285,14 +290,7 @@ class Server:
             _LOGGER.error("%s: %s", self.host.settings.name, error)
 
     def _refused(self, identity: Identity, error: NotAuthorized) -> None:
-        self._audited(
-            "refused",
-            user=identity.user,
-            address=identity.address,
-            channel=identity.channel,
-            object=error.object,
-            reason=f"no {error.authority} authority",
-        )
+        self._audited("refused", **_who(identity), object=error.object, reason=f"no {error.authority} authority")
 
     # --- control, from the office's thread ------------------------------------------------------
 
@@ -319,13 +317,7 @@ class Server:
         Raises:
             AuditFailed: It cannot be written down, so it is not carried out.
         """
-        self.audit.write(
-            "command",
-            user=identity.user,
-            address=identity.address,
-            channel=identity.channel,
-            object=f"{verb} {kind} {name}",
-        )
+        self.audit.write("command", **_who(identity), object=f"{verb} {kind} {name}")
 
     def reset_channel(self, name: str, sequence: int) -> None:
         self.on_loop(self.channels.reset(name, sequence))
@@ -401,14 +393,13 @@ class Server:
     def _managed(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
         """What the command line asks; in the office's thread."""
         name = self.host.settings.name
-        if not session.identity.administrator:
-            raise NotAuthorized(session.identity.user, name, what)
         if what == "status":
             found: dict[str, Any] = dict(self.host.status())
             found["connections"] = len(self.desk.sessions)
             found["pid"] = os.getpid()
             return found
         if what == "checkpoint":
+            self.commanded(session.identity, "CHECKPOINT", "QMGR", name)
             self.host.checkpoint()
             return dict(self.host.status())
         if what == "dump":
@@ -416,14 +407,25 @@ class Server:
         if what == "backup":
             if session.identity.address != "unix":
                 raise NotAuthorized(session.identity.user, name, "backup to files of this machine")
-            return msgspec.to_builtins(media.backup(self.host, Path(str(arguments.get("destination")))))
+            self.commanded(session.identity, "BACKUP", "QMGR", name)
+            return self._back_up(arguments.get("destination"))
         if what == "stop":
             immediate = bool(arguments.get("immediate"))
+            # Not refused when it cannot be written down: a full disk must not keep anybody from a clean stop.
+            self._audited("command", **_who(session.identity), object=f"STOP QMGR {name}")
             self.desk.loop.call_soon_threadsafe(
                 lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
             )
             return name
         raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup or stop")
+
+    def _back_up(self, destination: object) -> Any:
+        if not isinstance(destination, str) or not destination.startswith("/") or "\0" in destination:
+            raise InvalidArgument("destination", checks.shortened(destination), "a folder's path from the root on")
+        try:
+            return msgspec.to_builtins(media.backup(self.host, Path(destination)))
+        except OSError as error:
+            raise as_recovery_error(Path(destination), error) from error
 
     def _stop_soon(self, *, immediate: bool) -> None:
         self.desk.loop.create_task(self.stop(immediate=immediate))  # the server outlives it
@@ -488,6 +490,10 @@ class Server:
             if not self.desk.links or self.desk.loop.time() >= deadline or self._hastened:
                 return
             await asyncio.sleep(0.02)
+
+
+def _who(identity: Identity) -> AuditFields:
+    return {"user": identity.user, "address": identity.address, "channel": identity.channel}
 
 
 def _connection_row(number: int, session: Session) -> dict[str, int | float | str]:

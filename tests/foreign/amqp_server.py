@@ -86,9 +86,7 @@ class AmqpServer:
         self.desk = desk = Desk(host, authority)
         self.admission = admission = Admission(host, users, authority, lambda *_, **__: None)
         self._stopping = asyncio.Event()
-        server = await self._loop.create_server(
-            lambda: AmqpProtocol(desk, admission, self._listener), "127.0.0.1", 0
-        )
+        server = await self._loop.create_server(lambda: AmqpProtocol(desk, admission, self._listener), "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stopping.wait()

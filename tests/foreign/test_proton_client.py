@@ -420,9 +420,7 @@ def test_reply_comes_to_a_dynamic_queue(server: AmqpServer, client: BlockingConn
 
 def test_program_of_ours_answers(server: AmqpServer, client: BlockingConnection, queue: str) -> None:
     replies = client.create_receiver(None, dynamic=True)
-    client.create_sender(queue).send(
-        Message(body="question", id=ulong(7), reply_to=replies.link.remote_source.address)
-    )
+    client.create_sender(queue).send(Message(body="question", id=ulong(7), reply_to=replies.link.remote_source.address))
     request = server.host.get(queue, wait_s=5)
     assert request is not None
     assert (request.body, request.format) == (b"question", "MQSTR")
@@ -527,9 +525,7 @@ def test_user_with_the_right_password(server: AmqpServer) -> None:
 def test_wrong_password_is_refused_after_a_pause(server: AmqpServer) -> None:
     begun = time.monotonic()
     with pytest.raises(ConnectionException):
-        BlockingConnection(
-            server.url, timeout=10, user="app", password="guess", allowed_mechs="PLAIN", reconnect=False
-        )
+        BlockingConnection(server.url, timeout=10, user="app", password="guess", allowed_mechs="PLAIN", reconnect=False)
     assert time.monotonic() - begun >= 1.0
 
 

@@ -7,7 +7,7 @@ makes it use memory after it has freed it, and a handle beyond the peer's
 own limit silences it for good. One such connection would take the whole
 queue manager with it. So these rules are kept here, in a language in which
 breaking them costs the connection only; docs/decisions/0012-amqp-engine.md
-has the findings, tests/foreign/test_amqp_fuzz.py goes on looking.
+has the findings, tests/unit/amqp/test_fuzz.py goes on looking.
 
 Only the first fields of the rarer performatives are read, and of a transfer
 only the handle.

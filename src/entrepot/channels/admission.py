@@ -17,6 +17,7 @@ from entrepot.channels.desk import Identity
 from entrepot.errors import (
     AddressBlocked,
     AuthenticationFailed,
+    CertificateUnusable,
     ChannelNotAvailable,
     EntrepotError,
     NotAuthorized,
@@ -67,7 +68,7 @@ class Caller:
         if ssl_object is None:
             return cls(address)
         certificate = ssl_object.getpeercert(binary_form=True)
-        return cls(address, tls=True, tls_peer=peer_name(certificate) if certificate else "")
+        return cls(address, tls=True, tls_peer=_named(certificate) if certificate else "")
 
     @property
     def is_loopback(self) -> bool:
@@ -101,6 +102,11 @@ class Admission:
         if not isinstance(found, Channel):
             raise ChannelNotAvailable(name, "there is no such channel")
         return found
+
+    def channel_of(self, identity: Identity) -> Channel:
+        """The definition by which an admitted partner is treated; the local binding goes on without any."""
+        found = self._host.find("CHANNEL", identity.channel or DEFAULT_CHANNEL)
+        return found if isinstance(found, Channel) else Channel(name="")
 
     async def admit(
         self,
@@ -258,6 +264,13 @@ class Admission:
         if self._on_channel_from[identity.channel, identity.address] >= definition.instances_per_address_max:
             what_of = f"channel {identity.channel} from {identity.address}"
             raise TooManyConnections(what_of, definition.instances_per_address_max)
+
+
+def _named(certificate: bytes) -> str:
+    try:
+        return peer_name(certificate)
+    except CertificateUnusable:
+        return ""  # our authority has signed something strange; it names nobody
 
 
 def _refusal(verdict: Refused, address: str) -> EntrepotError:

@@ -41,6 +41,11 @@ _HANDSHAKE_S = 15.0
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 1.0
 _IDLE_S = 0.02
+_GOODBYE_S = 2.0
+_SILENCE = 2.5
+"""A server that says nothing for so many heartbeats is taken for dead."""
+_TAKING = (Verb.GET, Verb.GET_MANY, Verb.GET_GROUP, Verb.REQUEST)
+"""Verbs whose answer must not get lost: it may hold a message that is nowhere else any more."""
 
 
 class _Slot:
@@ -114,6 +119,10 @@ class AioClient:
         self._application = application
         self._reconnect_s = reconnect_s
         self._wire: _Wire | None = None
+        self._greeting: _Wire | None = None
+        """A connection that has not let us in yet."""
+        self._problem = ""
+        """Why the last connection broke."""
         self._opening: asyncio.Lock = asyncio.Lock()
         self._flushing = False
         self._closed = False
@@ -131,6 +140,11 @@ class AioClient:
         assert self.core.welcome is not None
         return self.core.welcome
 
+    @property
+    def mends_itself(self) -> bool:
+        """Whether it connects again when it has broken."""
+        return self._reconnect_s > 0 and not self._closed
+
     async def open(self) -> None:
         """Connect and say who we are.
 
@@ -141,8 +155,7 @@ class AioClient:
         self.core.farewell = None
         try:
             async with asyncio.timeout(_HANDSHAKE_S):
-                wire = await self._reach()
-                self._wire = wire
+                wire = self._greeting = await self._reach()
                 future = self.loop.create_future()
                 self.core.take()
                 self.core.hello(
@@ -153,19 +166,23 @@ class AioClient:
                     application=self._application,
                     manager=address.manager,
                 )
-                self.flush()
+                wire.transport.write(b"".join(self.core.take()))
                 welcome: verbs.Welcome = await future
-        except (OSError, TimeoutError, ConnectionLost) as error:
-            self._drop()
+        except ConnectionLost as error:
+            raise ConnectFailed(str(address), error.problem) from error
+        except (OSError, TimeoutError) as error:
             raise ConnectFailed(str(address), str(error) or "no answer") from error
-        except BaseException:
-            self._drop()
-            raise
+        else:
+            self._greeting, self._wire = None, wire
+        finally:
+            if self._greeting is not None:
+                self._greeting.transport.abort()
+                self._greeting = None
         wire.reader.frame_bytes_max = frame_bytes_max(welcome.body_bytes_max)
         self.core.begin_connection(welcome)
         self.heard = self._said = self.loop.time()
         if welcome.heartbeat_s and self._keeper is None:
-            self._keeper = self.loop.call_later(welcome.heartbeat_s / 2, self._keep_alive)
+            self._keeper = self.loop.call_later(welcome.heartbeat_s / 4, self._keep_alive)
 
     async def _reach(self) -> _Wire:
         address = self.address
@@ -191,7 +208,10 @@ class AioClient:
         """A connection has broken; everybody who waits for it is told."""
         if self._wire is wire:
             self._wire = None
+            self._problem = problem
             self.writable.set()
+            self.core.lose(problem)
+        elif self._greeting is wire:
             self.core.lose(problem)
 
     async def _ensure(self) -> None:
@@ -199,6 +219,8 @@ class AioClient:
             raise ConnectionClosed()
         if self._wire is not None:
             return
+        if self._reconnect_s <= 0:
+            raise ConnectFailed(self.core.peer, self._problem)
         async with self._opening:
             deadline = self.loop.time() + self._reconnect_s
             pause_s = _RETRY_FIRST_S
@@ -217,14 +239,16 @@ class AioClient:
         heartbeat_s = self.welcome.heartbeat_s
         if self._closed or not heartbeat_s:
             return
-        self._keeper = self.loop.call_later(heartbeat_s / 2, self._keep_alive)
+        self._keeper = self.loop.call_later(heartbeat_s / 4, self._keep_alive)
         wire = self._wire
         if wire is None:
             return
-        if self.loop.time() - self.heard > 2.5 * heartbeat_s:
+        now = self.loop.time()
+        silent_s = now - self.heard
+        if silent_s > _SILENCE * heartbeat_s:
             wire.transport.abort()
-            self.broken(wire, "nothing was heard from the queue manager")
-        elif self.loop.time() - self._said >= heartbeat_s / 2:
+            self.broken(wire, f"nothing was heard from the queue manager for {silent_s:.1f} s")
+        elif max(now - self._said, silent_s) >= heartbeat_s / 4:
             self.core.tell(Verb.HEARTBEAT, verbs.Empty())
             self.flush()
 
@@ -248,42 +272,48 @@ class AioClient:
             self._flushing = True
             self.loop.call_soon(self.flush)
 
-    async def _ask(self, verb: int, payload: Any, *, with_message: bool = False) -> Any:
-        if self._wire is None or self._closed:
+    async def _ready(self) -> None:
+        """Return with a connection that takes more; what is asked before the next `await` goes there."""
+        while self._wire is None or self._closed or not self.writable.is_set():
             await self._ensure()
-        if not self.writable.is_set():
             await self.writable.wait()
+
+    async def _ask(self, verb: int, payload: Any, *, with_message: bool = False) -> Any:
+        if self._wire is None or self._closed or not self.writable.is_set():
+            await self._ready()
         future: asyncio.Future[Any] = self.loop.create_future()
         number = self.core.ask(verb, payload, _Slot(future), with_message=with_message)
         self._flush_soon()
         try:
             return await future
         except asyncio.CancelledError:
-            if verb in (Verb.GET, Verb.GET_MANY, Verb.REQUEST) and not future.done() and self._wire is not None:
-                return await self._cancel(number, verb)
-            raise
+            if verb not in _TAKING:
+                raise
+            return await self._cancel(number, future)
 
-    async def _cancel(self, number: int, verb: int) -> Any:
+    async def _cancel(self, number: int, asked: asyncio.Future[Any]) -> Any:
         """The task waits no longer. A message that comes all the same is returned in spite of that.
 
         Raises:
             CancelledError: None came.
         """
-        last: asyncio.Future[Any] = self.loop.create_future()
-        self.core.pending[number] = _Slot(last)
-        self.core.tell(Verb.CANCEL, verbs.OfNumber(number))
-        self._flush_soon()
-        current = asyncio.current_task()
-        while not last.done():
-            try:
-                await asyncio.wait([last])
-            except asyncio.CancelledError:
-                continue  # it has been told already
-        if last.exception() is None and (last.result() if verb != Verb.GET_MANY else last.result().messages):
-            if current is not None:
-                current.uncancel()
-            return last.result()
-        raise asyncio.CancelledError
+        if asked.cancelled():
+            asked = self.loop.create_future()
+            if number in self.core.pending:
+                self.core.pending[number] = _Slot(asked)
+                self.core.tell(Verb.CANCEL, verbs.OfNumber(number))
+                self._flush_soon()
+            else:
+                asked.set_result(None)  # the connection has broken
+        while not asked.done():
+            with contextlib.suppress(asyncio.CancelledError):  # it has been told already
+                await asyncio.wait([asked])
+        answer = None if asked.exception() is not None else asked.result()
+        if answer is None or (isinstance(answer, verbs.MessagesAnswer) and not answer.messages):
+            raise asyncio.CancelledError
+        if (current := asyncio.current_task()) is not None:
+            current.uncancel()
+        return answer
 
     # --- verbs ----------------------------------------------------------------------------------
 
@@ -297,8 +327,8 @@ class AioClient:
         unit: RemoteUnit | None,
         wait_s: float,
     ) -> bytes:
-        if self._wire is None or self._closed:
-            await self._ensure()
+        if self._wire is None or self._closed or not self.writable.is_set():
+            await self._ready()
         if unit is None:
             message_id, frame = self.core.put(name, message, persistent, priority, 0, wait_s)
             await self._ask(Verb.PUT, frame, with_message=True)
@@ -309,8 +339,6 @@ class AioClient:
         message_id, frame = self.core.put(name, message, persistent, priority, number, wait_s)
         self.core.tell(Verb.PUT, frame, with_message=True)
         self._flush_soon()
-        if not self.writable.is_set():
-            await self.writable.wait()
         return message_id
 
     async def get(
@@ -323,17 +351,18 @@ class AioClient:
                     unit, Verb.GET, partial(_get_frame, name, wait_s, criteria)
                 )
                 return message
-            except ConnectionLost:
+            except ConnectionLost as error:
                 # Outside of a unit of work nothing persistent was lost: asking again is safe.
                 wait_s = max(deadline - time.monotonic(), 0.0)
-                if self._closed or self._reconnect_s <= 0:
+                if self._closed:
+                    raise ConnectionClosed() from error
+                if not self.mends_itself:
                     raise
 
     async def _in_unit(self, unit: RemoteUnit | None, verb: int, frame: Callable[[int], Any]) -> Any:
-        if self._wire is None or self._closed:
-            await self._ensure()
         if unit is None:
             return await self._ask(verb, frame(0))
+        await self._ready()
         _require_active(unit)
         number = self.core.require_unit(unit)
         try:
@@ -369,8 +398,14 @@ class AioClient:
         *,
         persistent: bool | None,
         priority: int | None,
-    ) -> Message:
+        opened: int,
+    ) -> Message | None:
+        """None: the connection that has made the reply queue is no more; nothing was put."""
         frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, priority, message)
+        await self._ready()
+        if self.core.opened != opened:
+            return None
+        self.core.require_fitting(message)
         reply: Message = await self._ask(Verb.REQUEST, frame, with_message=True)
         return reply
 
@@ -381,6 +416,8 @@ class AioClient:
         try:
             answer = await self._ask(Verb.BROWSE, frame)
         except ConnectionLost:
+            if not self.mends_itself:
+                raise
             answer = await self._ask(Verb.BROWSE, frame)  # looking again changes nothing
         return answer.messages, answer.place
 
@@ -394,8 +431,7 @@ class AioClient:
         await self._end(unit, UnitState.PREPARED, Verb.PREPARE, lambda number: verbs.Prepare(number, transaction_id))
 
     async def _end(self, unit: RemoteUnit, ended: UnitState, verb: int, frame: Callable[[int], Any]) -> None:
-        if self._wire is None or self._closed:
-            await self._ensure()
+        await self._ready()
         _require_active(unit)
         if not unit.used and ended is UnitState.COMMITTED:
             unit.state = ended  # nothing was done in it
@@ -415,6 +451,8 @@ class AioClient:
         unit.state = ended
 
     async def back_out(self, unit: RemoteUnit) -> None:
+        if self._closed:
+            raise ConnectionClosed()
         _require_active(unit)
         unit.state = UnitState.BACKED_OUT
         if unit.used and unit.opened == self.core.opened and self._wire is not None:
@@ -443,19 +481,30 @@ class AioClient:
         return consumption
 
     async def open_consumer(self, name: str, which: verbs.Wanted | None, read_ahead: int) -> ReadAhead:
-        await self._ensure()
+        await self._ready()
         future: asyncio.Future[Any] = self.loop.create_future()
         ahead = self.core.consume(queue_name(name), which, read_ahead, _Slot(future))
         self._flush_soon()
-        await future
+        try:
+            await future
+        except BaseException:
+            if self._stop_consumer(ahead):
+                self.core.tell(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number))
+                self._flush_soon()
+            raise
         return ahead
 
+    def _stop_consumer(self, ahead: ReadAhead) -> bool:
+        """Let nothing more come to it here; True when the server has to be told."""
+        ours = self.core.consumers.pop(ahead.number, None) is not None
+        ahead.lose(ConnectionLost(self.core.peer, "the consumer was closed"))
+        return ours and self._wire is not None
+
     async def close_consumer(self, ahead: ReadAhead) -> None:
-        if self.core.consumers.pop(ahead.number, None) is None or self._wire is None:
-            return
-        self.core.used(ahead, idle=True)
-        with contextlib.suppress(ConnectionLost, ConnectionClosed):
-            await self._ask(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number))
+        if self._stop_consumer(ahead):
+            self.core.used(ahead, idle=True)
+            with contextlib.suppress(ConnectionLost, ConnectionClosed):
+                await self._ask(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number))
 
     def was_used(self, ahead: ReadAhead, *, idle: bool = False) -> None:
         if self.core.used(ahead, idle=idle):
@@ -465,14 +514,20 @@ class AioClient:
         """Say goodbye and end the connection; what is open is backed out."""
         if self._closed:
             return
-        with contextlib.suppress(EntrepotError):
+        self._closed = True  # from here on nobody connects again
+        try:
             if self._wire is not None:
-                await self._ask(Verb.GOODBYE, verbs.Empty())
-        self._closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-        self._drop()
-        self.core.lose("the connection was closed")
+                goodbye: asyncio.Future[Any] = self.loop.create_future()
+                self.core.ask(Verb.GOODBYE, verbs.Empty(), _Slot(goodbye))
+                self.flush()
+                # Nobody has to wait long for a server that does not answer any more.
+                with contextlib.suppress(EntrepotError, TimeoutError):
+                    await asyncio.wait_for(goodbye, _GOODBYE_S)
+        finally:
+            if self._keeper is not None:
+                self._keeper.cancel()
+            self._drop()
+            self.core.lose("the connection was closed")
 
 
 class AioConsumption:
@@ -506,12 +561,22 @@ class AioConsumption:
                 self._unused = True
                 return ahead.arrived.popleft()
             if isinstance(ahead.error, ConnectionLost):
-                await self.open()
+                # Nothing persistent that was not used is lost: it is on its queue again.
+                await self._open_again()
             elif ahead.error is not None:
                 raise ahead.error
             elif time.monotonic() >= deadline:
                 return None
         return None
+
+    async def _open_again(self) -> None:
+        if self._ended:
+            return
+        try:
+            await self.open()
+        except ConnectionLost:
+            if not self._client.mends_itself:
+                raise
 
     async def _wait(self, ahead: ReadAhead, deadline: float) -> None:
         for until in (min(deadline, time.monotonic() + _IDLE_S), deadline):

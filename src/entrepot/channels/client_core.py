@@ -42,6 +42,9 @@ from entrepot.wire.verbs import MAGIC, Verb
 GATHER_BYTES = 128 * KIB
 """Verbs that want no answer gather up to here before they are sent."""
 _NUMBER_MAX = 2**32 - 1
+# Looking up members of an enumeration costs more than comparing numbers.
+_DELIVERY = int(Verb.DELIVERY)
+_MESSAGE = int(Verb.MESSAGE)
 
 
 class Slot(Protocol):
@@ -241,12 +244,18 @@ class ClientCore:
         Raises:
             FrameUnreadable: The server says what no server says.
         """
-        if verb == Verb.DELIVERY:
+        if verb == _DELIVERY:
             ahead = self.consumers.get(payload.consumer)
             if ahead is not None:
                 ahead.arrived.append(payload.message)
                 if ahead.wake is not None:
                     ahead.wake()
+            return
+        if verb == _MESSAGE and (slot := self.pending.pop(number, None)) is not None:
+            if payload.leased:
+                self.tell(Verb.ACKNOWLEDGE, verbs.OfNumber(number))
+                self.urgent = True
+            slot.resolve(payload.message)
             return
         if verb in (Verb.CLOSING, Verb.CONSUMER_FAILED, Verb.ALIVE) and not self.pending.get(number):
             self._handle_unasked(verb, payload)
@@ -256,11 +265,6 @@ class ClientCore:
             raise FrameUnreadable(f"an answer to {number}, which nobody has asked")
         if verb == Verb.FAILED:
             slot.fail(from_wire(payload.error), unit_active=payload.unit_active)
-        elif verb == Verb.MESSAGE:
-            if payload.leased:
-                self.tell(Verb.ACKNOWLEDGE, verbs.OfNumber(number))
-                self.urgent = True
-            slot.resolve(payload.message)
         elif verb == Verb.DONE:
             slot.resolve(payload.value)
         elif verb == Verb.ANSWERS:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from entrepot.channels.deadlines import Deadlines
-from entrepot.errors import EntrepotError, NotAuthorized
+from entrepot.errors import ConnectionLost, EntrepotError, NotAuthorized
 from entrepot.queues.host import Host
 from entrepot.queues.loop_host import LoopHost
 
@@ -115,4 +115,6 @@ def _office_done(done: Callable[[Any, EntrepotError | None], None], future: asyn
     elif isinstance(error, EntrepotError):
         done(None, error)
     else:
+        # A partner that waits for ever would be one mistake more.
+        done(None, ConnectionLost("the queue manager", "the command ended in an error of its own, which is logged"))
         raise error

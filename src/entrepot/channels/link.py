@@ -7,6 +7,7 @@ What to do with a frame is its subclass's affair.
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Callable
 from typing import Any
 
@@ -172,6 +173,26 @@ class Link(asyncio.BufferedProtocol):
             # What it has said meanwhile is still to be read.
             self.heard = self.desk.loop.time()
             self.transport.resume_reading()
+
+    def give_way(self) -> None:
+        """A verb that takes long: whoever else waits for the loop comes before this partner's next one."""
+        if self._held is None:
+            self.hold()
+            self.desk.loop.call_soon(self.resume)
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether we do not listen to the partner just now; then its silence says nothing."""
+        return self._pausing
+
+    def has_hung_up(self) -> bool:
+        """Whether the partner has gone while we did not listen; reading would have told us."""
+        connected = self.transport.get_extra_info("socket") if self._pausing and self.transport is not None else None
+        if connected is None:
+            return False
+        poll = select.poll()
+        poll.register(connected.fileno(), select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     @property
     def is_blocked(self) -> bool:

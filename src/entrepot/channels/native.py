@@ -20,6 +20,7 @@ from entrepot.channels.gate import Gate
 from entrepot.channels.link import Link
 from entrepot.channels.session import Session, WaitingGet
 from entrepot.channels.stream import Stream
+from entrepot.channels.waiting_group import WaitingGroup
 from entrepot.errors import (
     EntrepotError,
     FrameUnreadable,
@@ -31,7 +32,7 @@ from entrepot.errors import (
     VersionUnsupported,
     WrongManager,
 )
-from entrepot.limits import CONSUMER_CREDIT_MAX, KIB, MIB, UNITS_PER_CONNECTION_MAX, WAITING_PER_CONNECTION_MAX
+from entrepot.limits import CONSUMER_CREDIT_MAX, KIB, UNITS_PER_CONNECTION_MAX, WAITING_PER_CONNECTION_MAX
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
@@ -41,13 +42,12 @@ from entrepot.selectors import compile_selector
 from entrepot.wire import verbs
 from entrepot.wire.codec import decode_asked
 from entrepot.wire.error_form import to_wire
-from entrepot.wire.frame import VERSION, frame_bytes_max
+from entrepot.wire.frame import HANDSHAKE_FRAME_BYTES_MAX, VERSION, FrameReader, frame_bytes_max, read_buffer
 from entrepot.wire.verbs import MAGIC, Verb
 
-_BROWSE_BYTES = 1 * MIB
+_ANSWER_BYTES = 512 * KIB
+"""When an answer has this much, no more messages join it: with one more it still fits into the longest frame."""
 _BROWSE_MESSAGES_MAX = 1000
-_MANY_BYTES = 4 * MIB
-_FORGOTTEN_MAX = 64 * KIB
 
 _NOTHING = verbs.Empty()
 
@@ -77,6 +77,7 @@ class NativeLink(Link):
         "_syncing",
         "_units",
         "admission",
+        "caller",
         "channel",
         "gate",
         "handshake_s",
@@ -94,6 +95,10 @@ class NativeLink(Link):
         handshake_s: float = 10.0,
     ) -> None:
         super().__init__(desk, decode_asked)
+        # Who is not known yet is not read much of at a time, either.
+        self.reader = FrameReader(read_buffer()[:HANDSHAKE_FRAME_BYTES_MAX])
+        self.caller: Caller | None = None
+        """Who has passed the gate."""
         self.admission = admission
         self.gate = gate
         self.handshake_s = handshake_s
@@ -105,7 +110,7 @@ class NativeLink(Link):
         self._units: dict[int, Unit] = {}
         self._errors: dict[int, EntrepotError] = {}
         """What went wrong with verbs that wanted no answer, by unit; 0 is outside of any."""
-        self._asked: dict[int, WaitingGet] = {}
+        self._asked: dict[int, WaitingGet | WaitingGroup] = {}
         self._leases: dict[int, Unit] = {}
         self._consumers: dict[int, Stream] = {}
         self._outstanding = 0
@@ -116,12 +121,13 @@ class NativeLink(Link):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        address = Caller.of(transport).address
-        if not self.gate.enter(address):
+        caller = Caller.of(transport)
+        if not self.gate.enter(caller.address):
             self.closed = True
             transport.abort()
             return
-        self.address = address
+        self.caller = caller
+        self.address = caller.address
         self.desk.links.add(self)
         self._deadline = self.desk.loop.call_later(self.handshake_s, self._too_slow)
 
@@ -139,14 +145,20 @@ class NativeLink(Link):
         self._deadline.cancel()
         self._deadline = None
         task = self.desk.loop.create_task(self._admission(verb, number, hello))
-        task.add_done_callback(_nothing_escapes)
+        task.add_done_callback(self._admission_ended)
+
+    def _admission_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.close()
+            raise task.exception()  # type: ignore[misc]  # to the loop's handler, which logs it
 
     async def _admission(self, verb: int, number: int, hello: Any) -> None:
         between_managers = verb == Verb.CHANNEL_HELLO
-        caller = Caller.of(self.transport)
+        if self.caller is None or self.closed:
+            return
         try:
             identity = await self.admission.admit(
-                caller,
+                self.caller,
                 kind="RCVR" if between_managers else "SVRCONN",
                 channel=hello.channel,
                 user=hello.user,
@@ -162,8 +174,8 @@ class NativeLink(Link):
         self.identity = identity
         try:
             self._require_manager(hello.target if between_managers else hello.manager)
-            self.channel = self.admission.channel(hello.channel)
-            self.reader.frame_bytes_max = frame_bytes_max(self.channel.body_bytes_max)
+            self.channel = self.admission.channel_of(identity)
+            self.reader.widen(read_buffer(), frame_bytes_max(self.channel.body_bytes_max))
             if between_managers:
                 if self._make_receiver is None:
                     raise UnknownVerb(verb)
@@ -208,8 +220,9 @@ class NativeLink(Link):
 
     @property
     def heartbeat_s(self) -> float:
-        """How often the partner has to say something; 0 is never."""
-        return self.channel.heartbeat_s if self.session is not None or self.receiver is not None else 0.0
+        """How often the partner has to say something; 0 is never, as while we do not listen to it."""
+        admitted = self.session is not None or self.receiver is not None
+        return self.channel.heartbeat_s if admitted and not self.is_deaf else 0.0
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -223,9 +236,10 @@ class NativeLink(Link):
         if self.identity is not None:
             self.admission.leave(self.identity)
             self.identity = None
-        if self.address:
+        if self.caller is not None:
             self.desk.links.discard(self)
-            self.gate.leave(self.address)
+            self.gate.leave(self.caller.address)
+            self.caller = None
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -258,8 +272,18 @@ class NativeLink(Link):
                 self.send(Verb.DONE, number, verbs.Done(value))
             else:
                 self.send(Verb.FAILED, number, verbs.Failed(to_wire(error)))
-        elif error is not None and len(self._errors) < _FORGOTTEN_MAX:
-            self._errors.setdefault(unit, error)
+        elif error is not None:
+            self._keep(error, unit)
+
+    def _keep(self, error: EntrepotError, unit: int) -> None:
+        """A verb that wanted no answer has failed; the end of its unit tells."""
+        if len(self._errors) > UNITS_PER_CONNECTION_MAX:
+            # To forget one would let its unit commit without what was refused.
+            self.close(FrameUnreadable(f"more than {UNITS_PER_CONNECTION_MAX} units of work with errors"))
+            return
+        # Its traceback would keep the frame in memory, and the message in it.
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+        self._errors.setdefault(unit, error)
 
     def _unit(self, number: int) -> Unit | None:
         """The unit that a frame means; a unit begins with the first frame that names it."""
@@ -314,21 +338,24 @@ class NativeLink(Link):
     def _get(self, number: int, frame: verbs.Get) -> None:
         assert self.session is not None
         vetting.require_names(frame.queue)
-        wanted = None if frame.wanted is None else _criteria(frame.wanted)
+        wanted = None if frame.wanted is None else self._criteria(frame.wanted)
         self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), wanted, self._got)
 
     def _begin_get(
         self, number: int, queue: str, unit: int, wait_s: float, criteria: Criteria | None, got: Callable[..., None]
     ) -> None:
         assert self.session is not None
-        if len(self._asked) >= WAITING_PER_CONNECTION_MAX:
-            raise FrameUnreadable(f"more than {WAITING_PER_CONNECTION_MAX} gets at a time")
-        if number in self._asked:
-            raise FrameUnreadable(f"{number} is still being asked")
+        self._require_number(number)
         own = self._unit(unit) if unit else None
         waiting = self.session.get(queue, criteria, own, wait_s, partial(got, number))
         if waiting is not None and waiting.is_waiting:
             self._asked[number] = waiting
+
+    def _require_number(self, number: int) -> None:
+        if not number or number in self._asked:
+            raise FrameUnreadable(f"{number} is still being asked, or 0")
+        if len(self._asked) + len(self._leases) >= WAITING_PER_CONNECTION_MAX:
+            raise FrameUnreadable(f"more than {WAITING_PER_CONNECTION_MAX} gets at a time, or not acknowledged")
 
     def _got(self, number: int, message: Message | None, lease: Unit | None, error: EntrepotError | None) -> None:
         self._asked.pop(number, None)
@@ -356,6 +383,7 @@ class NativeLink(Link):
     def _request(self, number: int, frame: verbs.Request) -> None:
         session = self.session
         assert session is not None
+        self._require_number(number)
         vetting.require_names(frame.queue)
         vetting.require_names(frame.reply_queue)
         timeout_s = checks.seconds("timeout_s", frame.timeout_s, positive=True)
@@ -366,8 +394,13 @@ class NativeLink(Link):
             if error is not None:
                 self._answer(number, error)
                 return
+            if self.closed:
+                return  # nobody would get the reply
             wanted = Criteria(correlation_id=message_id)
-            self._begin_get(number, frame.reply_queue, 0, timeout_s, wanted, replied)
+            try:
+                self._begin_get(number, frame.reply_queue, 0, timeout_s, wanted, replied)
+            except ProtocolError as misused:
+                self.close(misused)
 
         def replied(number: int, reply: Message | None, lease: Unit | None, error: EntrepotError | None) -> None:
             if reply is None and error is None:
@@ -384,9 +417,12 @@ class NativeLink(Link):
 
     def _get_many(self, number: int, frame: verbs.GetMany) -> None:
         """The first may be waited for; what else is there comes with it."""
-        criteria = _criteria(frame.wanted)
+        vetting.require_names(frame.queue)
+        criteria = self._criteria(frame.wanted)
         limit = checks.whole_number("limit", frame.limit, 1, CONSUMER_CREDIT_MAX)
-        if not frame.unit:
+        wait_s = vetting.wait(frame.wait_s)
+        unit = self._unit(frame.unit)
+        if unit is None:
             raise FrameUnreadable("GET_MANY without a unit of work")
 
         def got(number: int, message: Message | None, _: Unit | None, error: EntrepotError | None) -> None:
@@ -395,67 +431,63 @@ class NativeLink(Link):
                 self._answer(number, error)
                 return
             messages = [message] if message is not None else []
-            size = len(message.body) if message is not None else 0
-            unit = self._unit(frame.unit)
+            size = _wire_bytes(message) if message is not None else 0
             manager = self.desk.engine.manager
             try:
                 with self.desk.host.lock:
-                    while messages and len(messages) < limit and size < _MANY_BYTES:
+                    while messages and len(messages) < limit and size < _ANSWER_BYTES:
                         more, _settlement = manager.get(frame.queue, criteria, unit)
                         if more is None:
                             break
                         messages.append(more)
-                        size += len(more.body)
+                        size += _wire_bytes(more)
             except EntrepotError as failed:
                 if not messages:
                     self._answer(number, failed)
                     return
             self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(messages))
 
-        vetting.require_names(frame.queue)
-        self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), criteria, got)
+        self._begin_get(number, frame.queue, frame.unit, wait_s, criteria, got)
 
     def _get_group(self, number: int, frame: verbs.GetGroup) -> None:
-        assert self.session is not None
-        self.session.require("QUEUE", frame.queue, "GET")
-        selector = None if frame.selector is None else compile_selector(frame.selector)
-        criteria = Criteria(selector=selector, whole_group=True)
-        deadline = self.desk.loop.time() + vetting.wait(frame.wait_s)
-        self._look_for_group(number, frame, criteria, deadline)
+        session = self.session
+        assert session is not None
+        self._require_number(number)
+        vetting.require_names(frame.queue)
+        criteria = self._criteria(verbs.Wanted(selector=frame.selector, whole_group=True))
+        wait_s = vetting.wait(frame.wait_s)
+        session.require("QUEUE", frame.queue, "GET")
+        unit = self._unit(frame.unit)
+        if criteria is None or unit is None:
+            raise FrameUnreadable("GET_GROUP without a unit of work")
 
-    def _look_for_group(self, number: int, frame: verbs.GetGroup, criteria: Criteria, deadline: float) -> None:
-        if self.closed:
-            return
-        try:
-            unit = self._unit(frame.unit)
-            if unit is None:
-                raise FrameUnreadable("GET_GROUP without a unit of work")
-            with self.desk.host.lock:
-                messages = self.desk.engine.manager.get_group(frame.queue, criteria, unit)
-        except EntrepotError as error:
-            self._answer(number, error)
-            return
-        if messages is None and self.desk.loop.time() < deadline:
-            self.desk.loop.call_later(0.01, self._look_for_group, number, frame, criteria, deadline)
-            return
-        self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(messages or []))
+        def got(messages: list[Message], error: EntrepotError | None) -> None:
+            self._asked.pop(number, None)
+            if error is not None:
+                self._answer(number, error)
+            else:
+                self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(messages))
+
+        waiting = session.get_group(frame.queue, criteria, unit, wait_s, got)
+        if waiting.is_waiting:
+            self._asked[number] = waiting
 
     def _browse(self, number: int, frame: verbs.Browse) -> None:
         assert self.session is not None
         vetting.require_names(frame.queue)
         self.session.require("QUEUE", frame.queue, "BROWSE")
         limit = min(checks.whole_number("limit", frame.limit, 1, 2**31), _BROWSE_MESSAGES_MAX)
-        criteria, place = _criteria(frame.wanted), frame.place
+        criteria, place = self._criteria(frame.wanted), frame.place
+        self.give_way()
         found: list[Message] = []
         size = 0
-        # A few at a time, so that long messages do not all come to memory at once.
-        while len(found) < limit and size < _BROWSE_BYTES:
-            at_once = 1 if found and size // len(found) > _BROWSE_BYTES // 100 else min(50, limit - len(found))
-            more, place = self.desk.host.browse(frame.queue, criteria, place, at_once)
+        # One at a time, so that long messages do not all come to memory at once.
+        while len(found) < limit and size < _ANSWER_BYTES:
+            more, place = self.desk.host.browse(frame.queue, criteria, place, 1)
             if not more:
                 break
             found += more
-            size += sum(len(message.body) for message in more)
+            size += _wire_bytes(more[0])
         self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(found, place))
 
     def _commit(self, number: int, frame: verbs.OfUnit) -> None:
@@ -512,6 +544,24 @@ class NativeLink(Link):
         self.session.require("QMGR", self.desk.host.settings.name, "INQ")
         self._answer(number, None, self.desk.host.in_doubt())
 
+    def _criteria(self, wanted: verbs.Wanted | None) -> Criteria | None:
+        if wanted is None:
+            return None
+        for name in ("message_id", "correlation_id", "group_id"):
+            value = getattr(wanted, name)
+            if value is not None:
+                checks.wanted_identifier(name, value)
+        if wanted.selector is not None or wanted.whole_group:
+            # To read a selector, and to look through a queue with it, takes long.
+            self.give_way()
+        return Criteria(
+            message_id=wanted.message_id,
+            correlation_id=wanted.correlation_id,
+            group_id=wanted.group_id,
+            selector=None if wanted.selector is None else compile_selector(wanted.selector),
+            whole_group=wanted.whole_group,
+        )
+
     # --- consumers --------------------------------------------------------------------------------
 
     def _consume(self, number: int, frame: verbs.Consume) -> None:
@@ -522,7 +572,7 @@ class NativeLink(Link):
         credit = checks.whole_number("credit", frame.credit, 0, CONSUMER_CREDIT_MAX)
         numbered = _NativeConsumer(self, frame.consumer)
         failed = partial(self._consumer_failed, frame.consumer)
-        stream = self.session.stream(frame.queue, _criteria(frame.wanted), numbered.deliver, failed)
+        stream = self.session.stream(frame.queue, self._criteria(frame.wanted), numbered.deliver, failed)
         self._consumers[frame.consumer] = stream
         self._answer(number, None)
         stream.grant(credit)
@@ -530,7 +580,8 @@ class NativeLink(Link):
     def _credit(self, number: int, frame: verbs.Credit) -> None:
         stream = self._consumers.get(frame.consumer)
         if stream is None:
-            return  # it has just failed, and its failure is on its way
+            self._answer(number, None)  # it has just failed, and its failure is on its way
+            return
         more = checks.whole_number("more", frame.more, 0, CONSUMER_CREDIT_MAX)
         if stream.credit + more > CONSUMER_CREDIT_MAX:
             raise FrameUnreadable(f"credit beyond {CONSUMER_CREDIT_MAX}")
@@ -630,22 +681,9 @@ class _NativeConsumer:
         self._link.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
 
 
-def _criteria(wanted: verbs.Wanted | None) -> Criteria | None:
-    if wanted is None:
-        return None
-    for name in ("message_id", "correlation_id", "group_id"):
-        value = getattr(wanted, name)
-        if value is not None:
-            checks.wanted_identifier(name, value)
-    return Criteria(
-        message_id=wanted.message_id,
-        correlation_id=wanted.correlation_id,
-        group_id=wanted.group_id,
-        selector=None if wanted.selector is None else compile_selector(wanted.selector),
-        whole_group=wanted.whole_group,
-    )
-
-
-def _nothing_escapes(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        raise task.exception()  # type: ignore[misc]  # to the loop's handler, which logs it
+def _wire_bytes(message: Message) -> int:
+    """About what a message takes in an answer."""
+    size = len(message.body) + KIB // 4
+    for name, value in message.properties.items():
+        size += 4 * len(name) + (4 * len(value) if isinstance(value, str | bytes) else 9)
+    return size

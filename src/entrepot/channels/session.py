@@ -16,8 +16,10 @@ from typing import Any
 
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.stream import Stream
+from entrepot.channels.waiting_group import GotGroup, WaitingGroup
 from entrepot.errors import (
     EntrepotError,
+    LimitExceeded,
     LogFull,
     NotAuthorized,
     QueueFull,
@@ -33,6 +35,10 @@ from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import Waiter
 
 _FULL_RETRY_S = 0.01
+# A checkpoint lets go of the log up to the one before it, so two make all the room there is.
+_CHECKPOINTS_FOR_ROOM = 2
+_TEMPORARY_MAX = 1000
+_WAITING_GROUPS_MAX = 100
 _PUMP_AT_ONCE = 64
 _ALLOWED_MAX = 1000
 
@@ -74,7 +80,7 @@ class Session:
         self.units: set[Unit] = set()
         self.leases: set[Unit] = set()
         """What its partner has been sent and has not acknowledged."""
-        self.waiting: set[WaitingGet] = set()
+        self.waiting: set[WaitingGet | WaitingGroup] = set()
         self.consumers: set[Consumer | Stream] = set()
         self.temporary: list[str] = []
         self.blocked = False
@@ -101,12 +107,10 @@ class Session:
             self._allowed_at = self.desk.authority_epoch
         if (object_type, name, what) in self._allowed:
             return
+        if name in self.temporary:
+            return  # not remembered: once it is gone, the name may be another's
         judge = self.desk.judge
-        if (
-            name in self.temporary
-            or judge is None
-            or judge.allows(identity.user, identity.groups, object_type, name, what)
-        ):
+        if judge is None or judge.allows(identity.user, identity.groups, object_type, name, what):
             if len(self._allowed) < _ALLOWED_MAX:
                 self._allowed.add((object_type, name, what))
             return
@@ -176,15 +180,15 @@ class Session:
         try:
             if self.engine.run(verb, done):
                 done(None)
-        except LogFull:
+        except LogFull as error:
             self._blocked()
-            self.desk.checkpoint(partial(self._after_checkpoint, verb, done))
+            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, _CHECKPOINTS_FOR_ROOM, error)
         except (QueueFull, SpillFailed) as error:
             if wait_s <= 0:
                 done(error)
                 return
             self._blocked()
-            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s)
+            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, _CHECKPOINTS_FOR_ROOM)
         except EntrepotError as error:
             done(error)
 
@@ -193,40 +197,39 @@ class Session:
 
     def _unblocked(self) -> None:
         self.blocked = False
+        self.leases -= {lease for lease in self.leases if lease.state is not UnitState.ACTIVE}
         if not self.closed:
             self.on_unblocked()
 
-    def _after_checkpoint(self, verb: Callable[[], Settlement | None], done: Done, error: EntrepotError | None) -> None:
+    def _wait_for_room(
+        self,
+        verb: Callable[[], Settlement | None],
+        done: Done,
+        deadline: float,
+        checkpoints: int,
+        error: EntrepotError | None = None,
+    ) -> None:
+        """Run a verb once more, until there is room for it; `error` is what kept it from that so far."""
         if self.closed:
             return
-        if error is not None:
-            done(error)
-        else:
-            self._once_more(verb, done)
-        self._unblocked()
-
-    def _once_more(self, verb: Callable[[], Settlement | None], done: Done) -> None:
         try:
+            if error is not None:
+                raise error
             if self.engine.run(verb, done):
                 done(None)
-        except EntrepotError as error:
-            done(error)
-
-    def _wait_for_room(self, verb: Callable[[], Settlement | None], done: Done, deadline: float) -> None:
-        if self.closed:
-            return
-        loop = self.desk.loop
-        try:
-            if self.engine.run(verb, done):
-                done(None)
-        except (QueueFull, SpillFailed) as error:
-            if loop.time() < deadline:
-                # Asking again is simpler than a list of senders for each queue, and a full queue is no hurry.
-                loop.call_later(_FULL_RETRY_S, self._wait_for_room, verb, done, deadline)
+        except LogFull as full:
+            if checkpoints:
+                self.desk.checkpoint(partial(self._wait_for_room, verb, done, deadline, checkpoints - 1))
                 return
-            done(error)
-        except EntrepotError as error:
-            done(error)
+            done(full)
+        except (QueueFull, SpillFailed) as full:
+            if self.desk.loop.time() < deadline:
+                # Asking again is simpler than a list of senders for each queue, and a full queue is no hurry.
+                self.desk.loop.call_later(_FULL_RETRY_S, self._wait_for_room, verb, done, deadline, checkpoints)
+                return
+            done(full)
+        except EntrepotError as failed:
+            done(failed)
         self._unblocked()
 
     # --- get ------------------------------------------------------------------------------------
@@ -242,15 +245,30 @@ class Session:
         try:
             self.require("QUEUE", name, "GET")
             guard = unit or self.desk.host.private_unit()
-            if unit is None and wait_s <= 0:
-                message = self.engine.lease(name, criteria, guard)
-                done(message, self._leased(guard), None)
+            if wait_s <= 0:
+                if unit is None:
+                    message = self.engine.lease(name, criteria, guard)
+                    done(message, self._leased(guard), None)
+                else:
+                    found = self.engine.get_some(name, criteria, unit, 1)
+                    done(found[0] if found else None, None, None)
                 return None
             waiting = WaitingGet(self, name, criteria, guard, unit is None, done)
             return waiting if waiting.start(wait_s) else None
         except EntrepotError as error:
             done(None, None, error)
             return None
+
+    def get_group(self, name: str, criteria: Criteria, unit: Unit, wait_s: float, done: GotGroup) -> WaitingGroup:
+        """Get all messages of the next whole group; what is returned can be cancelled while it waits.
+
+        Raises:
+            LimitExceeded: Too many of the session wait for groups.
+        """
+        # Each of them costs a look a hundred times a second.
+        if sum(isinstance(each, WaitingGroup) for each in self.waiting) >= _WAITING_GROUPS_MAX:
+            raise LimitExceeded("gets that wait for groups", _WAITING_GROUPS_MAX + 1, _WAITING_GROUPS_MAX)
+        return WaitingGroup(self, name, criteria, unit, wait_s, done)
 
     def _leased(self, guard: Unit) -> Unit | None:
         if not guard.takes:
@@ -303,8 +321,13 @@ class Session:
         if first is None:
             done(None)
             return
-        unit = first
+        self.settle(first, done)
+
+    def settle(self, unit: Unit, done: Done) -> None:
+        """Commit what the partner has used; if there is no room for that now, it stays ours to give back."""
         self.attempt(lambda: self.engine.manager.commit(unit), done)
+        if unit.state is UnitState.ACTIVE:
+            self.leases.add(unit)
 
     def release(self, leases: Iterable[Unit], *, tried: bool) -> None:
         """The partner does not want these messages: they return to their places, and count as tried or not."""
@@ -351,6 +374,8 @@ class Session:
         return unit
 
     def commit(self, unit: Unit, done: Done) -> None:
+        if self.waiting:
+            self._stop_gets(unit)
         self.attempt(lambda: self.engine.manager.commit(unit), partial(self._ended, unit, done))
 
     def back_out(self, unit: Unit) -> None:
@@ -361,9 +386,16 @@ class Session:
         """
         self.units.discard(unit)
         unit.require_active()
+        self._stop_gets(unit)
         self.engine.back_out(unit)
 
+    def _stop_gets(self, unit: Unit) -> None:
+        """A unit of work ends: nothing may come under it any more."""
+        for waiting in [each for each in self.waiting if each.guard is unit]:
+            waiting.cancel()
+
     def prepare(self, unit: Unit, transaction_id: bytes, done: Done) -> None:
+        self._stop_gets(unit)
         manager = self.engine.manager
         self.attempt(lambda: manager.in_doubt.prepare(unit, transaction_id), partial(self._ended, unit, done))
 
@@ -393,6 +425,8 @@ class Session:
 
         try:
             self.require("QUEUE", model, "GET")
+            if len(self.temporary) >= _TEMPORARY_MAX:
+                raise LimitExceeded("dynamic queues of a connection", len(self.temporary) + 1, _TEMPORARY_MAX)
         except EntrepotError as error:
             done("", error)
             return
@@ -409,6 +443,13 @@ class Session:
         self._in_office(lambda: run_script(script, administered, source), done)
 
     def manage(self, what: str, arguments: dict[str, Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
+        """Do what the command line asks of a running queue manager; for administrators."""
+        identity = self.identity
+        if not identity.administrator:
+            error = NotAuthorized(identity.user, self.desk.host.settings.name, "administrator")
+            self.desk.refused(identity, error)
+            done(None, error)
+            return
         self._in_office(lambda: self.desk.managed(self, what, arguments), done)
 
     def _in_office(self, work: Callable[[], Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
@@ -460,14 +501,14 @@ def _merge(lease: Unit, unit: Unit) -> None:
 class WaitingGet:
     """A get on its way to its message."""
 
-    __slots__ = ("_done", "_guard", "_leasing", "_name", "_session", "_waiter")
+    __slots__ = ("_done", "_leasing", "_name", "_session", "_waiter", "guard")
 
     def __init__(
         self, session: Session, name: str, criteria: Criteria | None, guard: Unit, leasing: bool, done: Got
     ) -> None:
         self._session = session
         self._name = name
-        self._guard = guard
+        self.guard = guard
         self._leasing = leasing
         self._done: Got | None = done
         self._waiter = Waiter(criteria, guard, session.engine.waker(self._woken))
@@ -476,15 +517,11 @@ class WaitingGet:
         """Get, or wait for it; False when that was all."""
         session, engine = self._session, self._session.engine
         waiter = self._waiter
-        if self._leasing:
-            message = engine.lease_or_wait(self._name, waiter)
-        else:
-            message = engine.get_or_wait(self._name, waiter)
-        if message is not None or (wait_s <= 0 and waiter.message is None):
+        message = engine.lease_or_wait(self._name, waiter) if self._leasing else engine.get_or_wait(self._name, waiter)
+        if message is not None:
             done, self._done = self._done, None
-            waiter.leave()
             if done is not None:
-                done(message, session._leased(self._guard) if self._leasing else None, None)
+                done(message, session._leased(self.guard) if self._leasing else None, None)
             return False
         if self._done is None:
             return False  # it came at once, by way of another verb's consequences
@@ -510,7 +547,7 @@ class WaitingGet:
             if self._leasing:
                 self._session.desk.host.give_back(self._name, waiter)
             return
-        lease = self._session._leased(self._guard) if self._leasing else None
+        lease = self._session._leased(self.guard) if self._leasing else None
         done(waiter.message, lease, waiter.error)
 
     def expire(self) -> None:
@@ -566,7 +603,8 @@ class Consumer:
     @property
     def is_waiting(self) -> bool:
         """Whether it has found nothing more, and waits."""
-        return self._waiter is not None
+        waiter = self._waiter
+        return waiter is not None and waiter.message is None and waiter.error is None
 
     def grant(self, more: int) -> None:
         """Let so many more messages come."""
@@ -611,10 +649,7 @@ class Consumer:
     def _wait(self, guard: Unit) -> None:
         engine = self._session.engine
         self._waiter = waiter = Waiter(self._criteria, guard, engine.waker(self._woken))
-        if self.locked:
-            message = engine.get_or_wait(self._name, waiter)
-        else:
-            message = engine.lease_or_wait(self._name, waiter)
+        message = engine.get_or_wait(self._name, waiter) if self.locked else engine.lease_or_wait(self._name, waiter)
         if message is not None:
             waiter.serve(message)  # it has come a moment ago
 

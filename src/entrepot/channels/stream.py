@@ -89,6 +89,8 @@ class Stream:
         waiter = self._waiter
         if waiter.among is not None or self.closed or self._paused or waiter.credit <= 0:
             return
+        if waiter.arrived:
+            self._woken()  # they came before those that are there now, and count before them
         try:
             messages = self._session.engine.get_some_or_wait(self.name, waiter, _PUMP_AT_ONCE)
         except EntrepotError as error:
@@ -122,8 +124,7 @@ class Stream:
         unit.takes = takes[:count]
         del takes[:count]
         unit.consequential = self._unit.consequential
-        manager = self._session.engine.manager
-        self._session.attempt(lambda: manager.commit(unit), done)
+        self._session.settle(unit, done)
 
     def _fail(self, error: EntrepotError) -> None:
         self.close()

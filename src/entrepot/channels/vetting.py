@@ -6,7 +6,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from entrepot import checks, limits
-from entrepot.errors import InvalidArgument
+from entrepot.errors import InvalidArgument, LimitExceeded
 from entrepot.message import Message, MessageType
 
 _PLAIN = Message(b"")
@@ -74,6 +74,8 @@ def require_names(queue: str | list[str]) -> None:
     """Refuse names that cannot be names before anybody compares them with authorities."""
     if queue.__class__ is str and len(queue) <= _NAME_CHARACTERS_MAX:
         return
+    if not isinstance(queue, str) and len(queue) > limits.DISTRIBUTION_MAX:
+        raise LimitExceeded("queues in a distribution list", len(queue), limits.DISTRIBUTION_MAX)
     for name in [queue] if isinstance(queue, str) else queue:
         if len(name) > _NAME_CHARACTERS_MAX:
             raise InvalidArgument("queue", checks.shortened(name), "QUEUE or QUEUE@MANAGER")

@@ -18,6 +18,7 @@ from entrepot.errors import ConnectFailed, EntrepotError
 _LOG = "server.log"
 _START_S = 120.0
 _POLL_S = 0.02
+_GARBAGE_AFTER = 20_000
 
 
 def start(
@@ -54,6 +55,7 @@ def start(
 
 def _run(path: Path, port: int | None, amqp_port: int | None, json: bool) -> None:
     import asyncio
+    import gc
     import logging
     import signal
 
@@ -83,6 +85,9 @@ def _run(path: Path, port: int | None, amqp_port: int | None, json: bool) -> Non
         except EntrepotError:
             await server.stop(immediate=True)
             raise
+        # What is there now stays; looking through it again and again for garbage would cost a processor's twentieth.
+        gc.freeze()
+        gc.set_threshold(_GARBAGE_AFTER, 20, 50)
         _tell(path, server, json)
         await server.stopped()
         if server.host.failure is not None and server.failed:

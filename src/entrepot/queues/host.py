@@ -52,6 +52,7 @@ _CHECKPOINTS_FOR_ROOM = 2
 # After a failed checkpoint, so that a full disk is not asked again with every put.
 _CHECKPOINT_RETRY_S = 1.0
 _FULL_RETRY_S = 0.005
+_FORCES_REMEMBERED = 16
 
 
 class Host:
@@ -99,6 +100,8 @@ class Host:
         self._housekeeper.start()
         self._forcer: threading.Thread | None = None
         self._force_wanted = threading.Event()
+        self.force_s = 0.0
+        """How long a force takes, as far as is known lately."""
 
     # --- verbs ----------------------------------------------------------------------------
 
@@ -386,6 +389,19 @@ class Host:
             self.want_force()
         return settlement
 
+    def force_here(self) -> None:
+        """Force what has gathered on this thread, unless another one is at it; it goes on then for us, too.
+
+        What went wrong is for those who wait for it.
+        """
+        with self._lock:
+            if self._manager.group_commit.newest is None:
+                return
+            if not self._forcing:
+                self._force_group()
+                return
+        self.want_force()
+
     def want_force(self) -> None:
         """Let our thread force what has gathered, soon."""
         if self._forcer is None:
@@ -483,10 +499,12 @@ class Host:
         self._wake_served()
 
     def _write(self, group: WriteGroup) -> EntrepotError | None:
+        begin = time.perf_counter()
         try:
             self._manager.log.write_group(group, force=True)
         except (DiskFull, DiskFailed) as failed:
             return failed
+        self.force_s += (time.perf_counter() - begin - self.force_s) / _FORCES_REMEMBERED
         return None
 
     def _wake_served(self) -> None:

@@ -24,6 +24,12 @@ from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import StandingWaiter, Waiter
 
+_FORCE_HERE_S = 0.001
+"""A force that takes no longer is done on the loop: handing it to a thread and back would cost more than waiting.
+
+With a slower disk a thread forces, and whoever needs no disk is not held up.
+"""
+
 Verb = Callable[[], Settlement | None]
 Done = Callable[[EntrepotError | None], None]
 
@@ -40,6 +46,7 @@ class LoopHost:
         self._announced = False
         self._inside = False
         self._draining = False
+        self._force_wanted = False
         self.crowded = False
         """Whether the log had more to write than it should when it was last given something: senders should pause."""
 
@@ -61,8 +68,7 @@ class LoopHost:
             finally:
                 self._inside = False
         if settlement is not None:
-            self.host.want_force()
-            self.crowded = self.host.is_crowded
+            self._want_force()
         if self._ready:
             self.drain()
         return settlement is None
@@ -90,8 +96,7 @@ class LoopHost:
         if settlement is None:
             done(message_id, None)
         else:
-            self.host.want_force()
-            self.crowded = self.host.is_crowded
+            self._want_force()
         if self._ready:
             self.drain()
 
@@ -205,6 +210,27 @@ class LoopHost:
             finally:
                 self._inside = False
         if self._ready:
+            self.drain()
+
+    # --- the log --------------------------------------------------------------------------------
+
+    def _want_force(self) -> None:
+        """Force at the end of this turn of the loop: for all who came in it, and who come while it lasts."""
+        self.crowded = self.host.is_crowded
+        if not self._force_wanted:
+            self._force_wanted = True
+            self.loop.call_soon(self._force)
+
+    def _force(self) -> None:
+        self._force_wanted = False
+        if self.host.force_s > _FORCE_HERE_S:
+            self.host.want_force()
+            return
+        self._inside = True
+        try:
+            self.host.force_here()
+        finally:
+            self._inside = False
             self.drain()
 
     # --- what comes back ------------------------------------------------------------------------

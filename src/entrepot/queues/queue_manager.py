@@ -57,6 +57,7 @@ from entrepot.recovery_log.writer import RecoveryLog
 
 # What a record needs beside a message's body: frame, ids, texts.
 _RECORD_BYTES = 1024
+_CONFIRM_DELIVERY = int(Report.DELIVERY)
 _TIMERS_TIDY_MIN = 1024
 _EXPIRY_RETRY_S = 1.0
 
@@ -244,7 +245,7 @@ class QueueManager:
                 return None
             message = entry.message
             if self._claimable(queue, entry, guard):
-                safe = message.persistent or message.report & Report.DELIVERY
+                safe = message.persistent or (message.report and message.report & _CONFIRM_DELIVERY)
                 return self._take(queue, entry, guard if safe else None)[0]
 
     def count_tries(self, unit: Unit) -> None:
@@ -449,7 +450,7 @@ class QueueManager:
         if waiter is None:
             return False
         unit = waiter.unit
-        safe = message.persistent or message.report & Report.DELIVERY
+        safe = message.persistent or (message.report and message.report & _CONFIRM_DELIVERY)
         if unit is None and safe:
             return False  # its removal has to be logged first
         waiter.take_turn()

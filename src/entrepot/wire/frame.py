@@ -67,6 +67,11 @@ class FrameReader:
         self._filled = 0
         self._wanted = 0
 
+    def widen(self, shared: memoryview, frame_bytes_max: int) -> None:
+        """The partner is known now: read more at a time, and longer frames."""
+        self._shared = shared
+        self.frame_bytes_max = frame_bytes_max
+
     @property
     def waiting_bytes(self) -> int:
         """What has come of a frame that is not whole yet."""

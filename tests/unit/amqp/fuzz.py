@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partners that do not keep to the standard, from a seed; a process of its own, as the engine is C.
 
-    python fuzz.py FOLDER SEED FRAMES
+    PYTHONPATH=tests python -m unit.amqp.fuzz FOLDER SEED FRAMES
 
 Most of what they say is right, so that the rest meets a connection that is
 alive: sessions, links, credit, messages in pieces, transactions. Then a
@@ -19,14 +19,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from unit.amqp.peer import AMQP_HEADER, SASL_HEADER, Place, frame, init, queue_manager
-
 from entrepot.amqp.codec import Described, Symbol, Timestamp, UByte, UInt, ULong, UShort, encode
 from entrepot.amqp.mapping import encode_message
 from entrepot.message import Message
+from unit.amqp.peer import AMQP_HEADER, SASL_HEADER, Place, frame, init, queue_manager
 
 STATES: list[Any] = [
     None,
@@ -90,7 +86,11 @@ class Rogue:
 
     def stream(self) -> list[bytes]:
         chance = self.chance
-        pieces = [frame("open", ["rogue", None, UInt(chance.choice([512, 65536, 2**32 - 1])), UShort(chance.choice([3, 255]))])]
+        pieces = [
+            frame(
+                "open", ["rogue", None, UInt(chance.choice([512, 65536, 2**32 - 1])), UShort(chance.choice([3, 255]))]
+            )
+        ]
         for _ in range(chance.randrange(5, 80)):
             pieces += self.next()
         if chance.random() < 0.3:
@@ -111,9 +111,7 @@ class Rogue:
         session = self.sessions[channel]
         if self.deviates():
             channel = chance.choice([0, 1, 2, 9, 400])
-        what = chance.choices(
-            ["attach", "flow", "transfer", "disposition", "detach", "end"], [4, 5, 12, 6, 1, 0.3]
-        )[0]
+        what = chance.choices(["attach", "flow", "transfer", "disposition", "detach", "end"], [4, 5, 12, 6, 1, 0.3])[0]
         return list(getattr(self, what)(session, channel))
 
     def handle(self, session: Session, *, sender: bool | None = None) -> int:
@@ -122,7 +120,9 @@ class Rogue:
 
     def attach(self, session: Session, channel: int) -> list[bytes]:
         chance = self.chance
-        handle = chance.choice([number for number in range(8) if self.deviates() or number not in session.senders] or [0])
+        handle = chance.choice(
+            [number for number in range(8) if self.deviates() or number not in session.senders] or [0]
+        )
         if handle in session.senders and not self.deviates():
             return []
         receives = chance.random() < 0.5
@@ -133,7 +133,8 @@ class Rogue:
         caps = Symbol("topic") if self.deviates() else None
         filters = chance.choice(FILTERS) if chance.random() < 0.4 else None
         source: Any = Described(
-            ULong(0x28), [None if dynamic else chance.choice(ADDRESSES), None, None, None, dynamic, None, copies, filters]
+            ULong(0x28),
+            [None if dynamic else chance.choice(ADDRESSES), None, None, None, dynamic, None, copies, filters],
         )
         coordinator = chance.random() < 0.2
         target: Any = Described(
@@ -145,7 +146,10 @@ class Rogue:
         if self.deviates():
             target = chance.choice([None, 5, Described(ULong(0x29), {}), Described(ULong(1), [])])
         session.senders[handle] = not receives
-        modes = [chance.choice([None, UByte(0), UByte(1), UByte(2), UByte(9)]), chance.choice([None, UByte(0), UByte(1)])]
+        modes = [
+            chance.choice([None, UByte(0), UByte(1), UByte(2), UByte(9)]),
+            chance.choice([None, UByte(0), UByte(1)]),
+        ]
         rest = [None, None, UInt(0), chance.choice([None, None, ULong(10)])]
         return [frame("attach", [name, self.uint(handle), receives, *modes, source, target, *rest], channel)]
 
@@ -154,7 +158,8 @@ class Rogue:
         fields = [
             chance.choice([None, UInt(0), self.uint(5)]), self.uint(1000), self.uint(0), self.uint(100),
             chance.choice([None, *(UInt(handle) for handle in session.senders)]), chance.choice([None, self.uint(0)]),
-            UInt(chance.choice([0, 1, 10, 100, 2**31, 2**32 - 1])), None, chance.choice([None, True]), chance.choice([None, True]),
+            UInt(chance.choice([0, 1, 10, 100, 2**31, 2**32 - 1])), None, chance.choice([None, True]),
+            chance.choice([None, True]),
         ]  # fmt: skip
         return [frame("flow", fields, channel)]
 
@@ -173,18 +178,17 @@ class Rogue:
         session.partial = handle if more else None
         state = chance.choice(STATES) if chance.random() < 0.2 else None
         aborted = True if chance.random() < 0.03 else None
-        fields = [
-            self.uint(handle), self.uint(number), chance.choice([b"t", b"", b"z" * 40]), UInt(0), chance.choice([None, True]) if session.partial is None else None,
-            more, None, state, None, aborted,
-        ]  # fmt: skip
+        settled = chance.choice([None, True]) if session.partial is None else None
+        tag = chance.choice([b"t", b"", b"z" * 40])
+        fields = [self.uint(handle), self.uint(number), tag, UInt(0), settled, more, None, state, None, aborted]
         return [frame("transfer", fields, channel, chance.choice(self.messages))]
 
     def disposition(self, session: Session, channel: int) -> list[bytes]:
         chance = self.chance
         first = chance.choice([0, 0, 1, 2, session.delivery])
         last = None if chance.random() < 0.5 else self.uint(first + chance.choice([0, 1, 5, 1000]))
-        role = chance.random() < 0.8
-        return [frame("disposition", [role, self.uint(first), last, chance.choice([None, True, False]), chance.choice(STATES)], channel)]
+        role, settled = chance.random() < 0.8, chance.choice([None, True, False])
+        return [frame("disposition", [role, self.uint(first), last, settled, chance.choice(STATES)], channel)]
 
     def detach(self, session: Session, channel: int) -> list[bytes]:
         if not session.senders and not self.deviates():
@@ -204,9 +208,9 @@ class Rogue:
     def spoiled(self, data: bytes) -> bytes:
         changed = bytearray(data)
         for _ in range(self.chance.randrange(1, 4)):
-            at = self.chance.randrange(len(changed))
+            at = self.chance.randrange(len(changed) + 1)
             how = self.chance.random()
-            if how < 0.6:
+            if how < 0.6 and at < len(changed):
                 changed[at] = self.chance.randrange(256)
             elif how < 0.8:
                 del changed[at : at + self.chance.randrange(1, 5)]
@@ -223,7 +227,9 @@ class Mistakes(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.found.append(f"{record.getMessage()}: {logging.Formatter().formatException(record.exc_info) if record.exc_info else ''}")
+        self.found.append(
+            f"{record.getMessage()}: {logging.Formatter().formatException(record.exc_info) if record.exc_info else ''}"
+        )
 
 
 async def attack(place: Place, seed: int) -> tuple[int, float]:
@@ -233,7 +239,9 @@ async def attack(place: Place, seed: int) -> tuple[int, float]:
     pieces = rogue.stream()
     peer = place.connect()
     longest = 0.0
-    beginning = [AMQP_HEADER] if chance.random() < 0.9 else [SASL_HEADER, init("PLAIN", b"\x00app\x00right"), AMQP_HEADER]
+    beginning = (
+        [AMQP_HEADER] if chance.random() < 0.9 else [SASL_HEADER, init("PLAIN", b"\x00app\x00right"), AMQP_HEADER]
+    )
     if chance.random() < 0.05:
         beginning = [rogue.spoiled(b"".join(beginning))]
     for piece in beginning:
@@ -248,9 +256,11 @@ async def attack(place: Place, seed: int) -> tuple[int, float]:
         data = b"".join(said)
         step = chance.choice([1000, 100, 17])
         said = [data[at : at + step] for at in range(0, len(data), step)]
+    spoken = 0
     for piece in said:
         begun = time.perf_counter()
         peer.say(piece)
+        spoken += len(piece)
         # Whoever does not wait for our answers has no credit for what it sends.
         if chance.random() < patience:
             await asyncio.sleep(0)
@@ -265,7 +275,7 @@ async def attack(place: Place, seed: int) -> tuple[int, float]:
         for _ in range(4):
             await asyncio.sleep(0)
     peer.lose()
-    return len(pieces), longest
+    return round(len(pieces) * spoken / sum(map(len, said))), longest
 
 
 async def tidy(place: Place) -> None:

@@ -206,12 +206,10 @@ def test_half_messages_are_limited(tmp_path: Path) -> None:
         await peer.open()
         peer.say(*(attach_sender("Q", number, str(number)) for number in range(6)))
         await peer.hear()
-        number = 0
         for handle in range(6):
             for _ in range(20):
                 part = b"\x00\x53\x75\xb0\x00\x30\x00\x00" + b"x" * 60_000
-                peer.say(transfer(number, part, handle, more=True))
-            number += 1
+                peer.say(transfer(handle, part, handle, more=True))
         assert errors(await peer.hear()) == ["amqp:resource-limit-exceeded"]
         assert peer.transport.closing
         peer.lose()
