@@ -114,8 +114,9 @@ class Server:
         self.audit = AuditLog.open(self.path)
         self.users = Users.load(self.path)
         self.admission = Admission(host, self.users, self.authority, self._audited)
+        self._dialler = Dialler(self._tls_of_sender)
         self.channels = ChannelInitiator(
-            self.desk, open_connection=Dialler(self._tls_of_sender).dial, credentials=self._presented
+            self.desk, open_connection=self._dialler.dial, credentials=self._presented
         )
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
@@ -317,7 +318,8 @@ class Server:
         Raises:
             AuditFailed: It cannot be written down, so it is not carried out.
         """
-        self.audit.write("command", **_who(identity), object=f"{verb} {kind} {name}")
+        fields: AuditFields = {**_who(identity), "object": f"{verb} {kind} {name}"}
+        self.audit.write("command", **fields)
 
     def reset_channel(self, name: str, sequence: int) -> None:
         self.on_loop(self.channels.reset(name, sequence))
@@ -387,7 +389,11 @@ class Server:
             return [listener.status() for listener in self.listeners.values()]
         if noun == "CONN":
             return [_connection_row(number, session) for number, session in self.desk.sessions.items()]
-        clients = [_client_row(session) for session in self.desk.sessions.values() if session.identity.channel]
+        clients = [
+            _client_row(session)
+            for session in self.desk.sessions.values()
+            if session.identity.channel and session.protocol != "CHANNEL"
+        ]
         return self.channels.status() + clients
 
     def _managed(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
@@ -452,6 +458,7 @@ class Server:
             self._care.cancel()
         await self._close_listeners()
         await self.channels.close()
+        await self._dialler.close()
         if not immediate and self.host.failure is None:
             await self._quiesce(patience_s)
         stopped = self.host.failure or QueueManagerStopped(self.host.settings.name)

@@ -58,6 +58,8 @@ def to_amqp(identifier: bytes) -> Identifier | None:
         if found is not None and from_amqp(found) == identifier:
             return found
         return identifier.decode(errors="backslashreplace")
+    if b"\0" in identifier:
+        return identifier  # no text, and most ids that a queue manager makes have one
     text = _text(identifier)
     return identifier if text is None else text
 

@@ -89,6 +89,8 @@ _RARE = (
     ("x-opt-mq-encoding", "encoding"),
 )
 _PLAIN = Message(b"")
+# Looking a member up in its enumeration takes longer than anything else here.
+_REQUEST, _DATAGRAM = MessageType.REQUEST, MessageType.DATAGRAM
 
 
 Arrived = tuple[Message, bool, int, str | None]
@@ -278,7 +280,7 @@ def _with_fields(
         body,
         identifiers.from_amqp(fields[0]),
         b"" if fields[5] is None else identifiers.from_amqp(fields[5]),
-        type=MessageType.REQUEST if reply_to else MessageType.DATAGRAM,
+        type=_REQUEST if reply_to else _DATAGRAM,
         expiry_s=_expiry_s(ttl_ms, fields[8], now) if ttl_ms or fields[8] is not None else None,
         reply_to=reply_to,
         reply_to_manager=reply_to_manager,
@@ -437,7 +439,7 @@ def _leaving_properties(message: Message, fields: list[bytes]) -> bytes:
 
 def _annotations(message: Message, kind: int) -> bytes:
     usual = (
-        message.type == (MessageType.REQUEST if message.reply_to else MessageType.DATAGRAM)
+        message.type == (_REQUEST if message.reply_to else _DATAGRAM)
         and not message.report
         and not message.feedback
         and message.ccsid == _UTF8

@@ -333,10 +333,13 @@ class AioClient:
             message_id, frame = self.core.put(name, message, persistent, priority, 0, wait_s)
             await self._ask(Verb.PUT, frame, with_message=True)
             return message_id
-        # Nobody waits for it: what goes wrong is told when the unit commits.
+        # Nobody waits for it unless it waits for room: what goes wrong is told when the unit commits.
         _require_active(unit)
         number = self.core.require_unit(unit)
         message_id, frame = self.core.put(name, message, persistent, priority, number, wait_s)
+        if wait_s:
+            await self._ask_in(unit, Verb.PUT, frame, with_message=True)
+            return message_id
         self.core.tell(Verb.PUT, frame, with_message=True)
         self._flush_soon()
         return message_id
@@ -364,9 +367,11 @@ class AioClient:
             return await self._ask(verb, frame(0))
         await self._ready()
         _require_active(unit)
-        number = self.core.require_unit(unit)
+        return await self._ask_in(unit, verb, frame(self.core.require_unit(unit)))
+
+    async def _ask_in(self, unit: RemoteUnit, verb: int, payload: Any, *, with_message: bool = False) -> Any:
         try:
-            return await self._ask(verb, frame(number))
+            return await self._ask(verb, payload, with_message=with_message)
         except ConnectionLost as error:
             unit.state = UnitState.BACKED_OUT
             raise UnitBackedOut(unit.number, error.problem) from error

@@ -83,14 +83,21 @@ class Client(Line):
         unit: RemoteUnit,
         wait_s: float,
     ) -> bytes:
-        """Nobody waits for it: what goes wrong is told when the unit commits."""
+        """Nobody waits for it unless it waits for room: what goes wrong is told when the unit commits."""
+        slot = Slot() if wait_s else None
         with self._lock:
             self._ensure()
             self._require_active(unit)
             number = self._core.require_unit(unit)
             message_id, frame = self._core.put(name, message, persistent, priority, number, wait_s)
-            self._tell_put(frame)
-        if self._backlog:
+            if slot is None:
+                self._tell_put(frame)
+            else:
+                self._core.ask(Verb.PUT, frame, slot, with_message=True)
+                self._send()
+        if slot is not None:
+            self._answer_in(unit, slot)
+        elif self._backlog:
             self._relieve()
         return message_id
 
@@ -127,6 +134,9 @@ class Client(Line):
                 number = self._core.require_unit(unit)
             self._core.ask(*frame(number), slot)
             self._send()
+        return self._answer_in(unit, slot)
+
+    def _answer_in(self, unit: RemoteUnit | None, slot: Slot) -> Any:
         try:
             return self._answer(slot)
         except ConnectionLost as error:

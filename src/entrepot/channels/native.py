@@ -314,7 +314,14 @@ class NativeLink(Link):
         self._outstanding += 1
         done = partial(self._was_put, number, frame.unit)
         session.put(
-            frame.queue, message, done, persistent=frame.persistent, priority=priority, unit=unit, wait_s=wait_s
+            frame.queue,
+            message,
+            done,
+            persistent=frame.persistent,
+            priority=priority,
+            unit=unit,
+            wait_s=wait_s,
+            aside=number != 0,
         )
 
     def _was_put(self, number: int, unit: int, message_id: bytes, error: EntrepotError | None) -> None:

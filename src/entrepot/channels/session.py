@@ -55,8 +55,8 @@ class Session:
         "__weakref__",
         "_allowed",
         "_allowed_at",
+        "_blockers",
         "application",
-        "blocked",
         "closed",
         "consumers",
         "desk",
@@ -83,7 +83,7 @@ class Session:
         self.waiting: set[WaitingGet | WaitingGroup] = set()
         self.consumers: set[Consumer | Stream] = set()
         self.temporary: list[str] = []
-        self.blocked = False
+        self._blockers = 0
         self.closed = False
         self.on_unblocked: Callable[[], None] = lambda: None
         self._allowed: set[tuple[str, str, str]] = set()
@@ -136,14 +136,19 @@ class Session:
         priority: int | None = None,
         unit: Unit | None = None,
         wait_s: float = 0.0,
+        aside: bool = False,
     ) -> None:
-        """Put a vetted message; `wait_s` is how long to wait for room on a full queue."""
+        """Put a vetted message; `wait_s` is how long to wait for room on a full queue.
+
+        `aside`: verbs behind it need not wait with it, for among them may be
+        the gets that make room. Its partner waits for the answer if order matters.
+        """
         try:
             if not self.identity.administrator:
                 self._require_put(name)
             self.engine.put(name, message, persistent, priority, unit, done)
         except (LogFull, QueueFull, SpillFailed) as error:
-            self._put_later(name, message, done, persistent, priority, unit, wait_s, error)
+            self._put_later(name, message, done, persistent, priority, unit, wait_s, aside, error)
         except EntrepotError as error:
             done(b"", error)
         if message.delay_s:
@@ -158,6 +163,7 @@ class Session:
         priority: int | None,
         unit: Unit | None,
         wait_s: float,
+        aside: bool,
         error: EntrepotError,
     ) -> None:
         """There was no room for it: wait for a checkpoint, or for readers, if it may wait."""
@@ -172,8 +178,26 @@ class Session:
 
         if wait_s <= 0 and not isinstance(error, LogFull):
             done(b"", error)
+        elif aside and not isinstance(error, LogFull):
+            self._wait_aside(put, lambda error: done(message_id, error), self.desk.loop.time() + wait_s)
         else:
             self.attempt(put, lambda error: done(message_id, error), wait_s=wait_s)
+
+    def _wait_aside(self, verb: Callable[[], Settlement | None], done: Done, deadline: float) -> None:
+        if self.closed:
+            return
+        try:
+            if self.engine.run(verb, done):
+                done(None)
+        except (QueueFull, SpillFailed) as full:
+            if self.desk.loop.time() < deadline:
+                self.desk.loop.call_later(_FULL_RETRY_S, self._wait_aside, verb, done, deadline)
+            else:
+                done(full)
+        except LogFull:
+            self.attempt(verb, done)
+        except EntrepotError as failed:
+            done(failed)
 
     def attempt(self, verb: Callable[[], Settlement | None], done: Done, *, wait_s: float = 0.0) -> None:
         """Run a verb of the engine; a full log or queue blocks the session until there is room, or time is up."""
@@ -192,13 +216,18 @@ class Session:
         except EntrepotError as error:
             done(error)
 
+    @property
+    def blocked(self) -> bool:
+        """Whether a verb keeps those behind it waiting."""
+        return self._blockers > 0
+
     def _blocked(self) -> None:
-        self.blocked = True
+        self._blockers += 1
 
     def _unblocked(self) -> None:
-        self.blocked = False
+        self._blockers -= 1
         self.leases -= {lease for lease in self.leases if lease.state is not UnitState.ACTIVE}
-        if not self.closed:
+        if not self._blockers and not self.closed:
             self.on_unblocked()
 
     def _wait_for_room(

@@ -27,6 +27,9 @@ from entrepot.queues.routes import Route, find_route
 from entrepot.recovery_log.record import Define
 
 
+_ROUTES_MAX = 100_000
+
+
 class Objects:
     """Definitions by kind and name; queues of all kinds share one name space."""
 
@@ -65,6 +68,8 @@ class Objects:
         except TypeError:
             raise InvalidName("queue", repr(name)) from None  # a list, for instance
         if route is None:
+            if len(self._routes) >= _ROUTES_MAX:
+                self._routes.clear()  # partners can make up any number of QUEUE@MANAGER
             route = self._routes[name] = find_route(self, name)
         return route
 

@@ -470,6 +470,9 @@ class QueueManager:
         """Let others have a nonpersistent message that was handed over to a reader who has gone."""
         queue = self.objects.route(name).queue
         self.key_next += 1
+        if message.expiry_s is not None:
+            # What is left of its time was told to the reader; it counts from now.
+            message = replace(message, put_time=self.clock.now())
         self._arrive(queue, QueuedMessage(self.key_next, queue.number, message))
 
     def _serve(self, queue: Queue, entry: QueuedMessage) -> None:

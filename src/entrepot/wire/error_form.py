@@ -40,8 +40,10 @@ def from_wire(form: Any) -> EntrepotError:
     """
     try:
         code, *values = form[_ERROR]
-        return _KINDS[code](*(_restored(value) for value in values))
-    except (KeyError, TypeError, ValueError):
+        error = _KINDS[code](*(_restored(value) for value in values))
+        str(error)  # values of other types than its text needs would surprise whoever shows it
+        return error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
         raise FrameUnreadable("an error that this version does not know") from None
 
 

@@ -58,12 +58,15 @@ class FrameReader:
     the rest of a frame that did not come whole is a connection's own.
     """
 
-    __slots__ = ("_filled", "_own", "_shared", "_wanted", "frame_bytes_max")
+    __slots__ = ("_filled", "_long", "_rest", "_shared", "_wanted", "frame_bytes_max")
 
     def __init__(self, shared: memoryview, frame_bytes_max: int = HANDSHAKE_FRAME_BYTES_MAX) -> None:
         self.frame_bytes_max = frame_bytes_max
         self._shared = shared
-        self._own: bytearray | mmap | None = None
+        self._rest = b""
+        """The beginning of a frame that did not come whole."""
+        self._long: bytearray | mmap | None = None
+        """Memory of a frame that does not fit into the shared one."""
         self._filled = 0
         self._wanted = 0
 
@@ -75,17 +78,22 @@ class FrameReader:
     @property
     def waiting_bytes(self) -> int:
         """What has come of a frame that is not whole yet."""
-        return self._filled
+        return self._filled or len(self._rest)
 
     def buffer(self) -> memoryview:
         """Where to read the next bytes into."""
-        if self._own is None:
+        if self._long is not None:
+            return memoryview(self._long)[self._filled :]
+        if not self._rest:
             return self._shared
-        return memoryview(self._own)[self._filled :]
+        # Nobody else reads before we have cut what is read now, so the rest can wait there for its continuation.
+        begun = len(self._rest)
+        self._shared[:begun] = self._rest
+        return self._shared[begun:]
 
     def only_frame(self, count: int) -> Frame | None:
         """The frame, if what was read is just one: most reads are, and need no more than this."""
-        if self._own is not None or count < HEAD_BYTES:
+        if self._rest or self._long is not None or count < HEAD_BYTES:
             return None
         length, verb, number = HEAD.unpack_from(self._shared)
         if length + _LENGTH_BYTES != count or length > self.frame_bytes_max:
@@ -98,15 +106,17 @@ class FrameReader:
         Raises:
             ProtocolError: What came is no frame of ours; nothing after it can be understood.
         """
-        if self._own is None:
-            yield from self._cut(self._shared, count)
+        if self._long is None:
+            end = len(self._rest) + count
+            self._rest = b""
+            yield from self._cut(self._shared, end)
             return
         self._filled += count
         if self._filled < self._wanted:
             return
-        own, filled = self._own, self._filled
-        self._own, self._filled = None, 0
-        yield from self._cut(memoryview(own), filled)
+        whole, filled = self._long, self._filled
+        self._long, self._filled = None, 0
+        yield from self._cut(memoryview(whole), filled)
 
     def _cut(self, view: memoryview, end: int) -> Iterator[Frame]:
         start = 0
@@ -127,8 +137,11 @@ class FrameReader:
             self._keep(view[start:end], HEAD_BYTES)
 
     def _keep(self, rest: memoryview, wanted: int) -> None:
+        if wanted < len(self._shared):
+            self._rest = bytes(rest)
+            return
         # Its length was checked. A long frame gets memory of its own that the system hands out page by
         # page as bytes really come, so that one who only announces it costs nothing.
-        own = bytearray(max(wanted, 4 * KIB)) if wanted < _LONG_FRAME_BYTES else mmap(-1, wanted)
+        own = bytearray(wanted) if wanted < _LONG_FRAME_BYTES else mmap(-1, wanted)
         own[: len(rest)] = rest
-        self._own, self._filled, self._wanted = own, len(rest), wanted
+        self._long, self._filled, self._wanted = own, len(rest), wanted

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server's door without sockets: guests whose frames reach a real NativeLink through a transport in memory.
 
-    def test_something(inside):
-        async def work(house: House) -> None:
-            guest = await house.admitted()
-            guest.say(Verb.HEARTBEAT, 1, Empty())
-            assert (await guest.answer(1))[0] == Verb.ALIVE
-        inside(work)
+def test_something(inside):
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        guest.say(Verb.HEARTBEAT, 1, Empty())
+        assert (await guest.answer(1))[0] == Verb.ALIVE
+    inside(work)
 """
 
 from __future__ import annotations
