@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SMALL_LOG
 
+from conftest import SMALL_LOG
 from entrepot.connection import Connection, connect
 from entrepot.queues.folder import create
 from entrepot.security import passwords

@@ -25,7 +25,7 @@ from entrepot.amqp.engine import (
     remote_state_value,
 )
 from entrepot.amqp.sending_link import SendingLink
-from entrepot.channels.session import Consumer
+from entrepot.channels.consumer import Consumer
 from entrepot.errors import EntrepotError
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message

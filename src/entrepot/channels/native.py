@@ -18,8 +18,9 @@ from entrepot.channels.admission import Admission, Caller
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
 from entrepot.channels.link import Link
-from entrepot.channels.session import Session, WaitingGet
+from entrepot.channels.session import Session
 from entrepot.channels.stream import Stream
+from entrepot.channels.waiting_get import WaitingGet
 from entrepot.channels.waiting_group import WaitingGroup
 from entrepot.errors import (
     EntrepotError,

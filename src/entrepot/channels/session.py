@@ -9,13 +9,14 @@ order. Whatever a partner leaves open is backed out when it goes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from entrepot.channels.consumer import Consumer, Deliver
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.stream import Stream
+from entrepot.channels.waiting_get import Got, WaitingGet
 from entrepot.channels.waiting_group import GotGroup, WaitingGroup
 from entrepot.errors import (
     EntrepotError,
@@ -32,20 +33,17 @@ from entrepot.mqsc import run_script
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
-from entrepot.queues.waiting import Waiter
 
 _FULL_RETRY_S = 0.01
 # A checkpoint lets go of the log up to the one before it, so two make all the room there is.
 _CHECKPOINTS_FOR_ROOM = 2
 _TEMPORARY_MAX = 1000
 _WAITING_GROUPS_MAX = 100
-_PUMP_AT_ONCE = 64
+_ASIDE_MAX = 32
+"""Puts that wait for room beside other verbs: each keeps its message in memory, and asks again and again."""
 _ALLOWED_MAX = 1000
 
 Done = Callable[[EntrepotError | None], None]
-Got = Callable[[Message | None, Unit | None, EntrepotError | None], None]
-"""A message, the lease that holds it until it is acknowledged, or an error."""
-Deliver = Callable[[Message, Unit | None], None]
 
 
 class Session:
@@ -55,6 +53,7 @@ class Session:
         "__weakref__",
         "_allowed",
         "_allowed_at",
+        "_aside",
         "_blockers",
         "application",
         "closed",
@@ -84,6 +83,7 @@ class Session:
         self.consumers: set[Consumer | Stream] = set()
         self.temporary: list[str] = []
         self._blockers = 0
+        self._aside = 0
         self.closed = False
         self.on_unblocked: Callable[[], None] = lambda: None
         self._allowed: set[tuple[str, str, str]] = set()
@@ -178,7 +178,8 @@ class Session:
 
         if wait_s <= 0 and not isinstance(error, LogFull):
             done(b"", error)
-        elif aside and not isinstance(error, LogFull):
+        elif aside and self._aside < _ASIDE_MAX and not isinstance(error, LogFull):
+            self._aside += 1
             self._wait_aside(put, lambda error: done(message_id, error), self.desk.loop.time() + wait_s)
         else:
             self.attempt(put, lambda error: done(message_id, error), wait_s=wait_s)
@@ -192,12 +193,13 @@ class Session:
         except (QueueFull, SpillFailed) as full:
             if self.desk.loop.time() < deadline:
                 self.desk.loop.call_later(_FULL_RETRY_S, self._wait_aside, verb, done, deadline)
-            else:
-                done(full)
+                return
+            done(full)
         except LogFull:
             self.attempt(verb, done)
         except EntrepotError as failed:
             done(failed)
+        self._aside -= 1
 
     def attempt(self, verb: Callable[[], Settlement | None], done: Done, *, wait_s: float = 0.0) -> None:
         """Run a verb of the engine; a full log or queue blocks the session until there is room, or time is up."""
@@ -277,7 +279,7 @@ class Session:
             if wait_s <= 0:
                 if unit is None:
                     message = self.engine.lease(name, criteria, guard)
-                    done(message, self._leased(guard), None)
+                    done(message, self.leased(guard), None)
                 else:
                     found = self.engine.get_some(name, criteria, unit, 1)
                     done(found[0] if found else None, None, None)
@@ -299,7 +301,8 @@ class Session:
             raise LimitExceeded("gets that wait for groups", _WAITING_GROUPS_MAX + 1, _WAITING_GROUPS_MAX)
         return WaitingGroup(self, name, criteria, unit, wait_s, done)
 
-    def _leased(self, guard: Unit) -> Unit | None:
+    def leased(self, guard: Unit) -> Unit | None:
+        """The guard, if it holds anything: a lease until it is settled."""
         if not guard.takes:
             return None
         self.leases.add(guard)
@@ -525,206 +528,3 @@ def _merge(lease: Unit, unit: Unit) -> None:
     unit.consequential = unit.consequential or lease.consequential
     lease.takes = []
     lease.state = UnitState.COMMITTED
-
-
-class WaitingGet:
-    """A get on its way to its message."""
-
-    __slots__ = ("_done", "_leasing", "_name", "_session", "_waiter", "guard")
-
-    def __init__(
-        self, session: Session, name: str, criteria: Criteria | None, guard: Unit, leasing: bool, done: Got
-    ) -> None:
-        self._session = session
-        self._name = name
-        self.guard = guard
-        self._leasing = leasing
-        self._done: Got | None = done
-        self._waiter = Waiter(criteria, guard, session.engine.waker(self._woken))
-
-    def start(self, wait_s: float) -> bool:
-        """Get, or wait for it; False when that was all."""
-        session, engine = self._session, self._session.engine
-        waiter = self._waiter
-        message = engine.lease_or_wait(self._name, waiter) if self._leasing else engine.get_or_wait(self._name, waiter)
-        if message is not None:
-            done, self._done = self._done, None
-            if done is not None:
-                done(message, session._leased(self.guard) if self._leasing else None, None)
-            return False
-        if self._done is None:
-            return False  # it came at once, by way of another verb's consequences
-        session.waiting.add(self)
-        if wait_s != math.inf:
-            session.desk.deadlines.after(wait_s, self)
-        return True
-
-    @property
-    def is_waiting(self) -> bool:
-        return self._done is not None
-
-    def _end(self) -> Got | None:
-        done, self._done = self._done, None
-        self._session.waiting.discard(self)
-        return done
-
-    def _woken(self) -> None:
-        done = self._end()
-        waiter = self._waiter
-        if done is None or self._session.closed:
-            # Nobody is there for it any more.
-            if self._leasing:
-                self._session.desk.host.give_back(self._name, waiter)
-            return
-        lease = self._session._leased(self.guard) if self._leasing else None
-        done(waiter.message, lease, waiter.error)
-
-    def expire(self) -> None:
-        """Its time is up; a message that has come at the last moment is delivered all the same."""
-        self._session.engine.stop_waiting(self._waiter)
-        if self._waiter.message is None and self._waiter.error is None:
-            done = self._end()
-            if done is not None:
-                done(None, None, None)
-
-    def cancel(self) -> None:
-        """Wait no longer."""
-        self.expire()
-
-
-class Consumer:
-    """Messages that come of themselves, as long as there is credit for them."""
-
-    __slots__ = (
-        "_criteria",
-        "_deliver",
-        "_failed",
-        "_name",
-        "_session",
-        "_spare",
-        "_waiter",
-        "closed",
-        "credit",
-        "locked",
-        "paused",
-    )
-
-    def __init__(
-        self, session: Session, name: str, criteria: Criteria | None, deliver: Deliver, failed: Done, *, locked: bool
-    ) -> None:
-        self._session = session
-        self._name = name
-        self._criteria = criteria
-        self._deliver = deliver
-        self._failed = failed
-        self.locked = locked
-        self.credit = 0
-        self.paused = False
-        """Set by the adapter while its partner does not read what it is sent."""
-        self.closed = False
-        self._waiter: Waiter | None = None
-        self._spare: Unit | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it has found nothing more, and waits."""
-        waiter = self._waiter
-        return waiter is not None and waiter.message is None and waiter.error is None
-
-    def grant(self, more: int) -> None:
-        """Let so many more messages come."""
-        self.credit += more
-        self.pump()
-
-    def _guard(self) -> Unit:
-        guard, self._spare = self._spare, None
-        if guard is None:
-            guard = self._session.desk.host.private_unit()
-            if self.locked:
-                guard.private = False
-        return guard
-
-    def pump(self) -> None:
-        """Deliver what there is, as far as credit goes, then wait for more."""
-        if self._waiter is not None or self.closed:
-            return
-        engine = self._session.engine
-        for _ in range(_PUMP_AT_ONCE):
-            if self.credit <= 0 or self.paused:
-                return
-            guard = self._guard()
-            try:
-                if self.locked:
-                    with engine.host.lock:
-                        message, _ = engine.manager.get(self._name, self._criteria, guard)
-                else:
-                    message = engine.lease(self._name, self._criteria, guard)
-                if message is None:
-                    self._wait(guard)
-                    return
-            except EntrepotError as error:
-                self._fail(error)
-                return
-            self._hand(message, guard)
-            if self.closed:
-                return
-        # Others are waiting for the loop, too.
-        self._session.desk.loop.call_soon(self.pump)
-
-    def _wait(self, guard: Unit) -> None:
-        engine = self._session.engine
-        self._waiter = waiter = Waiter(self._criteria, guard, engine.waker(self._woken))
-        message = engine.get_or_wait(self._name, waiter) if self.locked else engine.lease_or_wait(self._name, waiter)
-        if message is not None:
-            waiter.serve(message)  # it has come a moment ago
-
-    def _woken(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is None:
-            return
-        assert waiter.unit is not None
-        if self.closed:
-            self._give_back(waiter)
-        elif waiter.error is not None:
-            self._fail(waiter.error)
-        elif waiter.message is not None:
-            self._hand(waiter.message, waiter.unit)
-            self.pump()
-
-    def _hand(self, message: Message, guard: Unit) -> None:
-        self.credit -= 1
-        lease = self._session._leased(guard)
-        if lease is None:
-            self._spare = guard
-        self._deliver(message, lease)
-
-    def _give_back(self, waiter: Waiter) -> None:
-        host = self._session.desk.host
-        if host.failure is not None:
-            return
-        assert waiter.unit is not None
-        if waiter.unit.private:
-            host.give_back(self._name, waiter)
-        else:
-            self._session.engine.back_out(waiter.unit)
-
-    def _fail(self, error: EntrepotError) -> None:
-        self.close()
-        self._failed(error)
-
-    def close(self) -> None:
-        """Let no more come; what was delivered is still to be settled."""
-        if self.closed:
-            return
-        self.closed = True
-        self._session.consumers.discard(self)
-        waiter = self._waiter
-        if waiter is not None:
-            self._session.engine.stop_waiting(waiter)
-            if waiter.message is None and waiter.error is None:
-                self._waiter = None
-        # Else it has been served a moment ago, and `_woken` gives it back.

@@ -262,9 +262,7 @@ class LoopHost:
                 self.loop.call_soon(self.drain)
 
 
-def _was_put(
-    settlement: Settlement, message_id: bytes, done: Callable[[bytes, EntrepotError | None], None]
-) -> None:
+def _was_put(settlement: Settlement, message_id: bytes, done: Callable[[bytes, EntrepotError | None], None]) -> None:
     done(message_id, settlement.error)
 
 

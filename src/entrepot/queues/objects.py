@@ -26,7 +26,6 @@ from entrepot.queues.queue import Queue
 from entrepot.queues.routes import Route, find_route
 from entrepot.recovery_log.record import Define
 
-
 _ROUTES_MAX = 100_000
 
 

@@ -33,7 +33,7 @@ from entrepot.errors import (
     WrongQueueKind,
 )
 from entrepot.limits import DISTRIBUTION_MAX
-from entrepot.message import Feedback, Message, Report
+from entrepot.message import Message, Report
 from entrepot.queues.administration import Administration
 from entrepot.queues.consequences import Consequences
 from entrepot.queues.criteria import Criteria
@@ -42,6 +42,7 @@ from entrepot.queues.definitions import (
 )
 from entrepot.queues.distribution import distribute
 from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
+from entrepot.queues.expiry import Expiry, has_expired
 from entrepot.queues.group_commit import GroupCommit
 from entrepot.queues.in_doubt import InDoubt
 from entrepot.queues.objects import Objects
@@ -59,7 +60,6 @@ from entrepot.recovery_log.writer import RecoveryLog
 _RECORD_BYTES = 1024
 _CONFIRM_DELIVERY = int(Report.DELIVERY)
 _TIMERS_TIDY_MIN = 1024
-_EXPIRY_RETRY_S = 1.0
 
 Arrival = tuple[Queue, QueuedMessage]
 _TimerAction = Callable[[Queue, QueuedMessage], None]
@@ -105,6 +105,7 @@ class QueueManager:
         self._unit_numbers = count(1)
         self._id_head = b""
         self.timers = Timers(clock)
+        self.expiry = Expiry(self)
 
     def begin_incarnation(self, incarnation: int) -> None:
         """Start handing out ids that no earlier start can have used."""
@@ -219,9 +220,7 @@ class QueueManager:
             if self._claimable(queue, entry, unit):
                 return self._take(queue, entry, unit)
 
-    def lease(
-        self, name: str, criteria: Criteria | None, guard: Unit, waiter: Waiter | None = None
-    ) -> Message | None:
+    def lease(self, name: str, criteria: Criteria | None, guard: Unit, waiter: Waiter | None = None) -> Message | None:
         """The next message, for a reader at the end of a channel that may break before the message is there.
 
         A persistent one is locked under `guard`, which commits when its reader has
@@ -298,7 +297,7 @@ class QueueManager:
             place = queue.place_of(entries[-1])
             for entry in entries:
                 message = entry.message
-                if _expired(message, now) or not (criteria is None or criteria.matches(message)):
+                if has_expired(message, now) or not (criteria is None or criteria.matches(message)):
                     continue
                 found.append(self._present(entry, now))
         return found, place
@@ -320,8 +319,8 @@ class QueueManager:
     def _claimable(self, queue: Queue, entry: QueuedMessage, unit: Unit | None) -> bool:
         """Whether a reader may have this entry; one that has expired or failed too often is moved away."""
         message = entry.message
-        if message.expiry_s is not None and _expired(message, self.clock.now()):
-            self._expire(queue, entry)
+        if message.expiry_s is not None and has_expired(message, self.clock.now()):
+            self.expiry.expire(queue, entry)
             return False
         threshold = queue.definition.backout_threshold
         if unit is not None and threshold and entry.backouts >= threshold:
@@ -439,7 +438,7 @@ class QueueManager:
     def _hand_over(self, queue: Queue, entry: QueuedMessage) -> bool:
         """Give a message straight to a reader who waits for it, so that it need not stand on the queue before."""
         message = entry.message
-        if message.expiry_s is not None and _expired(message, self.clock.now()):
+        if message.expiry_s is not None and has_expired(message, self.clock.now()):
             return False  # its unit of work took longer than it was of use
         waiters = queue.waiters
         if waiters.for_groups:
@@ -680,30 +679,9 @@ class QueueManager:
                 waiter.give_up(self.group_commit.refusal())
         self.on_stop()
 
-    # --- time -----------------------------------------------------------------------------
-
     def watch_expiry(self, queue: Queue, entry: QueuedMessage) -> None:
-        expires_at = entry.message.expires_at()
-        assert expires_at is not None
-        self.timers.at(expires_at, self._expire_when_due, queue, entry)
-
-    def _expire_when_due(self, queue: Queue, entry: QueuedMessage) -> None:
-        try:
-            self._expire(queue, entry)
-        except EntrepotError:
-            # The log is full. Whoever gets on this queue must not hear of it.
-            self.timers.at(self.clock.now() + _EXPIRY_RETRY_S, self._expire_when_due, queue, entry)
-
-    def _expire(self, queue: Queue, entry: QueuedMessage) -> None:
-        if entry.state != AVAILABLE or not entry.resident or not _expired(entry.message, self.clock.now()):
-            return
-        own = self.internal_unit()
-        if entry.message.report & Report.EXPIRATION:
-            self.consequences.plan_report(own, entry.message, Feedback.EXPIRATION)
-        queue.lock_unread(entry)
-        own.takes.append(Take(queue, entry))
-        # Nobody waits for this: if it is lost, the message expires again after the restart.
-        self.commit_or_undo(own, delivered=False)
+        """See `Expiry.watch`; a lane's owner asks for it, too."""
+        self.expiry.watch(queue, entry)
 
     # --- Keeper ---------------------------------------------------------------------------
 
@@ -715,7 +693,3 @@ class QueueManager:
             self.useless_runs.append(run)
         else:
             self.store.remove(run.stored.number)
-
-
-def _expired(message: Message, now: float) -> bool:
-    return message.expiry_s is not None and message.put_time + message.expiry_s <= now

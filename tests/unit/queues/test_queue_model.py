@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 
 from entrepot import UnitOfWork, limits
 from entrepot.connection import Connection
-from entrepot.queues.folder import create
 from entrepot.embedded import EmbeddedHost
+from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 
 LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
