@@ -13,10 +13,12 @@ from hypothesis import settings
 
 from entrepot import limits
 from entrepot.clock import Clock
-from entrepot.connection import Connection
+from entrepot.connection import Connection, connect
 from entrepot.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
+from entrepot.security import passwords
+from entrepot.security.users import Users
 from entrepot.testing import VirtualClock
 
 # The same examples every time, so that a change is judged by itself; ENTREPOT_EXPLORE=1 looks for new ones.
@@ -25,6 +27,11 @@ if not os.environ.get("ENTREPOT_EXPLORE"):
     settings.load_profile("steady")
 
 SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
+
+
+# For tests that are not about disks: a killed process leaves its files in memory as it would on a disk.
+MEMORY = Path("/dev/shm")
+TESTER = "tester:secret"
 
 
 class Place:
@@ -69,6 +76,23 @@ class Place:
 
     def files(self, folder: str) -> list[str]:
         return sorted(path.name for path in (self.path / folder).iterdir())
+
+
+def let_tester_in(path: Path) -> None:
+    """Let an administrator in by TCP with user and password of TESTER, which no queue manager does by itself."""
+    with connect(f"embedded:{path}") as connection:
+        connection.mqsc("DEFINE LISTENER(TCP) PORT(0)\nALTER QMGR CHLAUTH(DISABLED)")
+    users = Users.load(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "hash_password", _cheaply_hashed)
+        users.add(*TESTER.split(":"), ["mqm"])
+    users.save()
+
+
+def _cheaply_hashed(password: str) -> passwords.PasswordHash:
+    """Nobody guesses here, and every test would pay for it."""
+    salt = b"salt" * 4
+    return passwords.PasswordHash(n=2, salt=salt, hash=passwords._scrypt(passwords.as_bytes(password), salt, 2, 8, 1))
 
 
 @pytest.fixture

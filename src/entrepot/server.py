@@ -273,8 +273,11 @@ class Server:
             if link.heartbeat_s and silent_s > _SILENCE * link.heartbeat_s:
                 peer = link.session.identity.address if link.session else "the other end"
                 link.close(HeartbeatMissed(peer, silent_s))
-            elif isinstance(link, NativeLink) and link.has_hung_up():
-                link.close()
+            elif isinstance(link, NativeLink):
+                if link.has_hung_up():
+                    link.close()
+                else:
+                    link.reassure()
         if self.host.failure is not None and not self._stopping:
             _LOGGER.error("%s: %s", self.host.settings.name, self.host.failure)
             self.failed = True

@@ -12,14 +12,13 @@ import pytest
 
 from channels.processes import ServerProcess
 from channels.proxy import Proxy
+from conftest import MEMORY, let_tester_in
 from entrepot import Connection
 from entrepot.connection import connect
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing.servers import ServerThread
 
-# A killed process leaves its files as they are, in memory as on disk; so tests need not wait for a disk.
-MEMORY = Path("/dev/shm")
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=3, secondary=8)
 OBJECTS = "DEFINE QLOCAL(Q) MAXDEPTH(100000)\nDEFINE QLOCAL(R) MAXDEPTH(100000)"
 
@@ -30,6 +29,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     create(path, log=LOG)
     with connect(f"embedded:{path}") as connection:
         connection.mqsc(OBJECTS)
+    let_tester_in(path)
     return path
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from conftest import TESTER
 from entrepot import Connection
 from entrepot.connection import connect
 
@@ -33,6 +36,8 @@ class ServerProcess:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unix_url = f"unix:{path}"
+        self.tcp_url = ""
+        """Another one after each start."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -44,7 +49,10 @@ class ServerProcess:
         command = [sys.executable, "-m", "entrepot.cli.main", "qm", "start", str(self.path), "--json"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdout is not None
-        assert self._process.stdout.readline(), "it tells when it runs"
+        told = self._process.stdout.readline()
+        assert told, "it tells when it runs"
+        ports = [listener["PORT"] for listener in json.loads(told)["listeners"]]
+        self.tcp_url = f"mq://{TESTER}@127.0.0.1:{ports[0]}/QM1" if ports else ""
 
     def kill(self) -> None:
         """As a power cut would, but for what the kernel has in memory."""
@@ -106,10 +114,8 @@ class Program:
         self._process.wait()
         for stream in (self._process.stdout, self._process.stdin):
             assert stream is not None
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
 
 
 def memory_bytes(pid: int, what: str = "VmRSS") -> int:

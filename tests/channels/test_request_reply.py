@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -132,6 +133,7 @@ def test_the_reply_queue_is_made_again_after_a_reconnect(server: ServerThread, p
         assert connection.request("Q", b"one", timeout_s=10).body == b"ONE"
         before = connection.reply_queue()
         proxy.cut()
+        time.sleep(0.05)
         assert connection.request("Q", b"two", timeout_s=10).body == b"TWO"
         assert connection.reply_queue() != before
 
@@ -149,6 +151,7 @@ def test_tasks_make_their_reply_queue_again_too(server: ServerThread, proxy: Pro
         async with await entrepot.aio.connect(proxy.url) as connection:
             assert (await connection.request("Q", b"one", timeout_s=10)).body == b"ONE"
             proxy.cut()
+            await asyncio.sleep(0.05)
             replies = await asyncio.gather(*(connection.request("Q", b"r%d" % n, timeout_s=10) for n in range(20)))
             assert [reply.body for reply in replies] == [b"R%d" % n for n in range(20)]
 

@@ -127,6 +127,11 @@ class Conversation:
 
     def process(self) -> None:
         """Deal with what the engine has understood, until there is no more or the session has to wait."""
+        self._handle_events()
+        self._settle()
+        self.wants_flush()
+
+    def _handle_events(self) -> None:
         collector = self._parts.collector
         links = self.links
         while event := collector_peek(collector):
@@ -148,8 +153,6 @@ class Conversation:
                 if handler is not None:
                     handler(self, event)
             collector_pop(collector)
-        self._settle()
-        self.wants_flush()
 
     @property
     def is_blocked(self) -> bool:
@@ -167,6 +170,9 @@ class Conversation:
 
     def after_flush(self) -> None:
         """Something was written: perhaps those who had to wait can go on."""
+        # The engine tells a link of its credit whenever it has sent something. Left for later, that would come before
+        # the outcomes in the partner's next words, and a message that is released would meet its successor.
+        self._handle_events()
         for link in list(self.stalled):
             link.go_on()
 

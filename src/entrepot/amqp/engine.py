@@ -1,210 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proton's engine, as far as we use it: functions of its C library, called without letting go of Python's lock.
+"""Proton's engine, as far as we use it: the functions of its C library under one roof.
 
-The package python-qpid-proton brings the library with it, inside the private
-module `cproton_ffi`; so pyproject.toml pins its version. Neither its wrapper
-objects are used, which cost ten times as much as the engine, nor its own
-way to call C: that releases Python's lock with every call, and a thread
-that forces the log and waits for the lock is woken each time in vain. It
-doubled the cost of a persistent message (docs/decisions/0012-amqp-engine.md).
+`cproton_ffi` is proton's private module, so pyproject.toml pins its version.
+The wrapper objects of the package `proton` are left alone: they cost ten
+times as much as the engine. Functions that run with every message are bound
+to names here, because looking one up in `lib` takes longer than calling it.
 
-Pointers are plain numbers, and None is C's NULL. A pointer is only as good
-as what it points to: whoever frees a link or settles a delivery has to
-forget it.
+Pointers equal and hash by address. A pointer is only as good as what it
+points to: whoever frees a link or settles a delivery has to forget it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
-from types import SimpleNamespace
+import threading
 from typing import Any
 
-from entrepot.amqp.codec import Malformed, decode_all
-from entrepot.amqp.conditions import Refusal
-
 try:
+    import cproton  # type: ignore[import-untyped, import-not-found, unused-ignore]
     import cproton_ffi  # type: ignore[import-untyped, import-not-found, unused-ignore]
 except ImportError as error:
     raise ImportError("AMQP needs proton: install entrepot[amqp]", name=error.name) from error
 
+from entrepot.amqp.codec import Malformed, decode_all
+from entrepot.amqp.conditions import Refusal
+
 _LOGGER = logging.getLogger("entrepot")
 
-Pointer = int | None
+ffi: Any = cproton_ffi.ffi
+lib: Any = cproton_ffi.lib
 
-
-class _Tag(ctypes.Structure):
-    _fields_ = (("size", ctypes.c_size_t), ("start", ctypes.c_void_p))
-
-
-_TYPES: dict[str, Any] = {
-    "-": None,
-    "pointer": ctypes.c_void_p,
-    "text": ctypes.c_char_p,
-    "flag": ctypes.c_bool,
-    "int": ctypes.c_int,
-    "uint": ctypes.c_uint32,
-    "ushort": ctypes.c_uint16,
-    "long": ctypes.c_int64,
-    "ulong": ctypes.c_uint64,
-    "size": ctypes.c_size_t,
-    "ssize": ctypes.c_ssize_t,
-    "tag": _Tag,
-}
-
-# As in proton's headers; an enumeration is an int.
-_FUNCTIONS = """
-pointer pn_collector
-- pn_collector_free pointer
-pointer pn_collector_peek pointer
-flag pn_collector_pop pointer
-- pn_collector_release pointer
-text pn_condition_get_description pointer
-text pn_condition_get_name pointer
-flag pn_condition_is_set pointer
-int pn_condition_set_description pointer text
-int pn_condition_set_name pointer text
-pointer pn_connection
-- pn_connection_close pointer
-- pn_connection_collect pointer pointer
-pointer pn_connection_condition pointer
-pointer pn_connection_offered_capabilities pointer
-- pn_connection_open pointer
-pointer pn_connection_properties pointer
-- pn_connection_release pointer
-text pn_connection_remote_container pointer
-- pn_connection_set_container pointer text
-- pn_data_clear pointer
-ssize pn_data_decode pointer text size
-ssize pn_data_encode pointer pointer size
-ssize pn_data_encoded_size pointer
-int pn_decref pointer
-pointer pn_delivery pointer tag
-pointer pn_delivery_link pointer
-pointer pn_delivery_local pointer
-flag pn_delivery_partial pointer
-flag pn_delivery_readable pointer
-pointer pn_delivery_remote pointer
-ulong pn_delivery_remote_state pointer
-- pn_delivery_settle pointer
-flag pn_delivery_settled pointer
-- pn_delivery_update pointer ulong
-flag pn_delivery_updated pointer
-pointer pn_disposition_condition pointer
-pointer pn_disposition_data pointer
-flag pn_disposition_is_failed pointer
-flag pn_disposition_is_undeliverable pointer
-pointer pn_event_delivery pointer
-pointer pn_event_link pointer
-pointer pn_event_session pointer
-int pn_event_type pointer
-flag pn_link_advance pointer
-- pn_link_close pointer
-pointer pn_link_condition pointer
-int pn_link_credit pointer
-- pn_link_detach pointer
-int pn_link_drained pointer
-- pn_link_flow pointer int
-- pn_link_free pointer
-flag pn_link_get_drain pointer
-flag pn_link_is_receiver pointer
-- pn_link_open pointer
-ssize pn_link_recv pointer pointer size
-ulong pn_link_remote_max_message_size pointer
-int pn_link_remote_rcv_settle_mode pointer
-int pn_link_remote_snd_settle_mode pointer
-pointer pn_link_remote_source pointer
-pointer pn_link_remote_target pointer
-ssize pn_link_send pointer text size
-pointer pn_link_session pointer
-- pn_link_set_max_message_size pointer ulong
-- pn_link_set_rcv_settle_mode pointer int
-- pn_link_set_snd_settle_mode pointer int
-pointer pn_link_source pointer
-pointer pn_link_target pointer
-- pn_session_close pointer
-- pn_session_free pointer
-- pn_session_open pointer
-size pn_session_outgoing_bytes pointer
-- pn_session_set_incoming_capacity pointer size
-pointer pn_terminus_capabilities pointer
-int pn_terminus_copy pointer pointer
-pointer pn_terminus_filter pointer
-text pn_terminus_get_address pointer
-int pn_terminus_get_distribution_mode pointer
-int pn_terminus_get_type pointer
-flag pn_terminus_is_dynamic pointer
-pointer pn_terminus_properties pointer
-int pn_terminus_set_address pointer text
-int pn_terminus_set_dynamic pointer flag
-int pn_terminus_set_expiry_policy pointer int
-pointer pn_transport
-int pn_transport_bind pointer pointer
-ssize pn_transport_capacity pointer
-pointer pn_transport_condition pointer
-ssize pn_transport_peek pointer pointer size
-ssize pn_transport_pending pointer
-- pn_transport_pop pointer size
-ssize pn_transport_push pointer text size
-int pn_transport_set_channel_max pointer ushort
-- pn_transport_set_idle_timeout pointer uint
-- pn_transport_set_max_frame pointer uint
-- pn_transport_set_server pointer
-- pn_transport_set_tracer pointer pointer
-long pn_transport_tick pointer long
-int pn_transport_unbind pointer
-"""
-
-
-_VERSION = (0, 40)
-
-
-def _load() -> Any:
-    constants: Any = cproton_ffi.lib
-    version = (constants.PN_VERSION_MAJOR, constants.PN_VERSION_MINOR)
-    if version != _VERSION:
-        # Its functions are called with our own declarations of them; a wrong one would crash the process.
-        raise ImportError(f"AMQP needs proton 0.40, not {version[0]}.{version[1]}: install entrepot[amqp]")
-    library = ctypes.PyDLL(cproton_ffi.__file__)
-    functions = SimpleNamespace()
-    for line in _FUNCTIONS.strip().split("\n"):
-        result, name, *arguments = line.split()
-        function = getattr(library, name)
-        function.restype = _TYPES[result]
-        function.argtypes = [_TYPES[argument] for argument in arguments]
-        setattr(functions, name, function)
-    return functions
-
-
-lib: Any = _load()
-_constants: Any = cproton_ffi.lib
+Pointer = Any
+NOTHING: Pointer = ffi.NULL
 
 # Events.
-CONNECTION_REMOTE_OPEN: int = _constants.PN_CONNECTION_REMOTE_OPEN
-CONNECTION_REMOTE_CLOSE: int = _constants.PN_CONNECTION_REMOTE_CLOSE
-SESSION_REMOTE_OPEN: int = _constants.PN_SESSION_REMOTE_OPEN
-SESSION_REMOTE_CLOSE: int = _constants.PN_SESSION_REMOTE_CLOSE
-LINK_REMOTE_OPEN: int = _constants.PN_LINK_REMOTE_OPEN
-LINK_REMOTE_CLOSE: int = _constants.PN_LINK_REMOTE_CLOSE
-LINK_REMOTE_DETACH: int = _constants.PN_LINK_REMOTE_DETACH
-LINK_FLOW: int = _constants.PN_LINK_FLOW
-DELIVERY: int = _constants.PN_DELIVERY
-TRANSPORT_ERROR: int = _constants.PN_TRANSPORT_ERROR
+CONNECTION_REMOTE_OPEN: int = lib.PN_CONNECTION_REMOTE_OPEN
+CONNECTION_REMOTE_CLOSE: int = lib.PN_CONNECTION_REMOTE_CLOSE
+SESSION_REMOTE_OPEN: int = lib.PN_SESSION_REMOTE_OPEN
+SESSION_REMOTE_CLOSE: int = lib.PN_SESSION_REMOTE_CLOSE
+LINK_REMOTE_OPEN: int = lib.PN_LINK_REMOTE_OPEN
+LINK_REMOTE_CLOSE: int = lib.PN_LINK_REMOTE_CLOSE
+LINK_REMOTE_DETACH: int = lib.PN_LINK_REMOTE_DETACH
+LINK_FLOW: int = lib.PN_LINK_FLOW
+DELIVERY: int = lib.PN_DELIVERY
+TRANSPORT_ERROR: int = lib.PN_TRANSPORT_ERROR
 
 # Termini.
-COORDINATOR: int = _constants.PN_COORDINATOR
-UNSPECIFIED: int = _constants.PN_UNSPECIFIED
-DISTRIBUTION_COPY: int = _constants.PN_DIST_MODE_COPY
-SENDER_UNSETTLED: int = _constants.PN_SND_UNSETTLED
-SENDER_SETTLED: int = _constants.PN_SND_SETTLED
-RECEIVER_FIRST: int = _constants.PN_RCV_FIRST
-EXPIRE_WITH_LINK: int = _constants.PN_EXPIRE_WITH_LINK
+COORDINATOR: int = lib.PN_COORDINATOR
+UNSPECIFIED: int = lib.PN_UNSPECIFIED
+DISTRIBUTION_COPY: int = lib.PN_DIST_MODE_COPY
+SENDER_UNSETTLED: int = lib.PN_SND_UNSETTLED
+SENDER_SETTLED: int = lib.PN_SND_SETTLED
+RECEIVER_FIRST: int = lib.PN_RCV_FIRST
+EXPIRE_WITH_LINK: int = lib.PN_EXPIRE_WITH_LINK
 
 # States of deliveries.
 RECEIVED, ACCEPTED, REJECTED, RELEASED, MODIFIED = 0x23, 0x24, 0x25, 0x26, 0x27
 DECLARED, TRANSACTIONAL = 0x33, 0x34
 
-# What happens with every message or every event, by names that need not be looked up in `lib`.
+# What happens with every message or every event.
 collector_peek = lib.pn_collector_peek
 collector_pop = lib.pn_collector_pop
 event_type = lib.pn_event_type
@@ -225,50 +79,64 @@ link_advance = lib.pn_link_advance
 link_flow = lib.pn_link_flow
 link_credit = lib.pn_link_credit
 session_outgoing_bytes = lib.pn_session_outgoing_bytes
+transport_capacity = lib.pn_transport_capacity
+transport_pending = lib.pn_transport_pending
+transport_peek = lib.pn_transport_peek
+transport_pop = lib.pn_transport_pop
+transport_push = lib.pn_transport_push
 transport_tick = lib.pn_transport_tick
+unpack = ffi.unpack
 
 _BUFFER_BYTES = 65_536
 _END = -1
 _CONDITION_CHARACTERS_MAX = 1000
-# Filled and emptied within one call each, so all connections share it.
-_room = ctypes.create_string_buffer(_BUFFER_BYTES)
-_buffer = ctypes.addressof(_room)
-_string_at = ctypes.string_at
-_tag_bytes = ctypes.create_string_buffer(8)
-_tag = _Tag(8, ctypes.addressof(_tag_bytes))
+
+
+class _Room(threading.local):
+    """Memory that is filled and emptied within one call: all connections of a loop share it, but not two loops."""
+
+    def __init__(self) -> None:
+        self.buffer = ffi.new("char[]", _BUFFER_BYTES)
+        self.tag_bytes = ffi.new("char[]", 8)
+        self.tag_view = ffi.buffer(self.tag_bytes)
+        self.tag = ffi.new("pn_delivery_tag_t *", {"size": 8, "start": self.tag_bytes})
+
+
+_room = _Room()
 _new_delivery = lib.pn_delivery
 
 
 def read(link: Pointer) -> bytes | None:
     """What has come of a link's current delivery; None when its sender has aborted it."""
-    got = link_recv(link, _buffer, _BUFFER_BYTES)
+    buffer = _room.buffer
+    got = link_recv(link, buffer, _BUFFER_BYTES)
     if got <= 0:
         return b"" if got in (0, _END) else None
-    data = _string_at(_buffer, got)
+    data: bytes = unpack(buffer, got)
     if got < _BUFFER_BYTES:
         return data
     pieces = [data]
-    while (got := link_recv(link, _buffer, _BUFFER_BYTES)) > 0:
-        pieces.append(_string_at(_buffer, got))
+    while (got := link_recv(link, buffer, _BUFFER_BYTES)) > 0:
+        pieces.append(unpack(buffer, got))
     return b"".join(pieces)
 
 
 def new_delivery(link: Pointer, number: int) -> Pointer:
     """A delivery on a link of ours, with a number for its tag."""
-    _tag_bytes.raw = number.to_bytes(8, "big")
-    delivery: Pointer = _new_delivery(link, _tag)
-    return delivery
+    room = _room
+    room.tag_view[:] = number.to_bytes(8, "big")
+    return _new_delivery(link, room.tag[0])
 
 
 def push(transport: Pointer, data: bytes) -> bool:
     """Give the engine bytes; False when it listens no longer."""
     at, size = 0, len(data)
+    start = ffi.from_buffer(data)
     while at < size:
-        room = lib.pn_transport_capacity(transport)
+        room = transport_capacity(transport)
         if room <= 0:
             return False
-        piece = data if room >= size and at == 0 else data[at : at + room]
-        taken = lib.pn_transport_push(transport, piece, len(piece))
+        taken = transport_push(transport, start + at, min(room, size - at))
         if taken <= 0:
             return False
         at += taken
@@ -277,20 +145,21 @@ def push(transport: Pointer, data: bytes) -> bool:
 
 def pull(transport: Pointer) -> bytes | None:
     """Some of what the engine has to say; nothing when that is all for now, None when it is all for good."""
-    pending = lib.pn_transport_pending(transport)
+    pending = transport_pending(transport)
     if pending <= 0:
         return None if pending < 0 else b""
-    got = lib.pn_transport_peek(transport, _buffer, min(pending, _BUFFER_BYTES))
+    buffer = _room.buffer
+    got = transport_peek(transport, buffer, min(pending, _BUFFER_BYTES))
     if got <= 0:
         return None
-    data = _string_at(_buffer, got)
-    lib.pn_transport_pop(transport, got)
+    data: bytes = unpack(buffer, got)
+    transport_pop(transport, got)
     return data
 
 
-def text(string: bytes | None) -> str | None:
+def text(string: Pointer) -> str | None:
     """A C string; what is not UTF-8 in it is shown as such."""
-    return None if string is None else string.decode(errors="backslashreplace")
+    return None if string == NOTHING else ffi.string(string).decode(errors="backslashreplace")
 
 
 def value_of(data: Pointer) -> Any:
@@ -302,11 +171,11 @@ def value_of(data: Pointer) -> Any:
     size = lib.pn_data_encoded_size(data)
     if size <= 0:
         return None
-    room = ctypes.create_string_buffer(size)
-    got = lib.pn_data_encode(data, ctypes.addressof(room), size)
+    room = bytearray(size)
+    got = lib.pn_data_encode(data, ffi.from_buffer(room), size)
     if got <= 0:
         raise Malformed("data that cannot be encoded again")
-    return decode_all(room.raw[:got])
+    return decode_all(bytes(room[:got]))
 
 
 def set_value(data: Pointer, encoded: bytes) -> None:
@@ -347,11 +216,8 @@ def remote_state_value(delivery: Pointer) -> Any:
     return value_of(lib.pn_disposition_data(lib.pn_delivery_remote(delivery)))
 
 
-def _log(_transport: Pointer, line: bytes) -> None:
-    _LOGGER.debug("proton: %s", text(line))
-
-
-_tracer = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(_log)
+def _log(_transport: Pointer, line: str) -> None:
+    _LOGGER.debug("proton: %s", line)
 
 
 class EngineParts:
@@ -360,13 +226,16 @@ class EngineParts:
     __slots__ = ("collector", "connection", "freed", "transport")
 
     def __init__(self) -> None:
-        self.transport: Pointer = lib.pn_transport()
-        self.connection: Pointer = lib.pn_connection()
-        self.collector: Pointer = lib.pn_collector()
+        self.transport = lib.pn_transport()
+        self.connection = lib.pn_connection()
+        self.collector = lib.pn_collector()
         self.freed = False
         lib.pn_transport_set_server(self.transport)
         # Else a partner could fill our standard error with the engine's complaints about it.
-        lib.pn_transport_set_tracer(self.transport, ctypes.cast(_tracer, ctypes.c_void_p))
+        attachments = lib.pn_transport_attachments(self.transport)
+        cproton.pn_record_def_py(attachments)
+        cproton.pn_record_set_py(attachments, {"_tracer": _log})
+        lib.pn_transport_set_tracer(self.transport, lib.pn_pytracer)
         lib.pn_connection_collect(self.connection, self.collector)
 
     def bind(self, *, frame_bytes_max: int, channel_max: int, idle_ms: int) -> None:

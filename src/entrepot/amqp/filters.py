@@ -32,7 +32,8 @@ def read_filters(filters: Any) -> tuple[Criteria | None, bytes | None]:
     for name, described in filters.items():
         if not isinstance(described, Described) or described.descriptor not in _SELECTOR:
             continue
-        if not isinstance(described.value, str) or criteria is not None:
+        named = isinstance(name, str) and name.isascii()
+        if not named or not isinstance(described.value, str) or criteria is not None:
             raise Refusal(INVALID_FIELD, f"filter {name!s:.100} is no selector, or there is another one")
         criteria = Criteria(selector=compile_selector(described.value))
         heeded[Symbol(name)] = Described(Symbol(_SELECTOR[0]), described.value)

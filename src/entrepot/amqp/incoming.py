@@ -81,6 +81,7 @@ class ReceivingLink(PeerLink):
         data = read(self.pointer)
         if data is None:
             self._forget_pieces()
+            self._credit -= 1
             delivery_settle(delivery)
             self.used()
             return

@@ -9,6 +9,7 @@ mqs://ann@db.example/QM1?channel=APP&ca=/etc/port/ca.pem&cert=ann.pem&key=ann.ke
 from __future__ import annotations
 
 import os
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,19 +68,19 @@ def parse(url: str, *, user: str = "", password: str = "") -> Address:
     """
     scheme, _, rest = url.partition(":")
     if "\0" in url:
-        raise InvalidUrl(url)
+        raise InvalidUrl(_without_password(url))
     if scheme == "unix" and rest:
         return Address(folder=Path(rest), user=user, password=password)
     if scheme not in ("mq", "mqs"):
-        raise InvalidUrl(url)
+        raise InvalidUrl(_without_password(url))
     try:
         parts = urlsplit(url)
         port = parts.port or PORT
         query = parse_qs(parts.query, strict_parsing=bool(parts.query), keep_blank_values=True)
     except ValueError as error:
-        raise InvalidUrl(url) from error
+        raise InvalidUrl(_without_password(url)) from error
     if not parts.hostname or not query.keys() <= _KNOWN or any(len(values) > 1 for values in query.values()):
-        raise InvalidUrl(url)
+        raise InvalidUrl(_without_password(url))
     options = {name: values[0] for name, values in query.items()}
     name = unquote(parts.username or "") or user
     return Address(
@@ -95,6 +96,11 @@ def parse(url: str, *, user: str = "", password: str = "") -> Address:
         key=options.get("key", ""),
         verify=options.get("verify", "yes") != "no",
     )
+
+
+def _without_password(url: str) -> str:
+    """A URL as an error may show it; whatever stands before the last @ may be a password."""
+    return re.sub(r"(//).*@", r"\1...@", url, flags=re.DOTALL)
 
 
 def open_socket(address: Address, timeout_s: float) -> socket.socket:

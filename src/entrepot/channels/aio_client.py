@@ -17,7 +17,15 @@ from functools import partial
 from typing import Any
 
 from entrepot.channels.address import SOCKET, Address
-from entrepot.channels.client_core import ClientCore, ReadAhead, RemoteUnit, ended_with, queue_name, wanted
+from entrepot.channels.client_core import (
+    ANSWER_BYTES_MAX,
+    ClientCore,
+    ReadAhead,
+    RemoteUnit,
+    ended_with,
+    queue_name,
+    wanted,
+)
 from entrepot.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -34,7 +42,7 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.wire import verbs
 from entrepot.wire.codec import decode
-from entrepot.wire.frame import FrameReader, frame_bytes_max, read_buffer
+from entrepot.wire.frame import FrameReader, read_buffer
 from entrepot.wire.verbs import Verb
 
 _HANDSHAKE_S = 15.0
@@ -178,7 +186,7 @@ class AioClient:
             if self._greeting is not None:
                 self._greeting.transport.abort()
                 self._greeting = None
-        wire.reader.frame_bytes_max = frame_bytes_max(welcome.body_bytes_max)
+        wire.reader.frame_bytes_max = ANSWER_BYTES_MAX
         self.core.begin_connection(welcome)
         self.heard = self._said = self.loop.time()
         if welcome.heartbeat_s and self._keeper is None:
@@ -568,8 +576,9 @@ class AioConsumption:
             if isinstance(ahead.error, ConnectionLost):
                 # Nothing persistent that was not used is lost: it is on its queue again.
                 await self._open_again()
-            elif ahead.error is not None:
-                raise ahead.error
+            elif (error := ahead.error) is not None:
+                await self.close()
+                raise error
             elif time.monotonic() >= deadline:
                 return None
         return None

@@ -66,8 +66,7 @@ class Client(Line):
             return self._put_in_unit(name, message, persistent, priority, unit, wait_s)
         slot = Slot()
         with self._lock:
-            if self._socket is None or self._closed:
-                self._ensure()
+            self._ensure()
             message_id, frame = self._core.put(name, message, persistent, priority, 0, wait_s)
             self._core.ask(Verb.PUT, frame, slot, with_message=True)
             self._send()

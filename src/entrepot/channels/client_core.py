@@ -41,6 +41,8 @@ from entrepot.wire.verbs import MAGIC, Verb
 
 GATHER_BYTES = 128 * KIB
 """Verbs that want no answer gather up to here before they are sent."""
+ANSWER_BYTES_MAX = 2**32 - 1
+"""A server that has let us in may answer as much as a frame can hold: a group of messages comes whole."""
 _NUMBER_MAX = 2**32 - 1
 # Looking up members of an enumeration costs more than comparing numbers.
 _DELIVERY = int(Verb.DELIVERY)
@@ -276,8 +278,9 @@ class ClientCore:
         if verb == Verb.CLOSING:
             self.farewell = from_wire(payload.error)
         elif verb == Verb.CONSUMER_FAILED:
-            ahead = self.consumers.pop(payload.consumer, None)
+            ahead = self.consumers.get(payload.consumer)
             if ahead is not None:
+                # What has come can still be used; the server waits to hear how far.
                 ahead.error = from_wire(payload.error)
                 if ahead.wake is not None:
                     ahead.wake()

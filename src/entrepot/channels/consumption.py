@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from entrepot.channels.client_core import ReadAhead
-from entrepot.errors import ConnectionLost
+from entrepot.errors import ConnectionLost, EntrepotError
 from entrepot.message import Message
 from entrepot.wire import verbs
 
@@ -42,6 +42,9 @@ class Consumption:
                     break
                 self._open_again()
                 continue
+            except EntrepotError:
+                self.close()
+                raise
             self._unused = message is not None
             return message
         return None

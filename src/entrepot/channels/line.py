@@ -20,7 +20,7 @@ from typing import Any
 
 from entrepot.channels import keeper
 from entrepot.channels.address import Address, open_socket
-from entrepot.channels.client_core import ClientCore
+from entrepot.channels.client_core import ANSWER_BYTES_MAX, ClientCore
 from entrepot.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -32,7 +32,7 @@ from entrepot.errors import (
 from entrepot.limits import KIB
 from entrepot.wire import verbs
 from entrepot.wire.codec import decode, encode
-from entrepot.wire.frame import FrameReader, frame_bytes_max
+from entrepot.wire.frame import FrameReader
 from entrepot.wire.verbs import Verb
 
 _READ_BYTES = 64 * KIB
@@ -162,7 +162,7 @@ class Line:
     def _begin(self, opened: socket.socket, reader: FrameReader, welcome: verbs.Welcome) -> None:
         """A server has let us in."""
         self._core.begin_connection(welcome)
-        reader.frame_bytes_max = frame_bytes_max(welcome.body_bytes_max)
+        reader.frame_bytes_max = ANSWER_BYTES_MAX
         self._heartbeat_s = welcome.heartbeat_s
         self._heard = self._said = time.monotonic()
         self._encrypted = isinstance(opened, ssl.SSLSocket)
@@ -182,7 +182,10 @@ class Line:
             opened.close()
 
     def _ensure(self) -> None:
-        """Have a connection, an old or a new one; called with the lock held.
+        """Have a connection, an old or a new one; called with the lock held, and before every verb.
+
+        One that has been idle may be there no longer, and a verb that is sent
+        all the same would have an unknown outcome for no good reason.
 
         Raises:
             ConnectFailed: None to be had within the time for reconnecting.

@@ -122,6 +122,7 @@ class Link(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self.unread = True
+        self.heard = self.desk.loop.time()  # from now on it shows that it lives by reading
         self.hold()
 
     def resume_writing(self) -> None:
@@ -182,8 +183,8 @@ class Link(asyncio.BufferedProtocol):
 
     @property
     def is_deaf(self) -> bool:
-        """Whether we do not listen to the partner just now; then its silence says nothing."""
-        return self._pausing
+        """Whether we do not listen to the partner just now, for no fault of its own; then its silence says nothing."""
+        return self._pausing and not self.unread
 
     def has_hung_up(self) -> bool:
         """Whether the partner has gone while we did not listen; reading would have told us."""

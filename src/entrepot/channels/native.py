@@ -225,6 +225,11 @@ class NativeLink(Link):
         admitted = self.session is not None or self.receiver is not None
         return self.channel.heartbeat_s if admitted and not self.is_deaf else 0.0
 
+    def reassure(self) -> None:
+        """While a verb holds up the partner's heartbeats too, tell it that we live."""
+        if self.session is not None and self.is_deaf and self.channel.heartbeat_s:
+            self.send(Verb.ALIVE, 0, _NOTHING)
+
     # --- the end ----------------------------------------------------------------------------------
 
     def on_lost(self, _problem: Exception | None) -> None:
@@ -588,7 +593,7 @@ class NativeLink(Link):
     def _credit(self, number: int, frame: verbs.Credit) -> None:
         stream = self._consumers.get(frame.consumer)
         if stream is None:
-            self._answer(number, None)  # it has just failed, and its failure is on its way
+            self._answer(number, None)
             return
         more = checks.whole_number("more", frame.more, 0, CONSUMER_CREDIT_MAX)
         if stream.credit + more > CONSUMER_CREDIT_MAX:
@@ -603,7 +608,6 @@ class NativeLink(Link):
         self._answer(number, None)
 
     def _consumer_failed(self, consumer: int, error: EntrepotError | None) -> None:
-        self._consumers.pop(consumer, None)
         assert error is not None
         self.send(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(consumer, to_wire(error)))
 

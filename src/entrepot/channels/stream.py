@@ -87,14 +87,15 @@ class Stream:
     def pump(self) -> None:
         """Deliver what there is, as far as credit goes, then wait for more."""
         waiter = self._waiter
-        if waiter.among is not None or self.closed or self._paused or waiter.credit <= 0:
+        if waiter.among is not None or self.closed or self._paused or waiter.credit <= 0 or waiter.error is not None:
             return
         if waiter.arrived:
             self._woken()  # they came before those that are there now, and count before them
         try:
             messages = self._session.engine.get_some_or_wait(self.name, waiter, _PUMP_AT_ONCE)
         except EntrepotError as error:
-            self._fail(error)
+            waiter.error = error
+            self._failed(error)
             return
         for message in messages:
             self._deliver(message)
@@ -110,7 +111,8 @@ class Stream:
         for message in arrived:
             self._deliver(message)
         if waiter.error is not None:
-            self._fail(waiter.error)
+            # Only its reader knows what it has used of what came; it says so, and closes.
+            self._failed(waiter.error)
 
     def used(self, up_to: int, done: Done) -> None:
         """The reader has used all deliveries up to this one, counted from 1."""
@@ -125,10 +127,6 @@ class Stream:
         del takes[:count]
         unit.consequential = self._unit.consequential
         self._session.settle(unit, done)
-
-    def _fail(self, error: EntrepotError) -> None:
-        self.close()
-        self._failed(error)
 
     def close(self, *, lost: bool = False) -> None:
         """Let no more come, and give back what was not used; `lost`: nobody knows what was."""

@@ -13,7 +13,7 @@ import typer
 
 from entrepot.cli import opening, output
 from entrepot.cli.arguments import Json, Manager
-from entrepot.errors import ConnectFailed, EntrepotError
+from entrepot.errors import EntrepotError
 
 _LOG = "server.log"
 _START_S = 120.0
@@ -142,8 +142,8 @@ def _answers(path: Path) -> bool:
     try:
         with opening.connected(f"unix:{path}"):
             return True
-    except ConnectFailed:
-        return False
+    except EntrepotError:
+        return False  # not yet, or not any more; its process and its log tell which
 
 
 def stop(

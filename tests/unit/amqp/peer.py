@@ -173,9 +173,11 @@ def init(mechanism: str, response: bytes | None) -> bytes:
 
 
 @asynccontextmanager
-async def queue_manager(path: Path, channel: Channel | None = None) -> AsyncIterator[Place]:
+async def queue_manager(
+    path: Path, channel: Channel | None = None, log: LogSettings = LOG
+) -> AsyncIterator[Place]:
     """A queue manager with a queue Q, and connections to it."""
-    create(path / "QM1", log=LOG)
+    create(path / "QM1", log=log)
     host = Host(path / "QM1")
     try:
         run_script("DEFINE QLOCAL(Q) MAXDEPTH(100000)", host, "test")

@@ -21,6 +21,7 @@ from entrepot.channels.gate import Gate
 from entrepot.errors import QueueManagerQuiescing
 from entrepot.message import Message
 from entrepot.queues.definitions import Channel
+from entrepot.recovery_log.settings import LogSettings
 
 from .peer import (
     AmqpProtocol,
@@ -179,6 +180,34 @@ def test_message_is_accepted_when_the_log_has_it(tmp_path: Path) -> None:
     run(tmp_path, work)
 
 
+def test_full_log_makes_senders_wait_and_loses_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        small = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=1)
+        async with queue_manager(tmp_path, log=small) as place:
+            peer = place.connect()
+            await peer.open()
+            peer.say(attach_sender())
+            await peer.hear()
+            durable = encode_message(Message(b"x" * 20_000, persistent=True, priority=4), "Q")
+            held = False
+            for number in range(60):
+                peer.say(transfer(number, durable))
+                held = held or not peer.transport.reading
+            settled: set[int] = set()
+            while len(settled) < 60:
+                await asyncio.sleep(0.002)
+                for name, fields in await peer.hear():
+                    if name == "disposition":
+                        assert fields[4].descriptor == 0x24, fields
+                        settled |= set(range(fields[1], (fields[2] or fields[1]) + 1))
+            assert held
+            assert peer.transport.reading
+            assert place.depth() == 60
+            peer.lose()
+
+    asyncio.run(work())
+
+
 def test_sender_without_credit_is_detached(tmp_path: Path) -> None:
     async def work(place: Place) -> None:
         peer = place.connect()
@@ -306,6 +335,25 @@ def test_drain_gives_back_what_finds_nothing(tmp_path: Path) -> None:
         place.host.put("Q", Message(b"late"))
         assert "transfer" not in [name for name, _ in await peer.hear()]
         assert place.depth() == 4
+        peer.lose()
+
+    run(tmp_path, work)
+
+
+def test_released_message_comes_before_its_successor(tmp_path: Path) -> None:
+    async def work(place: Place) -> None:
+        for body in (b"first", b"second"):
+            place.host.put("Q", Message(body))
+        peer = place.connect()
+        await peer.open()
+        peer.say(attach_receiver(), credit(1))
+        await peer.hear()
+        seen = peer.transport.written
+        peer.say(disposition(0, 0, Described(ULong(0x26), [])) + credit(1, delivery_count=1))
+        await peer.hear()
+        again = peer.transport.written[len(seen) :]
+        assert b"first" in again
+        assert b"second" not in again
         peer.lose()
 
     run(tmp_path, work)

@@ -11,17 +11,22 @@ from entrepot.connection import Connection
 from entrepot.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
+from entrepot.security.users import Users
 
-from .guests import Work, live
+from .guests import FOUNDED, PASSWORDS, Work, live
 
 
 @pytest.fixture(scope="session")
 def founded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A queue manager QM1 with queues Q and R, to be copied."""
+    """A queue manager QM1 to be copied; two users, and what one of them may do is what `FOUNDED` says."""
     path = tmp_path_factory.mktemp("founded") / "QM1"
     create(path, log=LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4))
     with Connection(EmbeddedHost(path), application="tests") as connection:
-        connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(R)")
+        connection.mqsc(FOUNDED)
+    users = Users.load(path)
+    for name, groups in (("ann", ["clerks"]), ("boss", ["mqm"])):
+        users.add(name, PASSWORDS[name], groups)
+    users.save()
     return path
 
 

@@ -38,6 +38,15 @@ from entrepot.wire.verbs import MAGIC, Verb
 PATIENCE_S = 5.0
 """How long a test waits for what must come; only a failing test ever waits that long."""
 
+PASSWORDS = {"ann": "ann's password", "boss": "boss's password"}
+
+FOUNDED = """
+DEFINE QLOCAL(Q)
+DEFINE QLOCAL(R)
+DEFINE CHANNEL(APP) CHLTYPE(SVRCONN)
+SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(CONNECT)
+"""
+
 Work = Callable[["House"], Awaitable[None]]
 Heard = tuple[int, int, Any]
 
@@ -273,9 +282,11 @@ class House:
         link.connection_made(wire)
         return guest
 
-    async def admitted(self, **hello: Any) -> Guest:
-        """The same, and he is let in; over TCP if he says as whom."""
-        guest = self.guest(uid=None if hello else -1)
+    async def admitted(self, user: str = "", **hello: Any) -> Guest:
+        """The same, and he is let in; over TCP if he is a user."""
+        guest = self.guest(uid=None if user else -1)
+        if user:
+            hello = {"channel": "APP", "user": user, "password": PASSWORDS[user], **hello}
         await guest.ask(Verb.HELLO, 1, greeting(**hello))
         return guest
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -23,7 +24,9 @@ def test_a_folder_on_this_machine() -> None:
 
 
 def test_a_host_with_everything() -> None:
-    found = parse("mqs://ann:s%40cret@db.example:1500/QM1?channel=APP&ca=/etc/ca.pem&cert=ann.pem&key=ann.key&verify=no")
+    found = parse(
+        "mqs://ann:s%40cret@db.example:1500/QM1?channel=APP&ca=/etc/ca.pem&cert=ann.pem&key=ann.key&verify=no"
+    )
     assert found == Address(
         host="db.example",
         port=1500,
@@ -41,7 +44,14 @@ def test_a_host_with_everything() -> None:
 
 def test_what_a_url_leaves_out_has_defaults() -> None:
     found = parse("mq://127.0.0.1")
-    assert (found.port, found.manager, found.channel, found.user, found.tls, found.verify) == (1414, "", "", "", False, True)
+    assert (found.port, found.manager, found.channel, found.user, found.tls, found.verify) == (
+        1414,
+        "",
+        "",
+        "",
+        False,
+        True,
+    )
     assert parse("mq://[::1]:1415/QM1").host == "::1"
 
 
@@ -124,9 +134,9 @@ def test_a_socket_lies_in_a_folder_with_a_path_of_any_length(tmp_path: Path) -> 
     with socket.socket(socket.AF_UNIX) as listening:
         before = Path.cwd()
         try:
-            __import__("os").chdir(deep)
+            os.chdir(deep)
             listening.bind("socket")
         finally:
-            __import__("os").chdir(before)
+            os.chdir(before)
         listening.listen()
         open_socket(parse(f"unix:{deep}"), 1.0).close()

@@ -100,7 +100,7 @@ def test_what_is_the_senders_own_stays() -> None:
 def test_what_is_beyond_the_limits_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(InvalidArgument) as refused:
         vetted(**{name: value})
-    assert refused.value.argument == name if hasattr(refused.value, "argument") else name in str(refused.value)
+    assert refused.value.argument == name
     assert len(str(refused.value)) < 500
 
 

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who falls silent is taken for dead, and who only takes its time is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import entrepot.aio
+from channels.processes import Program, ServerProcess, until
+from entrepot import Connection
+from entrepot.connection import connect
+from entrepot.errors import ConnectFailed, ConnectionLost
+from entrepot.testing.servers import ServerThread
+
+# Two and a half heartbeats of a second, the round in which a server looks after its partners, and a busy machine.
+NOTICED_S = 2.5 + 1.0 + 4.0
+
+
+@pytest.fixture
+def server(quick: Path) -> Iterator[ServerThread]:
+    with ServerThread(quick) as server:
+        yield server
+
+
+@pytest.fixture
+def process(quick: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(quick) as process:
+        yield process
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[float]:
+    """A process that does nothing any more, and whose connections stay open; yields since when."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield time.monotonic()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_frozen_client_is_ended_and_its_unit_backed_out(server: ServerThread, connection: Connection) -> None:
+    connection.put("Q", b"work", persistent=True)
+    lines = """
+        unit = connection.unit_of_work()
+        print(unit.get("Q").body.decode())
+        time.sleep(60)
+    """
+    with Program(server.unix_url, lines) as program:
+        assert program.said() == "work"
+        assert connection.get("Q", wait_s=3) is None, "it works for longer than its heartbeats, and is not dead"
+        with frozen(program.pid) as since:
+            message = connection.get("Q", wait_s=NOTICED_S)
+            assert message is not None
+            assert message.backout_count == 1
+            assert time.monotonic() - since > 1.4, "no sooner than two and a half heartbeats"
+
+
+def test_a_frozen_client_that_does_not_read_is_ended_too(server: ServerThread, connection: Connection) -> None:
+    """The server has more to say than the connection takes, and must not wait for ever to have said it."""
+    connection.mqsc("ALTER QLOCAL(Q) MAXMSGL(10000000)")
+    for number in range(20):
+        connection.put("Q", b"%d " % number + bytes(1_000_000), persistent=True)
+    lines = """
+        consumption = connection.consume("Q", read_ahead=20)
+        print("ready")
+        sys.stdin.readline()
+    """
+    with Program(server.unix_url, lines) as program:
+        assert program.said() == "ready"
+        with frozen(program.pid):
+            until(lambda: connection.mqsc("DISPLAY QSTATUS(Q) UNCOM")[0].rows[0]["UNCOM"] == 0, "ended", NOTICED_S + 4)
+            assert len(list(connection.browse("Q"))) == 20
+
+
+def test_a_reader_that_takes_its_time_is_not_ended(server: ServerThread, connection: Connection) -> None:
+    connection.put("Q", b"work", persistent=True)
+    with connection.unit_of_work() as unit:
+        assert unit.get("Q") is not None
+        time.sleep(4)
+        unit.put("R", b"done", persistent=True)
+    assert unit.state == "committed"
+    assert connection.host.opened == 1, "by the same connection"
+
+
+def test_a_task_that_takes_its_time_is_not_ended(server: ServerThread) -> None:
+    async def main() -> None:
+        async with await entrepot.aio.connect(server.unix_url) as connection:
+            async with connection.unit_of_work() as unit:
+                await unit.put("R", b"begun", persistent=True)
+                await asyncio.sleep(4)
+            assert unit.state == "committed"
+            assert connection.binding.opened == 1
+
+    asyncio.run(main())
+
+
+def test_an_idle_connection_stays(server: ServerThread, connection: Connection) -> None:
+    consumption = connection.consume("Q")
+    time.sleep(4)
+    connection.put("Q", b"after a while")
+    message = consumption.get(wait_s=5)
+    assert message is not None
+    assert connection.host.opened == 1
+
+
+def test_a_producer_that_only_tells_is_not_ended(server: ServerThread, connection: Connection) -> None:
+    with connection.pipeline() as pipeline:
+        for number in range(40):
+            pipeline.put("Q", b"%d" % number)
+            time.sleep(0.1)
+    assert len(list(connection.browse("Q"))) == 40
+    assert connection.host.opened == 1
+
+
+def test_who_waits_for_room_on_a_full_queue_is_not_ended(server: ServerThread, connection: Connection) -> None:
+    connection.mqsc("ALTER QLOCAL(Q) MAXDEPTH(1)")
+    connection.put("Q", b"1")
+    with connect(server.unix_url) as producer, connect(server.unix_url) as other:
+        waiting = threading.Thread(target=lambda: producer.put("Q", b"2", wait_s=20))
+        waiting.start()
+        with other.pipeline() as pipeline:
+            pipeline.put("Q", b"3", wait_s=20)  # holds up all that comes behind it
+            pipeline.put("R", b"behind")
+            time.sleep(4.5)
+            for body in (b"1", {b"2", b"3"}, {b"2", b"3"}):
+                message = connection.get("Q", wait_s=5)
+                assert message is not None
+                assert message.body in body
+        waiting.join(5)
+        assert not waiting.is_alive()
+        assert (producer.host.opened, other.host.opened) == (1, 1)
+
+
+# --- a server that falls silent -----------------------------------------------------------------------
+
+
+def test_a_frozen_server_is_noticed_by_who_waits(process: ServerProcess) -> None:
+    connection = process.connect(reconnect_s=0)
+    with frozen(process.pid) as since:
+        with pytest.raises(ConnectionLost, match="nothing was heard"):
+            connection.get("Q", wait_s=60)
+        assert 1.4 < time.monotonic() - since < NOTICED_S
+        connection.close()
+
+
+def test_a_frozen_server_is_noticed_by_who_waits_for_a_while(process: ServerProcess) -> None:
+    connection = process.connect(reconnect_s=0)
+    consumption = connection.consume("Q")
+    with frozen(process.pid) as since:
+        with pytest.raises(ConnectFailed, match="nothing was heard"):
+            consumption.get(wait_s=60)
+        assert time.monotonic() - since < NOTICED_S
+        connection.close()
+
+
+def test_a_frozen_server_is_noticed_by_who_has_much_to_say(process: ServerProcess) -> None:
+    connection = process.connect(reconnect_s=0)
+    connection.mqsc("ALTER QLOCAL(Q) MAXMSGL(100000000)")
+    with frozen(process.pid) as since:
+        with pytest.raises(ConnectionLost):
+            connection.put("Q", bytes(50_000_000))
+        assert time.monotonic() - since < NOTICED_S
+        connection.close()
+
+
+def test_a_frozen_server_is_noticed_by_tasks(process: ServerProcess) -> None:
+    async def main() -> None:
+        connection = await entrepot.aio.connect(process.unix_url, reconnect_s=0)
+        with frozen(process.pid) as since:
+            with pytest.raises(ConnectionLost, match="nothing was heard"):
+                await connection.get("Q", wait_s=60)
+            assert time.monotonic() - since < NOTICED_S
+            await connection.close()
+
+    asyncio.run(main())
+
+
+def test_closing_does_not_wait_for_a_frozen_server(process: ServerProcess) -> None:
+    connection = process.connect()
+    with frozen(process.pid) as since:
+        connection.close()
+        assert time.monotonic() - since < NOTICED_S
+
+
+def test_a_get_goes_on_when_a_frozen_server_thaws(process: ServerProcess) -> None:
+    with process.connect() as connection, process.connect() as writer:
+        found: list[object] = []
+        reader = threading.Thread(target=lambda: found.append(connection.get("Q", wait_s=60)))
+        reader.start()
+        with frozen(process.pid):
+            time.sleep(4)
+        writer.put("Q", b"still wanted", persistent=True)
+        reader.join(20)
+        assert found[0].body == b"still wanted"  # type: ignore[attr-defined]
