@@ -36,8 +36,9 @@ class ServerProcess:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unix_url = f"unix:{path}"
+        self.port = 0
+        """Another one after each start, unless the listener says which."""
         self.tcp_url = ""
-        """Another one after each start."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -51,8 +52,8 @@ class ServerProcess:
         assert self._process.stdout is not None
         told = self._process.stdout.readline()
         assert told, "it tells when it runs"
-        ports = [listener["PORT"] for listener in json.loads(told)["listeners"]]
-        self.tcp_url = f"mq://{TESTER}@127.0.0.1:{ports[0]}/QM1" if ports else ""
+        (self.port,) = (listener["PORT"] for listener in json.loads(told)["listeners"])
+        self.tcp_url = f"mq://{TESTER}@127.0.0.1:{self.port}/QM1"
 
     def kill(self) -> None:
         """As a power cut would, but for what the kernel has in memory."""

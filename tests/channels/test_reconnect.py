@@ -306,7 +306,7 @@ def test_closing_ends_a_reconnect(process: ServerProcess) -> None:
 
 def test_a_password_that_is_right_no_more_is_told_at_once(process: ServerProcess, folder: Path) -> None:
     with connect(process.tcp_url) as client:
-        client.mqsc("ALTER LISTENER(TCP) PORT(%d)" % int(process.tcp_url.split(":")[-1].split("/")[0]))
+        client.mqsc(f"ALTER LISTENER(TCP) PORT({process.port})")
         client.put("Q", b"")
         process.kill()
         users = Users.load(folder)

@@ -96,12 +96,13 @@ class Host:
         self._checkpoint_after = 0.0
         self._closed = False
         self._wake_housekeeper = threading.Event()
-        self._housekeeper = threading.Thread(target=self._keep_house, name="entrepot-housekeeper", daemon=True)
-        self._housekeeper.start()
         self._forcer: threading.Thread | None = None
         self._force_wanted = threading.Event()
         self.force_s = 0.0
         """How long a force takes, as far as is known lately."""
+        # Last: it may need any of the above at once.
+        self._housekeeper = threading.Thread(target=self._keep_house, name="entrepot-housekeeper", daemon=True)
+        self._housekeeper.start()
 
     # --- verbs ----------------------------------------------------------------------------
 
