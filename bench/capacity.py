@@ -23,7 +23,7 @@ from typing import Any
 import trial
 from figures import MEMORY_ONLY, Figure, Outcome, at_least, at_most, percentile
 from load import ApplicationFailed, Applications, Gate, sleep_until
-from peers.entrepot_server import QueueManager, _serve
+from peers.entrepot_server import QueueManager, serve
 from peers.system import REPLY_S, REQUESTS
 from processes import cpu_s, open_files, resident_kib
 
@@ -98,8 +98,7 @@ def _echo(url: str, gate: Gate) -> None:
 
     connection = entrepot.connect(url)
     gate.arrive()
-    while True:
-        _serve(connection)
+    serve(connection)
 
 
 def _clients(url: str, number: int, clients: int, interval_s: float, gate: Gate) -> dict[str, Any]:

@@ -150,8 +150,7 @@ class EntrepotTcp(System):
         connection = self.connect()
         ready()
         if not self.persistent:
-            for request in connection.consume(REQUESTS, read_ahead=WORKER_READ_AHEAD):
-                connection.reply(request, request.body)
+            serve(connection)
         while True:
             _serve_persistent(connection)
 
@@ -172,6 +171,12 @@ class EntrepotUnix(EntrepotTcp):
     @property
     def url(self) -> str:
         return self._manager.unix_url
+
+
+def serve(connection: Any) -> None:
+    """Answer nonpersistent requests for ever."""
+    for request in connection.consume(REQUESTS, read_ahead=WORKER_READ_AHEAD):
+        connection.reply(request, request.body)
 
 
 def _serve_persistent(connection: Any) -> None:

@@ -149,7 +149,7 @@ def check(connection: Connection, told: Told) -> None:
 
     first, second, alone = found("Q", "MOVED"), found("R"), found("ALONE")
     together = {stamp for stamp in told.acknowledged if not stamp.endswith(b"-alone")}
-    assert [stamp for stamp in together if (first[stamp], second[stamp]) != (1, 1)] == [], "acknowledged, not there once"
+    assert [stamp for stamp in together if (first[stamp], second[stamp]) != (1, 1)] == [], "acknowledged, not there"
     assert [stamp for stamp in told.acknowledged - together if alone[stamp] != 1] == []
     assert [stamp for stamp in told.not_done if first[stamp] or second[stamp] or alone[stamp]] == [], "not done, there"
     for stamp in told.unknown:

@@ -68,23 +68,8 @@ class NativeLink(Link):
     """One accepted connection."""
 
     __slots__ = (
-        "_asked",
-        "_consumers",
-        "_deadline",
-        "_errors",
-        "_leases",
-        "_make_receiver",
-        "_outstanding",
-        "_syncing",
-        "_units",
-        "admission",
-        "caller",
-        "channel",
-        "gate",
-        "handshake_s",
-        "identity",
-        "receiver",
-        "session",
+        "_asked", "_consumers", "_deadline", "_errors", "_leases", "_make_receiver", "_outstanding", "_syncing",
+        "_units", "admission", "caller", "channel", "gate", "handshake_s", "identity", "receiver", "session",
     )  # fmt: skip
 
     def __init__(
@@ -401,6 +386,8 @@ class NativeLink(Link):
         vetting.require_names(frame.reply_queue)
         timeout_s = checks.seconds("timeout_s", frame.timeout_s, positive=True)
         session.require("QUEUE", frame.reply_queue, "GET")
+        with self.desk.host.lock:
+            self.desk.engine.manager.readable(frame.reply_queue)  # or nothing is put
         message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
 
         def was_put(message_id: bytes, error: EntrepotError | None) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 import time
@@ -114,36 +115,27 @@ def _start_behind(path: Path, name: str, options: list[str], json: bool) -> None
     if opening.owner(path) is not None:
         with opening.held_still(path):
             raise AssertionError("held_still refuses a queue manager that runs")
-    command = [sys.executable, "-m", "entrepot.cli.main", "qm", "start", str(path), *options]
+    command = [sys.executable, "-m", "entrepot.cli.main", "qm", "start", str(path), *options, "--json"]
     with (path / _LOG).open("ab") as log:
         # Its own session: the end of this terminal is not its end.
         child = subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
-    deadline = time.monotonic() + _START_S
-    while not _answers(path):
-        if child.poll() is not None or time.monotonic() > deadline:
-            last = (path / _LOG).read_text(errors="replace").splitlines()[-5:]
-            for line in last:
-                output.note(line)
-            output.note(f"Queue manager {name} has not started; {path / _LOG} tells more.")
-            raise typer.Exit(1)
-        time.sleep(_POLL_S)
+    assert child.stdout is not None
+    with child.stdout:
+        # It tells when all its listeners listen, not only the socket in its folder.
+        told = select.select([child.stdout], [], [], _START_S)[0] and child.stdout.readline()
+    if not told:
+        last = (path / _LOG).read_text(errors="replace").splitlines()[-5:]
+        for line in last:
+            output.note(line)
+        output.note(f"Queue manager {name} has not started; {path / _LOG} tells more.")
+        raise typer.Exit(1)
     if json:
         output.print_json({"name": name, "path": str(path), "state": "running", "pid": child.pid})
         return
     output.say(f"Queue manager {name} runs in the background as process {child.pid}.")
     output.note(f"Its log: {path / _LOG}. Stop it with entrepot qm stop {path}.")
-
-
-def _answers(path: Path) -> bool:
-    if not (path / "socket").is_socket():
-        return False
-    try:
-        with opening.connected(f"unix:{path}"):
-            return True
-    except EntrepotError:
-        return False  # not yet, or not any more; its process and its log tell which
 
 
 def stop(

@@ -247,6 +247,40 @@ def put(queue: str | list[str], body: bytes = b"", unit: int = 0, **fields: Any)
     return verbs.Put(queue, unit, frame["persistent"], frame["priority"], wait_s, Message(body, **fields))
 
 
+SAMPLES: dict[Verb, Any] = {
+    Verb.HELLO: verbs.Hello(MAGIC, VERSION),
+    Verb.PUT: put("Q"),
+    Verb.GET: verbs.Get("Q"),
+    Verb.REQUEST: verbs.Request("Q", "R", 1.0, None, None, Message(b"")),
+    Verb.GET_MANY: verbs.GetMany("Q", 1, 5),
+    Verb.GET_GROUP: verbs.GetGroup("Q", 1),
+    Verb.BROWSE: verbs.Browse("Q", None, 5),
+    Verb.COMMIT: verbs.OfUnit(1),
+    Verb.BACK_OUT: verbs.OfUnit(1),
+    Verb.PREPARE: verbs.Prepare(1, b"x"),
+    Verb.RESOLVE: verbs.Resolve(b"x", True),
+    Verb.IN_DOUBT: verbs.Empty(),
+    Verb.CONSUME: verbs.Consume("Q", 1, 1),
+    Verb.CREDIT: verbs.Credit(1, 0, 1),
+    Verb.STOP_CONSUMING: verbs.OfConsumer(1),
+    Verb.ACKNOWLEDGE: verbs.OfNumber(1),
+    Verb.CANCEL: verbs.OfNumber(1),
+    Verb.SYNCHRONIZE: verbs.Empty(),
+    Verb.MQSC: verbs.Mqsc("DISPLAY QMGR"),
+    Verb.DYNAMIC: verbs.Dynamic("SYSTEM.DEFAULT.MODEL.QUEUE", "X.*"),
+    Verb.HEARTBEAT: verbs.Empty(),
+    Verb.GOODBYE: verbs.Empty(),
+    Verb.MANAGE: verbs.Manage("status"),
+    Verb.CHANNEL_HELLO: verbs.ChannelHello(
+        "ENTREPOT", 1, "IN", "QM2", "", "", "", 0, b"", 0, b"", 50, 30.0, True, 999_999_999
+    ),
+    Verb.CHANNEL_MESSAGE: verbs.ChannelMessage(1, Message(b"")),
+    Verb.CHANNEL_END_OF_BATCH: verbs.ChannelEndOfBatch(b"x" * 16, 1),
+    Verb.CHANNEL_PING: verbs.Empty(),
+}
+"""A frame of every verb that a partner can say; fuzzing begins with them, too."""
+
+
 class House:
     """A queue manager with a desk and a door, on the running loop."""
 
