@@ -269,15 +269,14 @@ class Server:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for link in list(self.desk.links):
+            if isinstance(link, NativeLink):
+                link.reassure()
             silent_s = now - link.heard
             if link.heartbeat_s and silent_s > _SILENCE * link.heartbeat_s:
                 peer = link.session.identity.address if link.session else "the other end"
                 link.close(HeartbeatMissed(peer, silent_s))
-            elif isinstance(link, NativeLink):
-                if link.has_hung_up():
-                    link.close()
-                else:
-                    link.reassure()
+            elif isinstance(link, NativeLink) and link.has_hung_up():
+                link.close()
         if self.host.failure is not None and not self._stopping:
             _LOGGER.error("%s: %s", self.host.settings.name, self.host.failure)
             self.failed = True

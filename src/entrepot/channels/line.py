@@ -419,14 +419,21 @@ class Line:
     def _read_or_send(self, opened: socket.socket, deadline: float) -> None:
         """Wait until one of both can be done, but no longer than till the deadline."""
         events = select.POLLIN | (select.POLLOUT if self._backlog else 0)
-        with self._lock:
-            pending = isinstance(opened, ssl.SSLSocket) and opened.pending()
-        found = select.POLLIN if pending else _ready(opened, events, deadline - time.monotonic())
+        found = select.POLLIN
+        if not self._is_pending(opened):
+            found = _ready(opened, events, deadline - time.monotonic())
         if found & select.POLLOUT:
             with self._lock:
                 self._flush()
         if found & ~select.POLLOUT:
             self._read(opened)
+
+    def _is_pending(self, opened: socket.socket) -> bool:
+        """Whether something was decrypted already, so that the kernel need not have more."""
+        if not isinstance(opened, ssl.SSLSocket):
+            return False
+        with self._lock:
+            return opened.pending() > 0
 
     def _read(self, opened: socket.socket) -> None:
         """Read once and hand out what is whole."""
@@ -465,7 +472,7 @@ class Line:
         self._read_what_came(opened)
         now = time.monotonic()
         silent_s = now - self._heard
-        if silent_s > _SILENCE * heartbeat_s and (not self._encrypted or self._reading.locked()):
+        if silent_s > _SILENCE * heartbeat_s:
             # The lock may be somebody's who waits for this very server.
             _hang_up(opened)
             if self._lock.acquire(blocking=False):
@@ -481,11 +488,10 @@ class Line:
 
     def _read_what_came(self, opened: socket.socket) -> None:
         """Take in what came while nobody was reading, without waiting for more."""
-        # An encrypted connection may have half a record, and would wait for the rest.
-        if self._encrypted or not self._reading.acquire(blocking=False):
+        if not self._reading.acquire(blocking=False):
             return
         try:
-            while self._socket is opened and _ready(opened, select.POLLIN, 0.0):
+            while self._socket is opened and (self._is_pending(opened) or _ready(opened, select.POLLIN, 0.0)):
                 self._read(opened)
         except (OSError, ValueError, ProtocolError) as error:
             self._break(opened, _words(error))

@@ -13,7 +13,7 @@ from typing import Any
 
 from entrepot.channels.desk import Desk
 from entrepot.errors import EntrepotError, ProtocolError
-from entrepot.limits import MIB
+from entrepot.limits import KIB, MIB
 from entrepot.wire.codec import LONG_BODY_BYTES, decode, encode, encode_parts
 from entrepot.wire.error_form import to_wire
 from entrepot.wire.frame import FrameReader, read_buffer
@@ -22,6 +22,7 @@ from entrepot.wire.verbs import Closing, Payload, Verb
 Decode = Callable[[int, memoryview | bytes], Any]
 
 _WRITE_HIGH_BYTES = 1 * MIB
+_GATHER_BYTES = 256 * KIB
 _FAREWELL_S = 2.0
 """How long a partner may take to read the end of what it was told."""
 
@@ -41,6 +42,9 @@ class _Gone:
     def abort(self) -> None:
         pass
 
+    def is_closing(self) -> bool:
+        return True
+
     def get_extra_info(self, _: str) -> None:
         pass
 
@@ -52,7 +56,8 @@ class Link(asyncio.BufferedProtocol):
     """One connection; everything happens on the loop's thread."""
 
     __slots__ = (
-        "_engine", "_held", "_pausing", "address", "closed", "decode", "desk", "heard", "reader", "transport", "unread",
+        "_engine", "_held", "_out", "_out_bytes", "_pausing", "address", "closed", "decode", "desk", "heard", "reader",
+        "transport", "unread",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, decode: Decode = decode) -> None:
@@ -70,6 +75,8 @@ class Link(asyncio.BufferedProtocol):
         self._held: list[tuple[int, int, bytes]] | None = None
         """Frames that came while the link was on hold, as they came: decoded they may be many times as long."""
         self._pausing = False
+        self._out: list[bytes] = []
+        self._out_bytes = 0
 
     # --- asyncio's side -----------------------------------------------------------------------
 
@@ -91,13 +98,14 @@ class Link(asyncio.BufferedProtocol):
                 if self._engine.crowded and not self.closed:
                     self._slow_down()
                 return
-            for verb, number, view in self.reader.frames(nbytes):
-                if self._held is not None:
-                    self._held.append((verb, number, bytes(view)))
-                else:
-                    self.on_frame(verb, number, self.decode(verb, view))
-                if self.closed:
-                    return
+            with self._engine:  # what many frames cause is told in a few writes
+                for verb, number, view in self.reader.frames(nbytes):
+                    if self._held is not None:
+                        self._held.append((verb, number, bytes(view)))
+                    else:
+                        self.on_frame(verb, number, self.decode(verb, view))
+                    if self.closed:
+                        return
         except ProtocolError as error:
             self.close(error)
             return
@@ -202,15 +210,34 @@ class Link(asyncio.BufferedProtocol):
 
     def send(self, verb: int, number: int, payload: Payload) -> None:
         """Say something; the loop writes all that was said within one of its turns at once."""
-        self.transport.write(encode(verb, number, payload))
+        self._write(encode(verb, number, payload))
+
+    def _write(self, frame: bytes) -> None:
+        turn = self._engine.turn
+        if turn is None:
+            self.transport.write(frame)
+            return
+        if not self._out:
+            turn.append(self)
+        self._out.append(frame)
+        self._out_bytes += len(frame)
+        if self._out_bytes >= _GATHER_BYTES:
+            self.flush()  # so that one who does not read is noticed before more is made for it
+
+    def flush(self) -> None:
+        """Write what was said within a turn that has brought many frames."""
+        out, self._out, self._out_bytes = self._out, [], 0
+        if out and not self.transport.is_closing():
+            self.transport.write(b"".join(out))
 
     def send_message(self, verb: int, number: int, payload: Any) -> None:
         """The same for a payload whose last field is a message, which may be long."""
         message = payload.message
         if message is not None and len(message.body) >= LONG_BODY_BYTES:
+            self.flush()
             self.transport.writelines(encode_parts(verb, number, payload))
         else:
-            self.transport.write(encode(verb, number, payload))
+            self._write(encode(verb, number, payload))
 
     def close(self, error: EntrepotError | None = None) -> None:
         """End the connection; an error is told to the partner first."""
@@ -218,6 +245,7 @@ class Link(asyncio.BufferedProtocol):
             return
         if error is not None:
             self.send(Verb.CLOSING, 0, Closing(to_wire(error)))
+        self.flush()
         self.closed = True
         if self.transport is not None:
             self.transport.close()

@@ -69,7 +69,8 @@ class NativeLink(Link):
 
     __slots__ = (
         "_asked", "_consumers", "_deadline", "_errors", "_leases", "_make_receiver", "_outstanding", "_syncing",
-        "_units", "admission", "caller", "channel", "gate", "handshake_s", "identity", "receiver", "session",
+        "_units", "_unread_bytes", "admission", "caller", "channel", "gate", "handshake_s", "identity", "receiver",
+        "session",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +102,7 @@ class NativeLink(Link):
         self._consumers: dict[int, Stream] = {}
         self._outstanding = 0
         self._syncing: list[int] = []
+        self._unread_bytes = 0
         self._deadline: Any = None
 
     # --- the beginning --------------------------------------------------------------------------
@@ -211,9 +213,13 @@ class NativeLink(Link):
         return self.channel.heartbeat_s if admitted and not self.is_deaf else 0.0
 
     def reassure(self) -> None:
-        """While a verb holds up the partner's heartbeats too, tell it that we live."""
+        """While a verb holds up the partner's heartbeats too, tell it that we live; and see whether it reads."""
         if self.session is not None and self.is_deaf and self.channel.heartbeat_s:
             self.send(Verb.ALIVE, 0, _NOTHING)
+        unread_bytes = self.transport.get_write_buffer_size() if self.unread else 0
+        if unread_bytes < self._unread_bytes:
+            self.heard = self.desk.loop.time()
+        self._unread_bytes = unread_bytes
 
     # --- the end ----------------------------------------------------------------------------------
 

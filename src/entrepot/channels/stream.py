@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from entrepot.errors import EntrepotError
-from entrepot.limits import CONSUMER_CREDIT_MAX
+from entrepot.limits import CONSUMER_CREDIT_MAX, MIB
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import Unit
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from entrepot.channels.session import Done, Session
 
 _PUMP_AT_ONCE = 128
+_PUMP_BYTES = 1 * MIB
+_HELD_BYTES_MAX = 64 * MIB
+"""Bodies that one reader may keep in our memory, whatever its credit: more come when it has used some of them."""
 
 
 class Stream:
@@ -32,6 +35,7 @@ class Stream:
     __slots__ = (
         "_deliver",
         "_failed",
+        "_held_bytes",
         "_paused",
         "_session",
         "_settled",
@@ -55,6 +59,7 @@ class Stream:
         self._failed = failed
         self._unit = self._fresh_unit()
         self._settled = 0
+        self._held_bytes = 0
         self._waiter = StandingWaiter(criteria, self._unit, session.engine.waker(self._woken))
         self._paused = False
         self.closed = False
@@ -89,15 +94,18 @@ class Stream:
         waiter = self._waiter
         if waiter.among is not None or self.closed or self._paused or waiter.credit <= 0 or waiter.error is not None:
             return
+        if self._held_bytes >= _HELD_BYTES_MAX:
+            return
         if waiter.arrived:
             self._woken()  # they came before those that are there now, and count before them
         try:
-            messages = self._session.engine.get_some_or_wait(self.name, waiter, _PUMP_AT_ONCE)
+            messages = self._session.engine.get_some_or_wait(self.name, waiter, _PUMP_AT_ONCE, _PUMP_BYTES)
         except EntrepotError as error:
             waiter.error = error
             self._failed(error)
             return
         for message in messages:
+            self._held_bytes += len(message.body)
             self._deliver(message)
         if waiter.among is None and waiter.credit > 0:
             # Others are waiting for the loop, too.
@@ -109,7 +117,10 @@ class Stream:
         waiter = self._waiter
         arrived, waiter.arrived = waiter.arrived, []
         for message in arrived:
+            self._held_bytes += len(message.body)
             self._deliver(message)
+        if self._held_bytes >= _HELD_BYTES_MAX:
+            self._session.engine.stop_waiting(waiter)
         if waiter.error is not None:
             # Only its reader knows what it has used of what came; it says so, and closes.
             self._failed(waiter.error)
@@ -125,6 +136,7 @@ class Stream:
         takes = self._unit.takes
         unit.takes = takes[:count]
         del takes[:count]
+        self._held_bytes -= sum([len(take.entry.message.body) for take in unit.takes])
         unit.consequential = self._unit.consequential
         self._session.settle(unit, done)
 

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
@@ -34,6 +35,12 @@ Verb = Callable[[], Settlement | None]
 Done = Callable[[EntrepotError | None], None]
 
 
+class Writer(Protocol):
+    """Somebody who has gathered bytes for his partner."""
+
+    def flush(self) -> None: ...
+
+
 class LoopHost:
     """A host for one event loop; all methods are for the loop's own thread."""
 
@@ -47,6 +54,8 @@ class LoopHost:
         self._inside = False
         self._draining = False
         self._force_wanted = False
+        self.turn: list[Writer] | None = None
+        """Those who have something to write at the end of the turn that is under way."""
         self.crowded = False
         """Whether the log had more to write than it should when it was last given something: senders should pause."""
 
@@ -167,18 +176,20 @@ class LoopHost:
             self.drain()
         return found
 
-    def get_some_or_wait(self, name: str, waiter: StandingWaiter, limit: int) -> list[Message]:
-        """What a standing waiter has credit for, up to `limit`; it waits from now on if that was all."""
+    def get_some_or_wait(self, name: str, waiter: StandingWaiter, limit: int, bytes_limit: int) -> list[Message]:
+        """What a standing waiter has credit for, up to the limits; it waits from now on if that was all."""
         found: list[Message] = []
+        size = 0
         with self._lock:
             self._inside = True
             try:
-                while waiter.credit > 0 and len(found) < limit:
+                while waiter.credit > 0 and len(found) < limit and size < bytes_limit:
                     message, _ = self.manager.get(name, waiter.criteria, waiter.unit)
                     if message is None:
                         self.manager.wait(name, waiter)
                         break
                     waiter.credit -= 1
+                    size += len(message.body)
                     found.append(message)
             finally:
                 self._inside = False
@@ -211,6 +222,21 @@ class LoopHost:
                 self._inside = False
         if self._ready:
             self.drain()
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def __enter__(self) -> None:
+        """Many verbs follow: what they cause waits until the end, to be told together."""
+        self.turn = []
+        self._draining = True
+
+    def __exit__(self, *_: object) -> None:
+        self._draining = False
+        if self._ready:
+            self.drain()
+        turn, self.turn = self.turn, None
+        for writer in turn or ():
+            writer.flush()
 
     # --- the log --------------------------------------------------------------------------------
 

@@ -173,9 +173,7 @@ def init(mechanism: str, response: bytes | None) -> bytes:
 
 
 @asynccontextmanager
-async def queue_manager(
-    path: Path, channel: Channel | None = None, log: LogSettings = LOG
-) -> AsyncIterator[Place]:
+async def queue_manager(path: Path, channel: Channel | None = None, log: LogSettings = LOG) -> AsyncIterator[Place]:
     """A queue manager with a queue Q, and connections to it."""
     create(path / "QM1", log=log)
     host = Host(path / "QM1")

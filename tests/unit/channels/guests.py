@@ -51,6 +51,18 @@ Work = Callable[["House"], Awaitable[None]]
 Heard = tuple[int, int, Any]
 
 
+async def until(ready: Callable[[], Any]) -> Any:
+    """Let the loop turn until something is true."""
+    for _ in range(20):
+        if found := ready():
+            return found
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        while not (found := ready()):
+            await asyncio.sleep(0.001)
+    return found
+
+
 class Wire:
     """A transport in memory. As strict as uvloop's: what that one forbids raises here too."""
 
@@ -217,10 +229,7 @@ class Guest:
 
     async def until(self, ready: Callable[[], Any]) -> Any:
         """Let the loop turn until something is true."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not (found := ready()):
-                await asyncio.sleep(0.001)
-        return found
+        return await until(ready)
 
     # --- a few verbs, as a client would say them --------------------------------------------------
 
@@ -332,9 +341,7 @@ class House:
         return int(self.host.queue_status(queue)["UNCOM"])
 
     async def until(self, ready: Callable[[], Any]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not ready():
-                await asyncio.sleep(0.001)
+        await until(ready)
 
     async def leave(self) -> None:
         """Everybody goes; nothing may be left of them."""

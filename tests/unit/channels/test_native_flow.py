@@ -106,6 +106,21 @@ def test_who_does_not_read_is_not_read_from_and_gets_no_more(inside: Inside) -> 
     inside(work)
 
 
+def test_many_gets_at_once_do_not_fill_the_memory_of_one_who_does_not_read(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest, sender = await house.admitted(), await house.admitted()
+        for _ in range(100):
+            await sender.put("Q", bytes(60_000))
+        guest.wire.partner_reads = False
+        guest.say_bytes(b"".join(encode(Verb.GET, number, verbs.Get("Q")) for number in range(10, 110)))
+        assert guest.wire.unread_bytes < 2_000_000
+        assert house.depth("Q") > 60
+        guest.wire.read_all()
+        await guest.until(lambda: house.depth("Q") == 0)
+
+    inside(work)
+
+
 def test_frames_that_came_while_nobody_listened_are_carried_out_in_their_order(inside: Inside) -> None:
     async def work(house: House) -> None:
         guest = await house.admitted()

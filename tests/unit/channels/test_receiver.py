@@ -290,6 +290,7 @@ def test_what_an_older_connection_still_says_does_not_count(with_pair: Any) -> N
 
 def test_a_new_connection_waits_for_the_commit_of_the_older_one(with_pair: Any) -> None:
     async def work(pair: Pair) -> None:
+        pair.b.force_s = 1.0  # a slow disk, for which a thread forces
         forced = pair.b.want_force
         pair.b.want_force = lambda: None  # type: ignore[method-assign]
         pair.cuts = [Cut(Verb.CHANNEL_END_OF_BATCH, 1, after=True)]
