@@ -46,5 +46,11 @@ torture: .venv/made-test ## the long campaigns: every crash point, many seeds
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".$(EXTRAS)"
 	@touch $@
 
+.venv/made-test .venv/made-check: .venv/made-packages
+
+.venv/made-packages: | .venv/bin/python
+	@tests/packages_install
+	@touch $@
+
 .venv/bin/python:
 	@$(PYTHON) -m venv .venv
