@@ -16,7 +16,7 @@ run: .venv/made-run ## show the main job: orders, a planned failure, a SIGKILL, 
 	@$(BIN)/entrepot demo
 
 test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not torture"
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not torture" --timeout 180
 
 check: .venv/made-check ## lint, formatting, types and import layers
 	@$(BIN)/ruff check .

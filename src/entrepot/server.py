@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from entrepot import checks
+from entrepot.channels.acceptor import HANDSHAKES_MAX, Acceptor, connections_max, listen_at
 from entrepot.channels.admission import Admission
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.dialling import Dialler
@@ -82,7 +83,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 class RunningListener:
     """A listener that accepts connections."""
 
-    def __init__(self, definition: Listener, server: asyncio.Server, gate: Gate) -> None:
+    def __init__(self, definition: Listener, server: asyncio.Server | Acceptor, gate: Gate) -> None:
         self.definition = definition
         self.server = server
         self.gate = gate
@@ -115,12 +116,14 @@ class Server:
         self.users = Users.load(self.path)
         self.admission = Admission(host, self.users, self.authority, self._audited)
         self._dialler = Dialler(self._tls_of_sender)
-        self.channels = ChannelInitiator(
-            self.desk, open_connection=self._dialler.dial, credentials=self._presented
-        )
+        self.channels = ChannelInitiator(self.desk, open_connection=self._dialler.dial, credentials=self._presented)
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
-        self._unix_gate = Gate(1_000_000, 1_000_000)
+        most = connections_max()
+        self._gate = Gate(most, most)
+        """All connections together."""
+        # Whoever administers must come in though strangers have taken all that they may.
+        self._unix_gate = Gate(most, most)
         self._care: asyncio.TimerHandle | None = None
         self._stopping = False
         self._hastened = False
@@ -129,7 +132,7 @@ class Server:
         self._stopped = asyncio.Event()
         self.desk.supervised = lambda session: Supervised(host, session.identity, self.authority, self)
         self.desk.managed = self._managed
-        self.desk.refused = self._refused
+        self.desk.refused = self.refused
         self._thread = threading.get_ident()
 
     # --- start --------------------------------------------------------------------------------
@@ -204,18 +207,25 @@ class Server:
             raise ChannelNotAvailable(name, "this listener runs already")
         context = self._tls(definition)
         self._require_safe(definition, client_certificates=context is not None and context.verify_mode != 0)
-        gate = Gate(definition.connections_max, definition.connections_per_address_max)
-        options: dict[str, Any] = {"backlog": definition.backlog, "reuse_address": True}
-        if context is not None:
-            options |= {"ssl": context, "ssl_handshake_timeout": definition.handshake_s}
+        gate = Gate(definition.connections_max, definition.connections_per_address_max, self._gate)
+        make = self._factory(definition, gate)
+        server: asyncio.Server | Acceptor
+        address, port, backlog = definition.address, definition.port, definition.backlog
         try:
-            server = await asyncio.get_running_loop().create_server(
-                self._factory(definition, gate), definition.address, definition.port, **options
-            )
+            if context is None:
+                loop = asyncio.get_running_loop()
+                server = await loop.create_server(make, address, port, backlog=backlog, reuse_address=True)
+            else:
+                handshakes = Gate(HANDSHAKES_MAX, definition.connections_per_address_max, self._gate)
+                sockets = listen_at(address, port, backlog)
+                server = Acceptor(sockets, make, context, definition.handshake_s, handshakes, self._not_encrypted)
         except OSError as error:
-            raise AddressInUse(f"{definition.address}({definition.port})", error.strerror or str(error)) from error
+            raise AddressInUse(f"{address}({port})", error.strerror or str(error)) from error
         self.listeners[name] = RunningListener(definition, server, gate)
         _LOGGER.info("%s: listener %s accepts connections", self.host.settings.name, name)
+
+    def _not_encrypted(self, address: str, reason: str) -> None:
+        self._audited("refused", address=address, reason=f"no TLS: {reason}")
 
     def _factory(self, definition: Listener, gate: Gate) -> Callable[[], asyncio.BaseProtocol]:
         if definition.protocol == "AMQP":
@@ -292,7 +302,8 @@ class Server:
         except EntrepotError as error:
             _LOGGER.error("%s: %s", self.host.settings.name, error)
 
-    def _refused(self, identity: Identity, error: NotAuthorized) -> None:
+    def refused(self, identity: Identity, error: NotAuthorized) -> None:
+        """Somebody may not what he wanted to do; from any thread."""
         self._audited("refused", **_who(identity), object=error.object, reason=f"no {error.authority} authority")
 
     # --- control, from the office's thread ------------------------------------------------------

@@ -38,8 +38,8 @@ async def rest(connection: Connection, queue: str = "Q") -> list[int]:
 async def write(writer: Connection, count: int, persistent: Callable[[int], bool], chance: random.Random) -> None:
     for number in range(count):
         await writer.put("Q", b"%d" % number, persistent=persistent(number))
-        if chance.random() < 0.3:
-            await asyncio.sleep(chance.random() * 0.002)
+        # Slower than readers, so that most of them wait.
+        await asyncio.sleep(chance.random() * 0.004)
 
 
 @pytest.mark.parametrize("kind", ["persistent", "nonpersistent", "mixed"])
@@ -62,7 +62,7 @@ def test_cancelled_gets_lose_nothing(server: ServerThread, kind: str, seed: int)
             if message is not None:
                 got.append(int(message.body))
 
-        writing = asyncio.create_task(write(writer, GETS, persistent, chance))
+        writing = asyncio.create_task(write(writer, GETS // 3, persistent, chance))
         for _ in range(GETS):
             task = asyncio.create_task(get())
             await asyncio.sleep(chance.choice((0, 0, 0.0005, 0.001, 0.003)) * chance.random())
@@ -73,8 +73,8 @@ def test_cancelled_gets_lose_nothing(server: ServerThread, kind: str, seed: int)
                 outcomes["cancelled"] += 1
         await writing
         got += await rest(reader)
-        assert sorted(got) == list(range(GETS))
-        assert outcomes["cancelled"] > 10, "else this has tested nothing"
+        assert sorted(got) == list(range(GETS // 3))
+        assert min(outcomes["cancelled"], outcomes["got"]) > 10, "else this has tested nothing"
 
     run(server, test)
 
@@ -139,8 +139,8 @@ def test_cancelled_consumers_lose_nothing(server: ServerThread) -> None:
             task = asyncio.create_task(consume())
             await asyncio.sleep(chance.random() * 0.01)
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task], timeout=5)
+            assert task.cancelled(), "it heeds its cancellation"
         got += await rest(reader)
         assert sorted(got) == list(range(300))
 

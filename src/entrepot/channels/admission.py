@@ -63,7 +63,7 @@ class Caller:
             _, uid, _ = _PEER_CREDENTIALS.unpack(credentials)
             return cls("unix", uid=uid)
         peer = transport.get_extra_info("peername")
-        address = str(peer[0]) if peer else ""
+        address = str(peer[0]) if peer else "unknown"  # it has gone before anybody could look
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is None:
             return cls(address)

@@ -59,14 +59,18 @@ _TAKING = (Verb.GET, Verb.GET_MANY, Verb.GET_GROUP, Verb.REQUEST)
 class _Slot:
     """Resolves a future unless its task has stopped waiting."""
 
-    __slots__ = ("future", "unit_active")
+    __slots__ = ("future", "late", "unit_active")
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
         self.future = future
+        self.late: Any = None
+        """What came when its task had just been cancelled, and does not know it yet."""
         self.unit_active = False
 
     def resolve(self, value: Any) -> None:
-        if not self.future.done():
+        if self.future.done():
+            self.late = value
+        else:
             self.future.set_result(value)
 
     def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None:
@@ -290,29 +294,31 @@ class AioClient:
         if self._wire is None or self._closed or not self.writable.is_set():
             await self._ready()
         future: asyncio.Future[Any] = self.loop.create_future()
-        number = self.core.ask(verb, payload, _Slot(future), with_message=with_message)
+        slot = _Slot(future)
+        number = self.core.ask(verb, payload, slot, with_message=with_message)
         self._flush_soon()
         try:
             return await future
         except asyncio.CancelledError:
             if verb not in _TAKING:
                 raise
-            return await self._cancel(number, future)
+            return await self._cancel(number, slot)
 
-    async def _cancel(self, number: int, asked: asyncio.Future[Any]) -> Any:
+    async def _cancel(self, number: int, slot: _Slot) -> Any:
         """The task waits no longer. A message that comes all the same is returned in spite of that.
 
         Raises:
             CancelledError: None came.
         """
+        asked = slot.future
         if asked.cancelled():
             asked = self.loop.create_future()
-            if number in self.core.pending:
+            if self.core.pending.get(number) is slot:
                 self.core.pending[number] = _Slot(asked)
                 self.core.tell(Verb.CANCEL, verbs.OfNumber(number))
                 self._flush_soon()
             else:
-                asked.set_result(None)  # the connection has broken
+                asked.set_result(slot.late)
         while not asked.done():
             with contextlib.suppress(asyncio.CancelledError):  # it has been told already
                 await asyncio.wait([asked])
@@ -535,7 +541,8 @@ class AioClient:
                 self.flush()
                 # Nobody has to wait long for a server that does not answer any more.
                 with contextlib.suppress(EntrepotError, TimeoutError):
-                    await asyncio.wait_for(goodbye, _GOODBYE_S)
+                    async with asyncio.timeout(_GOODBYE_S):
+                        await goodbye
         finally:
             if self._keeper is not None:
                 self._keeper.cancel()
@@ -593,19 +600,29 @@ class AioConsumption:
                 raise
 
     async def _wait(self, ahead: ReadAhead, deadline: float) -> None:
-        for until in (min(deadline, time.monotonic() + _IDLE_S), deadline):
-            if ahead.arrived or ahead.error is not None:
-                return
-            future: asyncio.Future[None] = self._client.loop.create_future()
-            ahead.wake = lambda future=future: None if future.done() else future.set_result(None)
-            left_s = until - time.monotonic()
-            try:
-                await asyncio.wait_for(future, None if left_s == float("inf") else max(left_s, 0))
-            except TimeoutError:
-                # It will take a while: let the server know how far we have come.
-                self._client.was_used(ahead, idle=True)
-            finally:
-                ahead.wake = None
+        """Return when something has come, or at the deadline."""
+        idle = min(deadline, time.monotonic() + _IDLE_S)
+        await self._wait_until(ahead, idle)
+        if not ahead.arrived and ahead.error is None:
+            # It will take a while: let the server know how far we have come.
+            self._client.was_used(ahead, idle=True)
+            await self._wait_until(ahead, deadline)
+
+    async def _wait_until(self, ahead: ReadAhead, deadline: float) -> None:
+        if ahead.arrived or ahead.error is not None:
+            return
+        # Not asyncio.wait_for: in Python 3.11 it forgets a cancellation that comes together with a message.
+        loop = self._client.loop
+        future: asyncio.Future[None] = loop.create_future()
+        wake = partial(_resolve, future)
+        timer = None if deadline == float("inf") else loop.call_later(max(deadline - time.monotonic(), 0), wake)
+        ahead.wake = wake
+        try:
+            await future
+        finally:
+            ahead.wake = None
+            if timer is not None:
+                timer.cancel()
 
     async def close(self) -> None:
         if not self._ended and self._ahead is not None:
@@ -613,6 +630,11 @@ class AioConsumption:
             if self._unused:
                 self._ahead.given += 1
             await self._client.close_consumer(self._ahead)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _get_frame(name: str, wait_s: float, criteria: Criteria | None, unit: int) -> verbs.Get:

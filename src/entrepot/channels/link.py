@@ -23,6 +23,8 @@ Decode = Callable[[int, memoryview | bytes], Any]
 
 _WRITE_HIGH_BYTES = 1 * MIB
 _GATHER_BYTES = 256 * KIB
+_FRAMES_AT_ONCE = 1000
+"""A read can bring twenty thousand frames; so many are served before others have their turn."""
 _FAREWELL_S = 2.0
 """How long a partner may take to read the end of what it was told."""
 
@@ -99,11 +101,13 @@ class Link(asyncio.BufferedProtocol):
                     self._slow_down()
                 return
             with self._engine:  # what many frames cause is told in a few writes
-                for verb, number, view in self.reader.frames(nbytes):
+                for index, (verb, number, view) in enumerate(self.reader.frames(nbytes)):
                     if self._held is not None:
                         self._held.append((verb, number, bytes(view)))
                     else:
                         self.on_frame(verb, number, self.decode(verb, view))
+                        if index == _FRAMES_AT_ONCE:
+                            self.give_way()
                     if self.closed:
                         return
         except ProtocolError as error:
@@ -174,6 +178,8 @@ class Link(asyncio.BufferedProtocol):
             except ProtocolError as error:
                 self.close(error)
                 return
+            if index == _FRAMES_AT_ONCE:
+                self.give_way()
             if self._held is not None:
                 self._held.extend((held or [])[index + 1 :])
                 return
@@ -184,8 +190,8 @@ class Link(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
     def give_way(self) -> None:
-        """A verb that takes long: whoever else waits for the loop comes before this partner's next one."""
-        if self._held is None:
+        """This takes long: whoever else waits for the loop comes before this partner's next verb."""
+        if self._held is None and not self.closed:
             self.hold()
             self.desk.loop.call_soon(self.resume)
 

@@ -34,6 +34,9 @@ class Control(Protocol):
 
     def running(self, noun: str) -> list[dict[str, int | float | str]]: ...
 
+    def refused(self, identity: Identity, error: NotAuthorized) -> None:
+        """Somebody may not what he wanted to do."""
+
     def commanded(self, identity: Identity, verb: str, kind: str, name: str) -> None:
         """An administrator's command is about to be carried out; raises when it cannot be audited."""
 
@@ -50,7 +53,11 @@ class Supervised:
     def _require(self, verb: str, kind: str, name: str, changed: Iterable[str] = ()) -> None:
         identity = self._identity
         if not identity.administrator:
-            self._authority.require_command(identity.user, identity.groups, verb, kind, name, changed)
+            try:
+                self._authority.require_command(identity.user, identity.groups, verb, kind, name, changed)
+            except NotAuthorized as error:
+                self._control.refused(identity, error)
+                raise
         if verb != "DISPLAY":
             self._control.commanded(identity, verb, kind, name)
 
@@ -95,7 +102,8 @@ class Supervised:
     # --- changing -------------------------------------------------------------------------------
 
     def define(self, definition: Definition, *, replace: bool) -> None:
-        existing = self._host.find(definition.kind, definition.name)
+        # Without REPLACE it must be new, and who may not define is not told whether it would be.
+        existing = self._host.find(definition.kind, definition.name) if replace else None
         verb = "DEFINE" if existing is None else "ALTER"
         self._require(verb, definition.kind, definition.name, _changed(existing, definition))
         self._host.define(definition, replace=replace)

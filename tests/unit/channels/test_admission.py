@@ -382,11 +382,11 @@ def test_a_caller_by_tcp_has_an_address_and_no_uid() -> None:
     assert Caller("::1").is_loopback
     assert Caller("127.8.8.8").is_loopback
     assert Caller("unix", uid=5).is_loopback
-    assert not Caller("").is_loopback
+    assert not Caller("unknown").is_loopback
 
 
 def test_a_caller_that_has_gone_already_has_no_address() -> None:
-    assert Caller.of(transport(socket=SimpleNamespace(family=socket.AF_INET))) == Caller("")
+    assert Caller.of(transport(socket=SimpleNamespace(family=socket.AF_INET))) == Caller("unknown")
 
 
 def test_a_certificate_that_nobody_can_read_names_nobody() -> None:

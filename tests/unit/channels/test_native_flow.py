@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -79,6 +80,22 @@ def test_one_who_looks_through_a_queue_does_not_keep_others_waiting(inside: Insi
         for number in range(100, 140):
             await guest.answer(number)
         assert [number for _, number, _ in guest.frames() if number >= 100] == []
+
+    inside(work)
+
+
+def test_one_who_says_much_at_once_lets_others_have_their_turn(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        frames = [encode(Verb.PUT, 0, put("Q", number.to_bytes(4, "big"))) for number in range(3500)]
+        guest.say_bytes(b"".join(frames))
+        depths = [house.depth("Q")]
+        while depths[-1] < 3500:
+            await asyncio.sleep(0)
+            depths.append(house.depth("Q"))
+        assert all(after - before <= 1001 for before, after in itertools.pairwise([0, *depths]))
+        found = house.host.browse("Q", None, None, 5000)[0]
+        assert [int.from_bytes(message.body) for message in found] == list(range(3500))
 
     inside(work)
 
