@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import entrepot
 
-WORKERS, QUESTIONS = 3, 30
-
 
 def work(url: str) -> int:
     """Answer what is asked until none has come for a while; how many there were."""
@@ -32,8 +30,8 @@ with tempfile.TemporaryDirectory() as folder:
     url = f"unix:{folder}/qm"
     with entrepot.connect(url) as connection, ThreadPoolExecutor() as threads:
         connection.mqsc("DEFINE QLOCAL(QUOTES)")
-        workers = [threads.submit(work, url) for _ in range(WORKERS)]
-        for crates in range(1, QUESTIONS + 1):
+        workers = [threads.submit(work, url) for _ in range(3)]
+        for crates in range(1, 31):
             reply = connection.request("QUOTES", b"%d crates" % crates, timeout_s=10)
         print(f"{crates} crates cost {reply.body.decode()}")
         print("answered:", sum(worker.result() for worker in workers))

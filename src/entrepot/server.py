@@ -112,8 +112,8 @@ class Server:
         self.path = host.path
         self.authority = Authority()
         self.desk = Desk(host, self.authority)
-        self.audit = AuditLog.open(self.path)
         self.users = Users.load(self.path)
+        self.audit = AuditLog.open(self.path)
         self.admission = Admission(host, self.users, self.authority, self._audited)
         self._dialler = Dialler(self._tls_of_sender)
         self.channels = ChannelInitiator(self.desk, open_connection=self._dialler.dial, credentials=self._presented)
@@ -162,6 +162,8 @@ class Server:
                     await self.start_listener(definition.name)
         except BaseException:
             await self._close_listeners()
+            self.audit.close()
+            self.desk.close()
             raise
         self.channels.open()
         self._audited("started", reason=f"start {self.host.manager.incarnation}")
@@ -386,7 +388,7 @@ class Server:
         running.server.close()
 
     def _stop_connection(self, number: str) -> None:
-        session = self.desk.sessions.get(int(number)) if number.isdigit() else None
+        session = next((each for own, each in self.desk.sessions.items() if str(own) == number), None)
         link = next((link for link in self.desk.links if link.session is session), None)
         if session is None or link is None:
             raise ObjectNotFound("CONN", number)

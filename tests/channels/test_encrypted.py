@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import entrepot.aio
-from channels.test_pipelining import in_threads
+from channels.threads import in_threads
 from conftest import TESTER
 from entrepot import Connection
 from entrepot.connection import connect

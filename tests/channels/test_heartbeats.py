@@ -16,6 +16,7 @@ import pytest
 
 import entrepot.aio
 from channels.processes import Program, ServerProcess, until
+from channels.threads import in_threads
 from entrepot import Connection
 from entrepot.connection import connect
 from entrepot.errors import ConnectFailed, ConnectionLost
@@ -81,44 +82,44 @@ def test_a_frozen_client_that_does_not_read_is_ended_too(server: ServerThread, c
             assert len(list(connection.browse("Q"))) == 20
 
 
-def test_a_reader_that_takes_its_time_is_not_ended(server: ServerThread, connection: Connection) -> None:
+def test_who_takes_his_time_is_not_ended(server: ServerThread, connection: Connection) -> None:
+    """In a unit of work, with a consumption, with a pipeline that is never answered, and in a task; all at once."""
     connection.put("Q", b"work", persistent=True)
-    with connection.unit_of_work() as unit:
-        assert unit.get("Q") is not None
-        time.sleep(4)
-        unit.put("R", b"done", persistent=True)
-    assert unit.state == "committed"
-    assert connection.host.opened == 1, "by the same connection"
 
+    def work_in_a_unit() -> None:
+        with connect(server.unix_url) as client:
+            with client.unit_of_work() as unit:
+                assert unit.get("Q") is not None
+                time.sleep(4)
+                unit.put("R", b"done", persistent=True)
+            assert client.host.opened == 1, "by the same connection"
 
-def test_a_task_that_takes_its_time_is_not_ended(server: ServerThread) -> None:
-    async def main() -> None:
-        async with await entrepot.aio.connect(server.unix_url) as connection:
-            async with connection.unit_of_work() as unit:
+    def wait_for_nothing() -> None:
+        with connect(server.unix_url) as client:
+            consumption = client.consume("R", selector="late = TRUE")
+            time.sleep(4)
+            client.put("R", b"after a while", properties={"late": True})
+            assert consumption.get(wait_s=5) is not None
+            assert client.host.opened == 1
+
+    def only_tell() -> None:
+        with connect(server.unix_url) as client:
+            with client.pipeline() as pipeline:
+                for _ in range(40):
+                    pipeline.put("TOLD", b"")
+                    time.sleep(0.1)
+            assert client.host.opened == 1
+
+    async def task() -> None:
+        async with await entrepot.aio.connect(server.unix_url) as client:
+            async with client.unit_of_work() as unit:
                 await unit.put("R", b"begun", persistent=True)
                 await asyncio.sleep(4)
-            assert unit.state == "committed"
-            assert connection.binding.opened == 1
+            assert client.binding.opened == 1
 
-    asyncio.run(main())
-
-
-def test_an_idle_connection_stays(server: ServerThread, connection: Connection) -> None:
-    consumption = connection.consume("Q")
-    time.sleep(4)
-    connection.put("Q", b"after a while")
-    message = consumption.get(wait_s=5)
-    assert message is not None
-    assert connection.host.opened == 1
-
-
-def test_a_producer_that_only_tells_is_not_ended(server: ServerThread, connection: Connection) -> None:
-    with connection.pipeline() as pipeline:
-        for number in range(40):
-            pipeline.put("Q", b"%d" % number)
-            time.sleep(0.1)
-    assert len(list(connection.browse("Q"))) == 40
-    assert connection.host.opened == 1
+    connection.mqsc("DEFINE QLOCAL(TOLD)")
+    in_threads([work_in_a_unit, wait_for_nothing, only_tell, lambda: asyncio.run(task())])
+    assert sum(1 for _ in connection.browse("TOLD")) == 40
 
 
 def test_who_waits_for_room_on_a_full_queue_is_not_ended(server: ServerThread, connection: Connection) -> None:

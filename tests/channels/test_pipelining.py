@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from channels.processes import ServerProcess, until
 from channels.proxy import Proxy
+from channels.threads import in_threads
 from entrepot import Connection
 from entrepot.connection import connect
 from entrepot.errors import ConnectionLost, EntrepotError, QueueFull, QueueNotFound
@@ -21,26 +23,6 @@ from entrepot.errors import ConnectionLost, EntrepotError, QueueFull, QueueNotFo
 
 def bodies(connection: Connection, queue: str = "Q") -> list[bytes]:
     return [message.body for message in connection.browse(queue)]
-
-
-def in_threads(works: list[Callable[[], None]]) -> None:
-    """All at once; what one of them raises is raised here."""
-    failures: list[BaseException] = []
-
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive(), "it waits for ever"
-    if failures:
-        raise failures[0]
 
 
 # --- pipelines ----------------------------------------------------------------------------------
@@ -189,6 +171,29 @@ def test_closing_ends_what_other_threads_wait_for(connection: Connection) -> Non
         reader.join(5)
         assert not reader.is_alive()
     assert [type(error).__name__ for error in errors] == ["ConnectionClosed"] * 3
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="only it hears signals")
+def test_an_interrupted_get_takes_nothing_later(connection: Connection, other: Connection) -> None:
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        for wait_s in (20, 3600, float("inf")):
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+            with pytest.raises(Interrupt):
+                connection.get("Q", wait_s=wait_s)
+            time.sleep(0.05)
+            other.put("Q", b"for somebody else")
+            time.sleep(0.05)
+            assert other.get("Q") is not None
+            connection.put("R", b"and goes on")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 # --- few writes -----------------------------------------------------------------------------------

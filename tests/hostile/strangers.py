@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import mmap
 import os
 import socket
@@ -17,12 +18,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from entrepot.connection import Connection, connect
+from entrepot.security import audit_chain
 from entrepot.testing.servers import ServerThread
 from entrepot.wire.codec import decode, encode
 from entrepot.wire.error_form import from_wire
 from entrepot.wire.frame import FrameReader
 from entrepot.wire.verbs import Verb
 from unit.channels.guests import PASSWORDS, greeting
+
+EVERYTHING = "DISPLAY AUTHREC\nDISPLAY CHLAUTH(*)\nDISPLAY CHANNEL(*) ALL\nDISPLAY LISTENER(*)\nDISPLAY QMGR"
 
 
 def resident_bytes() -> int:
@@ -47,6 +51,15 @@ def escapes_of(server: ServerThread) -> list[dict[str, Any]]:
 
     server.run(watch())
     return escaped
+
+
+def as_user(server: ServerThread, user: str, channel: str = "APP") -> Connection:
+    url = f"mq://127.0.0.1:{server.port('TCP')}/QM1?channel={channel}"
+    return connect(url, user=user, password=PASSWORDS[user], application="tests", reconnect_s=0.0)
+
+
+def audited(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / audit_chain.FILE).read_text().splitlines()]
 
 
 class Stranger:

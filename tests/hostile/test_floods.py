@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from entrepot.channels import link
 from entrepot.connection import Connection, connect
 from entrepot.embedded import EmbeddedHost
 from entrepot.errors import AuthenticationFailed, HandshakeTimedOut, TooManyConnections
@@ -50,7 +51,8 @@ def server(founded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     make_certificates(path / "tls", ["server"])
     with Connection(EmbeddedHost(path)) as connection:
         connection.mqsc(SCRIPT)
-    with ServerThread(path) as server:
+    with pytest.MonkeyPatch.context() as patched, ServerThread(path) as server:
+        patched.setattr(link, "_FAREWELL_S", 0.3)
         yield server
 
 

@@ -77,8 +77,14 @@ def _plan(kill: Kill) -> None:
 
     if kill.when in ("sending", "sent"):
         _send_messages_one_by_one()
+
+        def said(link: Link, verb: int, *_: object) -> None:
+            if kill.when == "sent":
+                link.flush()  # said within a turn, it is only written at the turn's end
+            reached(verb)
+
         for name in ("send", "send_message"):
-            _wrap(Link, name, kill.when == "sending", lambda link, verb, *_: reached(verb))
+            _wrap(Link, name, kill.when == "sending", said)
     elif kill.when in ("hearing", "heard"):
         if kill.end == "A":
             _wrap(SenderChannel, "on_frame", kill.when == "hearing", lambda channel, link, verb, *_: reached(verb))

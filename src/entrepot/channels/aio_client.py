@@ -577,9 +577,10 @@ class AioConsumption:
                 self._client.was_used(ahead)
             if not ahead.arrived:
                 await self._wait(ahead, deadline)
-            if ahead.arrived:
+            message = ahead.next()
+            if message is not None:
                 self._unused = True
-                return ahead.arrived.popleft()
+                return message
             if isinstance(ahead.error, ConnectionLost):
                 # Nothing persistent that was not used is lost: it is on its queue again.
                 await self._open_again()

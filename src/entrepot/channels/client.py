@@ -346,12 +346,10 @@ class Client(Line):
                     if self._core.used(ahead, idle=True):
                         self._send()
                 self._wait_ahead(ahead, deadline)
-        with self._lock:  # a connection that breaks now takes away what came by it
-            if arrived:
-                return arrived.popleft()
-        if ahead.error is not None:
+        message = ahead.next()
+        if message is None and ahead.error is not None:
             raise ahead.error
-        return None
+        return message
 
     def _wait_ahead(self, ahead: ReadAhead, deadline: float) -> None:
         slot = Slot()

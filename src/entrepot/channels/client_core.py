@@ -81,7 +81,9 @@ def ended_with(unit: RemoteUnit, error: EntrepotError, *, unit_active: bool) -> 
 class ReadAhead:
     """Messages that came by credit and wait to be used."""
 
-    __slots__ = ("arrived", "credit_step", "error", "given", "number", "opened", "queue", "told", "wake", "wanted")
+    __slots__ = (
+        "_lost", "arrived", "credit_step", "error", "given", "number", "opened", "queue", "told", "wake", "wanted",
+    )  # fmt: skip
 
     def __init__(self, number: int, queue: str, wanted: verbs.Wanted | None, credit: int, opened: int) -> None:
         self.number = number
@@ -95,20 +97,25 @@ class ReadAhead:
         self.told = 0
         """How many of these the server knows of."""
         self.error: EntrepotError | None = None
+        self._lost = False
         self.wake: Callable[[], None] | None = None
 
     def lose(self, error: EntrepotError) -> None:
-        """Nothing more comes by this connection.
-
-        The server puts persistent messages back, so those here would come
-        twice. Nonpersistent ones it has let go of: they are here or nowhere.
-        """
-        left = [message for message in self.arrived if not message.persistent]
-        self.arrived.clear()
-        self.arrived.extend(left)
+        """Nothing more comes by this connection."""
         self.error = error
+        self._lost = True
         if self.wake is not None:
             self.wake()
+
+    def next(self) -> Message | None:
+        """What came first, if anything is left."""
+        while self.arrived:
+            message = self.arrived.popleft()
+            # What a server has lost sight of it puts back if it is persistent, so this one would come twice.
+            # Nonpersistent ones it has let go of: they are here or nowhere.
+            if not self._lost or not message.persistent:
+                return message
+        return None
 
 
 class ClientCore:

@@ -45,6 +45,8 @@ _GOODBYE_S = 2.0
 _TURN_S = 1.0
 _SILENCE = 2.5
 """A server that says nothing for so many heartbeats is taken for dead."""
+_JOIN_BYTES = 256 * KIB
+"""Up to here copying frames together costs less than handing them to the kernel one by one."""
 _PIECES_MAX = 512
 """What one gathered write takes; the kernel's limit is 1,024."""
 _FOREVER = float("inf")
@@ -280,11 +282,13 @@ class Line:
 
         A connection that breaks here is told to those who wait for it.
         """
-        opened = self._socket
+        opened, size = self._socket, self._core.out_bytes
         parts = self._core.take()
         if opened is None or not parts:
             return
         self._said = time.monotonic()
+        if len(parts) > 1 and size <= _JOIN_BYTES:
+            parts = [b"".join(parts)]
         if len(parts) == 1 and not self._backlog and not self._encrypted:
             data = parts[0]
             try:
@@ -467,7 +471,15 @@ class Line:
     def look_after(self) -> None:
         """Say and hear something if nobody else does; called by the process's keeper."""
         opened, heartbeat_s = self._socket, self._heartbeat_s
-        if opened is None or not heartbeat_s:
+        if opened is None:
+            return
+        if self._backlog and self._lock.acquire(blocking=False):
+            # An acknowledgement, for instance, whose reader has its message and waits for nothing more.
+            try:
+                self._flush()
+            finally:
+                self._lock.release()
+        if not heartbeat_s:
             return
         self._read_what_came(opened)
         now = time.monotonic()

@@ -42,3 +42,15 @@ def test_who_was_turned_away_is_not_remembered_either() -> None:
         assert not gate.enter(f"10.0.0.{number}")
     assert len(gate._from) == 0
     assert gate.turned_away == 1000
+
+
+def test_all_listeners_share_what_the_process_can_bear() -> None:
+    together = Gate(3, 100)
+    first, second = Gate(2, 100, together), Gate(100, 100, together)
+    assert [first.enter("10.0.0.1") for _ in range(3)] == [True, True, False]
+    assert together.connections == 2  # who found the first one full does not count
+    assert [second.enter("10.0.0.2") for _ in range(2)] == [True, False]
+    assert (second.connections, second.turned_away) == (1, 1)
+    first.leave("10.0.0.1")
+    assert together.connections == 2
+    assert second.enter("10.0.0.2")

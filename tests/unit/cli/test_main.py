@@ -93,8 +93,9 @@ def test_queue_manager_that_runs_elsewhere_is_a_clear_error(
     assert "R11" in said
 
 
-def test_other_schemes_than_embedded_are_refused(complaint: Complaint) -> None:
-    assert "does not say where the queue manager is" in complaint("get", "mq://host:1414/QM1", "Q")
+def test_url_that_leads_nowhere_is_told(complaint: Complaint) -> None:
+    assert "does not say where the queue manager is" in complaint("get", "mq://127.0.0.1:port/QM1", "Q")
+    assert "no queue manager answers at mq://127.0.0.1:1" in complaint("get", "mq://127.0.0.1:1/QM1", "Q")
 
 
 def test_embedded_url_is_a_path_too(shell: Shell, qm: Path) -> None:
