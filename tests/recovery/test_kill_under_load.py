@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -50,6 +51,8 @@ class Journal:
     def __init__(self, path: Path, life: int) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._life = life
+        # A kill may cut a write where it crosses a page, so a life begins with a line of its own.
+        os.write(self._descriptor, b"\n")
 
     def write(self, operation: str, event: str, *details: object) -> None:
         line = json.dumps([f"{self._life}/{operation}", event, *details]) + "\n"
@@ -61,8 +64,16 @@ def read_journal(path: Path) -> tuple[list[Operation], list[str]]:
     operations: dict[str, Operation] = {}
     committing: set[str] = set()
     damaged: list[str] = []
-    for line in path.read_text().splitlines():
-        name, event, *details = json.loads(line)
+    lines = [*path.read_text().splitlines(), ""]
+    for line, following in itertools.pairwise(lines):
+        if not line:
+            continue
+        try:
+            name, event, *details = json.loads(line)
+        except json.JSONDecodeError:
+            # The last words of a life: that event was never written. Anywhere else it would be a mistake of ours.
+            assert not following, line
+            continue
         if event == "begin":
             operations[name] = Operation(actor=details[0])
             continue

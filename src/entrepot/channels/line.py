@@ -197,7 +197,7 @@ class Line:
             raise ConnectionClosed()
         opened = self._socket
         if opened is not None:
-            if time.monotonic() - self._heard < _STALE_S or not self._hung_up.poll(0):
+            if time.monotonic() - self._heard < _STALE_S or not self._has_gone(opened):
                 return
             # What we said now would be lost, and nobody could tell whether it was.
             self._give_up(opened, "the queue manager has closed the connection")
@@ -216,6 +216,11 @@ class Line:
                     raise
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _RETRY_MAX_S)
+
+    def _has_gone(self, opened: socket.socket) -> bool:
+        if self._encrypted:
+            self._read_what_came(opened)  # TLS says goodbye before the connection is closed
+        return self._socket is not opened or bool(self._hung_up.poll(0))
 
     def _give_up(self, broken: socket.socket, problem: str) -> None:
         """A connection takes no more; what it has still brought is heard first."""
@@ -485,13 +490,13 @@ class Line:
         now = time.monotonic()
         silent_s = now - self._heard
         if silent_s > _SILENCE * heartbeat_s:
-            # The lock may be somebody's who waits for this very server.
-            _hang_up(opened)
             if self._lock.acquire(blocking=False):
                 try:
                     self._break(opened, f"nothing was heard from the queue manager for {silent_s:.1f} s")
                 finally:
                     self._lock.release()
+            else:
+                _hang_up(opened)  # somebody is busy with this very server, and will notice
         elif max(now - self._said, silent_s) >= heartbeat_s / 2 and self._lock.acquire(blocking=False):
             try:
                 self._say_something(opened)
