@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from entrepot.cli import audit, indoubt, media, opening, output, serving, users
+from entrepot.cli import audit, credentials, indoubt, media, opening, output, serving, users
 from entrepot.cli.arguments import Json, Manager, size
 from entrepot.cli.messages import local_time
 
 app = typer.Typer(help="Create, start, stop, look at, back up and repair queue managers.", no_args_is_help=True)
 app.add_typer(indoubt.app, name="indoubt")
 app.add_typer(users.app, name="user")
+app.add_typer(credentials.app, name="credential")
 app.add_typer(audit.app, name="audit")
 app.command("start")(serving.start)
 app.command("stop")(serving.stop)

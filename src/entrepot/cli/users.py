@@ -39,8 +39,8 @@ def add(
     users = _users(path)
     known = name in users.names()
     wanted = users.groups_of(name) if groups is None else groups
-    users.add(name, _password(password_stdin), wanted)
-    with _recorded(path, "user change" if known else "user add", name):
+    users.add(name, typed_password(password_stdin), wanted)
+    with recorded(path, "user change" if known else "user add", name):
         users.save()
     listed = sorted(users.groups_of(name))
     if json:
@@ -55,7 +55,7 @@ def remove(path: Manager, name: UserName, json: Json = False) -> None:
     """Remove a user; connections that he has stay until they are closed."""
     users = _users(path)
     users.remove(name)
-    with _recorded(path, "user remove", name):
+    with recorded(path, "user remove", name):
         users.save()
     if json:
         output.print_json({"user": name, "removed": True})
@@ -85,7 +85,8 @@ def _users(path: Path) -> Users:
     return Users.load(path)
 
 
-def _password(from_stdin: bool) -> str:
+def typed_password(from_stdin: bool) -> str:
+    """A password from a prompt that shows nothing, or from the first line of standard input."""
     if not from_stdin:
         if not sys.stdin.isatty():
             raise typer.BadParameter("no terminal to ask for the password: give it with --password-stdin")
@@ -98,7 +99,7 @@ def _password(from_stdin: bool) -> str:
 
 
 @contextmanager
-def _recorded(path: Path, event: str, name: str) -> Iterator[None]:
+def recorded(path: Path, event: str, name: str) -> Iterator[None]:
     """Do something that the audit log tells; a queue manager that runs has the log and sees the change itself."""
     from entrepot.security.audit import AuditLog
 

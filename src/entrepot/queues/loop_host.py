@@ -139,13 +139,6 @@ class LoopHost:
             finally:
                 self._inside = False
 
-    def wait_for_lease(self, name: str, waiter: Waiter) -> None:
-        """`wait` for what `lease` gives."""
-        message = self.lease_or_wait(name, waiter)
-        if message is not None:
-            self._ready.append(partial(waiter.serve, message))
-            self.drain()
-
     def lease_or_wait(self, name: str, waiter: Waiter) -> Message | None:
         """The same; the waiter waits from now on when there is nothing."""
         assert waiter.unit is not None
