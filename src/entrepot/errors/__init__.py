@@ -8,6 +8,7 @@
     ├ QueueingError          a queue refuses a verb
     │ ├ SelectorError        a selector cannot be understood
     │ └ UnitOfWorkError      a unit of work cannot go on
+    ├ TopicError             topics, publications, subscriptions
     ├ MqscError              a command of the administration language
     ├ SecurityError          somebody may not, or is not who he says
     └ RecoveryError          the disk, the recovery log, the checkpoint
@@ -118,6 +119,19 @@ from entrepot.errors.settings import (
     NoServer,
     SettingError,
 )
+from entrepot.errors.topics import (
+    ContentFilterSyntaxError,
+    DurabilityNotAllowed,
+    InvalidTopic,
+    PublicationFailed,
+    PublishInhibited,
+    SubscribeInhibited,
+    SubscriptionDiffers,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+    TopicError,
+    TopicObjectTaken,
+)
 
 __all__ = [
     "AddressBlocked",
@@ -134,9 +148,11 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionLost",
+    "ContentFilterSyntaxError",
     "DiskFailed",
     "DiskFull",
     "DistributionFailed",
+    "DurabilityNotAllowed",
     "EntrepotError",
     "ExtraMissing",
     "FileNotPrivate",
@@ -149,6 +165,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidName",
     "InvalidSetting",
+    "InvalidTopic",
     "InvalidUrl",
     "LimitExceeded",
     "ListenerUnsafe",
@@ -168,6 +185,8 @@ __all__ = [
     "Outcome",
     "PersistentNotAllowed",
     "ProtocolError",
+    "PublicationFailed",
+    "PublishInhibited",
     "PutInhibited",
     "QueueExists",
     "QueueFull",
@@ -191,8 +210,14 @@ __all__ = [
     "SequenceMismatch",
     "SettingError",
     "SpillFailed",
+    "SubscribeInhibited",
+    "SubscriptionDiffers",
+    "SubscriptionInUse",
+    "SubscriptionNotFound",
     "TooManyConnections",
     "TooManyUncommitted",
+    "TopicError",
+    "TopicObjectTaken",
     "TransactionIdInUse",
     "TransmissionQueueMissing",
     "UnitBackedOut",
