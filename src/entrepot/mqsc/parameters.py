@@ -13,7 +13,7 @@ from typing import Any
 
 from entrepot.errors import InvalidName, MqscError
 from entrepot.mqsc.commands import KEYWORDS, OPTIONS, VERBS
-from entrepot.mqsc.forms import Form, SeveralWords, Switch, Unfit, Words
+from entrepot.mqsc.forms import Form, NumberOrWord, SeveralWords, Switch, Unfit, Words
 from entrepot.mqsc.keywords import OBJECT_KINDS, kinds_with
 from entrepot.mqsc.object_kind import Attribute, ObjectKind
 from entrepot.mqsc.syntax import ERRORS_PER_COMMAND_MAX, Parameter, Position, Script, Value
@@ -35,6 +35,10 @@ class Said:
     """Options of the verb that have a value."""
     places: dict[str, Position] = field(default_factory=dict)
     """Where each keyword stands; synonyms stand for their keyword."""
+
+    def value(self, keyword: str, text: str) -> Value:
+        """A value that was read from a keyword, at its place."""
+        return Value(text, self.places[keyword])
 
 
 class Parameters:
@@ -88,6 +92,8 @@ class Parameters:
                 said.values[word] = self.value(parameter, forms[word])
             elif word in kind.refused and settable:
                 self.error(parameter.at, kind.refused[word])
+            elif attribute and attribute.shown_only:
+                self.error(parameter.at, f"{word} can be displayed and not set")
             elif attribute and not self._may_say(attribute, kind, verb):
                 problem = "is given twice" if kind.is_keyed else "is settled by DEFINE and cannot be altered"
                 self.error(parameter.at, f"{word} {problem}")
@@ -187,9 +193,12 @@ class Parameters:
     def fit(self, keyword: str, form: Form, value: Value) -> Any:
         try:
             return form.parse(value.text)
-        except Unfit:
+        except Unfit as unfit:
+            if why := str(unfit):
+                self.error(value.at, f"{keyword}, {why}")
+                return None
             problem = f"{keyword} takes {form.expected}, not {shortened(value.text) or 'nothing'}"
-            known = form.words if isinstance(form, Words | SeveralWords) else ()
+            known = form.words if isinstance(form, Words | SeveralWords | NumberOrWord) else ()
             self.error(value.at, problem + suggestion(value.text.upper(), known))
             return None
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from entrepot import limits
 from entrepot.disk import NO_SPACE
 from entrepot.errors import DiskFailed, DiskFull
-from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.definitions import is_fleeting
 from entrepot.queues.entry import GONE, QueuedMessage, RestingRun
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.recovery_log.checkpoint import write_checkpoint
@@ -102,9 +102,8 @@ class CheckpointPlan:
         run.durable = True
 
     def _write(self, entries: list[Entry]) -> None:
-        for part in _slices(entries):
-            body_bytes = sum(len(entry.message.body) for entry in part)
-            stored = self._manager.store.write(part, body_bytes=body_bytes, force=True)
+        for part, body_bytes in _slices(entries):
+            stored = self._manager.store.write(part, body_bytes=body_bytes, force=True, shared=True)
             keys = array("Q", [entry.key for entry in part])
             self._written.append(RestingRun(stored, keys, queue=0, persistent=True, durable=True))
 
@@ -184,22 +183,28 @@ def _stored(entry: QueuedMessage) -> Entry:
     return Entry(entry.key, entry.queue, entry.backouts, entry.log_position, entry.message)
 
 
-def _slices(entries: list[Entry]) -> Iterator[list[Entry]]:
+def _slices(entries: list[Entry]) -> Iterator[tuple[list[Entry], int]]:
+    """Parts of a run's size, and how many bytes their bodies have; neighbours with the same body stay together."""
     begin = size = 0
+    last: bytes | None = None
     for index, entry in enumerate(entries):
-        size += len(entry.message.body)
+        body = entry.message.body
+        if body is last:
+            continue
         if size >= limits.RUN_BYTES:
-            yield entries[begin : index + 1]
-            begin, size = index + 1, 0
+            yield entries[begin:index], size
+            begin, size = index, 0
+        size += len(body)
+        last = body
     if begin < len(entries):
-        yield entries[begin:]
+        yield entries[begin:], size
 
 
 def _state(manager: QueueManager) -> Iterator[Record]:
     """Everything that restart cannot learn from the log behind the checkpoint."""
     yield manager.objects.record(manager.objects.manager)
     for definition in manager.objects:
-        if not (isinstance(definition, LocalQueue) and definition.dynamic == "TEMPORARY"):
+        if not is_fleeting(definition):
             yield manager.objects.record(definition)
     for run in manager.runs.values():
         if run.persistent:
@@ -207,8 +212,22 @@ def _state(manager: QueueManager) -> Iterator[Record]:
     if manager.recounted:
         yield Counts(dict(manager.recounted))
     for number, (transaction_id, (unit, arrivals)) in enumerate(manager.in_doubt.units.items(), start=1):
-        for queue, entry in arrivals:
-            if entry.message.persistent:
-                yield Put(number, [(queue.number, entry.key)], entry.message)
+        yield from _puts(number, [entry for _, entry in arrivals if entry.message.persistent])
         yield Remove(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
         yield Prepare(number, transaction_id)
+
+
+def _puts(unit: int, entries: list[QueuedMessage]) -> list[Put]:
+    """What the log had of a unit, with a body once."""
+    puts: list[Put] = []
+    last: QueuedMessage | None = None
+    for entry in entries:
+        target = (entry.queue, entry.key)
+        if last is not None and last.message is entry.message:
+            (puts[-1].alike[-1][0] if puts[-1].alike else puts[-1].targets).append(target)
+        elif last is not None and last.message.body is entry.message.body:
+            puts[-1].add_alike([target], entry.message)
+        else:
+            puts.append(Put(unit, [target], entry.message))
+        last = entry
+    return puts

@@ -76,10 +76,13 @@ class QueuedMessage(msgspec.Struct, eq=False, gc=False):
     state: int = AVAILABLE
     resident: bool = False
     """Whether it stands in its lane right now, available or not."""
+    share: int = 1
+    """How many queues have the same body, which is in memory once."""
 
     @property
     def memory_bytes(self) -> int:
-        return len(self.message.body) + OVERHEAD_BYTES
+        """Its part of the memory, which must be the same when it comes and when it goes."""
+        return len(self.message.body) // self.share + OVERHEAD_BYTES
 
 
 NO_BODY = Message(b"")

@@ -34,11 +34,12 @@ from entrepot.errors import (
 )
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Definition, ManagerAttributes
+from entrepot.queues.definitions import Definition, ManagerAttributes, Subscription
 from entrepot.queues.folder import as_recovery_error, own, read_settings
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Progress, restart
 from entrepot.queues.settlement import Settlement
+from entrepot.queues.topic_status import subscription_status, topic_status
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.writer import WriteGroup
@@ -260,6 +261,39 @@ class Host:
         with self._lock:
             return list(self._manager.in_doubt.units)
 
+    # --- publish/subscribe ------------------------------------------------------------------
+
+    def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
+        """See `Publishing.subscribe`."""
+        found = wanted
+
+        def subscribe() -> Settlement | None:
+            nonlocal found
+            found, settlement = self._manager.publishing.subscribe(wanted, new_only=new_only)
+            return settlement
+
+        self._durably(subscribe)
+        return found
+
+    def leave_subscription(self, name: str) -> None:
+        """A reader has gone from it."""
+        with self._lock:
+            self._manager.publishing.leave(name)
+
+    def unsubscribe(self, name: str) -> None:
+        self._durably(lambda: self._manager.publishing.unsubscribe(name))
+
+    def clear_retained(self, topic: str) -> int:
+        count = 0
+
+        def clear() -> Settlement | None:
+            nonlocal count
+            count, settlement = self._manager.publishing.retained.clear(topic)
+            return settlement
+
+        self._durably(clear)
+        return count
+
     # --- administration (mqsc's Administered) -----------------------------------------------
 
     def manager_attributes(self) -> ManagerAttributes:
@@ -315,8 +349,11 @@ class Host:
     def ping_channel(self, name: str) -> str:
         raise NoServer(f"PING CHANNEL({name})")
 
-    def running(self, noun: str) -> list[dict[str, int | float | str]]:  # noqa: ARG002
-        return []
+    def running(self, noun: str) -> list[dict[str, int | float | str]]:
+        with self._lock:
+            if noun == "TPSTATUS":
+                return topic_status(self._manager)
+            return subscription_status(self._manager) if noun == "SBSTATUS" else []
 
     def make_dynamic(self, model: str, pattern: str) -> str:
         name = ""

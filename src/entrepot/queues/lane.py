@@ -76,7 +76,7 @@ class Lane:
             OSError: The disk did not take the run. The entry stands here all the same.
         """
         entry.resident = True
-        size = len(entry.message.body) + OVERHEAD_BYTES
+        size = len(entry.message.body) // entry.share + OVERHEAD_BYTES
         self.memory_bytes += size
         if entry.key < self._key_last:
             heapq.heappush(self._returned, (entry.key, entry))
@@ -118,7 +118,7 @@ class Lane:
             durable=False,
         )
         self._owner.spilled(run, entries)
-        self.memory_bytes -= body_bytes + OVERHEAD_BYTES * len(entries)
+        self.memory_bytes -= sum([entry.memory_bytes for entry in entries])
         for entry in entries:
             if entry.run is not None:
                 entry.run.set_gone(entry.index)  # true on disk from the checkpoint on that names the new run
@@ -158,7 +158,7 @@ class Lane:
         else:
             heapq.heappop(self._returned)
         entry.resident = False
-        self.memory_bytes -= len(entry.message.body) + OVERHEAD_BYTES
+        self.memory_bytes -= len(entry.message.body) // entry.share + OVERHEAD_BYTES
 
     def _drop(self, entry: QueuedMessage) -> None:
         entry.resident = False

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.definitions import RETAINED_QUEUE, LocalQueue
 from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, QueuedMessage, RestingRun
 from entrepot.queues.groups import Groups
 from entrepot.queues.lane import Lane, marks_of
@@ -65,13 +65,16 @@ class Queue:
     def redefine(self, definition: LocalQueue) -> None:
         """Live by a new definition from now on."""
         self.definition = definition
+        self.is_retaining = definition.name == RETAINED_QUEUE
+        """Whether only the newest message of each topic stays here."""
         self.watched = (
-            definition.trigger_enabled
+            self.is_retaining
+            or definition.trigger_enabled
             or definition.depth_high_event
             or definition.depth_low_event
             or definition.depth_full_event
         )
-        """Whether coming and going messages may cause triggers or events."""
+        """Whether coming and going messages may cause triggers, events or replacements."""
 
     # --- what changes when messages come and go ---------------------------------------------
 

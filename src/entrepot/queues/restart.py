@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from entrepot.disk import Disk
 from entrepot.errors import LogDamaged
 from entrepot.queues.checkpointing import CheckpointTaker
 from entrepot.queues.definitions import ManagerAttributes, founding_objects
-from entrepot.queues.entry import OVERHEAD_BYTES, QueuedMessage, RestingRun
+from entrepot.queues.entry import QueuedMessage, RestingRun
 from entrepot.queues.queue import Queue
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.settings import ManagerSettings
@@ -135,7 +136,7 @@ class _Replay:
                     counts = record.counts
                 case Put() | Remove():
                     if isinstance(record, Put):
-                        self.key_last = max(self.key_last, record.targets[-1][1])
+                        self.key_last = max(self.key_last, record.key_last)
                     self.units.setdefault(record.unit, []).append((record, 0))
                 case Prepare():
                     self._prepare(record)
@@ -159,6 +160,8 @@ class _Replay:
         self.manager.runs[stored.number] = run
         queue = self.manager.objects.queues_by_number.get(run.queue)
         asleep = any(entry.message.delay_s for entry in entries)  # each has to be watched in memory
+        # A body that several queues have was written once, and is read once.
+        sharers = Counter(id(entry.message.body) for entry in entries) if run.queue == 0 else None
         stays = not asleep and queue is not None and loaded_bytes.get(run.queue, 0) > queue.definition.buffer_bytes
         for index, entry in enumerate(entries):
             gone = record.gone[index >> 3] & (1 << (index & 7))
@@ -171,9 +174,11 @@ class _Replay:
             self.alive[entry.key] = QueuedMessage(
                 entry.key, entry.queue, entry.message, backouts, entry.log_position, run, index
             )
+            alive = self.alive[entry.key]
+            if sharers is not None:
+                alive.share = sharers[id(entry.message.body)]
             self.from_checkpoint.add(entry.key)
-            size = len(entry.message.body) + OVERHEAD_BYTES
-            loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + size
+            loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + alive.memory_bytes
         if stays and run.live:
             self.resting.append(run)
             self._resting_last = max(self._resting_last, run.keys[-1])
@@ -190,7 +195,7 @@ class _Replay:
             self.units.clear()
 
     def _replay_put(self, record: Put, position: int) -> None:
-        self.key_last = max(self.key_last, record.targets[-1][1])
+        self.key_last = max(self.key_last, record.key_last)
         if record.unit:
             self.units.setdefault(record.unit, []).append((record, position))
         else:
@@ -225,10 +230,11 @@ class _Replay:
         return position >= self.checkpoint.applied_position
 
     def _put(self, put: Put, position: int) -> None:
-        for queue, key in put.targets:
+        share = len(put.targets)
+        for queue, key, message in put.arrivals():
             # Keys only grow, so a key that a run has is one that the checkpoint knows better.
             if key not in self.alive and self._find_resting(key) is None:
-                self.alive[key] = QueuedMessage(key, queue, put.message, 0, position)
+                self.alive[key] = QueuedMessage(key, queue, message, 0, position, share=share)
 
     def _remove(self, keys: list[int]) -> None:
         for key in keys:
@@ -333,12 +339,13 @@ class _Replay:
         unit.transaction_id = transaction_id
         arrivals = []
         for put, position in puts:
-            for number, key in put.targets:
+            for number, key, message in put.arrivals():
                 queue = manager.objects.queues_by_number.get(number)
                 if queue is not None:
                     queue.reserved += 1
-                    unit.puts.append(PendingPut([queue], put.message))
-                    arrivals.append((queue, QueuedMessage(key, number, put.message, 0, position)))
+                    unit.puts.append(PendingPut([queue], message))
+                    share = len(put.targets)
+                    arrivals.append((queue, QueuedMessage(key, number, message, 0, position, share=share)))
         for key in removed:
             entry = self.alive.get(key)
             queue = manager.objects.queues_by_number.get(entry.queue) if entry else None
@@ -402,6 +409,7 @@ def restart(
     log.open(position=end, needed_position=checkpoint.start_position, incarnation=manager.incarnation)
     _remove_orphans(manager)
     replay.settle()
+    manager.publishing.recover()
     checkpoints = CheckpointTaker(
         manager, applied_position=checkpoint.start_position, interval_bytes=settings.log.checkpoint_interval_bytes
     )

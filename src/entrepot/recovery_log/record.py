@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from entrepot.disk import Buffer
 from entrepot.message import Message
@@ -85,6 +87,26 @@ class Put(Record, gc=False):
     targets: list[tuple[int, int]]
     """Queue number and key, for each queue."""
     message: Message
+    alike: list[tuple[list[tuple[int, int]], Message]] = []
+    """Further targets, each with a message that differs in all but the body, which is left out."""
+
+    def arrivals(self) -> Iterator[tuple[int, int, Message]]:
+        """Queue number, key and message of each target."""
+        message = self.message
+        for queue, key in self.targets:
+            yield queue, key, message
+        for targets, differing in self.alike:
+            whole = replace(differing, body=message.body)
+            for queue, key in targets:
+                yield queue, key, whole
+
+    @property
+    def key_last(self) -> int:
+        return (self.alike[-1][0] if self.alike else self.targets)[-1][1]
+
+    def add_alike(self, targets: list[tuple[int, int]], message: Message) -> None:
+        """One more message with the same body."""
+        self.alike.append((targets, replace(message, body=b"")))
 
 
 class Remove(Record, gc=False):
@@ -192,6 +214,8 @@ class Entries(Record, gc=False):
     """Neighbours in a run share a frame, because one CRC over many is cheaper."""
 
     entries: list[Entry]
+    copies: list[tuple[int, int, bool]] = []
+    """An entry, an earlier one that has its body, and whether that has the rest of its message, too."""
 
 
 _TYPES: dict[type[Record], RecordType] = {

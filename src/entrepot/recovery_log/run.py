@@ -13,8 +13,11 @@ import threading
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from entrepot.disk import Buffer, Disk
 from entrepot.errors import FormatUnsupported, RunDamaged
+from entrepot.message import Message
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
     BadFrame,
@@ -31,6 +34,7 @@ FOLDER = "runs"
 CHUNK_BYTES = 64 * 1024
 # Runs that wait for the background thread; then the caller waits too, so that memory stays bounded.
 UNWRITTEN_MAX = 3
+_NO_MESSAGE = Message(b"")
 
 
 def run_path(number: int) -> str:
@@ -63,8 +67,10 @@ class RunStore:
         self._lock = threading.Lock()
         self.number_next = number_next
 
-    def write(self, entries: list[Entry], *, body_bytes: int, force: bool) -> StoredRun:
+    def write(self, entries: list[Entry], *, body_bytes: int, force: bool, shared: bool = False) -> StoredRun:
         """Store entries, with so many bytes in their bodies, in a new run; durably with `force`.
+
+        `shared`: neighbours may have the same body, which counts and is stored once.
 
         Raises:
             OSError: The disk refused this run, or an earlier one; nothing of this one remains.
@@ -72,7 +78,7 @@ class RunStore:
         with self._lock:
             self._reap()
             number, self.number_next = self.number_next, self.number_next + 1
-        run, buffers = self._encode(number, entries, body_bytes)
+        run, buffers = self._encode(number, entries, body_bytes, shared=shared)
         if force or self._background is None:
             self._write_file(run.number, buffers, force=force)
         else:
@@ -116,7 +122,9 @@ class RunStore:
                     self._write_file(number, buffers, force=False)
                 self._unwritten.pop(number, None)
 
-    def _encode(self, number: int, entries: list[Entry], body_bytes: int) -> tuple[StoredRun, list[Buffer]]:
+    def _encode(
+        self, number: int, entries: list[Entry], body_bytes: int, *, shared: bool
+    ) -> tuple[StoredRun, list[Buffer]]:
         buffers: list[Buffer] = []
         position = chunks = 0
 
@@ -129,7 +137,8 @@ class RunStore:
         add(RunHead(FORMAT_VERSION, self._manager_id, number))
         at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
         for first in range(0, len(entries), at_once):
-            add(Entries(entries[first : first + at_once]))
+            chunk = entries[first : first + at_once]
+            add(_fold(chunk) if shared else Entries(chunk))
             chunks += 1
         add(End(chunks))
         return StoredRun(number, len(entries)), buffers
@@ -165,6 +174,7 @@ class RunStore:
                 return StoredRun(number, len(entries)), entries
             if not isinstance(record, Entries):
                 raise RunDamaged(path, position, "this record does not belong into a run")
+            _unfold(record)
             entries += record.entries
             chunks += 1
             position = next_position
@@ -193,6 +203,30 @@ class RunStore:
     def numbers(self) -> list[int]:
         """The runs on disk."""
         return [int(name.removesuffix(".run")) for name in self._disk.names(FOLDER)]
+
+
+def _fold(entries: list[Entry]) -> Entries:
+    """Leave out the bodies that an earlier entry has."""
+    stored: list[Entry] = []
+    copies: list[tuple[int, int, bool]] = []
+    first: dict[int, int] = {}
+    for index, entry in enumerate(entries):
+        message = entry.message
+        home = first.setdefault(id(message.body), index)
+        if home == index:
+            stored.append(entry)
+            continue
+        same = message is entries[home].message
+        copies.append((index, home, same))
+        stored.append(replace(entry, message=_NO_MESSAGE if same else replace(message, body=b"")))
+    return Entries(stored, copies)
+
+
+def _unfold(record: Entries) -> None:
+    entries = record.entries
+    for index, home, same in record.copies:
+        original = entries[home].message
+        entries[index].message = original if same else replace(entries[index].message, body=original.body)
 
 
 def _record(path: str, content: memoryview, position: int) -> tuple[Record, int]:
