@@ -23,8 +23,18 @@ _HOMES = {
     "redis": "peers.redis:Redis",
 }
 NAMES = tuple(_HOMES)
-OURS = ("entrepot-tcp", "entrepot-unix")
-PERSISTENT = (*OURS, "rabbitmq", "activemq")
+_TOPIC_HOMES = {
+    "entrepot": "peers.entrepot_topics:EntrepotTopics",
+    "rabbitmq": "peers.rabbitmq_topics:RabbitMqTopics",
+    "nats": "peers.nats_topics:NatsTopics",
+    "jetstream": "peers.nats_topics:JetStreamTopics",
+}
+_HOMES |= {f"{name}-topics": home for name, home in _TOPIC_HOMES.items()}
+TOPICS = ("entrepot-topics", "rabbitmq-topics", "nats-topics")
+TOPICS_PERSISTENT = ("entrepot-topics", "rabbitmq-topics", "jetstream-topics")
+"""Systems that publish; JetStream's contract is weaker, and stands beside its figures."""
+OURS = ("entrepot-tcp", "entrepot-unix", "entrepot-topics")
+PERSISTENT = ("entrepot-tcp", "entrepot-unix", "rabbitmq", "activemq")
 """Those that keep a message through a crash once they have taken it; the others offer nothing that compares."""
 
 

@@ -132,6 +132,10 @@ class Supervised:
         self._require("CLEAR", "QLOCAL", name)
         return self._host.clear(name)
 
+    def clear_retained(self, topic: str) -> int:
+        self._require("CLEAR", "TOPIC", topic)
+        return self._host.clear_retained(topic)
+
     # --- controlling ----------------------------------------------------------------------------
 
     def start_object(self, kind: str, name: str) -> None:

@@ -20,7 +20,7 @@ What each mode promises:
 What comes again has a raised `backout_count` (JMS: JMSXDeliveryCount - 1) and its old place, so order is kept. Once a
 queue's backout threshold is reached it goes to the backout queue. In the last two modes, and to listeners, messages
 come one by one: a unit of work ends as a whole, so one that was read ahead and not yet received would be acknowledged
-with the others, and lost with the program. They wait for an end of at most MAXUMSGS messages.
+with the others, and lost with the program. At most MAXUMSGS of them can wait to be acknowledged.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from entrepot.connection import Connection, UnitOfWork
-from entrepot.errors import ConnectionClosed, InvalidArgument, UnitBackedOut
+from entrepot.errors import ConnectionClosed, InvalidArgument, QueueNotFound, UnitBackedOut
 from entrepot.jms.source import Source
 from entrepot.message import Message
 from entrepot.queues.unit_of_work import UnitState
+from entrepot.subscription import Subscription
 
 if TYPE_CHECKING:
-    from entrepot.connection import Subscription
     from entrepot.jms.dispatcher import Dispatcher
 
 WAIT_S = 0.25
@@ -71,25 +71,34 @@ class Reception:
 
     def get(self, source: Source, wait_s: float) -> Message | None:
         """The next message for a `receive`, as the mode wants it."""
-        if self.mode is Acknowledge.AUTO:
-            return self.connection.get(source.queue, wait_s=wait_s, **source.options)
         if self.mode is Acknowledge.DUPLICATES_OK:
             return source.read_ahead(self.connection, self._prefetch, wait_s)
-        return self.get_in_unit(source, wait_s)
+        if self.mode is not Acknowledge.AUTO:
+            return self.get_in_unit(source, wait_s)
+        while True:
+            queue = source.queue
+            try:
+                return self.connection.get(queue, wait_s=wait_s, **source.options)
+            except QueueNotFound:
+                if source.queue == queue:
+                    raise
 
     def get_in_unit(self, source: Source, wait_s: float) -> Message | None:
         """The next message, in the unit of work."""
         while True:
-            used = self._unit_used
+            used, queue = self._unit_used, source.queue
             try:
                 with self._unit_of_work() as unit:
-                    message = unit.get(source.queue, wait_s=wait_s, **source.options)
+                    message = unit.get(queue, wait_s=wait_s, **source.options)
                     self._unit_used = used or message is not None
                     return message
             except UnitBackedOut:
                 if used:
                     raise
                 # The connection broke while nothing was at stake.
+            except QueueNotFound:
+                if source.queue == queue:
+                    raise
 
     def called_back(self, *, returned: bool) -> bool:
         """A callback has ended: acknowledge its message if the mode does so; False when it comes again."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import Self, Unpack
 
 from entrepot import checks
 from entrepot.connection import Connection, UnitOfWork
@@ -14,9 +14,7 @@ from entrepot.jms.reception import Acknowledge, Reception
 from entrepot.jms.source import Source
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.options import GetOptions, PutOptions, criteria
-
-if TYPE_CHECKING:
-    from entrepot.connection import Subscription
+from entrepot.subscription import Subscription
 
 TOPIC = "topic:"
 """What the name of a destination begins with if it is no queue."""
@@ -91,7 +89,7 @@ class Session:
 
     def _subscribed(self, subscription: Subscription) -> Consumer:
         # The subscription has the selector, so nothing else comes to its queue.
-        return self._consumer(Source(subscription.queue, {}, subscription))
+        return self._consumer(Source(subscription.queue, subscription=subscription))
 
     def _consumer(self, source: Source) -> Consumer:
         self._reception.sources.append(source)

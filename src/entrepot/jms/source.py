@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from entrepot.connection import Connection, Consumption
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.options import GetOptions
-
-if TYPE_CHECKING:
-    from entrepot.connection import Subscription
+from entrepot.subscription import Subscription, SubscriptionConsumption
 
 Listener = Callable[[Message], None]
 
@@ -21,20 +18,27 @@ Listener = Callable[[Message], None]
 class Source:
     """What a consumer, its session and the session's thread know of one another."""
 
-    def __init__(self, queue: str, options: GetOptions, subscription: Subscription | None = None) -> None:
-        self.queue = queue
-        self.options = options
+    def __init__(self, queue: str, options: GetOptions | None = None, subscription: Subscription | None = None) -> None:
+        self._queue = queue
+        self.options: GetOptions = options or {}
         self.subscription = subscription
         self.listener: Listener | None = None
         self.closing = threading.Event()
         """Nothing more is wanted; whoever reads it stops soon."""
         self.released = threading.Event()
         """Its listener will not be called any more."""
-        self._consumption: Consumption | None = None
+        self._consumption: Consumption | SubscriptionConsumption | None = None
+
+    @property
+    def queue(self) -> str:
+        """Where its messages are; one that is not durable moves when its connection breaks and mends itself."""
+        return self._queue if self.subscription is None else self.subscription.queue
 
     def read_ahead(self, connection: Connection, prefetch: int, wait_s: float) -> Message | None:
         """The next message of those that come of themselves."""
-        if self._consumption is None:
+        if self._consumption is None and self.subscription is not None:
+            self._consumption = self.subscription.consume(read_ahead=prefetch)
+        elif self._consumption is None:
             self._consumption = connection.consume(self.queue, read_ahead=prefetch, **self.options)
         try:
             return self._consumption.get(wait_s)

@@ -246,12 +246,9 @@ class NumberOrWord(Form):
         """Whether a script can say it, or nearly so: a fraction of its smallest part is rounded."""
         if value in self.meanings.values():
             return True
-        kinds = (int,) if self.parts == 1 else (int, float)
-        return type(value) in kinds and 0 <= value <= self.highest / self.parts and self.parts * value >= self._least
-
-    @property
-    def _least(self) -> int:
-        return self.lowest if self.parts == 1 else 0
+        if self.parts == 1:
+            return Integer(self.lowest, self.highest).fits(value)
+        return type(value) in (int, float) and 0 <= value * self.parts <= self.highest
 
 
 @dataclass(frozen=True, slots=True)

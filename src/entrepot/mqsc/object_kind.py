@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from entrepot.mqsc.forms import Form, RowValue, Switch, Text
 from entrepot.queues.definitions import Definition
 
@@ -112,6 +114,15 @@ class ObjectKind:
         """How an object came to be, which is its own affair: LIKE does not copy it."""
         own = (each for each in self.attributes if each.shown_only or not (each.alterable or each.for_life))
         return frozenset(attribute.field for attribute in own)
+
+    @property
+    def attributes_for_life(self) -> list[Attribute]:
+        return [attribute for attribute in self.attributes if attribute.for_life]
+
+    def with_shown_of(self, old: Definition, new: Definition) -> Definition:
+        """The new definition of an object, with what the queue manager alone has decided about the old one."""
+        shown = {each.field: getattr(old, each.field) for each in self.attributes if each.shown_only}
+        return msgspec.structs.replace(new, **shown)
 
     def attribute(self, word: str) -> Attribute | None:
         return next((attribute for attribute in self.attributes if word in attribute.words), None)

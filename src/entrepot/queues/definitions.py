@@ -336,6 +336,8 @@ class ManagerAttributes(Definition, frozen=True, kw_only=True):
     """MQ's CHCKCLNT: whether a client has to show a user's password; a wrong one is always refused."""
     channel_rules_enabled: bool = True
     """MQ's CHLAUTH."""
+    parent: str = ""
+    """The queue manager above this one, with which it exchanges publications."""
 
 
 def require_own_name(definition: Definition) -> None:
@@ -395,6 +397,10 @@ BASE_TOPIC = "SYSTEM.BASE.TOPIC"
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
 DURABLE_MODEL = "SYSTEM.DURABLE.MODEL.QUEUE"
 NONDURABLE_MODEL = "SYSTEM.NDURABLE.MODEL.QUEUE"
+INTERMANAGER_PUBLICATIONS = "SYSTEM.INTER.QMGR.PUBS"
+INTERMANAGER_CONTROL = "SYSTEM.INTER.QMGR.CONTROL"
+CHILDREN = "SYSTEM.PUBSUB.CHILDREN"
+"""The name list of the queue managers that have us as their parent."""
 
 
 def founding_objects() -> tuple[Definition, ...]:
@@ -443,6 +449,17 @@ def topic_objects() -> tuple[Definition, ...]:
             body_bytes_max=limits.BODY_BYTES_MAX,
             delivery="FIFO",
             buffer_bytes=2**62,
+        ),
+        LocalQueue(
+            name=INTERMANAGER_PUBLICATIONS,
+            description="Publications from other queue managers",
+            depth_max=limits.DEPTH_MAX,
+            body_bytes_max=limits.BODY_BYTES_MAX,
+        ),
+        LocalQueue(
+            name=INTERMANAGER_CONTROL,
+            description="Which publications other queue managers want",
+            body_bytes_max=limits.BODY_BYTES_MAX,
         ),
         ModelQueue(
             name=DURABLE_MODEL,

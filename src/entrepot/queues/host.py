@@ -26,7 +26,6 @@ from entrepot.errors import (
     DiskFull,
     EntrepotError,
     LogFull,
-    NoServer,
     QueueFull,
     QueueManagerFailed,
     QueueManagerStopped,
@@ -38,6 +37,7 @@ from entrepot.queues.definitions import Definition, ManagerAttributes, Subscript
 from entrepot.queues.folder import as_recovery_error, own, read_settings
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Progress, restart
+from entrepot.queues.serverless import Serverless
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.topic_status import subscription_status, topic_status
 from entrepot.queues.unit_of_work import Unit, UnitState
@@ -56,7 +56,7 @@ _FULL_RETRY_S = 0.005
 _FORCES_REMEMBERED = 16
 
 
-class Host:
+class Host(Serverless):
     """A running queue manager. All methods may be called from any thread."""
 
     def __init__(
@@ -331,23 +331,6 @@ class Host:
     def queue_status(self, name: str) -> Mapping[str, int | float | str]:
         with self._lock:
             return self._manager.administration.queue_status(name)
-
-    # Channels, listeners and clients are a server's, which overrides all of these.
-
-    def start_object(self, kind: str, name: str) -> None:
-        raise NoServer(f"START {kind}({name})")
-
-    def stop_object(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:  # noqa: ARG002
-        raise NoServer(f"STOP {kind}({name})")
-
-    def reset_channel(self, name: str, sequence: int) -> None:
-        raise NoServer(f"RESET CHANNEL({name}) SEQNUM({sequence})")
-
-    def resolve_channel(self, name: str, *, commit: bool) -> None:
-        raise NoServer(f"RESOLVE CHANNEL({name}) ACTION({'COMMIT' if commit else 'BACKOUT'})")
-
-    def ping_channel(self, name: str) -> str:
-        raise NoServer(f"PING CHANNEL({name})")
 
     def running(self, noun: str) -> list[dict[str, int | float | str]]:
         with self._lock:

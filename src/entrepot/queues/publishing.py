@@ -50,6 +50,11 @@ if TYPE_CHECKING:
 PREFIX = "topic:"
 """What a name begins with that is no queue's but a topic's."""
 
+ROUTE = "entrepot_route"
+"""Property of a publication on its way to another queue manager: who has it already."""
+KEPT = "entrepot_kept"
+"""Property of one that was retained before the other queue manager asked for it."""
+
 _RECORD_BYTES = 2048
 _DURABLE_NAMES = "SYSTEM.MANAGED.DURABLE.*"
 _NONDURABLE_NAMES = "SYSTEM.MANAGED.NDURABLE.*"
@@ -78,9 +83,13 @@ class Publishing:
         priority: int | None = None,
         unit: Unit | None = None,
         *,
-        origin: str = "",
+        route: tuple[str, ...] = (),
+        kept: bool = False,
     ) -> tuple[bytes, Settlement | None]:
-        """Let all subscribers of a topic have a message; `origin` is the queue manager that has sent it to us.
+        """Let all subscribers of a topic have a message.
+
+        `route` are the queue managers through which it came to us; `kept`: it was
+        retained there before anybody here wanted it.
 
         Raises:
             InvalidTopic, PublishInhibited, MessageTooLong: Nobody has it.
@@ -104,11 +113,11 @@ class Publishing:
             persistent=ruling.default_persistent == "YES" if persistent is None else persistent,
             priority=ruling.default_priority if priority is None else priority,
             topic=topic,
-            retained=False,
+            retained=kept,
             target_queue="",
             target_manager="",
         )
-        copies, refusals = _address(plan, complete, origin, retain=message.retained)
+        copies, refusals = self._address(plan, complete, route, retain=message.retained)
         if message.retained:
             copies.append((replace(complete, retained=True), [self.retained.queue]))
         if refusals:
@@ -126,6 +135,42 @@ class Publishing:
         if complete.report or plan.streaming:
             target.consequential = True
         return complete.message_id, None if unit else manager.commit_or_undo(target)
+
+    def _address(
+        self, plan: Plan, message: Message, route: tuple[str, ...], *, retain: bool
+    ) -> tuple[_Copies, _Refusals]:
+        """Which message each queue is to have, and who cannot have it."""
+        size = len(message.body)
+        content: Content | None = None
+        copies: _Copies = []
+        refusals: _Refusals = [(subscriber, message, error) for subscriber, error in plan.broken]
+        for selector, filter_, shape, proxy_for, members in plan.parties:
+            if proxy_for and proxy_for in route:
+                continue
+            if selector is not None and not selector.matches(message):
+                continue
+            if filter_ is not None:
+                content = content or Content(message.body)
+                if not content.matches(filter_):
+                    continue
+            copy = _shaped(message, shape)
+            if proxy_for:
+                copy = self._travelling(copy, route, retain=retain)
+            queues: list[Queue] = []
+            for member in members:
+                queue = member.queue
+                if queue.depth + queue.reserved < member.depth_max and size <= member.body_bytes_max:
+                    queues.append(queue)
+                else:
+                    refusals.append((member.subscriber, copy, _why_not(member, size)))
+            if queues:
+                copies.append((copy, queues))
+        return copies, refusals
+
+    def _travelling(self, message: Message, route: tuple[str, ...], *, retain: bool) -> Message:
+        """A publication for another queue manager: it is told which ones have it, and whether to keep it."""
+        way = ",".join((*route, self._manager.objects.manager.name))
+        return replace(message, retained=retain, properties={**message.properties, ROUTE: way})
 
     def _deliver(self, copies: _Copies) -> None:
         """Nothing of it is persistent, and it is in no unit of work: it is there at once."""
@@ -216,7 +261,7 @@ class Publishing:
         elif not wanted.destination_manager:
             manager.objects.route(wanted.destination)
         wanted = replace(wanted, created=manager.clock.now())
-        kept = [] if new_only or wanted.type == "PROXY" else list(self.retained.find(pattern))
+        kept = [] if new_only else list(self.retained.find(pattern))
         if wanted.durable:
             manager.require_room(_RECORD_BYTES * 2 + sum(len(message.body) for message in kept), reserved=True)
         if queue is not None:
@@ -255,7 +300,11 @@ class Publishing:
         member, shape = self._subscribers.member(subscriber)
         for message in kept:
             if _fits(subscriber, message) and not self._subscribers.blocks(subscriber, message.topic):
-                manager.plan(own, member.queue, replace(_shaped(message, shape), retained=True))
+                copy = _shaped(message, shape)
+                if definition.type == "PROXY":
+                    copy = self._travelling(copy, (), retain=True)
+                    copy = replace(copy, properties={**copy.properties, KEPT: True})
+                manager.plan(own, member.queue, replace(copy, retained=True))
         return manager.commit_or_undo(own) if own.puts else None
 
     def alter(self, definition: Subscription) -> Settlement | None:
@@ -383,36 +432,6 @@ class Publishing:
         other = self._subscribers.topics.get(topic.topic)
         if other is not None and other.name != topic.name:
             raise TopicObjectTaken(topic.topic, other.name)
-
-
-def _address(plan: Plan, message: Message, origin: str, *, retain: bool) -> tuple[_Copies, _Refusals]:
-    """Which message each queue is to have, and who cannot have it."""
-    size = len(message.body)
-    content: Content | None = None
-    copies: _Copies = []
-    refusals: _Refusals = [(subscriber, message, error) for subscriber, error in plan.broken]
-    for selector, filter_, shape, proxy_for, members in plan.parties:
-        if proxy_for and proxy_for == origin:
-            continue
-        if selector is not None and not selector.matches(message):
-            continue
-        if filter_ is not None:
-            content = content or Content(message.body)
-            if not content.matches(filter_):
-                continue
-        copy = _shaped(message, shape)
-        if retain and proxy_for:
-            copy = replace(copy, retained=True)  # the other queue manager keeps it, too
-        queues: list[Queue] = []
-        for member in members:
-            queue = member.queue
-            if queue.depth + queue.reserved < member.depth_max and size <= member.body_bytes_max:
-                queues.append(queue)
-            else:
-                refusals.append((member.subscriber, copy, _why_not(member, size)))
-        if queues:
-            copies.append((copy, queues))
-    return copies, refusals
 
 
 def _shaped(message: Message, shape: Shape) -> Message:

@@ -78,9 +78,9 @@ class Retained:
             if entry.state == AVAILABLE and not has_expired(entry.message, now):
                 yield entry.message
 
-    def has(self, topic: str) -> bool:
+    def newest(self, topic: str) -> Message | None:
         entry = self._entries.get(topic)
-        return entry is not None and entry.state == AVAILABLE
+        return entry.message if entry is not None and entry.state == AVAILABLE else None
 
     def topics(self) -> list[str]:
         return [topic for topic, entry in self._entries if entry.state == AVAILABLE]

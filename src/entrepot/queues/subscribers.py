@@ -8,6 +8,7 @@ on again and again is matched once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrepot.errors import EntrepotError
@@ -18,6 +19,9 @@ from entrepot.topics import Filter, Pattern, TopicIndex, TopicTree, compile_filt
 if TYPE_CHECKING:
     from entrepot.queues.objects import Objects
     from entrepot.queues.queue import Queue
+
+Interest = tuple[str, str]
+"""A wildcard scheme and a pattern."""
 
 _PLANS_MAX = 10_000
 _AS_QUEUE = -2
@@ -139,6 +143,10 @@ class Subscribers:
         self.by_name: dict[str, Subscriber] = {}
         self._tree: TopicTree[Subscriber] = TopicTree()
         self._plans: dict[str, Plan] = {}
+        self.interest: dict[Interest, dict[str, int]] = {}
+        """How many subscriptions there are to a pattern, by the queue manager on whose behalf; ours is empty."""
+        self.on_interest: Callable[[Interest], None] = lambda _: None
+        """Told when somebody begins or ceases to want a pattern."""
 
     # --- what the objects tell ------------------------------------------------------------------
 
@@ -148,15 +156,31 @@ class Subscribers:
         subscriber = Subscriber(definition)
         if before is not None:
             self._tree.remove(before.pattern, before)
+            self._count(before.definition, -1)
             subscriber.readers = before.readers
         self.by_name[definition.name] = subscriber
         self._tree.add(subscriber.pattern, subscriber)
+        self._count(definition, 1)
         self.forget_plans()
 
     def remove(self, name: str) -> None:
         subscriber = self.by_name.pop(name)
         self._tree.remove(subscriber.pattern, subscriber)
+        self._count(subscriber.definition, -1)
         self.forget_plans()
+
+    def _count(self, definition: Subscription, step: int) -> None:
+        if definition.scope == "QMGR":
+            return
+        key = (definition.wildcards, definition.topic)
+        whose = definition.destination_manager if definition.type == "PROXY" else ""
+        counts = self.interest.setdefault(key, {})
+        counts[whose] = counts.get(whose, 0) + step
+        if counts[whose] <= 0:
+            del counts[whose]
+            if not counts:
+                del self.interest[key]
+        self.on_interest(key)
 
     def set_topic(self, topic: Topic) -> None:
         self.topics.set(topic.topic, topic)

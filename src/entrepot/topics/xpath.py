@@ -6,8 +6,8 @@ there are bounds: an expression has at most 1,000 characters, and it matches no
 body of more than 4 MiB, nor one for which it could make more work than
 xpath_work.py allows: for `//a//b` that is one of some 5,000 nodes. Nor does it
 match a body with a DOCTYPE, which could bring entities from elsewhere or grow
-without end. There are no variables, no prefixes but `xml`, and no functions but
-those of XPath 1.0. An expression that cannot be evaluated for some body does
+without end. There are no variables, no prefixes but `xml`, no axis `namespace`,
+and no functions but those of XPath 1.0. An expression that cannot be evaluated for some body does
 not match it.
 """
 
