@@ -42,9 +42,10 @@ class Tallies:
         self._shared, self._stride = shared, stride
         cells = senders * receivers
         # Anonymous and shared: a child that is forked writes into the same pages.
-        memory = memoryview(mmap.mmap(-1, 8 * (1 + senders + 2 * cells + receivers))).cast("Q")
+        memory = memoryview(mmap.mmap(-1, 8 * (1 + 2 * senders + 2 * cells + receivers))).cast("Q")
         self._stopped, memory = memory[:1], memory[1:]
         self._sent, memory = memory[:senders], memory[senders:]
+        self._finished, memory = memory[:senders], memory[senders:]
         self._seen, memory = memory[:cells], memory[cells:]
         self._sums, self._faults = memory[:cells], memory[cells:]
 
@@ -79,6 +80,7 @@ class Tallies:
             send(range(number, number + at_once))
             number += at_once
             sent[sender] = number
+        self._finished[sender] = 1
 
     def stop(self) -> None:
         self._stopped[0] = 1
@@ -122,11 +124,15 @@ class Tallies:
         """How many messages were sent and how many deliveries were seen so far."""
         return sum(self._sent), sum(self._seen)
 
-    def drain(self, audiences: Sequence[range]) -> dict[str, int]:
-        """Wait for what is still under way, and tell what is wrong; `audiences` has one range for each sender."""
+    def settle(self, audiences: Sequence[range]) -> None:
+        """Return when all senders have finished and all is seen, or after DRAIN_S; one audience for each sender."""
         deadline = time.monotonic() + DRAIN_S
-        while self._missing(audiences) and time.monotonic() < deadline:
+        while time.monotonic() < deadline and not (all(self._finished) and not self._missing(audiences)):
             time.sleep(0.01)
+
+    def drain(self, audiences: Sequence[range]) -> dict[str, int]:
+        """Wait for what is still under way, and tell what is wrong."""
+        self.settle(audiences)
         # A moment longer, for what comes twice.
         time.sleep(0.1)
         sent, seen = self.totals()

@@ -28,7 +28,8 @@ class OpenSubscriptions:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._by_name: dict[str, Subscription] = {}
+        self._by_name: dict[str, tuple[Subscription, int]] = {}
+        """Each with how often it is open: a shared one may be several times."""
         self.queues: set[str] = set()
         """The queues that were made for them: whoever may subscribe may read these."""
 
@@ -44,7 +45,8 @@ class OpenSubscriptions:
 
         def subscribed(error: EntrepotError | None) -> None:
             if error is None:
-                self._by_name[found.name] = found
+                times = self._by_name[found.name][1] if self.is_open(found.name) else 0
+                self._by_name[found.name] = (found, times + 1)
                 if found.managed:
                     self.queues.add(found.destination)
                 if session.closed:
@@ -60,8 +62,6 @@ class OpenSubscriptions:
 
     def _allowed(self, wanted: Subscription) -> Subscription:
         session = self._session
-        if wanted.name in self._by_name:
-            raise SubscriptionInUse(wanted.name, "this connection has it open already")
         if len(self._by_name) >= SUBSCRIPTIONS_PER_CONNECTION_MAX:
             limit = SUBSCRIPTIONS_PER_CONNECTION_MAX
             raise LimitExceeded("subscriptions of a connection", limit + 1, limit)
@@ -87,23 +87,27 @@ class OpenSubscriptions:
         elif not session.identity.administrator:
             session.require_topic("", "SUB")
 
+    def is_open(self, name: str) -> bool:
+        return name in self._by_name
+
     def leave(self, name: str, done: Done) -> None:
-        """The partner reads it no longer."""
-        self._forget(name)
+        """The partner reads it no longer, or once less."""
+        if self.is_open(name):
+            self._leave_once(name)
         done(None)
 
-    def _forget(self, name: str) -> bool:
-        found = self._by_name.pop(name, None)
-        if found is None:
-            return False
-        self.queues.discard(found.destination)
+    def _leave_once(self, name: str) -> None:
+        found, times = self._by_name.pop(name)
+        if times > 1:
+            self._by_name[name] = (found, times - 1)
+        else:
+            self.queues.discard(found.destination)
         host = self._session.desk.host
         if host.failure is None:
             host.leave_subscription(name)
-        return True
 
     def end(self, name: str, done: Done) -> None:
-        """Leave a subscription and end it, durable or not."""
+        """Leave a subscription and end it, durable or not; should others read it, it is only left."""
         session = self._session
         try:
             require_subscription_name(name)
@@ -111,7 +115,9 @@ class OpenSubscriptions:
         except EntrepotError as error:
             done(error)
             return
-        left = self._forget(name)
+        left = self.is_open(name)
+        if left:
+            self._leave_once(name)
         with session.desk.host.lock:
             gone = name not in session.engine.manager.objects.subscriptions
         if gone:
@@ -120,8 +126,8 @@ class OpenSubscriptions:
         session.attempt(lambda: session.engine.manager.publishing.unsubscribe(name), done)
 
     def leave_all(self) -> None:
-        for name in list(self._by_name):
-            self._forget(name)
+        while self._by_name:
+            self._leave_once(next(iter(self._by_name)))
 
 
 def subscribe(session: Session | None, frame: verbs.Subscribe, answer: Callable[..., None]) -> None:
@@ -154,6 +160,8 @@ def unsubscribe(session: Session | None, frame: verbs.Unsubscribe, answer: Calla
     """The frame UNSUBSCRIBE."""
     assert session is not None
     if frame.end:
+        if session.subscriptions.is_open(frame.name):
+            raise SubscriptionInUse(frame.name, "this connection has it open")
         session.subscriptions.end(frame.name, answer)
     else:
         session.subscriptions.leave(frame.name, answer)

@@ -208,6 +208,7 @@ class _Run:
             definition = kind.definition(**{**inherited, "name": name, **command.changes})
             self._require_same_type(kind, like, definition, command.like.at)
         if isinstance(definition, Subscription):
+            self._require_alterable(definition, command)
             before = self._find(TOPIC, command.topic_object) if command.topic_object else None
             definition = completed(definition, command, before)
         self._require_valid(definition, command.places, command.name.at)

@@ -20,6 +20,7 @@ from entrepot.errors import DiskFailed, DiskFull
 from entrepot.queues.definitions import is_fleeting
 from entrepot.queues.entry import GONE, QueuedMessage, RestingRun
 from entrepot.queues.queue_manager import QueueManager
+from entrepot.recovery_log.bodies import BodyFile
 from entrepot.recovery_log.checkpoint import write_checkpoint
 from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Counts, Entry, Prepare, Put, Record, Remove, Run
 
@@ -89,10 +90,12 @@ class CheckpointPlan:
         self._records: list[Record] = []
         self._head: Checkpoint | None = None
         self._useless: list[RestingRun] = []
+        self._useless_bodies: list[BodyFile] = []
         self.applied_position = 0
 
     def write_runs(self) -> None:
         """Bring to disk what the log will no longer have."""
+        self._manager.store.force_bodies()
         for run in self._unforced:
             self._force(run)
         self._write(self._entries)
@@ -114,6 +117,7 @@ class CheckpointPlan:
             # Written since `begin`: the log may have been all that had its messages.
             if run.persistent and not run.durable:
                 self._force(run)
+        manager.store.force_bodies()
         # Resolved since `begin`: old messages that were not on any queue then.
         late = sorted(
             (e for e in manager.late if e.run is None and e.state != GONE and e.log_position < self._start_position),
@@ -133,6 +137,8 @@ class CheckpointPlan:
             manager.useless(run)
         self._useless = manager.useless_runs
         manager.useless_runs = []
+        self._useless_bodies = [*manager.useless_bodies, *manager.store.bodies.unwanted()]
+        manager.useless_bodies = []
         self.applied_position = manager.log.forced_position
         self._head = Checkpoint(
             FORMAT_VERSION,
@@ -168,11 +174,15 @@ class CheckpointPlan:
         while self._useless:
             self._manager.store.remove(self._useless[-1].stored.number)
             self._useless.pop()
+        while self._useless_bodies:
+            self._manager.store.remove_bodies(self._useless_bodies[-1])
+            self._useless_bodies.pop()
         self._manager.log.release(self._start_position)
 
     def abandon(self) -> None:
         """The old checkpoint stands, so what it names must stay."""
         self._manager.useless_runs += self._useless
+        self._manager.useless_bodies += self._useless_bodies
 
 
 def _key(entry: QueuedMessage) -> int:

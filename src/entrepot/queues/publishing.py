@@ -40,7 +40,8 @@ from entrepot.queues.reports import undeliverable
 from entrepot.queues.retained import Retained
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.subscribers import Member, Plan, Ruling, Shape, Subscriber, compile_conditions
-from entrepot.queues.unit_of_work import PendingPut, Unit
+from entrepot.queues.unit_of_work import PendingPut, Unit, give_up_places
+from entrepot.recovery_log.bodies import SharedBody
 from entrepot.recovery_log.record import Delete
 from entrepot.topics import Content, parse_pattern, require_topic
 
@@ -118,19 +119,20 @@ class Publishing:
             target_manager="",
         )
         copies, refusals = self._address(plan, complete, route, retain=message.retained)
-        if message.retained:
-            copies.append((replace(complete, retained=True), [self.retained.queue]))
-        if refusals:
-            self._divert(plan.ruling, complete, copies, refusals)
+        try:
+            if message.retained:
+                _reserve(copies, replace(complete, retained=True), self.retained.queue)
+            if refusals:
+                self._divert(plan.ruling, complete, copies, refusals)
+        except EntrepotError:
+            give_up_places(PendingPut(queues, copy) for copy, queues in copies)
+            raise
         slow = complete.persistent or complete.report or complete.delay_s or plan.streaming
         if unit is None and not slow:
             self._deliver(copies)
             return complete.message_id, None
         target = unit or manager.internal_unit()
-        for copy, queues in copies:
-            for queue in queues:
-                queue.reserved += 1
-            target.puts.append(PendingPut(queues, copy))
+        target.puts += [PendingPut(queues, copy) for copy, queues in copies]
         target.body_bytes += size
         if complete.report or plan.streaming:
             target.consequential = True
@@ -139,7 +141,7 @@ class Publishing:
     def _address(
         self, plan: Plan, message: Message, route: tuple[str, ...], *, retain: bool
     ) -> tuple[_Copies, _Refusals]:
-        """Which message each queue is to have, and who cannot have it."""
+        """Which message each queue is to have, and keeps a place for; and who cannot have it."""
         size = len(message.body)
         content: Content | None = None
         copies: _Copies = []
@@ -160,6 +162,7 @@ class Publishing:
             for member in members:
                 queue = member.queue
                 if queue.depth + queue.reserved < member.depth_max and size <= member.body_bytes_max:
+                    queue.reserved += 1  # at once: another subscription may lead to the same queue
                     queues.append(queue)
                 else:
                     refusals.append((member.subscriber, copy, _why_not(member, size)))
@@ -176,11 +179,12 @@ class Publishing:
         """Nothing of it is persistent, and it is in no unit of work: it is there at once."""
         manager = self._manager
         for copy, queues in copies:
-            share = len(queues)
+            shared = SharedBody(copy.body, len(queues)) if len(queues) > 1 else None
             for queue in queues:
                 manager.key_next += 1
+                queue.reserved -= 1
                 try:
-                    manager.arrive(queue, QueuedMessage(manager.key_next, queue.number, copy, share=share))
+                    manager.arrive(queue, QueuedMessage(manager.key_next, queue.number, copy, shared=shared))
                 except SpillFailed:
                     continue  # it is in memory; the next put to this queue is told
 
@@ -202,7 +206,7 @@ class Publishing:
                 name = manager.objects.manager.dead_letter_queue
                 try:
                     route = manager.objects.route(name)
-                    copies.append((manager.complete(route, name, dead, dead.persistent, dead.priority), [route.queue]))
+                    _reserve(copies, manager.complete(route, name, dead, dead.persistent, dead.priority), route.queue)
                     continue
                 except EntrepotError as refused:
                     problem = f"{problem}; not on the dead-letter queue: {refused.what}"
@@ -262,8 +266,11 @@ class Publishing:
             manager.objects.route(wanted.destination)
         wanted = replace(wanted, created=manager.clock.now())
         kept = [] if new_only else list(self.retained.find(pattern))
-        if wanted.durable:
-            manager.require_room(_RECORD_BYTES * 2 + sum(len(message.body) for message in kept), reserved=True)
+        if wanted.durable or kept:
+            # Asked for all of it now: were there no room for what is retained, the subscription would be there all
+            # the same.
+            size = _RECORD_BYTES * (2 + len(kept)) + sum(len(message.body) for message in kept)
+            manager.require_room(size, reserved=not kept)
         if queue is not None:
             manager.objects.put(queue)
         manager.objects.put(wanted)
@@ -277,10 +284,11 @@ class Publishing:
         return self._deliver_kept(wanted, kept) or settlement
 
     def _managed_queue(self, wanted: Subscription, ruling: Ruling) -> LocalQueue:
-        administration = self._manager.administration
+        # The queue lives as long as its subscription, whatever kind of queue the model is for.
+        dynamic = self._manager.administration.dynamic
         if wanted.durable:
-            return administration.dynamic(ruling.topic.durable_model, _DURABLE_NAMES)
-        return administration.dynamic(ruling.topic.nondurable_model, _NONDURABLE_NAMES)
+            return replace(dynamic(ruling.topic.durable_model, _DURABLE_NAMES), dynamic="PERMANENT")
+        return replace(dynamic(ruling.topic.nondurable_model, _NONDURABLE_NAMES), dynamic="TEMPORARY")
 
     def _not_defined(self, definition: Subscription, error: EntrepotError) -> EntrepotError:
         objects = self._manager.objects
@@ -322,7 +330,10 @@ class Publishing:
                 )
         if existing.managed:
             definition = replace(definition, destination=existing.destination)
-        return self._manager.administration.redefine(replace(definition, created=existing.created))
+        definition = replace(definition, created=existing.created)
+        settlement = self._manager.administration.redefine(definition)
+        self.watch_expiry(definition)
+        return settlement
 
     # --- the end of a subscription ------------------------------------------------------------------
 
@@ -368,9 +379,11 @@ class Publishing:
             problem = why_not_deletable(queue, purge=True)
             if problem is not None:
                 raise problem
-            manager.administration.clear(definition.destination)
             records.append(Delete(LocalQueue.kind, definition.destination))
+        # Before anything is discarded: without room the subscription goes on, with all it has.
         manager.require_room(_RECORD_BYTES, reserved=True)
+        if queue is not None:
+            manager.administration.clear(definition.destination)
         # From now on no publication reaches it, so none can be acknowledged and then go with the queue.
         objects.remove(Subscription.kind, definition.name)
         if queue is not None:
@@ -434,6 +447,11 @@ class Publishing:
             raise TopicObjectTaken(topic.topic, other.name)
 
 
+def _reserve(copies: _Copies, copy: Message, queue: Queue) -> None:
+    queue.reserved += 1
+    copies.append((copy, [queue]))
+
+
 def _shaped(message: Message, shape: Shape) -> Message:
     """The publication as subscribers of one kind get it."""
     nonpersistent, priority, correlation_id, user_data, target_queue, target_manager = shape
@@ -472,6 +490,8 @@ def _require_same(existing: Subscription, wanted: Subscription) -> None:
     compared = ["durable", "shared"]
     if wanted.topic:
         compared += ["topic", "wildcards", "selector", "content"]
+    if wanted.destination:
+        compared.append("destination")
     for name in compared:
         if getattr(existing, name) != getattr(wanted, name):
             raise SubscriptionDiffers(existing.name, name, repr(getattr(existing, name)), repr(getattr(wanted, name)))

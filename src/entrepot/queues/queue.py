@@ -186,6 +186,7 @@ class Queue:
                 entry.run.set_gone(entry.index)
                 self._keeper.recounted.pop(entry.key, None)
         entry.message = NO_BODY
+        entry.shared = None
 
     # --- LaneOwner ----------------------------------------------------------------------------
 
@@ -309,7 +310,7 @@ class Queue:
         while self._unlearned:
             run = self._unlearned[-1]
             if run.live:
-                _, stored = self._store.read(run.stored.number)
+                _, stored = self._store.read(run.stored.number, run.gone)
                 run.marks = marks_of([entry.message for entry in stored])
                 for index, entry in enumerate(stored):
                     if entry.message.group_id and not run.is_taken(index):

@@ -55,6 +55,7 @@ from entrepot.queues.settlement import Settlement
 from entrepot.queues.timers import Timers
 from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState, give_up_places
 from entrepot.queues.waiting import Waiter
+from entrepot.recovery_log.bodies import BodyFile, SharedBody
 from entrepot.recovery_log.record import Commit, Put, Record, Remove, Taken
 from entrepot.recovery_log.run import RunStore
 from entrepot.recovery_log.writer import RecoveryLog
@@ -62,10 +63,8 @@ from entrepot.recovery_log.writer import RecoveryLog
 # What a record needs beside a message's body: frame, ids, texts.
 _RECORD_BYTES = 1024
 _CONFIRM_DELIVERY = int(Report.DELIVERY)
-_TIMERS_TIDY_MIN = 1024
 
 Arrival = tuple[Queue, QueuedMessage]
-_TimerAction = Callable[[Queue, QueuedMessage], None]
 
 
 class QueueManager:
@@ -104,6 +103,8 @@ class QueueManager:
         """Runs with messages that are still wanted, by number."""
         self.useless_runs: list[RestingRun] = []
         """Runs that the last checkpoint may still name; the next one removes them."""
+        self.useless_bodies: list[BodyFile] = []
+        """Files of bodies to which those refer, if they do."""
         self.in_doubt = InDoubt(self)
         self.publishing = Publishing(self)
         self._unit_numbers = count(1)
@@ -572,10 +573,10 @@ class QueueManager:
         arrivals: list[Arrival] = []
         for queues, message in unit.puts:
             targets = []
-            share = len(queues)
+            shared = SharedBody(message.body, len(queues)) if len(queues) > 1 else None
             for queue in queues:
                 self.key_next += 1
-                arrivals.append((queue, QueuedMessage(self.key_next, queue.number, message, share=share)))
+                arrivals.append((queue, QueuedMessage(self.key_next, queue.number, message, shared=shared)))
                 targets.append((queue.number, self.key_next))
             if message.persistent:
                 before = records[-1] if records else None
@@ -689,7 +690,11 @@ class QueueManager:
         """A run's file is wanted no more; remove it, or leave it to the next checkpoint."""
         if self.runs.pop(run.stored.number, None) is None:
             return
+        files = set(run.borrowed.values())
+        run.give_up()
         if run.persistent:
             self.useless_runs.append(run)
         else:
             self.store.remove(run.stored.number)
+        for file in files:
+            self.store.drop_bodies(file)

@@ -28,6 +28,7 @@ from entrepot.queues.queue import Queue
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.settings import ManagerSettings
 from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState
+from entrepot.recovery_log.bodies import BodyFile, SharedBody
 from entrepot.recovery_log.checkpoint import read_checkpoint, write_checkpoint
 from entrepot.recovery_log.reader import LogReader
 from entrepot.recovery_log.record import (
@@ -37,6 +38,7 @@ from entrepot.recovery_log.record import (
     Counts,
     Define,
     Delete,
+    Entry,
     Group,
     Prepare,
     Put,
@@ -148,7 +150,8 @@ class _Replay:
         self.manager.recounted = counts
 
     def _load_run(self, record: Run, counts: dict[int, int], loaded_bytes: dict[int, int]) -> None:
-        stored, entries = self.manager.store.read(record.number)
+        store = self.manager.store
+        stored, entries = store.read(record.number, record.gone)
         one_lane = len({(entry.queue, entry.message.priority) for entry in entries}) == 1
         run = RestingRun(
             stored,
@@ -161,13 +164,16 @@ class _Replay:
         queue = self.manager.objects.queues_by_number.get(run.queue)
         asleep = any(entry.message.delay_s for entry in entries)  # each has to be watched in memory
         # A body that several queues have was written once, and is read once.
-        sharers = Counter(id(entry.message.body) for entry in entries) if run.queue == 0 else None
+        shares = _shares(entries) if run.queue == 0 else {}
         stays = not asleep and queue is not None and loaded_bytes.get(run.queue, 0) > queue.definition.buffer_bytes
         for index, entry in enumerate(entries):
             gone = record.gone[index >> 3] & (1 << (index & 7))
             if gone or not entry.message.persistent or entry.queue not in self.manager.objects.queues_by_number:
                 run.set_gone(index)
                 continue
+            if entry.body_file:
+                run.borrowed[index] = file = store.bodies.file(entry.body_file)
+                file.references += 1
             if stays:
                 continue
             backouts = counts.get(entry.key, entry.backouts)
@@ -175,8 +181,7 @@ class _Replay:
                 entry.key, entry.queue, entry.message, backouts, entry.log_position, run, index
             )
             alive = self.alive[entry.key]
-            if sharers is not None:
-                alive.share = sharers[id(entry.message.body)]
+            alive.shared = store.bodies.share_of(entry) if entry.body_file else shares.get(id(entry.message.body))
             self.from_checkpoint.add(entry.key)
             loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + alive.memory_bytes
         if stays and run.live:
@@ -230,11 +235,11 @@ class _Replay:
         return position >= self.checkpoint.applied_position
 
     def _put(self, put: Put, position: int) -> None:
-        share = len(put.targets)
+        shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
         for queue, key, message in put.arrivals():
             # Keys only grow, so a key that a run has is one that the checkpoint knows better.
             if key not in self.alive and self._find_resting(key) is None:
-                self.alive[key] = QueuedMessage(key, queue, message, 0, position, share=share)
+                self.alive[key] = QueuedMessage(key, queue, message, 0, position, shared=shared)
 
     def _remove(self, keys: list[int]) -> None:
         for key in keys:
@@ -319,17 +324,19 @@ class _Replay:
             return
         run = found[0]
         self.resting.remove(run)
-        _, entries = self.manager.store.read(run.stored.number)
+        store = self.manager.store
+        _, entries = store.read(run.stored.number, run.gone)
         for index, stored in enumerate(entries):
             if not run.is_gone(index):
                 backouts = self.manager.recounted.get(stored.key, stored.backouts)
+                shared = store.bodies.share_of(stored) if stored.body_file else None
                 self.alive[stored.key] = QueuedMessage(
-                    stored.key, stored.queue, stored.message, backouts, stored.log_position, run, index
+                    stored.key, stored.queue, stored.message, backouts, stored.log_position, run, index, shared=shared
                 )
                 self.from_checkpoint.add(stored.key)
 
     def _rest(self, queue: Queue, run: RestingRun) -> None:
-        _, entries = self.manager.store.read(run.stored.number)
+        _, entries = self.manager.store.read(run.stored.number, run.gone)
         queue.rest(run, entries[0].message.priority)
 
     def _hold(self, transaction_id: bytes, puts: list[tuple[Put, int]], removed: list[int]) -> None:
@@ -339,13 +346,13 @@ class _Replay:
         unit.transaction_id = transaction_id
         arrivals = []
         for put, position in puts:
+            shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
             for number, key, message in put.arrivals():
                 queue = manager.objects.queues_by_number.get(number)
                 if queue is not None:
                     queue.reserved += 1
                     unit.puts.append(PendingPut([queue], message))
-                    share = len(put.targets)
-                    arrivals.append((queue, QueuedMessage(key, number, message, 0, position, share=share)))
+                    arrivals.append((queue, QueuedMessage(key, number, message, 0, position, shared=shared)))
         for key in removed:
             entry = self.alive.get(key)
             queue = manager.objects.queues_by_number.get(entry.queue) if entry else None
@@ -449,3 +456,17 @@ def _remove_orphans(manager: QueueManager) -> None:
         if number not in manager.runs:
             manager.store.remove(number)
         manager.store.number_next = max(manager.store.number_next, number + 1)
+    for number in manager.store.body_numbers():
+        if number not in manager.store.bodies.files:
+            manager.store.remove_bodies(BodyFile(number, durable=True))
+        manager.store.number_next = max(manager.store.number_next, number + 1)
+
+
+def _shares(entries: list[Entry]) -> dict[int, SharedBody]:
+    """Bodies that several entries of a run have, by identity."""
+    counts = Counter(id(entry.message.body) for entry in entries)
+    return {
+        id(entry.message.body): SharedBody(entry.message.body, count)
+        for entry in entries
+        if (count := counts[id(entry.message.body)]) > 1
+    }

@@ -10,6 +10,7 @@ should a crash come between the two, restart keeps the newer.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from entrepot.errors import EntrepotError
@@ -52,17 +53,15 @@ class Retained:
             before, entry = entry, before
         self._entries.set(topic, entry)
         if before is not None and before is not entry and before.state == AVAILABLE:
-            self._discard(queue, [before])
+            # Should the log be full, the older one stays behind until the next restart, where nobody finds it.
+            with suppress(EntrepotError):
+                self._discard(queue, before)
 
-    def _discard(self, queue: Queue, entries: list[QueuedMessage]) -> Settlement | None:
+    def _discard(self, queue: Queue, entry: QueuedMessage) -> Settlement | None:
         own = self._manager.internal_unit()
-        for entry in entries:
-            queue.lock_unread(entry)
-            own.takes.append(Take(queue, entry))
-        try:
-            return self._manager.commit_or_undo(own, delivered=False)
-        except EntrepotError:
-            return None  # the log is full: the older one stays behind until the next restart, where nobody finds it
+        queue.lock_unread(entry)
+        own.takes.append(Take(queue, entry))
+        return self._manager.commit_or_undo(own, delivered=False)
 
     def recover(self) -> None:
         """Restart: find what there is."""
@@ -86,9 +85,14 @@ class Retained:
         return [topic for topic, entry in self._entries if entry.state == AVAILABLE]
 
     def clear(self, topic: str) -> tuple[int, Settlement | None]:
-        """Retain nothing on a topic any more."""
+        """Retain nothing on a topic any more.
+
+        Raises:
+            LogFull: It is still retained.
+        """
         entry = self._entries.get(topic)
         if entry is None or entry.state != AVAILABLE:
             return 0, None
+        settlement = self._discard(self.queue, entry)
         self._entries.remove(topic)
-        return 1, self._discard(self.queue, [entry])
+        return 1, settlement

@@ -9,7 +9,7 @@ on again and again is matched once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from entrepot.errors import EntrepotError
 from entrepot.queues.definitions import BASE_TOPIC, DURABLE_MODEL, NONDURABLE_MODEL, LocalQueue, Subscription, Topic
@@ -47,13 +47,14 @@ _INHERITED = (
     "publish", "subscribe", "durable", "default_persistent", "persistent_reach", "nonpersistent_reach",
     "use_dead_letter_queue", "publication_scope", "subscription_scope",
 )  # fmt: skip
+_MODELS = ("durable_model", "nondurable_model")
 
 
 class Ruling(NamedTuple):
     """What holds for one topic: the topic objects on the way to it, taken together."""
 
     topic: Topic
-    """With nothing left to inherit."""
+    """The nearest topic object, with nothing left to inherit."""
     sources: dict[str, str]
     """Which topic object has said it."""
     blocked_level: int
@@ -143,6 +144,7 @@ class Subscribers:
         self.by_name: dict[str, Subscriber] = {}
         self._tree: TopicTree[Subscriber] = TopicTree()
         self._plans: dict[str, Plan] = {}
+        self._rulings: dict[tuple[str, ...], Ruling] = {}
         self.interest: dict[Interest, dict[str, int]] = {}
         """How many subscriptions there are to a pattern, by the queue manager on whose behalf; ours is empty."""
         self.on_interest: Callable[[Interest], None] = lambda _: None
@@ -184,10 +186,12 @@ class Subscribers:
 
     def set_topic(self, topic: Topic) -> None:
         self.topics.set(topic.topic, topic)
+        self._rulings.clear()
         self.forget_plans()
 
     def remove_topic(self, topic: Topic) -> None:
         self.topics.remove(topic.topic)
+        self._rulings.clear()
         self.forget_plans()
 
     def forget_plans(self) -> None:
@@ -198,27 +202,13 @@ class Subscribers:
     # --- what publications ask --------------------------------------------------------------------
 
     def ruling(self, topic: str) -> Ruling:
-        """What holds for a topic."""
+        """What holds for a topic; remembered for all topics below the same topic objects."""
         way = self.topics.way_to(topic)
-        values: dict[str, object] = {name: getattr(_BASE, name) for name in _INHERITED}
-        values |= {
-            "default_priority": _BASE.default_priority,
-            "durable_model": _BASE.durable_model,
-            "nondurable_model": _BASE.nondurable_model,
-        }
-        sources = dict.fromkeys(values, BASE_TOPIC)
-        blocked_level = -1
-        for here in way:
-            said = {name: value for name in _INHERITED if (value := getattr(here, name)) != "ASPARENT"}
-            if here.default_priority >= 0:
-                said["default_priority"] = here.default_priority
-            said |= {name: model for name in ("durable_model", "nondurable_model") if (model := getattr(here, name))}
-            values |= said
-            sources |= dict.fromkeys(said, here.name)
-            if here.wildcard == "BLOCK":
-                blocked_level = here.topic.count("/") + 1 if here.topic else 0
         names = tuple(here.name for here in reversed(way)) or (BASE_TOPIC,)
-        return Ruling(Topic(name=names[0], topic=topic, **values), sources, blocked_level, names)  # type: ignore[arg-type]
+        ruling = self._rulings.get(names)
+        if ruling is None:
+            ruling = self._rulings[names] = _ruling(way, names)
+        return ruling
 
     def plan(self, topic: str) -> Plan:
         """Where publications on a topic go, as far as their content does not matter.
@@ -290,6 +280,23 @@ class Subscribers:
             route.target_manager,
         )
         return Member(queue, depth_max, route.body_bytes_max, subscriber), shape
+
+
+def _ruling(way: list[Topic], names: tuple[str, ...]) -> Ruling:
+    """What topic objects say together, from the root down: the nearest that says anything counts."""
+    values: dict[str, Any] = {name: getattr(_BASE, name) for name in (*_INHERITED, "default_priority", *_MODELS)}
+    sources = dict.fromkeys(values, BASE_TOPIC)
+    blocked_level = -1
+    for here in way:
+        said = {name: value for name in _INHERITED if (value := getattr(here, name)) != "ASPARENT"}
+        if here.default_priority >= 0:
+            said["default_priority"] = here.default_priority
+        said |= {name: model for name in _MODELS if (model := getattr(here, name))}
+        values |= said
+        sources |= dict.fromkeys(said, here.name)
+        if here.wildcard == "BLOCK":
+            blocked_level = here.topic.count("/") + 1 if here.topic else 0
+    return Ruling(Topic(name=names[0], **values), sources, blocked_level, names)
 
 
 def _is_blocked(pattern: Pattern, ruling: Ruling) -> bool:

@@ -54,6 +54,7 @@ class RecordType(enum.IntEnum):
     END = 35
     RUN_HEAD = 36
     ENTRIES = 37
+    BODIES = 38
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
@@ -208,6 +209,21 @@ class Entry(Record, gc=False):
     log_position: int
     """Where in the log it arrived; -1 for a nonpersistent message."""
     message: Message
+    body_file: int = 0
+    """Not 0: the body is left out and stands in this file of bodies."""
+    body_index: int = 0
+    sharers: int = 1
+    """How many queues got this body."""
+
+    def refer_to(self, file: int, index: int, sharers: int) -> None:
+        self.body_file, self.body_index, self.sharers = file, index, sharers
+        self.message = replace(self.message, body=b"")
+
+
+class Bodies(Record, gc=False):
+    """Bodies that entries of several runs refer to."""
+
+    bodies: list[bytes]
 
 
 class Entries(Record, gc=False):
@@ -234,6 +250,7 @@ _TYPES: dict[type[Record], RecordType] = {
     End: RecordType.END,
     RunHead: RecordType.RUN_HEAD,
     Entries: RecordType.ENTRIES,
+    Bodies: RecordType.BODIES,
 }
 _encode = msgspec.msgpack.Encoder().encode
 _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES.items()}
