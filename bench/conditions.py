@@ -128,13 +128,14 @@ def _rows(keys: list[tuple[str, int]], trials: list[dict[str, Any]]) -> list[Fig
     for way, subscribers in keys:
         found = mine(way, subscribers)
         title = f"by {way}, {subscribers} subscribers"
-        publications = [one["sent_per_s"] for one in found]
+        publications = [one["seen_per_s"] / subscribers * SIDES for one in found]
         figures.append(Figure(f"{title}: publications_per_s", publications, MEMORY_ONLY, note=note(found)))
         figures.append(Figure(f"{title}: deliveries_per_s", [one["seen_per_s"] for one in found], MEMORY_ONLY))
     for way, subscribers in keys:
         if way == "topic":
             continue
         pairs = zip(mine(way, subscribers), mine("topic", subscribers), strict=True)
-        ratios = [content["sent_per_s"] / topic["sent_per_s"] for content, topic in pairs]
-        figures.append(Figure(f"by {way} to by topic, {subscribers} subscribers: ratio", ratios, MEMORY_ONLY, note=warning))
+        ratios = [content["seen_per_s"] / topic["seen_per_s"] for content, topic in pairs]
+        title = f"by {way} to by topic, {subscribers} subscribers: ratio"
+        figures.append(Figure(title, ratios, MEMORY_ONLY, note=warning))
     return figures

@@ -49,9 +49,7 @@ class NatsTopics(NatsUvloop, TopicSystem):
     def subscribe(self, numbers: Sequence[int], see: See, ready: Callable[[], None], *, apart: bool) -> None:
         self.run(self._subscribe_all(numbers, see, ready, apart=apart))
 
-    async def _subscribe_all(
-        self, numbers: Sequence[int], see: See, ready: Callable[[], None], *, apart: bool
-    ) -> None:
+    async def _subscribe_all(self, numbers: Sequence[int], see: See, ready: Callable[[], None], *, apart: bool) -> None:
         common = None if apart else await self.client()
         for number in numbers:
             client = common or await self.client()

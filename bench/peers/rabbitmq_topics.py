@@ -59,9 +59,7 @@ class RabbitMqTopics(RabbitMq, TopicSystem):
 
         return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
-    async def _subscribe_all(
-        self, numbers: Sequence[int], see: See, ready: Callable[[], None], *, apart: bool
-    ) -> None:
+    async def _subscribe_all(self, numbers: Sequence[int], see: See, ready: Callable[[], None], *, apart: bool) -> None:
         common = None if apart else await self.open_channel()
         tags = [0]
         for number in numbers:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from entrepot.errors import InvalidSetting
 from entrepot.mqsc.administered import Administered
 from entrepot.mqsc.forms import quote
 from entrepot.mqsc.keywords import OBJECT_KINDS, require_valid
 from entrepot.mqsc.object_kind import ObjectKind
 from entrepot.mqsc.syntax import BLANKS
-from entrepot.queues.definitions import AuthorityRecord, ChannelRule, Definition, LocalQueue, Subscription
+from entrepot.queues.definitions import CHILDREN, AuthorityRecord, ChannelRule, Definition, LocalQueue, Subscription
 
 _INDENT = " " * 7
 _LINE_CHARACTERS = 72
@@ -26,7 +27,8 @@ def dump(administered: Administered) -> str:
     Temporary dynamic queues and subscriptions that are not durable are left
     out, since they end with those who use them; so are subscriptions of other
     queue managers, which ask again, and the queues that were made for
-    subscriptions, which DEFINE SUB makes anew.
+    subscriptions, which DEFINE SUB makes anew. A comment stands for a
+    subscription that no script can say.
 
     Raises:
         InvalidSetting: A definition that no script can say, such as a
@@ -48,11 +50,17 @@ def _comes_by_itself(definition: Definition) -> bool:
             return definition.dynamic == "TEMPORARY" or definition.name.startswith(_MANAGED_QUEUES)
         case Subscription():
             return definition.type == "PROXY" or not definition.durable
-    return False
+    return definition.name == CHILDREN  # they tell us again that they are
 
 
 def _command(definition: Definition) -> str:
-    require_valid(definition)
+    try:
+        require_valid(definition)
+    except InvalidSetting as error:
+        if not isinstance(definition, Subscription):
+            raise
+        # A program made it, with a selector that has a line break for instance; it must not cost us all the rest.
+        return f"* SUB({quote(definition.name)}) is left out: {error.what}".replace("\n", " ")
     if isinstance(definition, Subscription) and definition.managed:
         definition = msgspec.structs.replace(definition, destination="", destination_manager="")
     kind = OBJECT_KINDS[definition.kind]
