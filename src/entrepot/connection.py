@@ -546,6 +546,8 @@ class Reader:
         self.queue = queue
         self._connection = connection
         self._reader: UnitReader = connection.host.reader(queue, criteria, read_ahead)
+        self._unit: RunningUnit | None = None
+        """The last one that has got something."""
 
     def get(self, unit: UnitOfWork, *, wait_s: float = 0.0) -> Message | None:
         """The next message, or None when none comes within `wait_s`.
@@ -561,8 +563,14 @@ class Reader:
         """
         if unit._connection is not self._connection:
             raise InvalidArgument("unit", "it belongs to another connection", "one of the reader's connection")
-        self._connection.host  # noqa: B018  # tells that the connection is closed
-        return self._reader.get(unit._unit, checks.wait("wait_s", wait_s))
+        _ = self._connection.host  # or it is closed
+        # Messages leave in their order, so two units cannot have some each.
+        if self._unit not in (None, unit._unit) and self._unit.state is UnitState.ACTIVE:
+            raise InvalidArgument("unit", "another one has messages of this reader", "that one, until it ends")
+        message = self._reader.get(unit._unit, checks.wait("wait_s", wait_s))
+        if message is not None:
+            self._unit = unit._unit
+        return message
 
     def close(self) -> None:
         """Let no more come. What a unit of work has got stays with it; what was read ahead is on its queue again."""

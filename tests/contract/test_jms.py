@@ -187,7 +187,7 @@ def test_a_session_may_outlive_its_connection(url: str, mode: Acknowledge) -> No
         assert received(consumer, 1) == [b"0"]
         connection.close()
         session.close()
-        # Only DUPLICATES_OK through a channel had read others ahead: of these, the persistent one is back.
+        # Others were read ahead through a channel. With DUPLICATES_OK only the persistent one of these is back.
         eventually(lambda: b"2" in bodies(keeper))
 
 
@@ -276,6 +276,24 @@ def test_recover_brings_back_in_order_what_was_not_acknowledged(connection: Conn
     assert bodies(connection) == []
 
 
+@pytest.mark.parametrize("prefetch", [1, 2, 3, 100])
+@pytest.mark.parametrize("mode", [CLIENT, TRANSACTED], ids=lambda mode: mode.name)
+def test_what_was_only_read_ahead_is_never_counted(connection: Connection, mode: Acknowledge, prefetch: int) -> None:
+    expected = fill(connection, 9)
+    with Session(connection, mode, prefetch=prefetch) as session:
+        consumer = session.consumer("Q")
+        for tries in range(3):
+            again = [consumer.receive(0) for _ in range(4)]
+            assert [message and message.body for message in again] == expected[:4]
+            assert [message and message.backout_count for message in again] == [tries] * 4
+            session.rollback() if mode is TRANSACTED else session.recover()
+        assert received(consumer, 2) == expected[:2]
+        end(session, mode)
+        assert received(consumer, 1, 0) == expected[2:3]
+    assert [message.backout_count for message in connection.browse("Q")] == [4, 3, 0, 0, 0, 0, 0]
+    assert bodies(connection) == expected[2:]
+
+
 def test_recover_keeps_each_consumers_order(connection: Connection) -> None:
     fill(connection, 8)
     with Session(connection, CLIENT) as session:
@@ -305,7 +323,7 @@ def test_a_closed_consumers_messages_can_be_acknowledged(connection: Connection)
 
 def test_a_client_session_sends_at_once(connection: Connection) -> None:
     fill(connection, 1)
-    with Session(connection, CLIENT) as session:
+    with Session(connection, CLIENT, prefetch=1) as session:  # else its consumer has locked what it sends
         received(session.consumer("Q"), 1)
         message_id = session.send("Q", b"sent", persistent=True, properties={"n": 9}, priority=0)
         (found,) = connection.browse("Q")

@@ -255,7 +255,8 @@ class Client(Line):
             raise
         unit.state = ended
         for ahead in unit.aheads:
-            ahead.settled = ahead.given
+            if ahead.unit is unit:
+                ahead.settled, ahead.unit = ahead.given, None
 
     def back_out(self, unit: RemoteUnit) -> None:
         slot = Slot()
@@ -275,7 +276,8 @@ class Client(Line):
     def _give_back(self, unit: RemoteUnit) -> None:
         """A unit was backed out: what it had comes again, before what was read ahead behind it."""
         for ahead in unit.aheads:
-            self.stop_holding(ahead, None)
+            if ahead.unit is unit or ahead.unit is None:
+                self.stop_holding(ahead)
 
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         self._ask(Verb.RESOLVE, verbs.Resolve(transaction_id, commit))
@@ -422,7 +424,7 @@ class Client(Line):
         return ahead
 
     def hand_out(self, ahead: HeldAhead, unit: RemoteUnit) -> Message | None:
-        """What came first of what is here, now in the unit; the server knows that before the application does.
+        """What came first of what is here, now in the unit; the server is told before the application has it.
 
         Raises:
             UnitBackedOut: Its connection broke.
@@ -434,15 +436,17 @@ class Client(Line):
             was_used = unit.used
             if was_used:
                 self._core.require_unit(unit)
-            if ahead.is_lost:
+            if ahead.is_lost or ahead.has_expired:
                 return None
             if unit.messages >= ahead.limit:
                 raise TooManyUncommitted(unit.number, ahead.limit, "messages")
+            assert ahead.unit in (None, unit), "its messages leave in their order, so two units cannot have some each"
+            if ahead not in unit.aheads:
+                unit.aheads.append(ahead)
             try:
-                message = ahead.arrived.popleft() if ahead.arrived else None
+                message = ahead.next()
                 if message is not None:
                     self._core.require_unit(unit)
-                    ahead.given += 1
                 more = ahead.more()
                 if message is not None or more:
                     self._core.tell(Verb.CREDIT, verbs.Credit(ahead.number, 0, more, ahead.given))
@@ -453,8 +457,7 @@ class Client(Line):
                     return None
                 if message is not None:
                     unit.messages += 1
-                    if ahead not in unit.aheads:
-                        unit.aheads.append(ahead)
+                    ahead.unit = unit
             except BaseException:
                 self._interrupted()
                 raise
@@ -470,7 +473,7 @@ class Client(Line):
             with contextlib.suppress(ConnectionLost):
                 self._ask(Verb.HEARTBEAT, verbs.Empty())
 
-    def stop_holding(self, ahead: HeldAhead, unit: RemoteUnit | None) -> None:
+    def stop_holding(self, ahead: HeldAhead) -> None:
         """Let no more come. What a unit has stays with it; the rest is on its queue again when this returns."""
         slot = Slot()
         with self._lock:
@@ -479,8 +482,8 @@ class Client(Line):
             if not ours or self._socket is None:
                 return
             frame = verbs.OfConsumer(ahead.number)
-            if unit is not None and unit.state is UnitState.ACTIVE and ahead in unit.aheads:
-                unit.aheads.remove(ahead)
+            unit, ahead.unit = ahead.unit, None
+            if unit is not None and unit.state is UnitState.ACTIVE:
                 frame = verbs.OfConsumer(ahead.number, ahead.given, unit.number)
             self._core.ask(Verb.STOP_CONSUMING, frame, slot)
             self._send()

@@ -9,6 +9,8 @@ work that was open is backed out, because the server does that.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -71,14 +73,14 @@ class RemoteUnit:
         self.state = UnitState.ACTIVE
         self.used = False
         self.aheads: list[HeldAhead] = []
-        """Where it has messages from that came ahead of it."""
+        """Where it was asked for messages that come ahead; where it has some from, they say so."""
         self.messages = 0
         """Those, and its puts."""
 
     @property
     def deliveries(self) -> list[tuple[int, int]]:
         """How far it has used each of its consumers, for the verb that ends it."""
-        return [(ahead.number, ahead.given) for ahead in self.aheads]
+        return [(ahead.number, ahead.given) for ahead in self.aheads if ahead.unit is self]
 
 
 def ended_with(unit: RemoteUnit, error: EntrepotError, *, unit_active: bool) -> None:
@@ -111,6 +113,11 @@ class ReadAhead:
         self._lost = False
         self.wake: Callable[[], None] | None = None
 
+    def arrive(self, message: Message) -> None:
+        self.arrived.append(message)
+        if self.wake is not None:
+            self.wake()
+
     def lose(self, error: EntrepotError) -> None:
         """Nothing more comes by this connection."""
         self.error = error
@@ -132,31 +139,53 @@ class ReadAhead:
 class HeldAhead(ReadAhead):
     """Messages that came by credit for units of work: the server keeps every one until its unit ends."""
 
-    __slots__ = ("_read_ahead", "granted", "limit", "settled")
+    __slots__ = ("_expire_at", "_read_ahead", "granted", "limit", "settled", "unit")
 
     def __init__(self, number: int, queue: str, wanted: verbs.Wanted | None, credit: int, opened: int) -> None:
         super().__init__(number, queue, wanted, credit, opened)
         self._read_ahead = credit
+        self._expire_at: deque[float] = deque()
+        """When each of those that have arrived will be of no use any more."""
         self.granted = 0
         """How many the server was asked for so far."""
         self.settled = 0
         """How many of these have left with their unit."""
         self.limit = 0
-        """How many may be neither asked for nor settled: MAXUMSGS."""
+        """How many may be asked for and not settled: MAXUMSGS."""
+        self.unit: RemoteUnit | None = None
+        """Which has what was handed out and is not settled."""
 
     @property
     def is_lost(self) -> bool:
         """Whether the server has taken back what was not settled."""
         return self._lost
 
+    def arrive(self, message: Message) -> None:
+        self._expire_at.append(math.inf if message.expiry_s is None else time.monotonic() + message.expiry_s)
+        super().arrive(message)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the next message has lain here too long; the server knows what becomes of those."""
+        return bool(self.arrived) and self._expire_at[0] <= time.monotonic()
+
+    def next(self) -> Message | None:
+        """What came first, for the application."""
+        if not self.arrived:
+            return None
+        self._expire_at.popleft()
+        self.given += 1
+        return self.arrived.popleft()
+
     def lose(self, error: EntrepotError) -> None:
         self.arrived.clear()
+        self._expire_at.clear()
         super().lose(error)
 
-    def begin(self, limit: int) -> None:
-        """The server has agreed to hold so many."""
-        self.limit = limit
-        self.granted = min(self._read_ahead, limit)
+    def begin(self, limit: int | None) -> None:
+        """The server has agreed to hold so many; None: it does not know how."""
+        self.limit = limit or 0
+        self.granted = min(self._read_ahead, self.limit)
 
     def more(self) -> int:
         """How many to ask for now: half of what is read ahead or more, or any when none would come else."""
@@ -314,9 +343,7 @@ class ClientCore:
         if verb == _DELIVERY:
             ahead = self.consumers.get(payload.consumer)
             if ahead is not None:
-                ahead.arrived.append(payload.message)
-                if ahead.wake is not None:
-                    ahead.wake()
+                ahead.arrive(payload.message)
             return
         if verb == _MESSAGE and (slot := self.pending.pop(number, None)) is not None:
             if payload.leased:

@@ -27,6 +27,7 @@ from entrepot.errors import (
     EntrepotError,
     FrameUnreadable,
     HandshakeTimedOut,
+    HeartbeatMissed,
     ProtocolError,
     RequestTimedOut,
     UnitFinished,
@@ -224,7 +225,14 @@ class NativeLink(Link):
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def on_lost(self, _problem: Exception | None) -> None:
+    def close(self, error: EntrepotError | None = None) -> None:
+        if isinstance(error, HeartbeatMissed):
+            self._consumers.see_all()
+        super().close(error)
+
+    def on_lost(self, problem: Exception | None) -> None:
+        if isinstance(problem, TimeoutError):
+            self._consumers.see_all()
         if self._deadline is not None:
             self._deadline.cancel()
         if self.receiver is not None:

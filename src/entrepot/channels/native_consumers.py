@@ -88,6 +88,11 @@ class NativeConsumers:
         assert error is not None
         self._link.send(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(consumer, to_wire(error)))
 
+    def see_all(self) -> None:
+        """The partner has fallen silent: what it was sent may be seen by now, and its word of that be lost."""
+        for stream in self._streams.values():
+            stream.see(stream.delivered)
+
     def pause(self) -> None:
         """The partner does not read what it is sent."""
         for stream in self._streams.values():

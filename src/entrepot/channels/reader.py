@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from entrepot.channels.client_core import HeldAhead, RemoteUnit, wanted
-from entrepot.errors import ConnectionLost, InvalidArgument, UnitBackedOut
+from entrepot.errors import ConnectionLost, UnitBackedOut
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import UnitState
@@ -25,27 +25,26 @@ class Reader:
         self._criteria = criteria
         self._read_ahead = read_ahead
         self._ahead: HeldAhead | None = None
-        self._unit: RemoteUnit | None = None
-        """The last one that it was asked for."""
         self._ended = False
 
     def get(self, unit: RemoteUnit, wait_s: float) -> Message | None:
         """The next message, as a get in the unit would bring it, or None when none comes within `wait_s`."""
-        if self._read_ahead == 1:
-            return self._client.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
-        self._require_alone(unit)
         deadline = time.monotonic() + wait_s
         asked = False
         while not self._ended:
+            if self._read_ahead == 1:
+                return self._client.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
             ahead = self._opened(unit)
             if ahead is None:
                 continue
-            self._unit = unit
             message = self._client.hand_out(ahead, unit)
             if message is not None:
                 return message
             if ahead.is_lost:
                 self._ahead = None
+                asked = False
+            elif ahead.has_expired:
+                self._stop()
                 asked = False
             elif (error := ahead.error) is not None:
                 self._stop()
@@ -55,16 +54,11 @@ class Reader:
             else:
                 self._client.wait_for_more(ahead, deadline)
                 asked = time.monotonic() >= deadline
+        self._stop()  # closed by another thread, maybe while this one was opening it again
         return None
 
-    def _require_alone(self, unit: RemoteUnit) -> None:
-        """Its messages leave in their order, so two units cannot have some each."""
-        other = self._unit
-        if other is not None and other is not unit and other.state is UnitState.ACTIVE and self._ahead in other.aheads:
-            raise InvalidArgument("unit", "another one has messages of this reader", "that one, until it ends")
-
     def _opened(self, unit: RemoteUnit) -> HeldAhead | None:
-        """Where messages come; None when the connection has broken once more."""
+        """Where messages come; None when the connection has broken once more, or nothing is read ahead by it."""
         if self._ahead is None:
             try:
                 self._ahead = self._client.begin_holding(self._name, wanted(self._criteria), self._read_ahead)
@@ -74,12 +68,17 @@ class Reader:
                     raise UnitBackedOut(unit.number, error.problem) from error
                 if not self._client.mends_itself:
                     raise
+                return None
+            if not self._ahead.limit:
+                # An older server does not know of such consumers, and would not let their messages go with a unit.
+                self._read_ahead = 1
+                self._stop()
         return self._ahead
 
     def _stop(self) -> None:
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            self._client.stop_holding(ahead, self._unit)
+            self._client.stop_holding(ahead)
 
     def close(self) -> None:
         """Let no more come; what a unit of work has stays with it, the rest is on its queue again."""

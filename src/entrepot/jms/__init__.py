@@ -18,9 +18,15 @@ What each mode promises:
 - TRANSACTED: what the session sends and receives happens at its `commit`, all or nothing.
 
 What comes again has a raised `backout_count` (JMS: JMSXDeliveryCount - 1) and its old place, so order is kept. Once a
-queue's backout threshold is reached it goes to the backout queue. In the last two modes, and to listeners, messages
-come one by one: a unit of work ends as a whole, so one that was read ahead and not yet received would be acknowledged
-with the others, and lost with the program. At most MAXUMSGS of them can wait to be acknowledged.
+queue's backout threshold is reached it goes to the backout queue. At most MAXUMSGS can wait to be acknowledged.
+
+In the last two modes, and for listeners in all of them, up to `prefetch` messages for each consumer come ahead through
+a channel. Those that were not received yet are neither acknowledged with the others nor counted as tried nor lost,
+whatever becomes of the program, its connection or the session: the queue manager is told of each before `receive`
+returns it or a callback has it. While they are ahead nobody else gets or browses them, and none of higher priority
+overtakes them. A `prefetch` of 1 reads none ahead: messages come one by one, on request. If the network fails in
+between, all come again as well, but the word of the last ones may be lost, so that these are not counted; and if the
+queue manager hears nothing any more, it counts those that were ahead, too.
 """
 
 from __future__ import annotations

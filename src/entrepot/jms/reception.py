@@ -89,7 +89,7 @@ class Reception:
             used, queue = self._unit_used, source.queue
             try:
                 with self._unit_of_work() as unit:
-                    message = unit.get(queue, wait_s=wait_s, **source.options)
+                    message = source.get(self.connection, self._prefetch, unit, wait_s)
                     self._unit_used = used or message is not None
                     return message
             except UnitBackedOut:

@@ -33,8 +33,8 @@ class Session:
 
         Args:
             acknowledge: When what was received is done with.
-            prefetch: How many messages `receive` reads ahead through a channel, with DUPLICATES_OK. The other modes
-                read none ahead.
+            prefetch: How many messages come to each consumer ahead of their use, through a channel; 1 is none. With
+                AUTO only listeners read ahead, `receive` does not.
         """
         if not isinstance(acknowledge, Acknowledge):
             raise InvalidArgument("acknowledge", checks.shortened(acknowledge), "one of Acknowledge")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from entrepot.connection import Connection, Consumption
+from entrepot.connection import Connection, Consumption, Reader, UnitOfWork
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.options import GetOptions
@@ -28,6 +28,7 @@ class Source:
         self.released = threading.Event()
         """Its listener will not be called any more."""
         self._consumption: Consumption | SubscriptionConsumption | None = None
+        self._reader: Reader | None = None
 
     @property
     def queue(self) -> str:
@@ -46,8 +47,21 @@ class Source:
             self._consumption = None  # it has ended; the next receive opens another
             raise
 
+    def get(self, connection: Connection, prefetch: int, unit: UnitOfWork, wait_s: float) -> Message | None:
+        """The next message, in a unit of work."""
+        queue = self.queue
+        if self._reader is not None and self._reader.queue != queue:
+            self._reader.close()
+            self._reader = None
+        if self._reader is None:
+            self._reader = connection.reader(queue, read_ahead=prefetch, **self.options)
+        return self._reader.get(unit, wait_s=wait_s)
+
     def stop_reading_ahead(self) -> None:
-        """What was read ahead and not received is on its queue again."""
+        """What was read ahead and not received is on its queue again; what a unit of work has stays with it."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
         consumption, self._consumption = self._consumption, None
         if consumption is not None:
             consumption.close()

@@ -246,7 +246,7 @@ class Guest:
         return message
 
     async def commit(self, unit: int) -> None:
-        await self.ask(Verb.COMMIT, 1_000_004, verbs.OfUnit(unit))
+        await self.ask(Verb.COMMIT, 1_000_004, verbs.Commit(unit))
 
 
 def put(queue: str | list[str], body: bytes = b"", unit: int = 0, **fields: Any) -> verbs.Put:
@@ -264,7 +264,7 @@ SAMPLES: dict[Verb, Any] = {
     Verb.GET_MANY: verbs.GetMany("Q", 1, 5),
     Verb.GET_GROUP: verbs.GetGroup("Q", 1),
     Verb.BROWSE: verbs.Browse("Q", None, 5),
-    Verb.COMMIT: verbs.OfUnit(1),
+    Verb.COMMIT: verbs.Commit(1),
     Verb.BACK_OUT: verbs.OfUnit(1),
     Verb.PREPARE: verbs.Prepare(1, b"x"),
     Verb.RESOLVE: verbs.Resolve(b"x", True),

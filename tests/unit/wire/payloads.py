@@ -60,6 +60,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     str | None: st.none() | _texts,
     bytes | None: st.none() | st.binary(max_size=40),
     tuple[int, int] | None: st.none() | st.tuples(_whole, _whole),
+    list[tuple[int, int]]: st.lists(st.tuples(_whole, _whole), max_size=3),
 }
 
 
