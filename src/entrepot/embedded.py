@@ -13,6 +13,7 @@ from entrepot.errors import EntrepotError, RequestTimedOut
 from entrepot.message import Message
 from entrepot.mqsc import Answer, dump, run_script
 from entrepot.queues import media
+from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit
@@ -23,6 +24,10 @@ class EmbeddedHost(Host):
 
     opened = 1
     """Its one connection never breaks."""
+
+    @property
+    def coordinator(self) -> HostCoordinator:
+        return HostCoordinator(self)
 
     def mqsc(self, script: str, source: str) -> list[Answer]:
         return run_script(script, self, source)

@@ -50,6 +50,7 @@ from entrepot.errors import (
 )
 from entrepot.mqsc import dump
 from entrepot.queues import media
+from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.definitions import Channel, Listener
 from entrepot.queues.folder import as_recovery_error
 from entrepot.queues.host import Host
@@ -430,6 +431,8 @@ class Server:
                 raise NotAuthorized(session.identity.user, name, "backup to files of this machine")
             self.commanded(session.identity, "BACKUP", "QMGR", name)
             return self._back_up(arguments.get("destination"))
+        if what in ("in_doubt", "resolve", "forget"):
+            return self._in_doubt(session, what, arguments)
         if what == "stop":
             immediate = bool(arguments.get("immediate"))
             # Not refused when it cannot be written down: a full disk must not keep anybody from a clean stop.
@@ -438,7 +441,21 @@ class Server:
                 lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
             )
             return name
-        raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup or stop")
+        raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup, in_doubt, resolve, forget or stop")
+
+    def _in_doubt(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
+        """An operator looks at what is not settled everywhere, or settles it instead of a coordinator."""
+        coordinator = HostCoordinator(self.host)
+        if what == "in_doubt":
+            return coordinator.report()
+        transaction_id = checks.transaction_id(arguments.get("transaction_id"))
+        self.commanded(session.identity, what.upper(), "UNIT", transaction_id.hex())
+        if what == "forget":
+            coordinator.forget(transaction_id)
+        else:
+            commit = checks.flag("commit", arguments.get("commit"))
+            coordinator.resolve_heuristically(transaction_id, commit=commit)
+        return None
 
     def _back_up(self, destination: object) -> Any:
         if not isinstance(destination, str) or not destination.startswith("/") or "\0" in destination:

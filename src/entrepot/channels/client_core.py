@@ -60,7 +60,7 @@ class Slot(Protocol):
 class RemoteUnit:
     """A unit of work at the other end of a connection; it begins there with its first verb."""
 
-    __slots__ = ("number", "opened", "state", "used")
+    __slots__ = ("number", "opened", "state", "transaction_id", "used")
 
     def __init__(self, number: int, opened: int) -> None:
         self.number = number
@@ -68,6 +68,8 @@ class RemoteUnit:
         """Which connection it belongs to: it does not survive that one."""
         self.state = UnitState.ACTIVE
         self.used = False
+        self.transaction_id = b""
+        """Of a global one."""
 
 
 def ended_with(unit: RemoteUnit, error: EntrepotError, *, unit_active: bool) -> None:

@@ -211,4 +211,6 @@ def _state(manager: QueueManager) -> Iterator[Record]:
             if entry.message.persistent:
                 yield Put(number, [(queue.number, entry.key)], entry.message)
         yield Remove(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
-        yield Prepare(number, transaction_id)
+        branches, user = manager.global_units.prepared.get(transaction_id, ([], ""))
+        yield Prepare(number, transaction_id, branches, user)
+    yield from manager.global_units.state()

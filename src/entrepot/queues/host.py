@@ -336,6 +336,10 @@ class Host:
 
     # --- group commit -----------------------------------------------------------------------
 
+    def run(self, verb: Callable[[], Settlement | None]) -> None:
+        """Run a verb of the engine that has no method here, and wait until its effect is on disk."""
+        self._durably(verb)
+
     def _durably(self, verb: Callable[[], Settlement | None]) -> None:
         """Run a verb and wait until its effect is on disk."""
         for _ in range(_CHECKPOINTS_FOR_ROOM):

@@ -43,6 +43,7 @@ from entrepot.queues.definitions import (
 from entrepot.queues.distribution import distribute
 from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
 from entrepot.queues.expiry import Expiry, has_expired
+from entrepot.queues.global_units import GlobalUnits
 from entrepot.queues.group_commit import GroupCommit
 from entrepot.queues.in_doubt import InDoubt
 from entrepot.queues.objects import Objects
@@ -102,6 +103,7 @@ class QueueManager:
         self.useless_runs: list[RestingRun] = []
         """Runs that the last checkpoint may still name; the next one removes them."""
         self.in_doubt = InDoubt(self)
+        self.global_units = GlobalUnits(self)
         self._unit_numbers = count(1)
         self._id_head = b""
         self.timers = Timers(clock)
