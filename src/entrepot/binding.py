@@ -23,6 +23,7 @@ from entrepot.recovery_log.record import Branch
 class RunningUnit(Protocol):
     """A unit of work, here or at the other end of a channel."""
 
+    number: int
     state: UnitState
 
 

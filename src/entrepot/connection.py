@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from entrepot import checks
 from entrepot.binding import Binding, Incoming, RunningUnit
 from entrepot.embedded import EmbeddedHost
-from entrepot.errors import ConnectionClosed, InvalidUrl
+from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidUrl
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
 from entrepot.mqsc import Answer, require_ok
@@ -33,6 +33,11 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE
 from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
 from entrepot.queues.unit_of_work import UnitState
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from entrepot.global_unit import Databases, GlobalUnitOfWork
 
 _BROWSE_AT_ONCE = 500
 
@@ -287,6 +292,7 @@ class Connection(_Verbs):
         self._temporary: list[str] = []
         self._reply_queue = ("", 0)
         self._units: set[RunningUnit] = set()
+        self._databases: Databases | None = None
 
     @property
     def host(self) -> Binding:
@@ -301,6 +307,38 @@ class Connection(_Verbs):
     def unit_of_work(self) -> UnitOfWork:
         """Begin a unit of work; use it with `with`."""
         return UnitOfWork(self, self.begin())
+
+    def global_unit_of_work(self, *engines: Engine) -> GlobalUnitOfWork:
+        """Begin a unit of work that databases take part in; use it with `with`.
+
+        Each engine is SQLAlchemy's. All of them commit in two phases, but for
+        one at most, which then decides for all. The first time an engine is
+        used here, what a crash has left at its database is brought to its end.
+
+        Raises:
+            TwoPhaseUnavailable, OnePhaseTwice, DatabaseUnavailable: Nothing was begun.
+        """
+        try:
+            from entrepot.global_unit import Databases, GlobalUnitOfWork
+        except ImportError as error:
+            raise ExtraMissing("a global unit of work", "sql") from error
+
+        if self._databases is None:
+            self._databases = Databases(lambda: self.host.coordinator)
+        resources = self._databases.of(engines)
+        coordinator = self.host.coordinator
+        unit, transaction_id = coordinator.begin()
+        self._units.add(unit)
+        local = UnitOfWork(self, unit)
+        return GlobalUnitOfWork(
+            local,
+            unit,
+            transaction_id,
+            coordinator,
+            resources,
+            self._databases.recoveries,
+            partial(self.ended, unit),
+        )
 
     def begin(self) -> RunningUnit:
         """A bare unit, which this connection backs out when it is closed."""
@@ -416,6 +454,8 @@ class Connection(_Verbs):
         if self._host is None:
             return
         host, units = self._host, self._units
+        if self._databases is not None:
+            self._databases.recoveries.close()
         if host.failure is None:
             for unit in list(units):
                 if unit.state is UnitState.ACTIVE:
