@@ -70,8 +70,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Conne
         if request.param == "unix":
             yield found
             return
-        found.mqsc("DEFINE LISTENER(L) PORT(0) IPADDR('127.0.0.1')\nSTART LISTENER(L)")
-        found.mqsc("DEFINE CHANNEL(APP) CHLTYPE(SVRCONN) MCAUSER('app')\nALTER QMGR CONNAUTH(NONE)")
+        open_to_app(found)
         with connect(f"mq://127.0.0.1:{server.port('L')}/QM1?channel=APP") as remote:
             yield remote
 
@@ -85,6 +84,20 @@ def embedded(tmp_path: Path) -> Iterator[Connection]:
 
 def define(connection: Connection) -> None:
     connection.mqsc("DEFINE QLOCAL(ORDERS) REPLACE\nDEFINE QLOCAL(DONE) REPLACE")
+
+
+def open_to_app(connection: Connection) -> None:
+    """Let `app` in, who may put and get and nothing else."""
+    connection.mqsc(
+        """
+        DEFINE LISTENER(L) PORT(0) IPADDR('127.0.0.1')
+        START LISTENER(L)
+        DEFINE CHANNEL(APP) CHLTYPE(SVRCONN) MCAUSER('app')
+        ALTER QMGR CHLAUTH(DISABLED)
+        SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('app') AUTHADD(CONNECT)
+        SET AUTHREC PROFILE('**') OBJTYPE(QUEUE) PRINCIPAL('app') AUTHADD(PUT, GET, BROWSE)
+        """
+    )
 
 
 def prepared(engine: Engine) -> list[str]:

@@ -61,6 +61,10 @@ class Postgres:
         head = self._process.pid
         return [head, *(pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _parent(pid) == head)]
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def create(self) -> None:
         """Lay out a new data folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +84,6 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, after a kill too, and return when it answers."""
-        # What was killed may have left these; PostgreSQL looks after the rest itself.
         command = [str(self._bin / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         options = {
             "listen_addresses": "127.0.0.1",
