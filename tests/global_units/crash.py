@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from entrepot.connection import Connection, connect
 from entrepot.databases import points
-from entrepot.errors import EntrepotError
+from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.queues.folder import create
 from entrepot.server import Server, new_event_loop
 from entrepot.testing.postgres import Postgres, kill_all
@@ -86,7 +86,7 @@ def _work(path: Path, postgres: Postgres, kill: Kill | None, manager_pid: int) -
         _plan(kill, postgres, manager_pid)
     engines = engines_of(postgres)
     deadline = time.monotonic() + HEAL_S
-    with connect(f"unix:{path}", reconnect_s=20) as connection:
+    with _connect(path, deadline) as connection:
         while time.monotonic() < deadline:
             try:
                 if not _move(connection, engines) and len(list(connection.browse("DONE"))) == COUNT:
@@ -96,6 +96,17 @@ def _work(path: Path, postgres: Postgres, kill: Kill | None, manager_pid: int) -
             except (EntrepotError, SQLAlchemyError):
                 time.sleep(0.05)
     raise Violated("the application did not come to its end")
+
+
+def _connect(path: Path, deadline: float) -> Connection:
+    """Connect to a queue manager that may be about to start."""
+    while True:
+        try:
+            return connect(f"unix:{path}", reconnect_s=20)
+        except ConnectFailed:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _move(connection: Connection, engines: Sequence[Engine]) -> bool:
@@ -158,6 +169,7 @@ class World:
         plant: Plant | None = None,
         manager: Plant | None = None,
     ) -> None:
+        """`plant` happens in both children; `manager` in the queue manager's first life only."""
         self._path = path
         self._postgres = postgres
         self._plant = plant
@@ -178,8 +190,6 @@ class World:
         def work() -> None:
             if self._plant is not None:
                 self._plant()
-            while not (self._path / "socket").is_socket():
-                time.sleep(0.005)
             _work(self._path, self._postgres, kill, self._manager)
 
         return _fork(work)
