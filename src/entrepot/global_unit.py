@@ -342,6 +342,7 @@ class GlobalUnitOfWork:
             if last.is_unknown(error):
                 last.leave()
                 raise self._leave_in_doubt(two_phase, f"{last.resource.name}: {problem_of(error)}") from error
+            last.leave()  # SQLite, for one, would go on with what it did not commit
             self._end(UnitState.BACKED_OUT)
             self._roll_back()
             self._tell(commit=False)

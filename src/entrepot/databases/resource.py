@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from sqlalchemy import select
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -50,23 +51,40 @@ class Resource:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
+        """A connection of our own, which answers: one from a pool may have died with its server."""
         try:
             connection = self.engine.connect()
+            try:
+                connection.execute(select(1))
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                connection.close()
+                connection = self.engine.connect()
+            connection.rollback()
         except SQLAlchemyError as error:
             raise DatabaseUnavailable(self.name, problem_of(error)) from error
         with connection:
             yield connection
 
     def open(self, branch_id: str) -> OpenBranch:
-        """Begin a branch; `begin` of it is the first thing that happens there.
+        """Begin a branch.
 
         Raises:
             DatabaseUnavailable: Nothing was begun.
         """
         try:
-            return OpenBranch(self, self.engine.connect(), branch_id)
+            try:
+                return self._opened(branch_id)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return self._opened(branch_id)  # the one before was from a pool, and had died
         except SQLAlchemyError as error:
             raise DatabaseUnavailable(self.name, problem_of(error)) from error
+
+    def _opened(self, branch_id: str) -> OpenBranch:
+        return OpenBranch(self, self.engine.connect(), branch_id)
 
     def number(self, connection: Connection) -> int:  # noqa: ARG002
         """The database's own number of what a connection has begun; 0 when it has none that outlives it."""
@@ -90,9 +108,9 @@ class Resource:
         try:
             with self.connected() as connection:
                 connection.commit_prepared(branch.branch_id, recover=True)
-        except SQLAlchemyError:
+        except Exception as error:  # some come from the driver as they are
             if branch.branch_id in self.prepared(branch.branch_id):
-                raise
+                raise DatabaseUnavailable(self.name, problem_of(error)) from error
             return self.ended(branch)
         return "committed"
 
@@ -105,9 +123,9 @@ class Resource:
         try:
             with self.connected() as connection:
                 connection.rollback_prepared(branch_id, recover=True)
-        except SQLAlchemyError:
+        except Exception as error:  # some come from the driver as they are
             if branch_id in self.prepared(branch_id):
-                raise
+                raise DatabaseUnavailable(self.name, problem_of(error)) from error
 
     def ended(self, branch: Branch) -> End:  # noqa: ARG002
         """How a decided branch has ended that is not prepared any more."""
@@ -120,11 +138,8 @@ class OnePhase(Resource):
 
     two_phase = False
 
-    def open(self, branch_id: str) -> OneTimeBranch:
-        try:
-            return OneTimeBranch(self, self.engine.connect(), branch_id)
-        except SQLAlchemyError as error:
-            raise DatabaseUnavailable(self.name, problem_of(error)) from error
+    def _opened(self, branch_id: str) -> OneTimeBranch:
+        return OneTimeBranch(self, self.engine.connect(), branch_id)
 
     def prepared(self, prefix: str) -> list[str]:  # noqa: ARG002
         return []
@@ -150,7 +165,8 @@ def resource_of(engine: object) -> Resource:
 def resource_name(url: URL) -> str:
     """A URL that can be shown: no password in it, nor the name of a driver."""
     public = {key: value for key, value in url.query.items() if "pass" not in key.lower()}
-    shown = url.set(drivername=url.get_backend_name(), password=None, query=public)
+    # Made anew: to `set` a password of None would leave the one there is.
+    shown = URL.create(url.get_backend_name(), url.username, None, url.host, url.port, url.database, public)
     return shown.render_as_string(hide_password=False)[: TEXT_BYTES_MAX // 4]
 
 
