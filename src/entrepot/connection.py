@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from entrepot import checks
 from entrepot.binding import Binding, Incoming, RunningUnit
+from entrepot.databases.watch import ResourceWatch
 from entrepot.embedded import EmbeddedHost
 from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidUrl
 from entrepot.limits import CONSUMER_CREDIT_MAX
@@ -82,6 +83,10 @@ def share_host(url: str) -> tuple[EmbeddedHost, Callable[[], None]]:
         if host is None:
             _create_unless_there(path)
             host = EmbeddedHost(path)
+            if ResourceWatch.is_wanted(path):
+                watch = ResourceWatch(path, host.coordinator)
+                host.on_close = watch.close
+                watch.start()
         _hosts[path] = (host, users + 1)
     return host, partial(_leave, host)
 

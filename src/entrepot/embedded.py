@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,14 @@ class EmbeddedHost(Host):
 
     opened = 1
     """Its one connection never breaks."""
+
+    on_close: Callable[[], None] | None = None
+    """What has to end before it does."""
+
+    def close(self) -> None:
+        if self.on_close is not None:
+            self.on_close()
+        super().close()
 
     @property
     def coordinator(self) -> HostCoordinator:

@@ -34,6 +34,7 @@ from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.native import NativeLink
 from entrepot.channels.session import Session
 from entrepot.channels.supervision import Supervised
+from entrepot.databases.watch import ResourceWatch
 from entrepot.errors import (
     AddressInUse,
     ChannelNotAvailable,
@@ -118,6 +119,7 @@ class Server:
         self.admission = Admission(host, self.users, self.authority, self._audited)
         self._dialler = Dialler(self._tls_of_sender)
         self.channels = ChannelInitiator(self.desk, open_connection=self._dialler.dial, credentials=self._presented)
+        self._resources = ResourceWatch(self.path, HostCoordinator(host))
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
         most = connections_max()
@@ -167,6 +169,7 @@ class Server:
             self.desk.close()
             raise
         self.channels.open()
+        self._resources.start()
         self._audited("started", reason=f"start {self.host.manager.incarnation}")
         self._look_after()
 
@@ -504,6 +507,7 @@ class Server:
         for session in list(self.desk.sessions.values()):
             session.close()
         await asyncio.to_thread(self.desk.close)
+        await asyncio.to_thread(self._resources.close)
         await asyncio.to_thread(self.host.close)
         self._audited("stopped", reason="immediate" if immediate else "quiesced")
         self.audit.close()

@@ -96,7 +96,7 @@ def _print_group(description: Description) -> None:
 
 def _print(description: Description) -> None:
     place = f"{description['segment']}+{description['offset']}"
-    output.say(f"{description['position']:>12}  {place:<31} {description['type']:<8} {_details(description)}".rstrip())
+    output.say(f"{description['position']:>12}  {place:<31} {description['type']:<9} {_details(description)}".rstrip())
     if "body" in description:
         for line in description["body"].splitlines():
             output.say(f"{'':14}{line}")
@@ -118,6 +118,7 @@ def _details(description: Description) -> str:
         words.append(f"{description['kind']}({description['name']})")
         words += [f"{key}={value}" for key, value in description.get("attributes", {}).items()]
     words += description.get("queues", ())
+    words += description.get("branches", ())
     if "keys" in description:
         words.append(_keys(description["keys"]))
     if "message_id" in description:
