@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,21 @@ from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+@contextmanager
+def new_postgres(prepared_max: int = 64) -> Iterator[Postgres]:
+    """Not in pytest's own folders, which are private to who runs the tests."""
     folder = Path(tempfile.mkdtemp(prefix="entrepot-postgres-"))
     try:
-        with Postgres(folder) as running:
+        with Postgres(folder, prepared_max=prepared_max) as running:
             yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with new_postgres() as running:
+        yield running
 
 
 @pytest.fixture
@@ -112,6 +120,3 @@ def rows(engine: Engine, table: str = "orders") -> list[str]:
 
 def depth(connection: Connection, queue: str) -> int:
     return len(list(connection.browse(queue)))
-
-
-Insert = Callable[..., None]

@@ -33,7 +33,7 @@ from entrepot.errors import (
 from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
-from global_units.conftest import define, depth, prepared, rows
+from global_units.conftest import define, depth, new_postgres, prepared, rows
 
 INSERT = text("INSERT INTO orders VALUES (:body)")
 
@@ -216,10 +216,8 @@ def test_autocommit_is_refused(embedded: Connection, postgres: Postgres) -> None
     engine.dispose()
 
 
-def test_postgresql_without_prepared_transactions_is_refused(
-    embedded: Connection, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with Postgres(tmp_path_factory.mktemp("unprepared") / "pg", prepared_max=0) as postgres:
+def test_postgresql_without_prepared_transactions_is_refused(embedded: Connection) -> None:
+    with new_postgres(prepared_max=0) as postgres:
         engine = create_engine(postgres.url)
         with pytest.raises(TwoPhaseUnavailable) as failed:
             embedded.global_unit_of_work(engine)
