@@ -38,7 +38,7 @@ BINDINGS = ("tcp", "unix")
 
 def connected(binding: str, clients: int, interval_s: float, window_s: float, folder: str) -> dict[str, Any]:
     """So many clients, each with a round trip per interval: memory, response times, CPU time."""
-    _allow_files(clients + FILES_SPARE)
+    allow_files(clients + FILES_SPARE)
     gate = Gate(0.0, window_s)
     with QueueManager(Path(folder)) as manager, Applications(gate) as applications:
         manager.define_queues(REQUESTS)
@@ -82,7 +82,7 @@ def connected(binding: str, clients: int, interval_s: float, window_s: float, fo
     }
 
 
-def _allow_files(wanted: int) -> None:
+def allow_files(wanted: int) -> None:
     """Servers and clients that are started from here on may open so many files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= wanted:

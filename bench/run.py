@@ -30,15 +30,19 @@ from rich.table import Table
 
 import backlog
 import capacity
+import conditions
 import correlation
 import device
 import distributed
 import machine
+import matching
 import nonpersistent
 import one_way
 import persistent
 import restart
 import round_trips
+import sonic
+import topics
 from figures import Outcome, readable
 from trial import HERE
 
@@ -55,6 +59,11 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "one_way": one_way.measure,
     "capacity": capacity.measure,
     "distributed": distributed.measure,
+    "topics": topics.measure,
+    "topics_persistent": topics.measure_persistent,
+    "conditions": conditions.measure,
+    "matching": matching.measure,
+    "sonic": sonic.measure,
 }
 
 

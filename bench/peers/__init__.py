@@ -26,11 +26,20 @@ NAMES = tuple(_HOMES)
 OURS = ("entrepot-tcp", "entrepot-unix")
 PERSISTENT = (*OURS, "rabbitmq", "activemq")
 """Those that keep a message through a crash once they have taken it; the others offer nothing that compares."""
+_TOPIC_HOMES = {
+    "entrepot-topics": "peers.entrepot_topics:EntrepotTopics",
+    "rabbitmq-topics": "peers.rabbitmq_topics:RabbitMqTopics",
+    "nats-topics": "peers.nats_topics:NatsTopics",
+    "jetstream-topics": "peers.nats_topics:JetStreamTopics",
+}
+TOPICS = ("entrepot-topics", "rabbitmq-topics", "nats-topics")
+TOPICS_PERSISTENT = ("entrepot-topics", "rabbitmq-topics", "jetstream-topics")
+"""JetStream promises less than the other two, and says so beside its figures."""
 
 
 def find(name: str) -> Any:
     """The class of a system; its client library is imported only now."""
-    module, _, attribute = _HOMES[name].partition(":")
+    module, _, attribute = (_HOMES | _TOPIC_HOMES)[name].partition(":")
     return getattr(import_module(module), attribute)
 
 

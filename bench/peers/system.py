@@ -18,7 +18,10 @@ from typing import Any, ClassVar, Protocol, Self
 REPLY_S = 30.0
 REQUESTS = "REQUESTS"
 ONE_WAY = "ONE.WAY"
+TOPIC = "prices/all"
 
+See = Callable[[int], Callable[[bytes], None]]
+"""Gives, for the number of a subscriber, the function to call with each body."""
 
 Trips = Generator[bytes, bytes | None, None]
 """Gives the bodies to send, one at a time, and is sent the reply to each, or None when none came within REPLY_S."""
@@ -119,3 +122,24 @@ class System(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+class Publisher(Producer, Protocol):
+    def pause(self, seconds: float) -> None:
+        """Wait, and let the client go on with what it has to write meanwhile."""
+
+
+class TopicSystem(System):
+    """A server with publish and subscribe; `publisher` and `subscribe` are called in children of their own, too."""
+
+    @abstractmethod
+    def publisher(self) -> Publisher:
+        """Connect as the only publisher of TOPIC. Persistent: a batch is as safe as the contract says when sent."""
+
+    @abstractmethod
+    def subscribe(self, numbers: Sequence[int], see: See, ready: Callable[[], None], *, apart: bool) -> None:
+        """Subscribe to TOPIC once for each of the numbers and hand over what comes, until the process is ended.
+
+        All of them share one connection, or have one each if they are `apart`.
+        Persistent subscriptions are durable. `ready` as for `work`.
+        """

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
+
+from msgspec.structs import replace
 
 from entrepot import checks
 from entrepot import connection as blocking
@@ -22,15 +24,26 @@ from entrepot.aio_embedded import AioEmbedded
 from entrepot.binding import RunningUnit
 from entrepot.channels.address import parse
 from entrepot.channels.aio_client import AioClient
-from entrepot.errors import ConnectionClosed
+from entrepot.errors import ConnectionClosed, EntrepotError
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
 from entrepot.mqsc import Answer, require_ok
-from entrepot.options import GetOptions, PutOptions, criteria, draft, reply_options, reply_to
-from entrepot.queues.definitions import MODEL_QUEUE
+from entrepot.options import (
+    GetOptions,
+    PutOptions,
+    SubscribeOptions,
+    criteria,
+    draft,
+    reply_options,
+    reply_to,
+    subscription,
+    topic_name,
+)
+from entrepot.queues import definitions
+from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
 from entrepot.queues.unit_of_work import UnitState
 
-__all__ = ["Connection", "Consumption", "UnitOfWork", "connect"]
+__all__ = ["Connection", "Consumption", "Subscription", "SubscriptionConsumption", "UnitOfWork", "connect"]
 
 _BROWSE_AT_ONCE = 500
 
@@ -66,6 +79,26 @@ class _Verbs:
         )
         message_id: bytes = await connection.binding.put(
             queue, message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
+        )
+        return message_id
+
+    async def publish(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        retain: bool = False,
+        **options: Unpack[PutOptions],
+    ) -> bytes:
+        """Let everybody have a message who has subscribed to the topic, as `entrepot.Connection.publish` does."""
+        connection = self._connection
+        message, persistent, priority, wait_s = draft(
+            body, options, user=connection.user, application=connection.application
+        )
+        if retain:
+            message = replace(message, retained=checks.flag("retain", retain))
+        message_id: bytes = await connection.binding.put(
+            topic_name(topic), message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
         )
         return message_id
 
@@ -165,6 +198,7 @@ class Connection(_Verbs):
         self._reply_queue = ("", 0)
         self._making_reply_queue = asyncio.Lock()
         self._units: set[RunningUnit] = set()
+        self._subscriptions: set[Subscription] = set()
 
     @property
     def binding(self) -> Any:
@@ -232,6 +266,18 @@ class Connection(_Verbs):
         """Answer a request on the queue it names, under its message id."""
         return await self.put(reply_to(request), body, **reply_options(request, options))
 
+    async def subscribe(self, topic: str | None = None, **options: Unpack[SubscribeOptions]) -> Subscription:
+        """Have what is published on a topic from now on, as `entrepot.Connection.subscribe` does."""
+        wanted, new_only = subscription(topic, options)
+        opened = Subscription(self.binding, wanted, self._subscriptions.discard)
+        await opened.open(new_only=new_only)
+        self._subscriptions.add(opened)
+        return opened
+
+    async def unsubscribe(self, durable: str) -> None:
+        """End a durable subscription, and discard what it has collected."""
+        await self.binding.unsubscribe(require_subscription_name(durable))
+
     async def reply_queue(self) -> str:
         """The temporary queue on which this connection waits for replies."""
         async with self._making_reply_queue:  # many requests at once share one
@@ -272,6 +318,8 @@ class Connection(_Verbs):
             for unit in list(self._units):
                 if unit.state is UnitState.ACTIVE:
                     await binding.back_out(unit)
+            for opened in list(self._subscriptions):
+                await opened.close()
             if isinstance(binding, AioEmbedded):
                 binding.remove_temporary(self._temporary)
         finally:
@@ -313,3 +361,94 @@ class Consumption(AsyncIterator[Message]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+class Subscription:
+    """The asyncio twin of `entrepot.subscription.Subscription`: the same promises, as coroutines."""
+
+    def __init__(self, binding: Any, wanted: definitions.Subscription, closed: Callable[[Subscription], None]) -> None:
+        self._binding = binding
+        self._wanted = wanted
+        self._tell_closed = closed
+        self._found = wanted
+        self._opened = 0
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def open(self, *, new_only: bool) -> None:
+        self._found = await self._binding.subscribe(self._wanted, new_only=new_only)
+        self._opened = self._binding.opened
+
+    @property
+    def name(self) -> str:
+        """Under which others may share it, or the durable name."""
+        return self._found.name
+
+    @property
+    def durable(self) -> bool:
+        return self._found.durable
+
+    @property
+    def opened(self) -> int:
+        """Counts the connections it has been open on."""
+        opened: int = self._binding.opened
+        return opened
+
+    async def queue(self) -> str:
+        """The queue on which its publications are."""
+        async with self._opening:
+            if self._opened != self._binding.opened and not self._closed:
+                await self.open(new_only=True)
+        return self._found.destination
+
+    async def get(self, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
+        """The next publication, or None when none comes within `wait_s`."""
+        wait_s = checks.wait("wait_s", wait_s) if wait_s != 0 else 0.0
+        queue = await self.queue()
+        message: Message | None = await self._binding.get(queue, criteria(options), unit=None, wait_s=wait_s)
+        return message
+
+    async def consume(self, *, read_ahead: int = 100, wait_s: float = math.inf) -> SubscriptionConsumption:
+        """Publications one after another, for `async for`."""
+        credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
+        incoming = await self.open_consumer(credit)
+        return SubscriptionConsumption(self, incoming, credit, checks.wait("wait_s", wait_s))
+
+    async def open_consumer(self, read_ahead: int) -> Any:
+        return await self._binding.consume(await self.queue(), None, read_ahead)
+
+    async def close(self) -> None:
+        """Read it no longer; a durable one goes on collecting."""
+        if not self._closed:
+            self._closed = True
+            self._tell_closed(self)
+            if self._opened == self._binding.opened:
+                await self._binding.leave_subscription(self._found.name)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class SubscriptionConsumption(Consumption):
+    """The publications of `Subscription.consume`; goes on over a broken connection."""
+
+    def __init__(self, opened_by: Subscription, incoming: Any, read_ahead: int, wait_s: float) -> None:
+        super().__init__(incoming, wait_s)
+        self._subscription = opened_by
+        self._read_ahead = read_ahead
+        self._opened = opened_by.opened
+
+    async def get(self, wait_s: float = 0.0) -> Message | None:
+        """The next publication, or None when none comes within `wait_s`."""
+        while True:
+            try:
+                return await super().get(wait_s)
+            except EntrepotError:
+                # The queue of one that is not durable went with the connection that broke.
+                if self._opened == self._subscription.opened:
+                    raise
+            self._opened = self._subscription.opened
+            self._incoming = await self._subscription.open_consumer(self._read_ahead)

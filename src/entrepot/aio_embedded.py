@@ -15,6 +15,7 @@ from entrepot.errors import EntrepotError, LogFull, QueueFull, RequestTimedOut, 
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import Subscription
 from entrepot.queues.loop_host import LoopHost
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit
@@ -187,6 +188,24 @@ class AioEmbedded:
 
     async def in_doubt(self) -> list[bytes]:
         return self._host.in_doubt()
+
+    async def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
+        found = wanted
+
+        def subscribe() -> Settlement | None:
+            nonlocal found
+            found, settlement = self._manager.publishing.subscribe(wanted, new_only=new_only)
+            return settlement
+
+        await self._durably(subscribe)
+        return found
+
+    async def leave_subscription(self, name: str) -> None:
+        if self._host.failure is None:
+            self._host.leave_subscription(name)
+
+    async def unsubscribe(self, name: str) -> None:
+        await self._durably(partial(self._manager.publishing.unsubscribe, name))
 
     async def mqsc(self, script: str, source: str) -> list[Answer]:
         return await asyncio.to_thread(self._host.mqsc, script, source)

@@ -15,6 +15,7 @@ from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import Subscription
 from entrepot.queues.global_units import Outcome, Unfinished
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.recovery_log.record import Branch
@@ -157,6 +158,13 @@ class Binding(Protocol):
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None: ...
 
     def in_doubt(self) -> list[bytes]: ...
+
+    def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
+        """Open a subscription, and make it if there is none; returns it as it is."""
+
+    def leave_subscription(self, name: str) -> None: ...
+
+    def unsubscribe(self, name: str) -> None: ...
 
     def mqsc(self, script: str, source: str) -> list[Answer]: ...
 

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from msgspec.structs import replace
+
 from entrepot import checks
 from entrepot.binding import Binding, Incoming, RunningUnit
 from entrepot.databases.watch import ResourceWatch
@@ -29,11 +31,22 @@ from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidUrl
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
 from entrepot.mqsc import Answer, require_ok
-from entrepot.options import GetOptions, PutOptions, criteria, draft, reply_options, reply_to
+from entrepot.options import (
+    GetOptions,
+    PutOptions,
+    SubscribeOptions,
+    criteria,
+    draft,
+    reply_options,
+    reply_to,
+    subscription,
+    topic_name,
+)
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import MODEL_QUEUE
+from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
 from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
 from entrepot.queues.unit_of_work import UnitState
+from entrepot.subscription import Subscription
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -159,6 +172,34 @@ class _Verbs:
         )
         return connection.host.put(
             queue, message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
+        )
+
+    def publish(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        retain: bool = False,
+        **options: Unpack[PutOptions],
+    ) -> bytes:
+        """Let everybody have a message who has subscribed to the topic; returns its message id.
+
+        All of them have it, or none: what a subscriber's queue refuses goes to
+        the dead-letter queue, unless the topic says otherwise. With `retain` it is
+        kept for subscribers to come, in place of what was kept before. For the
+        rest it is a put: persistent or not, in a unit of work or on its own.
+
+        Raises:
+            InvalidTopic, PublishInhibited, PublicationFailed, MessageTooLong: Nobody has it.
+        """
+        connection = self._connection
+        message, persistent, priority, wait_s = draft(
+            body, options, user=connection.user, application=connection.application
+        )
+        if retain:
+            message = replace(message, retained=checks.flag("retain", retain))
+        return connection.host.put(
+            topic_name(topic), message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
         )
 
     def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
@@ -297,6 +338,7 @@ class Connection(_Verbs):
         self._temporary: list[str] = []
         self._reply_queue = ("", 0)
         self._units: set[RunningUnit] = set()
+        self._subscriptions: set[Subscription] = set()
         self._databases: Databases | None = None
 
     @property
@@ -421,6 +463,30 @@ class Connection(_Verbs):
         credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
         return Consumption(self.host.consume(queue, criteria(options), credit), checks.wait("wait_s", wait_s))
 
+    def subscribe(self, topic: str | None = None, **options: Unpack[SubscribeOptions]) -> Subscription:
+        """Have what is published on a topic from now on, and what was retained; use it with `with`.
+
+        `+` stands for one level of a topic and `#` for any number. With
+        `durable="NAME"` the subscription collects while nobody is connected; by
+        that name it is opened again, without a topic if you like.
+
+        Raises:
+            InvalidTopic, SelectorSyntaxError, ContentFilterSyntaxError, InvalidArgument: Nothing was done.
+            SubscriptionInUse, SubscriptionDiffers, SubscriptionNotFound: It is not open.
+        """
+        wanted, new_only = subscription(topic, options)
+        opened = Subscription(self.host, wanted, self._subscriptions.discard, new_only=new_only)
+        self._subscriptions.add(opened)
+        return opened
+
+    def unsubscribe(self, durable: str) -> None:
+        """End a durable subscription, and discard what it has collected.
+
+        Raises:
+            SubscriptionNotFound, SubscriptionInUse: Nothing was done.
+        """
+        self.host.unsubscribe(require_subscription_name(durable))
+
     def reply_queue(self) -> str:
         """The temporary queue on which this connection waits for replies."""
         name, opened = self._reply_queue
@@ -465,6 +531,8 @@ class Connection(_Verbs):
             for unit in list(units):
                 if unit.state is UnitState.ACTIVE:
                     host.back_out(unit)
+            for opened in list(self._subscriptions):
+                opened.close()
             host.remove_temporary(self._temporary)
         self._host = None
         self._leave()
@@ -528,6 +596,24 @@ class Pipeline:
             body, options, user=connection.user, application=connection.application
         )
         return self._outgoing.put(queue, message, persistent=persistent, priority=priority, wait_s=wait_s)
+
+    def publish(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        retain: bool = False,
+        **options: Unpack[PutOptions],
+    ) -> bytes:
+        """Publish a message; returns its id, before the queue manager has it."""
+        connection = self._connection
+        message, persistent, priority, wait_s = draft(
+            body, options, user=connection.user, application=connection.application
+        )
+        if retain:
+            message = replace(message, retained=checks.flag("retain", retain))
+        name = topic_name(topic)
+        return self._outgoing.put(name, message, persistent=persistent, priority=priority, wait_s=wait_s)
 
     def wait(self) -> None:
         """Return when all that was put so far is where it belongs.

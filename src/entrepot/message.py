@@ -97,6 +97,10 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     target_queue: str = ""
     """On a transmission queue: the queue it is meant for at `target_manager`."""
     target_manager: str = ""
+    topic: str = ""
+    """Of a publication: what it was published on."""
+    retained: bool = False
+    """From a publisher: keep it for subscribers to come. To a subscriber: it was kept, and is no news."""
 
     def expires_at(self) -> float | None:
         """When a message on a queue stops being of use, in seconds since 1970."""

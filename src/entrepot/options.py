@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of put and get, in one place for the blocking and the asyncio connection."""
+"""The options of put, get and subscribe, in one place for the blocking and the asyncio connection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypedDict
 
 from entrepot import checks
@@ -12,7 +12,10 @@ from entrepot.errors import InvalidArgument
 from entrepot.limits import PRIORITY_MAX
 from entrepot.message import Message, MessageType, PropertyValue
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import Subscription, require_subscription_name
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.selectors import compile_selector
+from entrepot.topics import compile_filter, parse_pattern, require_topic
 
 _INT32 = 2**31
 
@@ -62,6 +65,27 @@ class GetOptions(TypedDict, total=False):
     """Only messages of groups that are complete."""
 
 
+class SubscribeOptions(TypedDict, total=False):
+    """What may be said about a subscription."""
+
+    durable: str | None
+    """Its name, by which it outlives the connection; not durable when left out."""
+    name: str | None
+    """A name for one that is not durable, so that others can share it."""
+    shared: bool
+    """Let several connections read it; each message goes to one of them."""
+    selector: str | None
+    """A condition over properties."""
+    content: str | None
+    """A condition over the body, such as `xpath:/order[total > 100]`."""
+    queue: str | None
+    """The queue to which publications go; one is made when left out."""
+    wildcards: str
+    """TOPIC: + for a level, # for any number. CHAR: * for any characters, ? for one."""
+    new_only: bool
+    """Leave out what was retained before the subscription."""
+
+
 Check = Callable[[str, Any], Any]
 
 
@@ -101,6 +125,24 @@ _GET: dict[str, Check] = {
     "selector": _optional(lambda _, value: compile_selector(value)),
     "whole_group": checks.flag,
 }
+
+
+_SUBSCRIBE: dict[str, Check] = {
+    "durable": _optional(lambda _, value: require_subscription_name(value)),
+    "name": _optional(lambda _, value: require_subscription_name(value)),
+    "shared": checks.flag,
+    "selector": _optional(lambda _, value: compile_selector(value).text),
+    "content": _optional(lambda _, value: compile_filter(value).text),
+    "queue": _optional(checks.text),
+    "wildcards": lambda _, value: _scheme(value),
+    "new_only": checks.flag,
+}
+
+
+def _scheme(value: object) -> str:
+    if value not in ("TOPIC", "CHAR"):
+        raise InvalidArgument("wildcards", repr(value), "TOPIC or CHAR")
+    return str(value)
 
 
 Draft = tuple[Message, bool | None, int | None, float]
@@ -155,6 +197,55 @@ def criteria(options: GetOptions) -> Criteria | None:
         return None
     fields = _checked(_GET, options, "get")
     return Criteria(**fields) if any(fields.values()) else None
+
+
+def topic_name(topic: object) -> str:
+    """What a topic is called where a queue could stand, too.
+
+    Raises:
+        InvalidTopic
+    """
+    return _topic_name(topic) if isinstance(topic, str) else require_topic(topic)
+
+
+@lru_cache(10_000)
+def _topic_name(topic: str) -> str:
+    return TOPIC_PREFIX + require_topic(topic)
+
+
+def subscription(topic: str | None, options: SubscribeOptions) -> tuple[Subscription, bool]:
+    """The subscription that the options describe, and whether what was retained before it is left out.
+
+    Raises:
+        InvalidArgument, InvalidTopic, SelectorSyntaxError, ContentFilterSyntaxError: The first thing that is wrong.
+    """
+    fields = _checked(_SUBSCRIBE, options, "subscribe")
+    durable, name = fields.pop("durable", None), fields.pop("name", None)
+    if durable and name:
+        raise InvalidArgument("name", "the durable name is its name", "durable or name")
+    shared = fields.pop("shared", False)
+    if shared and not (durable or name):
+        raise InvalidArgument("shared", "nobody can find a subscription without a name", "durable or name as well")
+    if topic is None and not (durable or name):
+        raise InvalidArgument("topic", "nothing says which", "a topic, or the name of a subscription that exists")
+    scheme = fields.pop("wildcards", "TOPIC")
+    if topic is not None:
+        parse_pattern(topic, scheme)
+    queue = fields.pop("queue", None)
+    new_only = fields.pop("new_only", False)
+    wanted = Subscription(
+        name=durable or name or "",
+        topic=topic or "",
+        wildcards=scheme,
+        selector=fields.pop("selector", None) or "",
+        content=fields.pop("content", None) or "",
+        destination=queue or "",
+        managed=not queue,
+        durable=bool(durable),
+        shared=shared,
+        type="API",
+    )
+    return wanted, new_only
 
 
 def _checked(table: dict[str, Check], options: Mapping[str, Any], verb: str) -> dict[str, Any]:

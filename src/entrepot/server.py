@@ -32,6 +32,7 @@ from entrepot.channels.dialling import Dialler
 from entrepot.channels.gate import Gate
 from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.native import NativeLink
+from entrepot.channels.neighbours import Neighbours
 from entrepot.channels.session import Session
 from entrepot.channels.supervision import Supervised
 from entrepot.databases.watch import ResourceWatch
@@ -119,6 +120,7 @@ class Server:
         self.admission = Admission(host, self.users, self.authority, self._audited)
         self._dialler = Dialler(self._tls_of_sender)
         self.channels = ChannelInitiator(self.desk, open_connection=self._dialler.dial, credentials=self._presented)
+        self.neighbours = Neighbours(self.desk)
         self._resources = ResourceWatch(self.path, HostCoordinator(host))
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
@@ -169,6 +171,7 @@ class Server:
             self.desk.close()
             raise
         self.channels.open()
+        self.neighbours.open()
         self._resources.start()
         self._audited("started", reason=f"start {self.host.manager.incarnation}")
         self._look_after()
@@ -330,6 +333,7 @@ class Server:
     def _authorities_changed(self) -> None:
         self.admission.refresh()
         self.desk.authority_epoch += 1
+        self.neighbours.refresh()
 
     def commanded(self, identity: Identity, verb: str, kind: str, name: str) -> None:
         """An administrator's command is about to be carried out.
@@ -399,11 +403,15 @@ class Server:
         link.close(QueueManagerQuiescing(self.host.settings.name, "an administrator has stopped this connection"))
 
     def running(self, noun: str) -> list[dict[str, int | float | str]]:
-        """The rows of DISPLAY CHSTATUS, LSSTATUS and CONN."""
+        """The rows of DISPLAY CHSTATUS, LSSTATUS, CONN and PUBSUB; the engine has those of topics."""
+        if noun in ("TPSTATUS", "SBSTATUS"):
+            return self.host.running(noun)
         rows: list[dict[str, int | float | str]] = self.on_loop(lambda: self._rows(noun))
         return rows
 
     def _rows(self, noun: str) -> list[dict[str, int | float | str]]:
+        if noun == "PUBSUB":
+            return self.neighbours.status()
         if noun == "LSSTATUS":
             return [listener.status() for listener in self.listeners.values()]
         if noun == "CONN":
@@ -492,6 +500,7 @@ class Server:
         if self._care is not None:
             self._care.cancel()
         await self._close_listeners()
+        self.neighbours.close()
         await self.channels.close()
         await self._dialler.close()
         if not immediate and self.host.failure is None:

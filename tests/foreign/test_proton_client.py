@@ -112,12 +112,6 @@ def test_who_may_not_is_not_authorized(client: BlockingConnection) -> None:
         assert caught.value.condition == "amqp:unauthorized-access"
 
 
-def test_topics_are_not_implemented(client: BlockingConnection) -> None:
-    with pytest.raises(LinkDetached) as caught:
-        client.create_sender("topic://PRICES")
-    assert caught.value.condition == "amqp:not-implemented"
-
-
 def test_full_queue_rejects(server: AmqpServer, client: BlockingConnection) -> None:
     sender = client.create_sender("SMALL")
     sender.send(Message(body=b"1"))

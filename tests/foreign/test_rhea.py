@@ -101,3 +101,16 @@ def test_transactions_commit_and_abort(modules: Path, server: AmqpServer, queue:
 
 def test_reply_finds_its_way(modules: Path, server: AmqpServer, queue: str) -> None:
     assert run(modules, server, "reply.js", queue) == {"body": "re: question", "same": True, "dynamic": True}
+
+
+def test_topics_are_published_and_subscribed_to(modules: Path, server: AmqpServer) -> None:
+    topic = "open/rhea"
+    assert run(modules, server, "topic.js", topic) == {
+        "all": [[body, f"topic://{topic}", body == "kept"] for body in ("kept", "blue", "red")],
+        "some": [["red", f"topic://{topic}", False]],
+        "resumed": ["while detached", "while away"],
+        "shared": sorted(["kept", *(f"shared {number}" for number in range(10))]),
+        "inUse": "amqp:resource-locked",
+        "wrong": "amqp:invalid-field",
+    }
+    assert [each.name for each in server.host.definitions() if each.kind == "SUB"] == []

@@ -8,7 +8,7 @@ import pytest
 from entrepot.mqsc.commands import VERBS
 from entrepot.mqsc.display import OPERATORS
 from entrepot.mqsc.forms import Switch
-from entrepot.mqsc.keywords import LATER_KINDS, OBJECT_KINDS, STATUS_KEYWORDS
+from entrepot.mqsc.keywords import OBJECT_KINDS, STATUS_KEYWORDS
 from entrepot.mqsc.object_kind import ObjectKind
 from entrepot.mqsc.running import RUNNING
 from entrepot.mqsc.security_keywords import (
@@ -122,11 +122,11 @@ def test_page_lists_what_is_accepted_without_effect() -> None:
     queues, manager, others, *own = (set(block.split()) for block in blocks(PAGE, "text"))
     true = {kind.word: set(kind.without_effect) for kind in OBJECT_KINDS.values()}
     said = {"QMGR": manager, "PROCESS": others - {"NLTYPE"}, "NAMELIST": others}
-    said |= dict(zip(("CHANNEL", "LISTENER", "CHLAUTH", "AUTHREC"), own, strict=True))
+    said |= dict(zip(("CHANNEL", "LISTENER", "TOPIC", "SUB", "CHLAUTH", "AUTHREC"), own, strict=True))
     said |= {kind.word: queues for kind in OBJECT_KINDS.values() if kind.is_queue}
     assert said == true
 
 
-def test_page_names_operators_status_and_later_kinds() -> None:
+def test_page_names_operators_and_status() -> None:
     words = set(re.findall(r"\b[A-Z]+\b", PAGE.read_text()))
-    assert {*OPERATORS, *STATUS_KEYWORDS, *LATER_KINDS} - words == set()
+    assert {*OPERATORS, *STATUS_KEYWORDS} - words == set()

@@ -1,50 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AMQP addresses: which queue, and once there are any, which topic a link or a reply-to means.
+"""AMQP addresses: which queue or which topic a link, the `to` of a message or its reply-to means.
 
 ORDERS   queue://ORDERS   /queue/ORDERS   queue:ORDERS     the queue ORDERS
 ORDERS@QM2                                                 ORDERS at another queue manager
-topic://PRICES   /topic/PRICES   topic:PRICES              a topic
+topic://a/b   /topic/a/b   topic:a/b                       the topic a/b
+a/b, of a terminus with the capability `topic`             the topic a/b
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from entrepot.amqp.conditions import NOT_IMPLEMENTED, Refusal
 from entrepot.queues.definitions import require_name
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
+from entrepot.topics import parse_pattern, require_topic
 
-_PREFIXES: tuple[tuple[str, Literal["queue", "topic"]], ...] = (
+Kind = Literal["queue", "topic"]
+
+TOPIC_SCHEME = "topic://"
+"""What we write before a topic."""
+_PREFIXES: tuple[tuple[str, Kind], ...] = (
     ("queue://", "queue"),
     ("/queue/", "queue"),
     ("queue:", "queue"),
-    ("topic://", "topic"),
+    (TOPIC_SCHEME, "topic"),
     ("/topic/", "topic"),
     ("topic:", "topic"),
 )
 
 
 class Address(NamedTuple):
-    kind: Literal["queue", "topic"]
+    kind: Kind
     name: str
     manager: str = ""
 
     @property
     def route(self) -> str:
         """The name that a put takes."""
+        if self.kind == "topic":
+            return TOPIC_PREFIX + self.name
         return f"{self.name}@{self.manager}" if self.manager else self.name
 
 
-def parse_address(text: str) -> Address:
-    """What an address means; whether it exists is another question.
+def kind_of(text: str, plain: Kind = "queue") -> Kind:
+    """Whether an address means a queue or a topic; `plain` is what one without a prefix means."""
+    return _split(text, plain)[0]
+
+
+def _split(text: str, plain: Kind) -> tuple[Kind, str]:
+    for prefix, kind in _PREFIXES:
+        if text.startswith(prefix):
+            return kind, text[len(prefix) :]
+    return plain, text
+
+
+def parse_address(text: str, plain: Kind = "queue") -> Address:
+    """What an address means; whether it exists is another question, and so is what a topic looks like.
 
     Raises:
         InvalidName: It cannot be the name of anything.
     """
-    kind: Literal["queue", "topic"] = "queue"
-    for prefix, of_kind in _PREFIXES:
-        if text.startswith(prefix):
-            kind, text = of_kind, text[len(prefix) :]
-            break
+    kind, text = _split(text, plain)
     if kind == "topic":
         return Address(kind, text)
     name, at, manager = text.partition("@")
@@ -54,14 +70,25 @@ def parse_address(text: str) -> Address:
     return Address(kind, name, manager)
 
 
-def parse_queue(text: str) -> Address:
-    """The same for those who need a queue.
+def parse_target(text: str, plain: Kind = "queue") -> Address:
+    """The same for those who send: a topic has no wildcards.
 
     Raises:
-        Refusal: It is a topic.
-        InvalidName
+        InvalidName, InvalidTopic
     """
-    address = parse_address(text)
+    address = parse_address(text, plain)
     if address.kind == "topic":
-        raise Refusal(NOT_IMPLEMENTED, f"{text[:100]} is a topic: this queue manager has queues only, so far")
+        require_topic(address.name)
+    return address
+
+
+def parse_source(text: str, plain: Kind = "queue") -> Address:
+    """The same for those who receive: a topic may have wildcards.
+
+    Raises:
+        InvalidName, InvalidTopic
+    """
+    address = parse_address(text, plain)
+    if address.kind == "topic":
+        parse_pattern(address.name)
     return address

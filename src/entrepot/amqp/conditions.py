@@ -17,6 +17,7 @@ NOT_FOUND = "amqp:not-found"
 NOT_IMPLEMENTED = "amqp:not-implemented"
 PRECONDITION_FAILED = "amqp:precondition-failed"
 RESOURCE_LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
+RESOURCE_LOCKED = "amqp:resource-locked"
 ROLLBACK = "amqp:transaction:rollback"
 TRANSFER_LIMIT_EXCEEDED = "amqp:link:transfer-limit-exceeded"
 UNAUTHORIZED = "amqp:unauthorized-access"
@@ -46,6 +47,15 @@ _CONDITIONS: tuple[tuple[type[EntrepotError], str], ...] = (
     (errors.PersistentNotAllowed, PRECONDITION_FAILED),
     (errors.QueueInUse, PRECONDITION_FAILED),
     (errors.DistributionFailed, PRECONDITION_FAILED),
+    (errors.SubscriptionNotFound, NOT_FOUND),
+    (errors.SubscriptionInUse, RESOURCE_LOCKED),
+    (errors.SubscriptionDiffers, PRECONDITION_FAILED),
+    (errors.PublishInhibited, NOT_ALLOWED),
+    (errors.SubscribeInhibited, NOT_ALLOWED),
+    (errors.DurabilityNotAllowed, NOT_ALLOWED),
+    (errors.PublicationFailed, RESOURCE_LIMIT_EXCEEDED),
+    (errors.InvalidTopic, INVALID_FIELD),
+    (errors.ContentFilterSyntaxError, INVALID_FIELD),
     (errors.SelectorError, INVALID_FIELD),
     (errors.SettingError, INVALID_FIELD),
     (errors.UnitOfWorkError, ROLLBACK),

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from entrepot import limits
 from entrepot.amqp import engine
+from entrepot.amqp.addresses import TOPIC_SCHEME, kind_of
 from entrepot.amqp.browsing import BrowsingLink
 from entrepot.amqp.codec import Malformed, Symbol, Symbols, encode
 from entrepot.amqp.conditions import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, UNKNOWN_ID, Refusal, refusal_of
@@ -25,6 +26,7 @@ from entrepot.amqp.engine import (
     DELIVERY,
     DISTRIBUTION_COPY,
     LINK_FLOW,
+    UNSPECIFIED,
     EngineParts,
     Pointer,
     collector_peek,
@@ -39,10 +41,12 @@ from entrepot.amqp.engine import (
     set_value,
 )
 from entrepot.amqp.incoming import IncomingLink
+from entrepot.amqp.link_subscriptions import LinkSubscriptions
 from entrepot.amqp.outgoing import OutgoingLink
-from entrepot.amqp.peer_link import PeerLink
+from entrepot.amqp.peer_link import PeerLink, address_of, capabilities_of, plain_kind
 from entrepot.amqp.sending_link import SendingLink
 from entrepot.amqp.sentry import CHANNEL_MAX, FRAME_BYTES_MAX, Sentry
+from entrepot.amqp.subscription_link import SubscriptionLink
 from entrepot.amqp.transaction import Coordinator, Transaction
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.session import Session
@@ -57,8 +61,15 @@ _SESSION_FRAMES = 2048
 window would make senders of small messages wait after every few of them."""
 _PIECES = 2
 """How many messages of the largest size may be half there at one time."""
-_CAPABILITIES = encode(Symbols(("ANONYMOUS-RELAY", "DELAYED_DELIVERY")))
-_PRODUCT = encode({Symbol("product"): "Entrepot", Symbol("version"): version("entrepot")})
+_CAPABILITIES = encode(Symbols(("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")))
+# By the prefix Qpid JMS knows which of the addresses that it reads are topics, and writes them so.
+_PRODUCT = encode(
+    {
+        Symbol("product"): "Entrepot",
+        Symbol("version"): version("entrepot"),
+        Symbol("topic-prefix"): TOPIC_SCHEME,
+    }
+)
 
 
 class Conversation:
@@ -82,7 +93,10 @@ class Conversation:
         self.wants_flush = wants_flush
         self._session: Session | None = None
         self._sentry = Sentry()
+        self.container = ""
+        """What the partner calls itself."""
         self.links: dict[Pointer, PeerLink] = {}
+        self.subscriptions = LinkSubscriptions(self)
         self.transactions: dict[bytes, Transaction] = {}
         self.stalled: set[SendingLink] = set()
         """Links whose partner has to take what it was sent first."""
@@ -92,6 +106,7 @@ class Conversation:
         self.is_closed = False
         self._accepted: list[Unit] = []
         self._to_settle: list[tuple[OutgoingLink, Pointer]] = []
+        self._held = 0
         self._tag = 0
         self._transaction = 0
         self._parts = EngineParts()
@@ -128,7 +143,7 @@ class Conversation:
     def process(self) -> None:
         """Deal with what the engine has understood, until there is no more or the session has to wait."""
         self._handle_events()
-        self._settle()
+        self.settle()
         self.wants_flush()
 
     def _handle_events(self) -> None:
@@ -136,7 +151,7 @@ class Conversation:
         links = self.links
         while event := collector_peek(collector):
             session = self._session
-            if session is not None and session.blocked:
+            if self._held or (session is not None and session.blocked):
                 break
             kind = event_type(event)
             if kind == DELIVERY:
@@ -156,7 +171,17 @@ class Conversation:
 
     @property
     def is_blocked(self) -> bool:
-        return self._session is not None and self._session.blocked
+        return self._held > 0 or (self._session is not None and self._session.blocked)
+
+    def hold(self) -> None:
+        """Let the partner's next words wait, until `go_on` is called as often."""
+        self._held += 1
+
+    def go_on(self) -> None:
+        self._held -= 1
+        if not self._held and not self.is_closed:
+            # Not at once: whoever calls this may be dealing with an event itself.
+            self.session.desk.loop.call_soon(self.guarded, self.session.on_unblocked)
 
     def pull(self) -> bytes | None:
         """Some of what there is to say; nothing when that is all for now, None when it is all for good."""
@@ -164,7 +189,7 @@ class Conversation:
 
     def before_flush(self) -> None:
         """The end of a turn of the loop: settle what was accepted, give back credit that found nothing."""
-        self._settle()
+        self.settle()
         if self.draining:
             self.draining = {link for link in self.draining if not link.drain()}
 
@@ -196,6 +221,7 @@ class Conversation:
         connection = self._parts.connection
         application = engine.text(lib.pn_connection_remote_container(connection)) or ""
         host = self._desk.host
+        self.container = application
         self._session = Session(self._desk, self._identity, _shortened(application), "AMQP")
         lib.pn_connection_set_container(connection, host.settings.name.encode())
         set_value(lib.pn_connection_offered_capabilities(connection), _CAPABILITIES)
@@ -228,8 +254,9 @@ class Conversation:
 
     def _attached(self, event: Pointer) -> None:
         pointer = event_link(event)
-        link = self.links[pointer] = self._link(pointer)
+        link = self.links[pointer] = PeerLink(self, pointer)
         try:
+            link = self.links[pointer] = self._link(pointer)
             link.attach()
         except EntrepotError as error:
             link.refuse(refusal_of(error))
@@ -244,21 +271,32 @@ class Conversation:
                 return Coordinator(self, pointer)
             return IncomingLink(self, pointer)
         source = lib.pn_link_remote_source(pointer)
+        if _is_subscription(source):
+            return SubscriptionLink(self, pointer)
         if lib.pn_terminus_get_distribution_mode(source) == DISTRIBUTION_COPY:
             return BrowsingLink(self, pointer)
         return OutgoingLink(self, pointer)
 
     def _detached(self, event: Pointer) -> None:
         pointer = event_link(event)
-        link = self.links.pop(pointer, None)
+        link = self.links.get(pointer)
         if link is None:
             return  # its session has ended before
+        if event_type(event) == engine.LINK_REMOTE_CLOSE:
+            link.close(partial(self._closed, link))
+            return
         link.end()
-        if event_type(event) == engine.LINK_REMOTE_DETACH:
-            lib.pn_link_detach(pointer)
-        else:
-            lib.pn_link_close(pointer)
+        del self.links[pointer]
+        lib.pn_link_detach(pointer)
         lib.pn_link_free(pointer)
+
+    def _closed(self, link: PeerLink, refusal: Refusal | None) -> None:
+        del self.links[link.pointer]
+        if refusal is not None:
+            set_condition(lib.pn_link_condition(link.pointer), refusal)
+        lib.pn_link_close(link.pointer)
+        lib.pn_link_free(link.pointer)
+        self.wants_flush()
 
     def require_room_for_pieces(self) -> None:
         """Close a connection that begins large messages and ends none."""
@@ -276,7 +314,8 @@ class Conversation:
         if to_settle is not None:
             self._to_settle.append(to_settle)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Commit what has been accepted so far."""
         if self._accepted:
             leases, self._accepted = self._accepted, []
             to_settle, self._to_settle = self._to_settle, []
@@ -325,7 +364,7 @@ class Conversation:
         if self.is_closed:
             return
         if self._session is not None:
-            self._settle()
+            self.settle()
             self.is_closed = True
             # Before the links, because it knows what is the partner's; they only forget it.
             self._session.close()
@@ -350,6 +389,15 @@ class Conversation:
         engine.LINK_REMOTE_DETACH: _detached,
         engine.TRANSPORT_ERROR: _trouble,
     }
+
+
+def _is_subscription(source: Pointer) -> bool:
+    """Whether a receiver means a topic, or by no source at all a subscription that it has had before."""
+    if lib.pn_terminus_get_type(source) == UNSPECIFIED:
+        return True
+    if lib.pn_terminus_is_dynamic(source):
+        return False
+    return kind_of(address_of(source) or "", plain_kind(capabilities_of(source))) == "topic"
 
 
 def _shortened(application: str) -> str:

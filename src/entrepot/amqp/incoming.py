@@ -6,13 +6,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from entrepot.amqp.addresses import parse_queue
+from msgspec.structs import replace
+
+from entrepot.amqp.addresses import Address, parse_target
 from entrepot.amqp.codec import Malformed
 from entrepot.amqp.conditions import (
     DECODE_ERROR,
     INVALID_FIELD,
     MESSAGE_SIZE_EXCEEDED,
-    NOT_IMPLEMENTED,
     TRANSFER_LIMIT_EXCEEDED,
     Refusal,
     refusal_of,
@@ -37,10 +38,11 @@ from entrepot.amqp.engine import (
     set_state,
 )
 from entrepot.amqp.mapping import decode_message
-from entrepot.amqp.peer_link import PeerLink, address_of, capabilities_of
+from entrepot.amqp.peer_link import PeerLink, address_of, capabilities_of, plain_kind
 from entrepot.channels.vetting import vetted
 from entrepot.errors import EntrepotError
 from entrepot.limits import FRAME_OVERHEAD_BYTES_MAX
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
 
 if TYPE_CHECKING:
     from entrepot.amqp.conversation import Conversation
@@ -134,7 +136,7 @@ class ReceivingLink(PeerLink):
 
 
 class IncomingLink(ReceivingLink):
-    """A partner that puts messages to one queue or, as an anonymous relay, to any."""
+    """A partner that puts messages to one queue or topic or, as an anonymous relay, to any."""
 
     __slots__ = ()
 
@@ -144,19 +146,26 @@ class IncomingLink(ReceivingLink):
         if lib.pn_terminus_is_dynamic(target):
             self.make_temporary(lib.pn_link_target(self.pointer))
             return
-        if "topic" in capabilities_of(target):
-            raise Refusal(NOT_IMPLEMENTED, "this queue manager has queues only, so far")
-        address = address_of(target)
-        if address:
-            self.name = parse_queue(address).route
-            self.conversation.session.require("QUEUE", self.name.partition("@")[0], "PUT")
+        text = address_of(target)
+        if text:
+            address = parse_target(text, plain_kind(capabilities_of(target)))
+            self._require_authority(address)
+            self.name = address.route
         self.ready()
+
+    def _require_authority(self, address: Address) -> None:
+        session = self.conversation.session
+        if address.kind == "topic":
+            session.require_topic(address.name, "PUB")
+        else:
+            session.require("QUEUE", address.name, "PUT")
 
     def ready(self) -> None:
         desk = self.conversation.session.desk
         with desk.host.lock:
             objects = desk.engine.manager.objects
-            limit = objects.route(self.name).body_bytes_max if self.name else objects.manager.body_bytes_max
+            is_queue = self.name and not self.name.startswith(TOPIC_PREFIX)
+            limit = objects.route(self.name).body_bytes_max if is_queue else objects.manager.body_bytes_max
         # The limit is a body's; the rest of the message comes on top of it.
         self.message_bytes_max = min(limit, self.conversation.body_bytes_max) + FRAME_OVERHEAD_BYTES_MAX
         self.open()
@@ -171,6 +180,8 @@ class IncomingLink(ReceivingLink):
                 transaction = conversation.transaction(remote_state_value(delivery))
             message, persistent, priority, to = decode_message(data, session.engine.manager.clock.now())
             name = self.name or _destination(to)
+            if message.retained and not name.startswith(TOPIC_PREFIX):
+                message = replace(message, retained=False)  # a queue keeps everything anyway
             message = vetted(message, user=session.identity.user, application=session.application)
         except Malformed as error:
             self._refused(delivery, settled, transaction, Refusal(DECODE_ERROR, str(error)))
@@ -228,4 +239,4 @@ class IncomingLink(ReceivingLink):
 def _destination(to: str | None) -> str:
     if not to:
         raise Refusal(INVALID_FIELD, "neither the link nor the message says where it is to go")
-    return parse_queue(to).route
+    return parse_target(to).route

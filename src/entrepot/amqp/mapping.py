@@ -20,7 +20,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from entrepot.amqp import identifiers
-from entrepot.amqp.addresses import parse_address
+from entrepot.amqp.addresses import TOPIC_SCHEME, parse_address
 from entrepot.amqp.codec import (
     DECODERS,
     NULL,
@@ -82,6 +82,9 @@ _TYPE = "x-opt-mq-type"
 _JMS_TYPE = "x-opt-jms-msg-type"
 _DELAY = "x-opt-delivery-delay"
 _DELIVERY_TIME = "x-opt-delivery-time"
+_RETAIN = "x-opt-retain"
+_RETAINED = "x-opt-retained"
+_TOPIC = "x-opt-topic"
 _RARE = (
     ("x-opt-mq-report", "report"),
     ("x-opt-mq-feedback", "feedback"),
@@ -355,6 +358,10 @@ def _annotated(message: Message, annotations: dict[Any, Any], now: float) -> Mes
         changed["delay_s"] = max(annotations[_DELIVERY_TIME] / 1000 - now, 0.0)
     if _JMS_TYPE in annotations:
         changed["properties"] = {**message.properties, JMS_TYPE: int(annotations[_JMS_TYPE])}
+    if annotations.get(_RETAIN) is not None:
+        changed["retained"] = annotations[_RETAIN]
+        if type(changed["retained"]) is not bool:
+            raise InvalidArgument(_RETAIN, f"{changed['retained']!r:.60}", "true or false")
     return replace(message, **changed)
 
 
@@ -362,7 +369,7 @@ def _annotated(message: Message, annotations: dict[Any, Any], now: float) -> Mes
 
 
 def encode_message(message: Message, to: str) -> bytes:
-    """A message as an AMQP receiver gets it from the queue `to`."""
+    """A message as an AMQP receiver gets it from the queue `to`; a publication says its topic instead."""
     kept = message.properties
     expiry_s = message.expiry_s
     ttl_ms = 0 if expiry_s is None else max(math.ceil(expiry_s * 1000), 1)
@@ -371,7 +378,7 @@ def encode_message(message: Message, to: str) -> bytes:
     fields = [
         _identifier(message.message_id),
         encode_binary(message.user.encode()) if message.user else NULL,
-        _name(to),
+        _name(TOPIC_SCHEME + message.topic if message.topic else to),
         NULL,
         NULL,
         _identifier(message.correlation_id) if message.correlation_id else NULL,
@@ -448,7 +455,7 @@ def _annotations(message: Message, kind: int) -> bytes:
     kept = message.properties
     jms_type = kept.get(JMS_TYPE) if kept else None
     form = message.format if kind == DATA else ""
-    if usual and jms_type is None and not form:
+    if usual and jms_type is None and not form and not message.topic:
         return b""
     parts: list[bytes] = []
     if type(jms_type) is int and -128 <= jms_type < 128:
@@ -460,6 +467,10 @@ def _annotations(message: Message, kind: int) -> bytes:
                 parts += [encode_symbol(name), encode(int(getattr(message, field)))]
     if form:
         parts += [encode_symbol(_FORMAT), encode(form)]
+    if message.topic:
+        parts += [encode_symbol(_TOPIC), encode_string(message.topic)]
+        if message.retained:
+            parts += [encode_symbol(_RETAINED), b"\x41"]
     return encode_described(MESSAGE_ANNOTATIONS, encode_map(parts))
 
 

@@ -3,11 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from entrepot.amqp.addresses import Kind
 from entrepot.amqp.codec import Described, Symbol, ULong, encode
-from entrepot.amqp.conditions import Refusal, refusal_of
-from entrepot.amqp.engine import EXPIRE_WITH_LINK, Pointer, lib, set_condition, set_value, text, value_of
+from entrepot.amqp.conditions import NOT_IMPLEMENTED, Refusal, refusal_of
+from entrepot.amqp.engine import (
+    EXPIRE_WITH_LINK,
+    UNSPECIFIED,
+    Pointer,
+    lib,
+    set_condition,
+    set_value,
+    text,
+    value_of,
+)
 from entrepot.errors import EntrepotError
 from entrepot.queues.definitions import MODEL_QUEUE
 
@@ -16,6 +27,8 @@ if TYPE_CHECKING:
 
 _DELETE_ON_CLOSE = encode({Symbol("lifetime-policy"): Described(ULong(0x2B), [])})
 _DYNAMIC_NAME = "AMQP.*"
+
+Closed = Callable[[Refusal | None], None]
 
 
 class PeerLink:
@@ -45,6 +58,9 @@ class PeerLink:
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer an attach as the standard wants it: with a link that leads nowhere, and its end."""
+        is_sender = lib.pn_link_is_sender(self.pointer)
+        nowhere = lib.pn_link_source(self.pointer) if is_sender else lib.pn_link_target(self.pointer)
+        lib.pn_terminus_set_type(nowhere, UNSPECIFIED)
         lib.pn_link_open(self.pointer)
         set_condition(lib.pn_link_condition(self.pointer), refusal)
         lib.pn_link_close(self.pointer)
@@ -56,7 +72,13 @@ class PeerLink:
         lib.pn_terminus_copy(lib.pn_link_target(self.pointer), lib.pn_link_remote_target(self.pointer))
 
     def make_temporary(self, terminus: Pointer) -> None:
-        """Attach this link to a queue that lives as long as it does, and tell the partner its name."""
+        """Attach this link to a queue that lives as long as it does, and tell the partner its name.
+
+        Raises:
+            Refusal: It is to be a topic.
+        """
+        if "temporary-topic" in capabilities_of(terminus):
+            raise Refusal(NOT_IMPLEMENTED, "there are temporary queues, but no temporary topics")
 
         def made(name: str, error: EntrepotError | None) -> None:
             conversation = self.conversation
@@ -97,6 +119,11 @@ class PeerLink:
         lib.pn_link_close(self.pointer)
         self.conversation.wants_flush()
 
+    def close(self, done: Closed) -> None:
+        """The partner has closed the link; `done` is called when it may be told that, with what did not go well."""
+        self.end()
+        done(None)
+
     def end(self) -> None:
         """The link is used no more; called more than once."""
         self.is_open = False
@@ -116,3 +143,8 @@ def capabilities_of(terminus: Pointer) -> set[str]:
     found = value_of(lib.pn_terminus_capabilities(terminus))
     several = found if isinstance(found, list) else [found]
     return {str(each) for each in several if isinstance(each, str)}
+
+
+def plain_kind(capabilities: set[str]) -> Kind:
+    """What an address without a prefix means at a terminus with these capabilities."""
+    return "topic" if "topic" in capabilities else "queue"

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrepot.amqp.addresses import parse_queue
-from entrepot.amqp.conditions import INVALID_FIELD, MESSAGE_SIZE_EXCEEDED, NOT_IMPLEMENTED, Refusal
+from entrepot.amqp.addresses import parse_source
+from entrepot.amqp.conditions import MESSAGE_SIZE_EXCEEDED, Refusal
 from entrepot.amqp.engine import (
     SENDER_SETTLED,
     SENDER_UNSETTLED,
-    UNSPECIFIED,
     Pointer,
     delivery_settle,
     lib,
@@ -23,7 +22,7 @@ from entrepot.amqp.engine import (
 )
 from entrepot.amqp.filters import read_filters
 from entrepot.amqp.mapping import encode_message
-from entrepot.amqp.peer_link import PeerLink, address_of, capabilities_of
+from entrepot.amqp.peer_link import PeerLink, address_of
 from entrepot.limits import MIB
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
@@ -51,17 +50,14 @@ class SendingLink(PeerLink):
 
     def attach(self) -> None:
         source = lib.pn_link_remote_source(self.pointer)
-        if lib.pn_terminus_get_type(source) == UNSPECIFIED:
-            raise Refusal(INVALID_FIELD, "a receiver needs a source")
-        self.criteria, heeded = read_filters(value_of(lib.pn_terminus_filter(source)))
+        filters = read_filters(value_of(lib.pn_terminus_filter(source)))
+        self.criteria = filters.criteria
         self.echo()
-        set_value(lib.pn_terminus_filter(lib.pn_link_source(self.pointer)), heeded or b"")
+        set_value(lib.pn_terminus_filter(lib.pn_link_source(self.pointer)), filters.heeded)
         if lib.pn_terminus_is_dynamic(source):
             self.make_temporary(lib.pn_link_source(self.pointer))
             return
-        if "topic" in capabilities_of(source):
-            raise Refusal(NOT_IMPLEMENTED, "this queue manager has queues only, so far")
-        self.name = parse_queue(address_of(source) or "").route
+        self.name = parse_source(address_of(source) or "").route
         self.ready()
 
     def open(self) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from entrepot.channels.address import SOCKET, Address
 from entrepot.channels.client_core import (
     ANSWER_BYTES_MAX,
@@ -24,6 +26,7 @@ from entrepot.channels.client_core import (
     RemoteUnit,
     ended_with,
     queue_name,
+    subscribe_frame,
     wanted,
 )
 from entrepot.errors import (
@@ -39,6 +42,7 @@ from entrepot.errors import (
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import Subscription
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.wire import verbs
 from entrepot.wire.codec import decode
@@ -491,6 +495,24 @@ class AioClient:
     async def make_dynamic(self, model: str, pattern: str) -> str:
         name: str = await self._ask(Verb.DYNAMIC, verbs.Dynamic(model, pattern))
         return name
+
+    async def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
+        frame = subscribe_frame(wanted, new_only=new_only)
+        try:
+            name, queue = await self._ask(Verb.SUBSCRIBE, frame)
+        except ConnectionLost:
+            if not self.mends_itself:
+                raise
+            # What was open went with the connection, so asking again is safe.
+            name, queue = await self._ask(Verb.SUBSCRIBE, frame)
+        return replace(wanted, name=name, destination=queue)
+
+    async def leave_subscription(self, name: str) -> None:
+        with contextlib.suppress(ConnectionLost):
+            await self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=False))
+
+    async def unsubscribe(self, name: str) -> None:
+        await self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=True))
 
     # --- consumers ------------------------------------------------------------------------------
 

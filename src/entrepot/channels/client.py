@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from entrepot.channels.address import Address
 from entrepot.channels.client_coordinator import ClientCoordinator
 from entrepot.channels.client_core import (
@@ -19,6 +21,7 @@ from entrepot.channels.client_core import (
     RemoteUnit,
     ended_with,
     queue_name,
+    subscribe_frame,
     wanted,
 )
 from entrepot.channels.consumption import Consumption
@@ -34,6 +37,7 @@ from entrepot.errors import (
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.definitions import Subscription
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.wire import verbs
 from entrepot.wire.verbs import Verb
@@ -407,6 +411,26 @@ class Client(Line):
             self._send()
         with contextlib.suppress(ConnectionLost):
             self._answer(slot)
+
+    # --- publish/subscribe ----------------------------------------------------------------------
+
+    def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
+        frame = subscribe_frame(wanted, new_only=new_only)
+        try:
+            name, queue = self._ask(Verb.SUBSCRIBE, frame)
+        except ConnectionLost:
+            if not self.mends_itself:
+                raise
+            # What was open went with the connection, so asking again is safe.
+            name, queue = self._ask(Verb.SUBSCRIBE, frame)
+        return replace(wanted, name=name, destination=queue)
+
+    def leave_subscription(self, name: str) -> None:
+        with contextlib.suppress(ConnectionLost):
+            self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=False))
+
+    def unsubscribe(self, name: str) -> None:
+        self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=True))
 
     # --- administration -------------------------------------------------------------------------
 

@@ -31,8 +31,10 @@ from entrepot.limits import DISTRIBUTION_MAX, KIB
 from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import require_name
+from entrepot.queues.definitions import Subscription, require_name
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.queues.unit_of_work import UnitState
+from entrepot.topics import require_topic
 from entrepot.wire import verbs
 from entrepot.wire.codec import LONG_BODY_BYTES, encode, encode_parts
 from entrepot.wire.error_form import from_wire
@@ -317,11 +319,29 @@ def queue_name(name: object) -> str:
     """
     if not isinstance(name, str):
         raise InvalidName("queue", shortened(name))
+    if name.startswith(TOPIC_PREFIX):
+        require_topic(name[len(TOPIC_PREFIX) :])
+        return name
     queue, _, manager = name.partition("@")
     require_name("queue", queue)
     if manager:
         require_name("queue manager", manager)
     return name
+
+
+def subscribe_frame(wanted: Subscription, *, new_only: bool) -> verbs.Subscribe:
+    """How a client asks for a subscription."""
+    return verbs.Subscribe(
+        wanted.name,
+        wanted.topic,
+        wanted.destination,
+        wanted.durable,
+        wanted.shared,
+        wanted.selector,
+        wanted.content,
+        wanted.wildcards,
+        new_only,
+    )
 
 
 def queue_names(names: object) -> str | list[str]:

@@ -19,6 +19,7 @@ from entrepot.channels.coordination import COORDINATION
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
 from entrepot.channels.link import Link
+from entrepot.channels.open_subscriptions import subscribe, unsubscribe
 from entrepot.channels.session import Session
 from entrepot.channels.stream import Stream
 from entrepot.channels.waiting_get import WaitingGet
@@ -639,6 +640,8 @@ class NativeLink(Link):
         Verb.MQSC: _mqsc,
         Verb.DYNAMIC: _dynamic,
         Verb.MANAGE: _manage,
+        Verb.SUBSCRIBE: lambda link, number, frame: subscribe(link.session, frame, partial(link._answer, number)),
+        Verb.UNSUBSCRIBE: lambda link, number, frame: unsubscribe(link.session, frame, partial(link._answer, number)),
         Verb.HEARTBEAT: _heartbeat,
         Verb.GOODBYE: _goodbye,
         **COORDINATION,

@@ -15,6 +15,7 @@ from typing import Any
 
 from entrepot.channels.consumer import Consumer, Deliver
 from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.open_subscriptions import OpenSubscriptions
 from entrepot.channels.stream import Stream
 from entrepot.channels.waiting_get import Got, WaitingGet
 from entrepot.channels.waiting_group import GotGroup, WaitingGroup
@@ -31,6 +32,7 @@ from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Message
 from entrepot.mqsc import run_script
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
 
@@ -65,6 +67,7 @@ class Session:
         "number",
         "on_unblocked",
         "protocol",
+        "subscriptions",
         "temporary",
         "units",
         "waiting",
@@ -82,6 +85,7 @@ class Session:
         self.waiting: set[WaitingGet | WaitingGroup] = set()
         self.consumers: set[Consumer | Stream] = set()
         self.temporary: list[str] = []
+        self.subscriptions = OpenSubscriptions(self)
         self._blockers = 0
         self._aside = 0
         self.closed = False
@@ -107,7 +111,7 @@ class Session:
             self._allowed_at = self.desk.authority_epoch
         if (object_type, name, what) in self._allowed:
             return
-        if name in self.temporary:
+        if name in self.temporary or name in self.subscriptions.queues:
             return  # not remembered: once it is gone, the name may be another's
         judge = self.desk.judge
         if judge is None or judge.allows(identity.user, identity.groups, object_type, name, what):
@@ -122,7 +126,24 @@ class Session:
         if self.identity.administrator:
             return
         for each in [name] if isinstance(name, str) else name:
-            self.require("QUEUE", each.partition("@")[0], "PUT")
+            if each.startswith(TOPIC_PREFIX):
+                self.require_topic(each[len(TOPIC_PREFIX) :], "PUB")
+            else:
+                self.require("QUEUE", each.partition("@")[0], "PUT")
+
+    def require_topic(self, topic: str, what: str) -> None:
+        """Refuse what this partner may not do with a topic: a topic object on the way to it has to allow it.
+
+        Raises:
+            NotAuthorized
+        """
+        identity, judge = self.identity, self.desk.judge
+        if identity.administrator or judge is None:
+            return
+        with self.desk.host.lock:
+            names = self.engine.manager.objects.subscribers.ruling(topic).names
+        if not any(judge.allows(identity.user, identity.groups, "TOPIC", name, what) for name in names):
+            self.require("TOPIC", names[0], what)  # which refuses, and tells
 
     # --- put ------------------------------------------------------------------------------------
 
@@ -520,6 +541,7 @@ class Session:
             self.release(list(self.leases), tried=True)
             for unit in list(self.units):
                 self.engine.back_out(unit)
+            self.subscriptions.leave_all()
             self.desk.host.remove_temporary(self.temporary)
         self.units.clear()
 

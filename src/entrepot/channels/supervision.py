@@ -10,7 +10,7 @@ import msgspec
 
 from entrepot.channels.desk import Identity
 from entrepot.errors import NotAuthorized
-from entrepot.queues.definitions import AuthorityRecord, ChannelRule, Definition, ManagerAttributes
+from entrepot.queues.definitions import AuthorityRecord, ChannelRule, Definition, ManagerAttributes, Subscription
 from entrepot.queues.host import Host
 from entrepot.security.authority import Authority, needed_for
 
@@ -106,6 +106,8 @@ class Supervised:
         existing = self._host.find(definition.kind, definition.name) if replace else None
         verb = "DEFINE" if existing is None else "ALTER"
         self._require(verb, definition.kind, definition.name, _changed(existing, definition))
+        if isinstance(definition, Subscription) and existing is None:
+            definition = msgspec.structs.replace(definition, user=self._identity.user)
         self._host.define(definition, replace=replace)
         self._told(definition.kind)
 
@@ -131,6 +133,12 @@ class Supervised:
     def clear(self, name: str) -> int:
         self._require("CLEAR", "QLOCAL", name)
         return self._host.clear(name)
+
+    def clear_retained(self, topic: str) -> int:
+        with self._host.lock:
+            nearest = self._host.manager.objects.subscribers.ruling(topic).names[0]
+        self._require("CLEAR", "TOPIC", nearest)
+        return self._host.clear_retained(topic)
 
     # --- controlling ----------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.reports import undeliverable
 from entrepot.queues.routes import Route
 from entrepot.queues.unit_of_work import Unit
+from entrepot.topics import TOPIC_CHARACTERS_MAX
 
 TRANSMISSION_MESSAGE_WRONG = 271
 """MQFB_XMIT_Q_MSG_ERROR: what stands on a transmission queue does not say where it wants to go."""
@@ -77,7 +78,12 @@ def vetted(message: Message) -> Message:
     if len(user) + len(application) > _TEXT_CHARACTERS_CERTAIN:
         checks.text("user", user)
         checks.text("application", application)
-    return vetting.vetted(message, user=user, application=application)
+    arrived = vetting.vetted(message, user=user, application=application)
+    if not message.topic:
+        return arrived
+    if len(message.topic) > TOPIC_CHARACTERS_MAX:
+        raise InvalidArgument("topic", checks.shortened(message.topic), f"at most {TOPIC_CHARACTERS_MAX} characters")
+    return replace(arrived, topic=message.topic)
 
 
 def find_route(manager: QueueManager, name: str) -> Route:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from entrepot import checks, limits
 from entrepot.errors import InvalidArgument, LimitExceeded
 from entrepot.message import Message, MessageType
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
 
 _PLAIN = Message(b"")
 _INT32 = 2**31
@@ -40,7 +41,14 @@ def vetted(message: Message, *, user: str, application: str) -> Message:
     ):  # fmt: skip
         _vet_texts(message)
     return replace(
-        message, user=user, application=application, backout_count=0, target_queue="", target_manager="", put_time=0.0
+        message,
+        user=user,
+        application=application,
+        backout_count=0,
+        target_queue="",
+        target_manager="",
+        put_time=0.0,
+        topic="",
     )
 
 
@@ -77,7 +85,7 @@ def require_names(queue: str | list[str]) -> None:
     if not isinstance(queue, str) and len(queue) > limits.DISTRIBUTION_MAX:
         raise LimitExceeded("queues in a distribution list", len(queue), limits.DISTRIBUTION_MAX)
     for name in [queue] if isinstance(queue, str) else queue:
-        if len(name) > _NAME_CHARACTERS_MAX:
+        if len(name) > _NAME_CHARACTERS_MAX and not name.startswith(TOPIC_PREFIX):
             raise InvalidArgument("queue", checks.shortened(name), "QUEUE or QUEUE@MANAGER")
 
 

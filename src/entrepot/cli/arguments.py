@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -114,4 +114,8 @@ QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the que
 Selector = Annotated[
     str | None,
     typer.Option("--selector", "-s", metavar="SQL", help="Only messages that meet it: \"region = 'EU' AND size > 3\"."),
+]
+Style = Annotated[
+    Literal["mq", "jms", "tibco"],
+    typer.Option(help="How topics are written: mq a/+/#; jms a.*.# as in SonicMQ and ActiveMQ; tibco a.*.>."),
 ]

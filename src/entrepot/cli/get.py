@@ -7,14 +7,12 @@ reader that goes away, or a full disk behind `>`, puts it back on its queue.
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from entrepot.cli import messages, opening, output
 from entrepot.cli.arguments import Json, QueueName, Reachable, Selector, hex_identifier, identifier
-from entrepot.message import Message
 
 
 def get(
@@ -38,33 +36,19 @@ def get(
     """Take messages off a queue; JSON lines with --json. No message within the wait is no error."""
     if json and body_only:
         raise typer.BadParameter("choose one of --json and --body-only")
-    taken = 0
+    writer = messages.Writer(json=json, body_only=body_only)
     with opening.connected(path) as connection:
-        while everything or taken < count:
+        while everything or writer.written < count:
             with connection.unit_of_work() as unit:
                 message = unit.get(
                     queue, wait_s=wait, selector=selector, correlation_id=correlation_id, message_id=message_id
                 )
                 if message is None:
                     break
-                _write(message, first=not taken, json=json, body_only=body_only)
-            taken += 1
-    if body_only and taken and sys.stdout.isatty():
-        sys.stdout.write("\n")
-    if not taken and not json:
+                writer.write(message)
+    writer.close()
+    if not writer.written and not json:
         output.note(f"No message on {queue}{_asked(selector, correlation_id, message_id)}.")
-
-
-def _write(message: Message, *, first: bool, json: bool, body_only: bool) -> None:
-    if json:
-        output.print_json(messages.as_json(message), lines=True)
-    elif body_only:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(message.body if first else b"\n" + message.body)
-        sys.stdout.buffer.flush()
-    else:
-        messages.show(message)
-    sys.stdout.flush()
 
 
 def _asked(*criteria: object) -> str:

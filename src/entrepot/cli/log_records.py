@@ -124,7 +124,7 @@ class LogView:
             if isinstance(record, Define):
                 self._learn(record)
             elif isinstance(record, Put):
-                self._queue_of.update((key, queue) for queue, key in record.targets)
+                self._queue_of.update((key, queue) for queue, key, _ in record.arrivals())
 
     def descriptions(self, start: int | None = None, *, bodies: bool = False) -> Iterator[Description]:
         """Every record from the first group at or behind `start`, or from the oldest there is.
@@ -283,11 +283,12 @@ class LogView:
 
     def _put(self, record: Put, bodies: bool) -> Description:
         message = record.message
-        self._queue_of.update((key, queue) for queue, key in record.targets)
-        queues = self._in_unit(record.unit, [self._name(number) for number, _ in record.targets])
+        arrivals = list(record.arrivals())
+        self._queue_of.update((key, queue) for queue, key, _ in arrivals)
+        queues = self._in_unit(record.unit, [self._name(number) for number, _, _ in arrivals])
         content: Description = {
             "unit": record.unit,
-            "keys": [key for _, key in record.targets],
+            "keys": [key for _, key, _ in arrivals],
             "queues": queues,
             "message_id": message.message_id.hex(),
             "body_bytes": len(message.body),

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from entrepot.cli import browse, demo, dump, get, log, mqsc, output, put, qm, trigger_monitor
+from entrepot.cli import browse, demo, dump, get, log, mqsc, output, publish, put, qm, subscribe, trigger_monitor
 from entrepot.errors import EntrepotError
 
 _BROKEN_PIPE = 141
@@ -51,6 +51,14 @@ A first session:
   entrepot browse ./qm1 ORDERS
   entrepot get ./qm1 ORDERS
 
+Publish and subscribe, while a server runs:
+
+\b
+  entrepot qm start ./qm1 --detach
+  entrepot subscribe ./qm1 "prices/#" --durable desk-7 --wait 0
+  entrepot publish ./qm1 prices/ibm "231.50" --retain
+  entrepot subscribe ./qm1 --durable desk-7
+
 PATH is a queue manager's folder; one command at a time can have it.
 
 Every command answers in JSON with --json. Exit code 0 is success, 1 a failure, 2 wrong usage.
@@ -75,6 +83,9 @@ app.command("demo", rich_help_panel=_START)(demo.demo)
 app.command("put", rich_help_panel=_MESSAGES)(put.put)
 app.command("get", rich_help_panel=_MESSAGES)(get.get)
 app.command("browse", rich_help_panel=_MESSAGES)(browse.browse)
+app.command("publish", rich_help_panel=_MESSAGES)(publish.publish)
+app.command("subscribe", rich_help_panel=_MESSAGES)(subscribe.subscribe)
+app.command("unsubscribe", rich_help_panel=_MESSAGES)(subscribe.unsubscribe)
 app.add_typer(qm.app, name="qm", rich_help_panel=_ADMINISTRATION)
 app.command("mqsc", rich_help_panel=_ADMINISTRATION)(mqsc.mqsc)
 app.command("dump", rich_help_panel=_ADMINISTRATION)(dump.dump)

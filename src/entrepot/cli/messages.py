@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+import sys
 from datetime import datetime
 from typing import Any
 
@@ -52,7 +53,9 @@ def as_json(message: Message) -> dict[str, Any]:
     shown.update({"body": text} if text is not None else {"body_base64": base64.b64encode(message.body).decode()})
     for field in message.__struct_fields__:
         value = getattr(message, field)
-        if field in ("body", "message_id", "properties") or (value == getattr(default, field) and field not in _ALWAYS):
+        # Of a publication, subscribers always want to know whether it is news.
+        always = field in _ALWAYS or (field == "retained" and message.topic)
+        if field in ("body", "message_id", "properties") or (value == getattr(default, field) and not always):
             continue
         shown[field] = value.hex() if isinstance(value, bytes) else value
     if message.properties:
@@ -78,6 +81,7 @@ def show(message: Message) -> None:
     facts: dict[str, Any] = {"put": f"{local_time(message.put_time)} by {message.user or '?'}, {kind}"}
     facts["priority"] = message.priority
     optional = {
+        "topic": f"{message.topic}{', retained before' * message.retained}" if message.topic else "",
         "correlation id": message.correlation_id.hex(),
         "group": f"{message.group_id.hex()} number {message.sequence}{' (last)' * message.last_in_group}"
         if message.group_id
@@ -92,3 +96,29 @@ def show(message: Message) -> None:
     facts["body"] = f"{len(message.body):,} bytes{'' if text is not None else ', not text'}"
     output.facts({f"  {name}": value for name, value in facts.items()})
     output.say(text if text is not None else preview(message.body, 200))
+
+
+class Writer:
+    """Writes messages to standard output, one after another, each before the next is asked for."""
+
+    def __init__(self, *, json: bool, body_only: bool) -> None:
+        self._json = json
+        self._body_only = body_only
+        self.written = 0
+
+    def write(self, message: Message) -> None:
+        if self._json:
+            output.print_json(as_json(message), lines=True)
+        elif self._body_only:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(b"\n" + message.body if self.written else message.body)
+            sys.stdout.buffer.flush()
+        else:
+            show(message)
+        sys.stdout.flush()
+        self.written += 1
+
+    def close(self) -> None:
+        """End the last line where a person reads."""
+        if self._body_only and self.written and sys.stdout.isatty():
+            sys.stdout.write("\n")

@@ -30,6 +30,9 @@ class Administered(Protocol):
     def clear(self, name: str) -> int:
         """Remove all messages; how many there were."""
 
+    def clear_retained(self, topic: str) -> int:
+        """Forget the publication that is kept for a topic; how many there were, 0 or 1."""
+
     def queue_status(self, name: str) -> Mapping[str, int | float | str]:
         """The state of a local queue under MQSC's keywords: CURDEPTH, IPPROCS, UNCOM, MSGAGE, ..."""
 
@@ -55,4 +58,7 @@ class Administered(Protocol):
         """Try the way to the other end without sending a message; what to tell about it."""
 
     def running(self, noun: str) -> list[dict[str, int | float | str]]:
-        """Rows for DISPLAY CHSTATUS, LSSTATUS or CONN, under MQ's keywords; names under CHANNEL, LISTENER and CONN."""
+        """Rows for DISPLAY CHSTATUS, LSSTATUS, CONN, TPSTATUS, SBSTATUS or PUBSUB, under MQ's keywords.
+
+        What a row is about stands under CHANNEL, LISTENER, CONN, TOPICSTR, SUB and QMNAME.
+        """

@@ -28,12 +28,14 @@ from entrepot.mqsc.commands import (
 )
 from entrepot.mqsc.display_checks import DisplayChecker
 from entrepot.mqsc.forms import Pattern
-from entrepot.mqsc.keywords import LATER_KINDS, OBJECT_KINDS
+from entrepot.mqsc.keywords import OBJECT_KINDS
 from entrepot.mqsc.object_kind import ObjectKind
 from entrepot.mqsc.parameters import Parameters, Said
-from entrepot.mqsc.running import Operation, operation_of
+from entrepot.mqsc.running import RUNNING, Operation, operation_of
 from entrepot.mqsc.security_checks import SecurityChecker
 from entrepot.mqsc.syntax import Parameter, Script, Statement, Value
+from entrepot.mqsc.topic_checks import require_subscription, topic_object
+from entrepot.mqsc.topic_keywords import SUBSCRIPTION, TopicName, TopicPattern
 from entrepot.mqsc.wording import listed, shortened, suggestion
 
 
@@ -89,7 +91,10 @@ class _Checker:
         said = self._parameters.attributes(kind, verb)
         if verb == "DEFINE":
             self._require_all(kind, said, written)
-            return Define(kind, name, said.changes, self._like(kind, said.flags.get("LIKE")), "REPLACE" in said.flags)
+            if kind is SUBSCRIPTION:
+                require_subscription(said, self._error, written.at)
+            like = self._like(kind, said.flags.get("LIKE"))
+            return Define(kind, name, said.changes, like, "REPLACE" in said.flags, said.places, topic_object(said))
         if verb == "ALTER":
             return Alter(kind, name, said.changes, said.places)
         if verb == "DELETE":
@@ -130,9 +135,7 @@ class _Checker:
         noun = NOUN_WORDS.get(written.keyword)
         if noun in nouns:
             return noun
-        if noun in LATER_KINDS:
-            problem = f"{noun} comes with a later release; {verb} goes with {listed(nouns)}"
-        elif noun:
+        if noun:
             problem = f"{verb} goes with {listed(nouns)}, not with {noun}"
         else:
             known = [word for word, noun in NOUN_WORDS.items() if noun in nouns]
@@ -152,6 +155,11 @@ class _Checker:
                 why = "there is one" if kind.only_one else "PROFILE and OBJTYPE say which one is meant"
                 self._error(written.at, f"{noun} takes no name: {why}")
             return nothing
+        running = RUNNING.get(noun)
+        if running is not None and not running.selected_by:
+            if values is not None:
+                self._error(written.at, f"{noun} takes no name: it shows all queue managers")
+            return nothing
         if values is None:
             example = self._parameters.bare_word_after() or "NAME"
             self._error(written.at, f"{noun} needs a name in parentheses: {noun}({example})")
@@ -159,12 +167,20 @@ class _Checker:
         if len(values) != 1:
             self._error(values[1].at if values else written.at, f"{noun} takes one name")
             return nothing
-        if kind is not None and kind.is_keyed:
+        if noun == "TOPICSTR":
+            self._topic(values[0])
+        elif running is not None and running.selected_by == "topic":
+            self._parameters.fit(noun, TopicPattern(), values[0])
+        elif kind is not None and kind.is_keyed:
             self._parameters.fit(noun, Pattern(), values[0])
         # Connections are named by the queue manager, as it likes.
         elif noun != "CONN" and not (verb == "DISPLAY" and "*" in values[0].text):
             self._parameters.require_name(noun, values[0])
         return values[0]
+
+    def _topic(self, value: Value) -> None:
+        if self._parameters.fit("TOPICSTR", TopicName(), value) == "":
+            self._error(value.at, f"TOPICSTR takes {TopicName().expected}, not nothing")
 
     # --- DEFINE -------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from typing import Any
 from entrepot.mqsc.addresses import AddressPatterns
 from entrepot.mqsc.channel_keywords import USER_CHARACTERS_MAX
 from entrepot.mqsc.display import Condition
-from entrepot.mqsc.forms import Form, Texts, Words
-from entrepot.mqsc.keywords import LATER_KINDS, OBJECT_KINDS
+from entrepot.mqsc.forms import Form, Name, Texts, Words
+from entrepot.mqsc.keywords import OBJECT_KINDS
 from entrepot.mqsc.object_kind import ObjectKind, words
 from entrepot.mqsc.running import OPERATIONS, RUNNING, Operation
 from entrepot.mqsc.security_keywords import ADDRESSES_MAX, AUTHORITY_WORDS, ENTITIES_MAX
@@ -29,6 +29,10 @@ class Define:
     changes: dict[str, Any]
     like: Value | None
     replace: bool
+    places: dict[str, Position]
+    """Where each keyword stands."""
+    topic_object: Value | None = None
+    """Of a subscription: the topic object whose topic comes before its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,7 @@ _ENTITIES = {
     "GROUP": Texts(ENTITIES_MAX, USER_CHARACTERS_MAX),
 }
 OPTIONS: dict[tuple[str, str], Mapping[str, Form]] = {
+    ("DEFINE", "SUB"): {"TOPICOBJ": Name()},
     ("SET", "AUTHREC"): {**_ENTITIES, "AUTHADD": AUTHORITY_WORDS, "AUTHRMV": AUTHORITY_WORDS},
     ("SET", "CHLAUTH"): {
         "ACTION": Words({word: word for word in ("ADD", "REPLACE", "REMOVE", "REMOVEALL")}),
@@ -185,7 +190,7 @@ NOUN_WORDS = {
     "QS": "QSTATUS",
     **{word: noun for noun, running in RUNNING.items() for word in (noun, *running.synonyms)},
     **{word: kind.word for kind in OBJECT_KINDS.values() for word in (kind.word, *kind.synonyms)},
-    **{word: later for later, synonyms in LATER_KINDS.items() for word in (later, *synonyms)},
+    "TOPICSTR": "TOPICSTR",
 }
 
 KEYWORDS = frozenset(

@@ -57,6 +57,8 @@ class Condition:
     operand: str
     keyword_at: Position
     operand_at: Position
+    mixed: bool = False
+    """Whether the keyword has words for some values and numbers for others, which never compare."""
 
     def holds(self, row: Mapping[str, RowValue]) -> bool:
         """Whether the row has the keyword and its value compares so.
@@ -69,6 +71,8 @@ class Condition:
         value = row[self.keyword]
         members = value if isinstance(value, list) else [value]
         compares = _POSITIVE[_NEGATIONS.get(self.operator, self.operator)]
+        if self.mixed:
+            members = [member for member in members if isinstance(member, str) != self.operand.isdecimal()]
         some = any(compares(member, self._operand_for(member)) for member in members)
         return some != (self.operator in _NEGATIONS)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from entrepot.mqsc.commands import Display
+from entrepot.mqsc.commands import OPTIONS, Display
 from entrepot.mqsc.display import OPERATORS, Condition
-from entrepot.mqsc.forms import Form, Integer, Switch, Unfit, Words
+from entrepot.mqsc.forms import Form, Integer, NumberOrWord, Switch, Unfit, Words
 from entrepot.mqsc.keywords import OBJECT_KINDS, QUEUE_KINDS, kinds_with
-from entrepot.mqsc.object_kind import COUNT_MAX, Attribute, ObjectKind
+from entrepot.mqsc.object_kind import COUNT_MAX, ObjectKind
 from entrepot.mqsc.running import RUNNING
 from entrepot.mqsc.syntax import Parameter, Position, Value
 from entrepot.mqsc.wording import listed, no_keyword, shortened, suggestion
@@ -38,8 +38,8 @@ class DisplayChecker:
                 condition = self._condition(parameter)
             elif word == "TYPE" and parameter.values is not None and kinds and kinds[0].is_queue:
                 kinds = self._type(parameter)
-            elif parameter.values is not None and (attribute := self._selector(word)):
-                self._select(attribute, parameter)
+            elif parameter.values is not None and (selector := self._selector(word)):
+                self._select(*selector, parameter)
             elif word == "ALL" and parameter.values is None:
                 everything = True
             else:
@@ -55,6 +55,8 @@ class DisplayChecker:
             self._report(parameter.at, f"{word} stands alone in DISPLAY; WHERE({word} EQ ...) selects")
         elif not keyword and any(word in kind.without_effect or word in kind.fixed for kind in self._kinds):
             self._warnings.append(f"{word}: without effect here, so it is not shown")
+        elif not keyword and word in OPTIONS.get(("DEFINE", self._noun), ()):
+            self._warnings.append(f"{word}: DEFINE uses it and does not keep it, so it is not shown")
         elif not keyword:
             self._report(parameter.at, self._unknown(word))
         return [Value(keyword, parameter.at)] if keyword else []
@@ -86,26 +88,28 @@ class DisplayChecker:
             self._report(parameter.at, f"TYPE of {self._noun} takes {listed([*words, everything])}")
         return tuple(kind for kind in self._kinds if kind.word in asked)
 
-    def _selector(self, word: str) -> Attribute | None:
-        """The attribute whose value `word` selects by."""
+    def _selector(self, word: str) -> tuple[str, Form] | None:
+        """The keyword whose value `word` selects by, and the form of that value."""
+        if self._noun in RUNNING:
+            form = RUNNING[self._noun].selectors.get(word)
+            return (word, form) if form else None
         for kind in self._kinds:
-            if word in kind.selectors:
-                return kind.attribute(kind.selectors[word])
+            if word in kind.selectors and (attribute := kind.attribute(kind.selectors[word])):
+                return attribute.keyword, attribute.form
         return None
 
-    def _select(self, attribute: Attribute, parameter: Parameter) -> None:
+    def _select(self, keyword: str, form: Form, parameter: Parameter) -> None:
         word = parameter.keyword
         texts = [value.text for value in parameter.values or ()]
-        form = attribute.form
         if len(texts) != 1:
             self._report(parameter.at, f"{word} takes one value to select by")
         elif isinstance(form, Words) and texts[0].upper() not in (*form.words, "ALL"):
             guess = suggestion(texts[0].upper(), form.words)
             self._report(parameter.at, f"{word} of {self._noun} takes {listed([*form.words, 'ALL'])}{guess}")
         elif not isinstance(form, Words):
-            self._selected[attribute.keyword] = texts[0]
+            self._selected[keyword] = texts[0]
         elif texts[0].upper() != "ALL":
-            self._selected[attribute.keyword] = texts[0].upper()
+            self._selected[keyword] = texts[0].upper()
 
     # --- WHERE --------------------------------------------------------------------------------
 
@@ -120,7 +124,9 @@ class DisplayChecker:
             self._report(written.at, self._unknown(written.text))
         if operator.text not in OPERATORS:
             self._report(operator.at, f"{shortened(operator.text)} is no operator; there are {listed(OPERATORS)}")
-        return Condition(keyword, operator.text, self._operand(written.text, operator, operand), written.at, operand.at)
+        text = self._operand(written.text, operator, operand)
+        is_mixed = isinstance(self._form(written.text), NumberOrWord)
+        return Condition(keyword, operator.text, text, written.at, operand.at, is_mixed)
 
     def _operand(self, word: str, operator: Value, operand: Value) -> str:
         """The operand as rows would have it.
@@ -135,11 +141,12 @@ class DisplayChecker:
                 self._report(operator.at, f"{word} is a number: compare it with EQ, NE, LT, GT, LE or GE")
             elif not operand.text.isdecimal():
                 self._report(operand.at, f"{word} is a number, {shortened(operand.text)} is none")
-        elif isinstance(form, Words | Switch) and not generic:
+        elif isinstance(form, Words | Switch | NumberOrWord) and not generic:
             try:
                 return str(form.show(form.parse(operand.text)))
             except Unfit:
-                guess = suggestion(operand.text.upper(), form.words if isinstance(form, Words) else ())
+                known = () if isinstance(form, Switch) else form.words
+                guess = suggestion(operand.text.upper(), known)
                 self._report(operand.at, f"{word} is {form.expected}, never {shortened(operand.text)}{guess}")
         return operand.text if operand.text.strip(" ") else ""
 

@@ -22,11 +22,12 @@ RowValue = str | int | float | list[str]
 
 _PLAIN = re.compile(r"[A-Z0-9._/%]+", re.ASCII)
 _PATTERN = re.compile(rf"[A-Za-z0-9._/%*?]{{1,{limits.NAME_CHARACTERS_MAX}}}", re.ASCII)
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})*", re.ASCII)
 
 
 class Unfit(Exception):
-    """A value that its form does not take; the caller knows keyword and place."""
+    """A value that its form does not take, and perhaps why; the caller knows keyword and place."""
 
 
 def quote(text: str) -> str:
@@ -211,6 +212,60 @@ class Integer(Form):
     def fits(self, value: Any) -> bool:
         in_range = type(value) is int and self.lowest * self.unit <= value <= self.highest * self.unit
         return in_range and value % self.unit == 0
+
+
+@dataclass(frozen=True, slots=True)
+class NumberOrWord(Form):
+    """A whole number, or a word where no number says it: DEFPRTY(5), DEFPRTY(ASPARENT)."""
+
+    lowest: int
+    highest: int
+    meanings: Mapping[str, Any]
+    parts: int = 1
+    """How many of the script's make one of ours: 10 where MQ counts tenths of a second."""
+
+    @property
+    def expected(self) -> str:
+        return f"{' or '.join(self.words)} or a whole number from {self.lowest} to {self.highest}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.meanings)
+
+    def parse(self, text: str) -> Any:
+        if text.upper() in self.meanings:
+            return self.meanings[text.upper()]
+        number = Integer(self.lowest, self.highest).parse(text)
+        return number if self.parts == 1 else number / self.parts
+
+    def show(self, value: Any) -> RowValue:
+        words = (word for word, meaning in self.meanings.items() if meaning == value)
+        return next(words, None) or max(self.lowest, round(value * self.parts))
+
+    def fits(self, value: Any) -> bool:
+        """Whether a script can say it, or nearly so: a fraction of its smallest part is rounded."""
+        if value in self.meanings.values():
+            return True
+        if self.parts == 1:
+            return Integer(self.lowest, self.highest).fits(value)
+        return type(value) in (int, float) and 0 <= value * self.parts <= self.highest
+
+
+@dataclass(frozen=True, slots=True)
+class Hex(Form):
+    """Bytes, in digits of either case; blanks mean none."""
+
+    bytes_max: int
+
+    @property
+    def expected(self) -> str:
+        return f"hex digits, two for each of at most {self.bytes_max} bytes"
+
+    def parse(self, text: str) -> str:
+        digits = text.strip(" ")
+        if len(digits) > 2 * self.bytes_max or not _HEX.fullmatch(digits):
+            raise Unfit
+        return digits
 
 
 @dataclass(frozen=True, slots=True)

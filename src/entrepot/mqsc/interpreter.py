@@ -7,13 +7,14 @@ on, and `require_ok` afterwards raises what went wrong. END ends a script.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from entrepot.errors import (
     EntrepotError,
+    InvalidSetting,
     MqscCommandFailed,
     MqscError,
     MqscScriptFailed,
@@ -38,13 +39,15 @@ from entrepot.mqsc.commands import (
 from entrepot.mqsc.display import Row, lines_of, matches
 from entrepot.mqsc.forms import Unfit
 from entrepot.mqsc.keywords import OBJECT_KINDS, STATUS_KEYWORDS, require_valid
-from entrepot.mqsc.object_kind import ObjectKind
+from entrepot.mqsc.object_kind import Attribute, ObjectKind
 from entrepot.mqsc.parameters import not_of_this_type
 from entrepot.mqsc.running import RUNNING, Running
 from entrepot.mqsc.security import SecurityRun
+from entrepot.mqsc.subscriptions import completed, why_not_altered
 from entrepot.mqsc.syntax import Position, Script, Value
+from entrepot.mqsc.topic_keywords import TOPIC
 from entrepot.mqsc.wording import listed, shortened, suggestion
-from entrepot.queues.definitions import Channel, Definition
+from entrepot.queues.definitions import Channel, Definition, Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +202,23 @@ class _Run:
         if command.like is None:
             definition = kind.definition(name=name, **command.changes)
         else:
-            # How the other one came to be is its own affair.
-            settled = {attribute.field for attribute in kind.attributes if not attribute.alterable}
             like = self._find(kind, command.like)
             copied = msgspec.structs.asdict(like)
-            inherited = {field: value for field, value in copied.items() if field not in settled}
+            inherited = {field: value for field, value in copied.items() if field not in kind.settled_fields}
             definition = kind.definition(**{**inherited, "name": name, **command.changes})
             self._require_same_type(kind, like, definition, command.like.at)
-        self._at = command.name.at
-        require_valid(definition)
-        existing = self._administered.find(kind.word, name) if command.replace and kind.variant else None
+        if isinstance(definition, Subscription):
+            self._require_alterable(definition, command)
+            before = self._find(TOPIC, command.topic_object) if command.topic_object else None
+            definition = completed(definition, command, before)
+        self._require_valid(definition, command.places, command.name.at)
+        for_life = kind.attributes_for_life
+        existing = self._administered.find(kind.word, name) if command.replace and (kind.variant or for_life) else None
         if existing is not None:
             self._require_same_type(kind, existing, definition, command.name.at)
+            self._require_alterable(existing, command)
+            self._require_same_for_life(for_life, existing, definition, command)
+            definition = kind.with_shown_of(existing, definition)
         self._administered.define(definition, replace=command.replace)
         return [f"{_called(kind, name)} defined."]
 
@@ -221,9 +229,32 @@ class _Run:
         if kind.variant:
             self._require_same_type(kind, old, definition, command.places.get(kind.variant.keyword, command.name.at))
             self._require_belonging(command, old)
-        require_valid(definition)
+        self._require_alterable(old, command)
+        self._require_valid(definition, command.places, command.name.at)
         self._administered.alter(definition)
         return [f"{_called(kind, definition.name)} altered."]
+
+    def _require_valid(self, definition: Definition, places: Mapping[str, Position], otherwise: Position) -> None:
+        self._at = otherwise
+        try:
+            require_valid(definition)
+        except InvalidSetting as error:
+            self._at = places.get(error.key.split(" ")[0], otherwise)
+            raise
+
+    def _require_alterable(self, old: Definition, command: Define | Alter) -> None:
+        if isinstance(old, Subscription) and (problem := why_not_altered(old, command)):
+            raise self._refusal(*problem)
+
+    def _require_same_for_life(
+        self, attributes: Iterable[Attribute], old: Definition, new: Definition, command: Define
+    ) -> None:
+        for attribute in attributes:
+            was, becomes = (getattr(definition, attribute.field) for definition in (old, new))
+            if was != becomes:
+                at = command.places.get(attribute.keyword, command.name.at)
+                problem = f"{shortened(old.name)} has {attribute.keyword}({shortened(attribute.form.write(was))})"
+                raise self._refusal(at, f"{problem}, which REPLACE cannot change (DELETE it first)")
 
     def _require_same_type(self, kind: ObjectKind, old: Definition, new: Definition, at: Position) -> None:
         """A channel keeps its type: what the two ends know of each other would be lost with it."""
@@ -248,6 +279,9 @@ class _Run:
         self._at = command.name.at
         if noun == "CONN":
             return self._stop_connection(name)
+        if noun == "TOPICSTR":
+            count = self._administered.clear_retained(name)
+            return [f"Topic {name} cleared of {count} retained publication{'s' * (count != 1)}."]
         kind = OBJECT_KINDS[noun]
         found = self._find(kind, command.name)
         if isinstance(found, Channel) and found.channel_type not in operation.channel_types:
@@ -279,19 +313,17 @@ class _Run:
 
     def _display_running(self, command: Display, running: Running) -> list[str]:
         self._at = command.name.at
-        pattern = command.name.text
-        if running.kind and "*" not in pattern:
-            self._find(OBJECT_KINDS[running.kind], command.name)
         rows = [Row(row) for row in self._administered.running(command.noun)]
         self._require_known(command, {keyword for row in rows for keyword in row}.union(running.keywords))
         key = running.name_keyword
-        if not running.kind:
-            pattern = pattern.upper()
+        is_meant = running.selection(command.name.text)
+        meant = sorted((name, place) for place, row in enumerate(rows) if is_meant(name := str(row.get(key, ""))))
+        if not meant and running.kind and "*" not in command.name.text:
+            self._find(OBJECT_KINDS[running.kind], command.name)
         lines = []
-        for whole in sorted(rows, key=lambda row: str(row.get(key, ""))):
-            name = str(whole.get(key, ""))
-            if matches(pattern, name if running.kind else name.upper()) and self._holds(command, whole):
-                row = _projected(command, [key], whole)
+        for name, place in meant:
+            if self._holds(command, rows[place]):
+                row = _projected(command, [key], rows[place])
                 self._rows.append(row)
                 lines += lines_of(running.label, name, row)
         return lines or [f"No {command.noun} matches."]

@@ -3,7 +3,7 @@
 
 A new kind is one more entry of `OBJECT_KINDS`; reading, DISPLAY, dump and
 every error message follow from it. Queues and what goes with them are here,
-the others in channel_keywords.py and security_keywords.py.
+the others in channel_keywords.py, security_keywords.py and topic_keywords.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from entrepot.mqsc.channel_keywords import CHANNEL, LISTENER
 from entrepot.mqsc.forms import ENABLED, YES, Integer, Name, Names, Switch, Text, Words
 from entrepot.mqsc.object_kind import ANYWHERE_WITHOUT_EFFECT, COUNT_MAX, DESCR, Attribute, ObjectKind, words
 from entrepot.mqsc.security_keywords import AUTHREC, CHLAUTH
+from entrepot.mqsc.topic_keywords import SUBSCRIPTION, TOPIC
 from entrepot.queues.definitions import (
     AliasQueue,
     Definition,
@@ -28,7 +29,8 @@ from entrepot.queues.definitions import (
     require_own_name,
 )
 
-BUFFER_BYTES_MAX = 1024 * 1024 * limits.MIB
+BUFFER_BYTES_MAX = 2**62
+"""More than any machine has: the retained publications are never on disk alone."""
 
 
 def _low_not_above_high(queue: LocalQueue | ModelQueue) -> tuple[str, str, str] | None:
@@ -80,7 +82,7 @@ _QMGR_WITHOUT_EFFECT = ANYWHERE_WITHOUT_EFFECT | words(
     "ACCTCONO ACCTINT ACCTMQI ACCTQ ACTIVREC ACTVCONO ACTVTRC ADOPTCTX AUTHOREV CCSID CERTLABL CHAD CHADEV CHADEXIT"
     " CHLEV CLWLDATA CLWLEXIT CLWLLEN CLWLMRUC CLWLUSEQ CMDEV CONFIGEV CONNAUTH DEFCLXQ IMGINTVL IMGLOGLN"
     " IMGRCOVO IMGRCOVQ IMGSCHED INHIBTEV IPADDRV LOCALEV LOGGEREV MARKINT MAXHANDS MAXPROPL MONACLS MONCHL MONQ"
-    " PARENT PSCLUS PSMODE PSNPMSG PSNPRES PSRTYCNT PSSYNCPT REMOTEEV REPOS REPOSNL REVDNS ROUTEREC SCHINIT SCMDSERV"
+    " PSCLUS PSMODE PSNPMSG PSNPRES PSRTYCNT PSSYNCPT REMOTEEV REPOS REPOSNL REVDNS ROUTEREC SCHINIT SCMDSERV"
     " SSLCRLNL SSLCRYP SSLEV SSLFIPS SSLRKEYC STATACLS STATCHL STATINT STATMQI STATQ STRSTPEV SUITEB"
     " TREELIFE"
 )
@@ -109,6 +111,7 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
                 # MQ keeps it in an AUTHINFO object, of which there would be only one here.
                 Attribute("CHCKCLNT", "password_check", Words({w: w for w in ("NONE", "OPTIONAL", "REQUIRED")})),
                 Attribute("CHLAUTH", "channel_rules_enabled", ENABLED),
+                Attribute("PARENT", "parent", Name()),
             ),
             without_effect=_QMGR_WITHOUT_EFFECT,
             only_one=True,
@@ -177,15 +180,14 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
         ),
         CHANNEL,
         LISTENER,
+        TOPIC,
+        SUBSCRIPTION,
         CHLAUTH,
         AUTHREC,
     )
 }
 
 QUEUE_KINDS = tuple(kind for kind in OBJECT_KINDS.values() if kind.is_queue)
-
-LATER_KINDS: dict[str, tuple[str, ...]] = {"TOPIC": ("TPC",), "SUB": ()}
-"""Kinds of MQ that later releases bring, with their synonyms: known words, and not yet of use."""
 
 STATUS_KEYWORDS = words("CURDEPTH IPPROCS UNCOM MSGAGE QTIME LGETDATE LGETTIME LPUTDATE LPUTTIME MONQ MEDIALOG")
 """What MQ's DISPLAY QSTATUS can show; a queue manager may give more."""

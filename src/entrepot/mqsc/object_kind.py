@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from entrepot.mqsc.forms import Form, RowValue, Switch, Text
 from entrepot.queues.definitions import Definition
 
@@ -27,6 +29,10 @@ class Attribute:
     synonyms: tuple[str, ...] = ()
     alterable: bool = True
     """False for what is settled when the object comes to be: ALTER refuses it, LIKE does not copy it."""
+    for_life: bool = False
+    """Of what cannot be altered: LIKE copies it all the same, and REPLACE refuses another value."""
+    shown_only: bool = False
+    """Whether the queue manager alone decides it: no command sets it, and a dump leaves it out."""
     required: bool = False
     """Whether DEFINE or SET has to say it."""
     variants: tuple[str, ...] = ()
@@ -102,6 +108,21 @@ class ObjectKind:
         """All keywords that go with it."""
         own = (word for attribute in self.attributes for word in attribute.words)
         return (*own, *self.status, *self.without_effect, *self.fixed)
+
+    @property
+    def settled_fields(self) -> frozenset[str]:
+        """How an object came to be, which is its own affair: LIKE does not copy it."""
+        own = (each for each in self.attributes if each.shown_only or not (each.alterable or each.for_life))
+        return frozenset(attribute.field for attribute in own)
+
+    @property
+    def attributes_for_life(self) -> list[Attribute]:
+        return [attribute for attribute in self.attributes if attribute.for_life]
+
+    def with_shown_of(self, old: Definition, new: Definition) -> Definition:
+        """The new definition of an object, with what the queue manager alone has decided about the old one."""
+        shown = {each.field: getattr(old, each.field) for each in self.attributes if each.shown_only}
+        return msgspec.structs.replace(new, **shown)
 
     def attribute(self, word: str) -> Attribute | None:
         return next((attribute for attribute in self.attributes if word in attribute.words), None)

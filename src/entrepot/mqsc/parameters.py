@@ -11,16 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from entrepot import limits
 from entrepot.errors import InvalidName, MqscError
 from entrepot.mqsc.commands import KEYWORDS, OPTIONS, VERBS
-from entrepot.mqsc.forms import Form, SeveralWords, Switch, Unfit, Words
+from entrepot.mqsc.forms import Form, NumberOrWord, SeveralWords, Switch, Unfit, Words
 from entrepot.mqsc.keywords import OBJECT_KINDS, kinds_with
 from entrepot.mqsc.object_kind import Attribute, ObjectKind
 from entrepot.mqsc.syntax import ERRORS_PER_COMMAND_MAX, Parameter, Position, Script, Value
 from entrepot.mqsc.wording import listed, no_keyword, shortened, suggestion
-from entrepot.queues.definitions import require_name
+from entrepot.queues.definitions import require_name, require_subscription_name
 
 _SETTING_VERBS = ("DEFINE", "ALTER", "SET")
+_SUBSCRIPTION_NOUNS = ("SUB", "SBSTATUS")
+_SUBSCRIPTION_NAME = f"It has 1 to {limits.SUBSCRIPTION_NAME_CHARACTERS_MAX} characters, all of which can be printed"
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class Said:
     """Options of the verb that have a value."""
     places: dict[str, Position] = field(default_factory=dict)
     """Where each keyword stands; synonyms stand for their keyword."""
+    value_places: dict[str, Position] = field(default_factory=dict)
+    """Where the value of each keyword stands, if it has one."""
 
 
 class Parameters:
@@ -77,7 +82,10 @@ class Parameters:
         for parameter in self.each(kind):
             word = parameter.keyword
             attribute = kind.attribute(word) if settable else None
-            said.places[attribute.keyword if attribute else word] = parameter.at
+            keyword = attribute.keyword if attribute else word
+            said.places[keyword] = parameter.at
+            if parameter.values:
+                said.value_places[keyword] = parameter.values[0].at
             if word in VERBS[verb].flags:
                 if word == "LIKE":
                     self.values(parameter)
@@ -88,6 +96,8 @@ class Parameters:
                 said.values[word] = self.value(parameter, forms[word])
             elif word in kind.refused and settable:
                 self.error(parameter.at, kind.refused[word])
+            elif attribute and attribute.shown_only:
+                self.error(parameter.at, f"{word} can be displayed and not set")
             elif attribute and not self._may_say(attribute, kind, verb):
                 problem = "is given twice" if kind.is_keyed else "is settled by DEFINE and cannot be altered"
                 self.error(parameter.at, f"{word} {problem}")
@@ -187,17 +197,25 @@ class Parameters:
     def fit(self, keyword: str, form: Form, value: Value) -> Any:
         try:
             return form.parse(value.text)
-        except Unfit:
+        except Unfit as unfit:
+            if why := str(unfit):
+                self.error(value.at, f"{keyword}, {why}")
+                return None
             problem = f"{keyword} takes {form.expected}, not {shortened(value.text) or 'nothing'}"
-            known = form.words if isinstance(form, Words | SeveralWords) else ()
+            known = form.words if isinstance(form, Words | SeveralWords | NumberOrWord) else ()
             self.error(value.at, problem + suggestion(value.text.upper(), known))
             return None
 
     def require_name(self, noun: str, value: Value) -> None:
+        of_subscription = noun in _SUBSCRIPTION_NOUNS
         try:
-            require_name(noun, value.text)
+            if of_subscription:
+                require_subscription_name(value.text)
+            else:
+                require_name(noun, value.text)
         except InvalidName as error:
-            self.error(value.at, f"{shortened(error.what)}. {error.advice.rstrip('.')}")
+            advice = _SUBSCRIPTION_NAME if of_subscription else error.advice.rstrip(".")
+            self.error(value.at, f"{shortened(error.what)}. {advice}")
 
     def _stands_alone(self, parameter: Parameter) -> None:
         self.error(parameter.at, f"{parameter.keyword} stands alone, without parentheses")

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs: the commands that act on channels, listeners and connections, and what DISPLAY can say of them."""
+"""What runs: the commands that act on channels, connections and topics, and what DISPLAY can say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
 
-from entrepot.mqsc.forms import Form, Integer, Words
+from entrepot.mqsc.display import matches
+from entrepot.mqsc.forms import YES, Form, Integer, Words
 from entrepot.mqsc.object_kind import COUNT_MAX, words
+from entrepot.mqsc.topic_keywords import SUBSCRIPTION_TYPES, TopicPattern
+from entrepot.topics import parse_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,22 @@ class Running:
     synonyms: tuple[str, ...] = ()
     kind: str = ""
     """The kind of the objects it is about; nothing for connections, which nobody defines."""
+    selected_by: Literal["name", "id", "topic", ""] = "name"
+    """What stands in the noun's parentheses: a name, an id in letters of either case, topics, or nothing."""
+    selectors: Mapping[str, Words] = field(default_factory=dict)
+    """Words that select when they have a value."""
+
+    def selection(self, said: str) -> Callable[[str], bool]:
+        """Whether a name is meant by what stands in the noun's parentheses."""
+        match self.selected_by:
+            case "name":
+                return partial(matches, said)
+            case "id":
+                return lambda name: matches(said.upper(), name.upper())
+            case "topic":
+                topics = TopicPattern().parse(said)
+                return parse_pattern(topics).matches if topics else lambda topic: not topic
+        return lambda _: True
 
 
 RUNNING = {
@@ -45,6 +66,31 @@ RUNNING = {
         "connection",
         "CONN",
         words("CONN CHANNEL CONNAME USERID APPLTAG UOWSTATE UOWSTDA QUEUES PROTOCOL"),
+        selected_by="id",
+    ),
+    "TPSTATUS": Running(
+        "status of topic",
+        "TOPICSTR",
+        words(
+            "TOPICSTR ADMIN PUB SUB DEFPSIST DEFPRTY DURSUB PMSGDLV NPMSGDLV RETAINED PUBCOUNT SUBCOUNT"
+            " MDURMDL MNDURMDL PUBSCOPE SUBSCOPE USEDLQ"
+        ),
+        synonyms=("TPS",),
+        selected_by="topic",
+    ),
+    "SBSTATUS": Running(
+        "status of subscription",
+        "SUB",
+        words("SUB TOPICSTR DURABLE SUBTYPE NUMMSGS DEST ACTCONN SUBUSER LMSGDATE LMSGTIME RESMDATE RESMTIME"),
+        kind="SUB",
+        selectors={"DURABLE": YES, "SUBTYPE": SUBSCRIPTION_TYPES},
+    ),
+    "PUBSUB": Running(
+        "publish/subscribe with queue manager",
+        "QMNAME",
+        words("QMNAME TYPE STATUS"),
+        selected_by="",
+        selectors={"TYPE": Words({word: word for word in ("LOCAL", "PARENT", "CHILD")})},
     ),
 }
 
@@ -81,6 +127,7 @@ OPERATIONS = (
         channel_types=("SDR",),
     ),
     Operation("PING", ("CHANNEL",), channel_types=("SDR",)),
+    Operation("CLEAR", ("TOPICSTR",), {"CLRTYPE": Words({"RETAINED": True})}, required=("CLRTYPE",)),
 )
 
 

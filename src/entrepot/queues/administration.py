@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING
 from entrepot.errors import (
     EntrepotError,
     GetInhibited,
+    InvalidArgument,
     ObjectExists,
     ObjectNotFound,
     QueueExists,
     QueueInUse,
 )
 from entrepot.queues.definitions import (
+    BASE_TOPIC,
     SYNCHRONIZATION_QUEUE,
     Definition,
     LocalQueue,
     ModelQueue,
     QueueDefinition,
+    Subscription,
+    Topic,
+    is_fleeting,
     require_name,
     require_own_name,
     system_objects,
@@ -48,10 +53,15 @@ class Administration:
         """Create an object, or with `replace_existing` give an existing one this definition."""
         require_own_name(definition)
         existing = self._existing(definition)
+        if isinstance(definition, Topic):
+            self._manager.publishing.require_definable(definition)
         if existing is not None and (not replace_existing or existing.kind != definition.kind):
             if isinstance(definition, QueueDefinition):
                 raise QueueExists(definition.name)
             raise ObjectExists(definition.kind, definition.name)
+        if isinstance(definition, Subscription):
+            publishing = self._manager.publishing
+            return publishing.define(definition) if existing is None else publishing.alter(definition)
         return self.redefine(definition)
 
     def _existing(self, definition: Definition) -> Definition | None:
@@ -70,7 +80,8 @@ class Administration:
         missing = [
             definition
             for definition in system_objects()
-            if (before_channels or isinstance(definition, QueueDefinition)) and self._existing(definition) is None
+            if (before_channels or isinstance(definition, QueueDefinition | Topic))
+            and self._existing(definition) is None
         ]
         # In their order, the synchronization queue last: a crash in between must not keep a rule away for ever.
         return [settlement for definition in missing if (settlement := self.redefine(definition)) is not None]
@@ -79,6 +90,10 @@ class Administration:
         """Give an existing object this definition."""
         if self._manager.objects.find(definition.kind, definition.name) is None:
             raise ObjectNotFound(definition.kind, definition.name)
+        if isinstance(definition, Subscription):
+            return self._manager.publishing.alter(definition)
+        if isinstance(definition, Topic):
+            self._manager.publishing.require_definable(definition)
         return self.redefine(definition)
 
     def redefine(self, definition: Definition) -> Settlement | None:
@@ -87,8 +102,7 @@ class Administration:
         reordered = isinstance(definition, LocalQueue) and queue and queue.definition.delivery != definition.delivery
         if reordered and queue is not None and queue.depth:
             raise QueueInUse(definition.name, "its delivery sequence changes only while it is empty")
-        if isinstance(definition, LocalQueue) and definition.dynamic == "TEMPORARY":
-            # It dies with its connection, so the log need not know it.
+        if is_fleeting(definition):
             self._defined(definition, 0)
             return None
         record = self._manager.objects.record(definition)
@@ -115,10 +129,14 @@ class Administration:
         if queue.definition.trigger_enabled and queue.available and not queue.waiters:
             self._manager.consequences.trigger(queue, self._manager.clock.now())
 
-    def delete(self, kind: str, name: str, *, purge: bool) -> Settlement:
+    def delete(self, kind: str, name: str, *, purge: bool) -> Settlement | None:
         """Remove an object; a queue with messages only with `purge`."""
         if self._manager.objects.find(kind, name) is None:
             raise ObjectNotFound(kind, name)
+        if kind == Subscription.kind:
+            return self._manager.publishing.unsubscribe(name)
+        if name == BASE_TOPIC and kind == Topic.kind:
+            raise InvalidArgument("topic", f"{BASE_TOPIC} is the root of all topics", "another topic object")
         queue = self._manager.objects.queues.get(name) if kind == LocalQueue.kind else None
         if queue is not None:
             problem = why_not_deletable(queue, purge=purge)
@@ -175,6 +193,11 @@ class Administration:
 
     def make_dynamic(self, model: str, pattern: str) -> tuple[str, Settlement | None]:
         """Create a queue after a model; `*` in the pattern becomes something unique."""
+        local = self.dynamic(model, pattern)
+        return local.name, self.redefine(local)
+
+    def dynamic(self, model: str, pattern: str) -> LocalQueue:
+        """What a queue after a model is like."""
         definition = self._manager.objects.queue_definitions.get(model)
         if not isinstance(definition, ModelQueue):
             raise ObjectNotFound("QMODEL", model)
@@ -184,8 +207,7 @@ class Administration:
             raise QueueExists(name)
         shared = {field: getattr(definition, field) for field in definition.__struct_fields__}
         kind = shared.pop("dynamic_kind")
-        local = LocalQueue(**{**shared, "name": name}, dynamic=kind)
-        return name, self.redefine(local)
+        return LocalQueue(**{**shared, "name": name}, dynamic=kind)
 
     def remove_temporary(self, name: str) -> None:
         """The connection that had this temporary queue has gone; so do its messages."""

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from entrepot import limits
 from entrepot.disk import NO_SPACE
 from entrepot.errors import DiskFailed, DiskFull
-from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.definitions import is_fleeting
 from entrepot.queues.entry import GONE, QueuedMessage, RestingRun
 from entrepot.queues.queue_manager import QueueManager
+from entrepot.recovery_log.bodies import BodyFile
 from entrepot.recovery_log.checkpoint import write_checkpoint
 from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Counts, Entry, Prepare, Put, Record, Remove, Run
 
@@ -89,10 +90,12 @@ class CheckpointPlan:
         self._records: list[Record] = []
         self._head: Checkpoint | None = None
         self._useless: list[RestingRun] = []
+        self._useless_bodies: list[BodyFile] = []
         self.applied_position = 0
 
     def write_runs(self) -> None:
         """Bring to disk what the log will no longer have."""
+        self._manager.store.force_bodies()
         for run in self._unforced:
             self._force(run)
         self._write(self._entries)
@@ -102,9 +105,8 @@ class CheckpointPlan:
         run.durable = True
 
     def _write(self, entries: list[Entry]) -> None:
-        for part in _slices(entries):
-            body_bytes = sum(len(entry.message.body) for entry in part)
-            stored = self._manager.store.write(part, body_bytes=body_bytes, force=True)
+        for part, body_bytes in _slices(entries):
+            stored = self._manager.store.write(part, body_bytes=body_bytes, force=True, shared=True)
             keys = array("Q", [entry.key for entry in part])
             self._written.append(RestingRun(stored, keys, queue=0, persistent=True, durable=True))
 
@@ -115,6 +117,7 @@ class CheckpointPlan:
             # Written since `begin`: the log may have been all that had its messages.
             if run.persistent and not run.durable:
                 self._force(run)
+        manager.store.force_bodies()
         # Resolved since `begin`: old messages that were not on any queue then.
         late = sorted(
             (e for e in manager.late if e.run is None and e.state != GONE and e.log_position < self._start_position),
@@ -134,6 +137,8 @@ class CheckpointPlan:
             manager.useless(run)
         self._useless = manager.useless_runs
         manager.useless_runs = []
+        self._useless_bodies = [*manager.useless_bodies, *manager.store.bodies.unwanted()]
+        manager.useless_bodies = []
         self.applied_position = manager.log.forced_position
         self._head = Checkpoint(
             FORMAT_VERSION,
@@ -169,11 +174,15 @@ class CheckpointPlan:
         while self._useless:
             self._manager.store.remove(self._useless[-1].stored.number)
             self._useless.pop()
+        while self._useless_bodies:
+            self._manager.store.remove_bodies(self._useless_bodies[-1])
+            self._useless_bodies.pop()
         self._manager.log.release(self._start_position)
 
     def abandon(self) -> None:
         """The old checkpoint stands, so what it names must stay."""
         self._manager.useless_runs += self._useless
+        self._manager.useless_bodies += self._useless_bodies
 
 
 def _key(entry: QueuedMessage) -> int:
@@ -184,22 +193,28 @@ def _stored(entry: QueuedMessage) -> Entry:
     return Entry(entry.key, entry.queue, entry.backouts, entry.log_position, entry.message)
 
 
-def _slices(entries: list[Entry]) -> Iterator[list[Entry]]:
+def _slices(entries: list[Entry]) -> Iterator[tuple[list[Entry], int]]:
+    """Parts of a run's size, and how many bytes their bodies have; neighbours with the same body stay together."""
     begin = size = 0
+    last: bytes | None = None
     for index, entry in enumerate(entries):
-        size += len(entry.message.body)
+        body = entry.message.body
+        if body is last:
+            continue
         if size >= limits.RUN_BYTES:
-            yield entries[begin : index + 1]
-            begin, size = index + 1, 0
+            yield entries[begin:index], size
+            begin, size = index, 0
+        size += len(body)
+        last = body
     if begin < len(entries):
-        yield entries[begin:]
+        yield entries[begin:], size
 
 
 def _state(manager: QueueManager) -> Iterator[Record]:
     """Everything that restart cannot learn from the log behind the checkpoint."""
     yield manager.objects.record(manager.objects.manager)
     for definition in manager.objects:
-        if not (isinstance(definition, LocalQueue) and definition.dynamic == "TEMPORARY"):
+        if not is_fleeting(definition):
             yield manager.objects.record(definition)
     for run in manager.runs.values():
         if run.persistent:
@@ -207,10 +222,24 @@ def _state(manager: QueueManager) -> Iterator[Record]:
     if manager.recounted:
         yield Counts(dict(manager.recounted))
     for number, (transaction_id, (unit, arrivals)) in enumerate(manager.in_doubt.units.items(), start=1):
-        for queue, entry in arrivals:
-            if entry.message.persistent:
-                yield Put(number, [(queue.number, entry.key)], entry.message)
+        yield from _puts(number, [entry for _, entry in arrivals if entry.message.persistent])
         yield Remove(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
         branches, user = manager.global_units.prepared.get(transaction_id, ([], ""))
         yield Prepare(number, transaction_id, branches, user)
     yield from manager.global_units.state()
+
+
+def _puts(unit: int, entries: list[QueuedMessage]) -> list[Put]:
+    """What the log had of a unit, with a body once."""
+    puts: list[Put] = []
+    last: QueuedMessage | None = None
+    for entry in entries:
+        target = (entry.queue, entry.key)
+        if last is not None and last.message is entry.message:
+            (puts[-1].alike[-1][0] if puts[-1].alike else puts[-1].targets).append(target)
+        elif last is not None and last.message.body is entry.message.body:
+            puts[-1].add_alike([target], entry.message)
+        else:
+            puts.append(Put(unit, [target], entry.message))
+        last = entry
+    return puts

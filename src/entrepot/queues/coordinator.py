@@ -34,13 +34,13 @@ class HostCoordinator:
         return unit, unit.transaction_id.decode()
 
     def decide(self, unit: Unit, branches: Sequence[Branch]) -> None:
-        self._host.run(partial(self._units.decide, unit, branches))
+        self._host.durably(partial(self._units.decide, unit, branches))
 
     def prepare(self, unit: Unit, branches: Sequence[Branch]) -> None:
-        self._host.run(partial(self._units.prepare, unit, branches))
+        self._host.durably(partial(self._units.prepare, unit, branches))
 
     def resolve(self, transaction_id: str, *, commit: bool) -> None:
-        self._host.run(partial(self._units.resolve, transaction_id.encode(), commit=commit))
+        self._host.durably(partial(self._units.resolve, transaction_id.encode(), commit=commit))
 
     def outcomes(self, transaction_ids: Sequence[str]) -> list[Outcome]:
         with self._host.lock:
@@ -55,7 +55,7 @@ class HostCoordinator:
             self._units.finish(transaction_id.encode(), branch_ids)
 
     def met_otherwise(self, transaction_id: str, branch_id: str, outcome: str) -> None:
-        self._host.run(partial(self._units.met_otherwise, transaction_id.encode(), branch_id, outcome))
+        self._host.durably(partial(self._units.met_otherwise, transaction_id.encode(), branch_id, outcome))
 
     # --- for operators ----------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class HostCoordinator:
     def resolve_heuristically(self, transaction_id: bytes, *, commit: bool) -> None:
         """An operator decides a prepared unit instead of its coordinator, and that is remembered."""
         in_doubt = self._host.manager.in_doubt
-        self._host.run(partial(in_doubt.resolve, transaction_id, commit=commit, heuristic=True))
+        self._host.durably(partial(in_doubt.resolve, transaction_id, commit=commit, heuristic=True))
 
     def forget(self, transaction_id: bytes) -> None:
         """Let go of a heuristic outcome, or of a decision that some database will never ask for."""

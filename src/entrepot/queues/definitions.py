@@ -26,6 +26,13 @@ def require_name(kind: str, name: object) -> str:
     return name
 
 
+def require_subscription_name(name: object) -> str:
+    """The name itself when a subscription may have it: any text that can be printed."""
+    if isinstance(name, str) and 0 < len(name) <= limits.SUBSCRIPTION_NAME_CHARACTERS_MAX and name.isprintable():
+        return name
+    raise InvalidName("subscription", str(name))
+
+
 def authority_key(object_type: str, profile: str, principal: str, group: str) -> str:
     """The name of the one authority record for these."""
     return _key(object_type, profile, principal, group)
@@ -141,6 +148,75 @@ class NameList(Definition, frozen=True, kw_only=True):
     kind: ClassVar[str] = "NAMELIST"
 
     names: tuple[str, ...] = ()
+
+
+Inherited = Literal["ASPARENT", "YES", "NO"]
+Reach = Literal["ASPARENT", "ALL", "ALLDUR", "ALLAVAIL"]
+Scope = Literal["ASPARENT", "ALL", "QMGR"]
+
+
+class Topic(Definition, frozen=True, kw_only=True):
+    """What holds for a topic and, where they say nothing else, for all topics below it."""
+
+    kind: ClassVar[str] = "TOPIC"
+
+    topic: str = ""
+    """Where in the tree it stands; empty is the root, which only SYSTEM.BASE.TOPIC is."""
+    publish: Literal["ASPARENT", "ENABLED", "DISABLED"] = "ASPARENT"
+    subscribe: Literal["ASPARENT", "ENABLED", "DISABLED"] = "ASPARENT"
+    durable: Inherited = "ASPARENT"
+    """Whether subscriptions may be durable."""
+    default_persistent: Inherited = "ASPARENT"
+    default_priority: int = -1
+    """-1: as above."""
+    persistent_reach: Reach = "ASPARENT"
+    """Which subscribers must be able to have a persistent publication, or nobody has it."""
+    nonpersistent_reach: Reach = "ASPARENT"
+    use_dead_letter_queue: Inherited = "ASPARENT"
+    """Whether a publication that a subscriber's queue refuses goes to the dead-letter queue."""
+    publication_scope: Scope = "ASPARENT"
+    """Whether publications reach other queue managers."""
+    subscription_scope: Scope = "ASPARENT"
+    """Whether other queue managers are asked for publications."""
+    wildcard: Literal["PASSTHRU", "BLOCK"] = "PASSTHRU"
+    """BLOCK: subscriptions whose wildcard stands above it get nothing from here."""
+    durable_model: str = ""
+    """Model of the queues that are made for durable subscriptions; empty is as above."""
+    nondurable_model: str = ""
+
+
+class Subscription(Definition, frozen=True, kw_only=True):
+    """Who wants publications on which topics, and on which queue."""
+
+    kind: ClassVar[str] = "SUB"
+
+    topic: str = ""
+    """Topics, with wildcards."""
+    wildcards: Literal["TOPIC", "CHAR"] = "TOPIC"
+    selector: str = ""
+    """A condition over properties."""
+    content: str = ""
+    """A condition over the body, such as `xpath:/order[total > 100]`."""
+    destination: str = ""
+    """The queue its publications go to."""
+    destination_manager: str = ""
+    managed: bool = False
+    """Whether the queue was made for it and goes with it."""
+    durable: bool = True
+    """Whether it outlives its connection; others are never stored."""
+    shared: bool = False
+    """Whether several connections may read it."""
+    scope: Literal["ALL", "QMGR"] = "ALL"
+    priority: int = -1
+    """-1: as published; -2: the queue's default."""
+    correlation_id: str = ""
+    """Hex digits; what its publications carry instead of the publisher's."""
+    user_data: str = ""
+    expiry_s: float | None = None
+    """For how long the subscription lives from `created`."""
+    created: float = 0.0
+    user: str = ""
+    type: Literal["ADMIN", "API", "PROXY"] = "ADMIN"
 
 
 class Channel(Definition, frozen=True, kw_only=True):
@@ -260,6 +336,8 @@ class ManagerAttributes(Definition, frozen=True, kw_only=True):
     """MQ's CHCKCLNT: whether a client has to show a user's password; a wrong one is always refused."""
     channel_rules_enabled: bool = True
     """MQ's CHLAUTH."""
+    parent: str = ""
+    """The queue manager above this one, with which it exchanges publications."""
 
 
 def require_own_name(definition: Definition) -> None:
@@ -278,10 +356,19 @@ def require_own_name(definition: Definition) -> None:
             client_user=definition.client_user,
             tls_peer=definition.tls_peer,
         )
+    elif isinstance(definition, Subscription):
+        key = require_subscription_name(definition.name)
     else:
         key = require_name(definition.kind, definition.name)
     if key != definition.name:
         raise InvalidName(definition.kind, definition.name)
+
+
+def is_fleeting(definition: Definition) -> bool:
+    """Whether it dies with a connection, so that the log need not know it."""
+    if isinstance(definition, LocalQueue):
+        return definition.dynamic == "TEMPORARY"
+    return isinstance(definition, Subscription) and not definition.durable
 
 
 QUEUE_KINDS: tuple[type[QueueDefinition], ...] = (LocalQueue, ModelQueue, AliasQueue, RemoteQueue)
@@ -293,6 +380,8 @@ _OTHER_KINDS: tuple[type[Definition], ...] = (
     Listener,
     AuthorityRecord,
     ChannelRule,
+    Topic,
+    Subscription,
 )
 KINDS: dict[str, type[Definition]] = {kind.kind: kind for kind in _OTHER_KINDS}
 KINDS.update((kind.kind, kind) for kind in QUEUE_KINDS)
@@ -304,6 +393,14 @@ PERFORMANCE_EVENT_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
 SYNCHRONIZATION_QUEUE = "SYSTEM.CHANNEL.SYNCQ"
 CHANNEL_INITIATION_QUEUE = "SYSTEM.CHANNEL.INITQ"
 CLIENT_CHANNEL = "SYSTEM.DEF.SVRCONN"
+BASE_TOPIC = "SYSTEM.BASE.TOPIC"
+RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
+DURABLE_MODEL = "SYSTEM.DURABLE.MODEL.QUEUE"
+NONDURABLE_MODEL = "SYSTEM.NDURABLE.MODEL.QUEUE"
+INTERMANAGER_PUBLICATIONS = "SYSTEM.INTER.QMGR.PUBS"
+INTERMANAGER_CONTROL = "SYSTEM.INTER.QMGR.CONTROL"
+CHILDREN = "SYSTEM.PUBSUB.CHILDREN"
+"""The name list of the queue managers that have us as their parent."""
 
 
 def founding_objects() -> tuple[Definition, ...]:
@@ -322,6 +419,61 @@ def founding_objects() -> tuple[Definition, ...]:
         LocalQueue(name=INITIATION_QUEUE, description="Trigger messages for the trigger monitor"),
         LocalQueue(name=PERFORMANCE_EVENT_QUEUE, description="Queue depth events"),
         ModelQueue(name=MODEL_QUEUE, description="Temporary dynamic queues, for instance for replies"),
+    )
+
+
+def topic_objects() -> tuple[Definition, ...]:
+    """What publish/subscribe needs."""
+    return (
+        Topic(
+            name=BASE_TOPIC,
+            description="The root of all topics",
+            publish="ENABLED",
+            subscribe="ENABLED",
+            durable="YES",
+            default_persistent="NO",
+            default_priority=0,
+            persistent_reach="ALLDUR",
+            nonpersistent_reach="ALLAVAIL",
+            use_dead_letter_queue="YES",
+            publication_scope="ALL",
+            subscription_scope="ALL",
+            durable_model=DURABLE_MODEL,
+            nondurable_model=NONDURABLE_MODEL,
+        ),
+        # Never on disk alone: the newest of each topic is looked up in memory.
+        LocalQueue(
+            name=RETAINED_QUEUE,
+            description="Publications that are kept for subscribers to come",
+            depth_max=limits.DEPTH_MAX,
+            body_bytes_max=limits.BODY_BYTES_MAX,
+            delivery="FIFO",
+            buffer_bytes=2**62,
+        ),
+        LocalQueue(
+            name=INTERMANAGER_PUBLICATIONS,
+            description="Publications from other queue managers",
+            depth_max=limits.DEPTH_MAX,
+            body_bytes_max=limits.BODY_BYTES_MAX,
+        ),
+        LocalQueue(
+            name=INTERMANAGER_CONTROL,
+            description="Which publications other queue managers want",
+            body_bytes_max=limits.BODY_BYTES_MAX,
+        ),
+        ModelQueue(
+            name=DURABLE_MODEL,
+            description="Queues of durable subscriptions",
+            dynamic_kind="PERMANENT",
+            depth_max=limits.DEPTH_MAX,
+            body_bytes_max=limits.BODY_BYTES_MAX,
+        ),
+        ModelQueue(
+            name=NONDURABLE_MODEL,
+            description="Queues of subscriptions that end with their connection",
+            depth_max=limits.DEPTH_MAX,
+            body_bytes_max=limits.BODY_BYTES_MAX,
+        ),
     )
 
 
@@ -346,6 +498,7 @@ def system_objects() -> tuple[Definition, ...]:
             address="*",
             user_source="NOACCESS",
         ),
+        *topic_objects(),
         # Last, because where it is the others have been: see Administration.define_missing.
         LocalQueue(
             name=SYNCHRONIZATION_QUEUE,

@@ -12,6 +12,7 @@ import msgspec
 from entrepot.message import Message
 
 if TYPE_CHECKING:
+    from entrepot.recovery_log.bodies import BodyFile, SharedBody
     from entrepot.recovery_log.run import StoredRun
 
 AVAILABLE, LOCKED, GONE = 0, 1, 2
@@ -24,7 +25,9 @@ OVERHEAD_BYTES = 640
 class RestingRun:
     """A run on disk and what became of its entries since it was written."""
 
-    __slots__ = ("answered", "durable", "gone", "keys", "live", "marks", "persistent", "queue", "stored", "taken")
+    __slots__ = (
+        "answered", "borrowed", "durable", "gone", "keys", "live", "marks", "persistent", "queue", "stored", "taken",
+    )  # fmt: skip
 
     def __init__(self, stored: StoredRun, keys: array[int], *, queue: int, persistent: bool, durable: bool) -> None:
         self.stored = stored
@@ -38,6 +41,8 @@ class RestingRun:
         self.taken = bytearray((stored.entries + 7) // 8)
         """Entries that were read out one by one and must not be loaded with the rest."""
         self.live = stored.entries
+        self.borrowed: dict[int, BodyFile] = {}
+        """Where the bodies are of entries that share theirs with other queues."""
         self.marks: array[int] | None = None
         """Sorted hashes of the ids in it, to answer quickly that an id is not here."""
         self.answered: set[Hashable] = set()
@@ -48,6 +53,14 @@ class RestingRun:
         if not self.gone[byte] & bit:
             self.gone[byte] |= bit
             self.live -= 1
+            if self.borrowed and (file := self.borrowed.pop(index, None)) is not None:
+                file.references -= 1
+
+    def give_up(self) -> None:
+        """Nobody wants any of it any more."""
+        for file in self.borrowed.values():
+            file.references -= 1
+        self.borrowed.clear()
 
     def is_gone(self, index: int) -> bool:
         return bool(self.gone[index >> 3] & (1 << (index & 7)))
@@ -76,10 +89,16 @@ class QueuedMessage(msgspec.Struct, eq=False, gc=False):
     state: int = AVAILABLE
     resident: bool = False
     """Whether it stands in its lane right now, available or not."""
+    shared: SharedBody | None = None
+    """What its body is to other queues, if they have it too."""
 
     @property
     def memory_bytes(self) -> int:
-        return len(self.message.body) + OVERHEAD_BYTES
+        """Its part of the memory; a body that several queues have is there once."""
+        shared = self.shared
+        if shared is None:
+            return len(self.message.body) + OVERHEAD_BYTES
+        return len(self.message.body) // shared.count + OVERHEAD_BYTES
 
 
 NO_BODY = Message(b"")

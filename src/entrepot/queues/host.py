@@ -26,7 +26,6 @@ from entrepot.errors import (
     DiskFull,
     EntrepotError,
     LogFull,
-    NoServer,
     QueueFull,
     QueueManagerFailed,
     QueueManagerStopped,
@@ -34,11 +33,13 @@ from entrepot.errors import (
 )
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Definition, ManagerAttributes
+from entrepot.queues.definitions import Definition, ManagerAttributes, Subscription
 from entrepot.queues.folder import as_recovery_error, own, read_settings
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Progress, restart
+from entrepot.queues.serverless import Serverless
 from entrepot.queues.settlement import Settlement
+from entrepot.queues.topic_status import subscription_status, topic_status
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.writer import WriteGroup
@@ -55,7 +56,7 @@ _FULL_RETRY_S = 0.005
 _FORCES_REMEMBERED = 16
 
 
-class Host:
+class Host(Serverless):
     """A running queue manager. All methods may be called from any thread."""
 
     def __init__(
@@ -127,7 +128,7 @@ class Host:
             )
             return settlement
 
-        self._durably(put)
+        self.durably(put)
         if message.delay_s:
             self._wake_housekeeper.set()
         return message_id
@@ -182,7 +183,7 @@ class Host:
             if waiter.error is not None:
                 raise waiter.error
             if unit is None:
-                self._durably(lambda: self._manager.commit(guard))
+                self.durably(lambda: self._manager.commit(guard))
             return waiter.message
         except BaseException:
             # An interrupt must not leave a reader behind that takes messages nobody will see.
@@ -243,22 +244,55 @@ class Host:
         return self._manager.begin()
 
     def commit(self, unit: Unit) -> None:
-        self._durably(lambda: self._manager.commit(unit))
+        self.durably(lambda: self._manager.commit(unit))
 
     def back_out(self, unit: Unit) -> None:
         with self._lock:
             self._manager.back_out(unit)
 
     def prepare(self, unit: Unit, transaction_id: bytes) -> None:
-        self._durably(lambda: self._manager.in_doubt.prepare(unit, transaction_id))
+        self.durably(lambda: self._manager.in_doubt.prepare(unit, transaction_id))
 
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
-        self._durably(lambda: self._manager.in_doubt.resolve(transaction_id, commit=commit))
+        self.durably(lambda: self._manager.in_doubt.resolve(transaction_id, commit=commit))
 
     def in_doubt(self) -> list[bytes]:
         """The transaction ids of prepared units, oldest first."""
         with self._lock:
             return list(self._manager.in_doubt.units)
+
+    # --- publish/subscribe ------------------------------------------------------------------
+
+    def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
+        """See `Publishing.subscribe`."""
+        found = wanted
+
+        def subscribe() -> Settlement | None:
+            nonlocal found
+            found, settlement = self._manager.publishing.subscribe(wanted, new_only=new_only)
+            return settlement
+
+        self.durably(subscribe)
+        return found
+
+    def leave_subscription(self, name: str) -> None:
+        """A reader has gone from it."""
+        with self._lock:
+            self._manager.publishing.leave(name)
+
+    def unsubscribe(self, name: str) -> None:
+        self.durably(lambda: self._manager.publishing.unsubscribe(name))
+
+    def clear_retained(self, topic: str) -> int:
+        count = 0
+
+        def clear() -> Settlement | None:
+            nonlocal count
+            count, settlement = self._manager.publishing.retained.clear(topic)
+            return settlement
+
+        self.durably(clear)
+        return count
 
     # --- administration (mqsc's Administered) -----------------------------------------------
 
@@ -275,13 +309,13 @@ class Host:
             return self._manager.objects.find(kind, name)
 
     def define(self, definition: Definition, *, replace: bool) -> None:
-        self._durably(lambda: self._manager.administration.define(definition, replace_existing=replace))
+        self.durably(lambda: self._manager.administration.define(definition, replace_existing=replace))
 
     def alter(self, definition: Definition) -> None:
-        self._durably(lambda: self._manager.administration.alter(definition))
+        self.durably(lambda: self._manager.administration.alter(definition))
 
     def delete(self, kind: str, name: str, *, purge: bool) -> None:
-        self._durably(lambda: self._manager.administration.delete(kind, name, purge=purge))
+        self.durably(lambda: self._manager.administration.delete(kind, name, purge=purge))
 
     def clear(self, name: str) -> int:
         count = 0
@@ -291,32 +325,18 @@ class Host:
             count, settlement = self._manager.administration.clear(name)
             return settlement
 
-        self._durably(clear)
+        self.durably(clear)
         return count
 
     def queue_status(self, name: str) -> Mapping[str, int | float | str]:
         with self._lock:
             return self._manager.administration.queue_status(name)
 
-    # Channels, listeners and clients are a server's, which overrides all of these.
-
-    def start_object(self, kind: str, name: str) -> None:
-        raise NoServer(f"START {kind}({name})")
-
-    def stop_object(self, kind: str, name: str, *, force: bool, inactive: bool) -> None:  # noqa: ARG002
-        raise NoServer(f"STOP {kind}({name})")
-
-    def reset_channel(self, name: str, sequence: int) -> None:
-        raise NoServer(f"RESET CHANNEL({name}) SEQNUM({sequence})")
-
-    def resolve_channel(self, name: str, *, commit: bool) -> None:
-        raise NoServer(f"RESOLVE CHANNEL({name}) ACTION({'COMMIT' if commit else 'BACKOUT'})")
-
-    def ping_channel(self, name: str) -> str:
-        raise NoServer(f"PING CHANNEL({name})")
-
-    def running(self, noun: str) -> list[dict[str, int | float | str]]:  # noqa: ARG002
-        return []
+    def running(self, noun: str) -> list[dict[str, int | float | str]]:
+        with self._lock:
+            if noun == "TPSTATUS":
+                return topic_status(self._manager)
+            return subscription_status(self._manager) if noun == "SBSTATUS" else []
 
     def make_dynamic(self, model: str, pattern: str) -> str:
         name = ""
@@ -326,7 +346,7 @@ class Host:
             name, settlement = self._manager.administration.make_dynamic(model, pattern)
             return settlement
 
-        self._durably(make)
+        self.durably(make)
         return name
 
     def remove_temporary(self, names: Iterable[str]) -> None:
@@ -336,11 +356,7 @@ class Host:
 
     # --- group commit -----------------------------------------------------------------------
 
-    def run(self, verb: Callable[[], Settlement | None]) -> None:
-        """Run a verb of the engine that has no method here, and wait until its effect is on disk."""
-        self._durably(verb)
-
-    def _durably(self, verb: Callable[[], Settlement | None]) -> None:
+    def durably(self, verb: Callable[[], Settlement | None]) -> None:
         """Run a verb and wait until its effect is on disk."""
         for _ in range(_CHECKPOINTS_FOR_ROOM):
             try:

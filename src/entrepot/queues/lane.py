@@ -24,7 +24,7 @@ from typing import Protocol
 
 from entrepot import limits
 from entrepot.message import Message
-from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, OVERHEAD_BYTES, QueuedMessage, RestingRun
+from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, QueuedMessage, RestingRun
 from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import RunStore
 
@@ -76,7 +76,7 @@ class Lane:
             OSError: The disk did not take the run. The entry stands here all the same.
         """
         entry.resident = True
-        size = len(entry.message.body) + OVERHEAD_BYTES
+        size = entry.memory_bytes
         self.memory_bytes += size
         if entry.key < self._key_last:
             heapq.heappush(self._returned, (entry.key, entry))
@@ -105,11 +105,15 @@ class Lane:
         # One comprehension after the other: this is what a deep backlog costs each message.
         messages = [entry.message for entry in entries]
         body_bytes = sum([len(message.body) for message in messages])
-        stored = self._store.write(
-            [Entry(e.key, e.queue, e.backouts, e.log_position, e.message) for e in entries],
-            body_bytes=body_bytes,
-            force=False,
-        )
+        records = [Entry(e.key, e.queue, e.backouts, e.log_position, e.message) for e in entries]
+        shares = [entry.shared for entry in entries]
+        loan = self._store.lend(records, shares) if any(shares) else None
+        try:
+            stored = self._store.write(records, body_bytes=body_bytes, force=False)
+        except OSError:
+            if loan is not None:
+                self._store.take_back(loan)
+            raise
         run = RestingRun(
             stored,
             array("Q", [entry.key for entry in entries]),
@@ -117,14 +121,17 @@ class Lane:
             persistent=any(message.persistent for message in messages),
             durable=False,
         )
+        if loan is not None:
+            run.borrowed = loan.files
         self._owner.spilled(run, entries)
-        self.memory_bytes -= body_bytes + OVERHEAD_BYTES * len(entries)
+        self.memory_bytes -= sum([entry.memory_bytes for entry in entries])
         for entry in entries:
             if entry.run is not None:
                 entry.run.set_gone(entry.index)  # true on disk from the checkpoint on that names the new run
             # The object may still be known to a timer or to `young`; the message itself goes.
             entry.state = GONE
             entry.message = NO_BODY
+            entry.shared = None
         return run
 
     # --- leaving --------------------------------------------------------------------------
@@ -158,7 +165,7 @@ class Lane:
         else:
             heapq.heappop(self._returned)
         entry.resident = False
-        self.memory_bytes -= len(entry.message.body) + OVERHEAD_BYTES
+        self.memory_bytes -= entry.memory_bytes
 
     def _drop(self, entry: QueuedMessage) -> None:
         entry.resident = False
@@ -207,7 +214,7 @@ class Lane:
         self.runs.popleft()
         for entry in entries:
             entry.resident = True
-        self.memory_bytes += sum([len(entry.message.body) for entry in entries]) + OVERHEAD_BYTES * len(entries)
+        self.memory_bytes += sum([entry.memory_bytes for entry in entries])
         # A checkpoint may have put neighbours of what a later run has into this one.
         later = self.runs[0].keys[0] if self.runs else None
         if later is not None and run.keys[-1] > later:
@@ -228,8 +235,8 @@ class Lane:
     def _entries(self, run: RestingRun) -> list[QueuedMessage]:
         if not run.live:
             return []  # all of it was fetched one by one, and its file may be gone
-        _, stored = self._store.read(run.stored.number)
-        if run.persistent or any(run.taken):
+        _, stored = self._store.read(run.stored.number, run.gone)
+        if run.persistent or run.borrowed or any(run.taken):
             return [self._entry(run, index, entry) for index, entry in enumerate(stored) if not run.is_taken(index)]
         return [QueuedMessage(e.key, e.queue, e.message, e.backouts, -1, None, i) for i, e in enumerate(stored)]
 
@@ -242,7 +249,8 @@ class Lane:
         position = stored.log_position if stored.message.persistent else -1
         keep = run if stored.message.persistent else None
         backouts = self._owner.backouts(stored)
-        return QueuedMessage(stored.key, stored.queue, stored.message, backouts, position, keep, index)
+        shared = self._store.bodies.share_of(stored) if stored.body_file else None
+        return QueuedMessage(stored.key, stored.queue, stored.message, backouts, position, keep, index, shared=shared)
 
     # --- looking --------------------------------------------------------------------------
 

@@ -170,7 +170,7 @@ def recover_queue(path: Path, queue: str, *, backup: Path | None = None) -> int:
 
 def _rebuild(path: Path, rebuilding: Path, settings: ManagerSettings, backup: Path | None) -> Restarted:
     disk = _new_folder(rebuilding)
-    run_next = max((int(file.stem) for file in (path / RUNS).glob("*.run")), default=0) + 1
+    run_next = max((int(file.stem) for file in (path / RUNS).glob("*.*")), default=0) + 1
     if backup is None:
         write_first_checkpoint(disk, SystemClock(), settings, run_next=run_next)
     else:

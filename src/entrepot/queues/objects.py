@@ -21,9 +21,12 @@ from entrepot.queues.definitions import (
     NameList,
     Process,
     QueueDefinition,
+    Subscription,
+    Topic,
 )
 from entrepot.queues.queue import Queue
 from entrepot.queues.routes import Route, find_route
+from entrepot.queues.subscribers import Subscribers
 from entrepot.recovery_log.record import Define
 
 _ROUTES_MAX = 100_000
@@ -47,6 +50,10 @@ class Objects:
         """By `authority_key`."""
         self.channel_rules: dict[str, ChannelRule] = {}
         """By `rule_key`."""
+        self.topics: dict[str, Topic] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        """Those that are not durable included, which are never stored."""
+        self.subscribers = Subscribers(self)
         self._shelves: dict[str, dict[str, Any]] = {
             Process.kind: self.processes,
             NameList.kind: self.name_lists,
@@ -54,6 +61,8 @@ class Objects:
             Listener.kind: self.listeners,
             AuthorityRecord.kind: self.authority_records,
             ChannelRule.kind: self.channel_rules,
+            Topic.kind: self.topics,
+            Subscription.kind: self.subscriptions,
         }
         self.number_next = 1
         self._leaving: set[str] = set()
@@ -79,11 +88,15 @@ class Objects:
     def begin_leaving(self, name: str) -> None:
         """Let nobody use a queue while its deletion is not certain yet."""
         self._leaving.add(name)
-        self._routes.clear()
+        self._forget_routes()
 
     def end_leaving(self, name: str) -> None:
         self._leaving.discard(name)
+        self._forget_routes()
+
+    def _forget_routes(self) -> None:
         self._routes.clear()
+        self.subscribers.forget_plans()
 
     def find(self, kind: str, name: str) -> Definition | None:
         definition = self._shelf(kind).get(name)
@@ -102,10 +115,16 @@ class Objects:
 
     def put(self, definition: Definition, number: int = 0) -> None:
         """Let a definition be true from now on, new or changed."""
-        self._routes.clear()
+        if isinstance(definition, Subscription):
+            self.subscriptions[definition.name] = definition
+            self.subscribers.add(definition)
+            return  # no name leads anywhere else because of it
+        self._forget_routes()
         if isinstance(definition, ManagerAttributes):
             self.manager = definition
             return
+        if isinstance(definition, Topic):
+            self.subscribers.set_topic(definition)
         self._shelf(definition.kind)[definition.name] = definition
         if isinstance(definition, LocalQueue):
             queue = self.queues.get(definition.name)
@@ -118,7 +137,11 @@ class Objects:
             self.queues[definition.name] = self.queues_by_number[number] = queue
 
     def remove(self, kind: str, name: str) -> None:
-        self._routes.clear()
+        if kind == Subscription.kind:
+            self.subscribers.remove(name)
+        elif kind == Topic.kind:
+            self.subscribers.remove_topic(self.topics[name])
+        self._forget_routes()
         del self._shelf(kind)[name]
         queue = self.queues.pop(name, None) if kind == LocalQueue.kind else None
         if queue is not None:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.definitions import RETAINED_QUEUE, LocalQueue
 from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, QueuedMessage, RestingRun
 from entrepot.queues.groups import Groups
 from entrepot.queues.lane import Lane, marks_of
@@ -65,13 +65,16 @@ class Queue:
     def redefine(self, definition: LocalQueue) -> None:
         """Live by a new definition from now on."""
         self.definition = definition
+        self.is_retaining = definition.name == RETAINED_QUEUE
+        """Whether only the newest message of each topic stays here."""
         self.watched = (
-            definition.trigger_enabled
+            self.is_retaining
+            or definition.trigger_enabled
             or definition.depth_high_event
             or definition.depth_low_event
             or definition.depth_full_event
         )
-        """Whether coming and going messages may cause triggers or events."""
+        """Whether coming and going messages may cause triggers, events or replacements."""
 
     # --- what changes when messages come and go ---------------------------------------------
 
@@ -183,6 +186,7 @@ class Queue:
                 entry.run.set_gone(entry.index)
                 self._keeper.recounted.pop(entry.key, None)
         entry.message = NO_BODY
+        entry.shared = None
 
     # --- LaneOwner ----------------------------------------------------------------------------
 
@@ -306,7 +310,7 @@ class Queue:
         while self._unlearned:
             run = self._unlearned[-1]
             if run.live:
-                _, stored = self._store.read(run.stored.number)
+                _, stored = self._store.read(run.stored.number, run.gone)
                 run.marks = marks_of([entry.message for entry in stored])
                 for index, entry in enumerate(stored):
                     if entry.message.group_id and not run.is_taken(index):

@@ -35,11 +35,10 @@ from entrepot.errors import (
 from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Message, Report
 from entrepot.queues.administration import Administration
+from entrepot.queues.browsing import browse
 from entrepot.queues.consequences import Consequences
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import (
-    ManagerAttributes,
-)
+from entrepot.queues.definitions import ManagerAttributes
 from entrepot.queues.distribution import distribute
 from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
 from entrepot.queues.expiry import Expiry, has_expired
@@ -47,12 +46,15 @@ from entrepot.queues.global_units import GlobalUnits
 from entrepot.queues.group_commit import GroupCommit
 from entrepot.queues.in_doubt import InDoubt
 from entrepot.queues.objects import Objects
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
+from entrepot.queues.publishing import Publishing
 from entrepot.queues.queue import Queue
 from entrepot.queues.routes import Route
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.timers import Timers
 from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState, give_up_places
 from entrepot.queues.waiting import Waiter
+from entrepot.recovery_log.bodies import BodyFile, SharedBody
 from entrepot.recovery_log.record import Commit, Put, Record, Remove, Taken
 from entrepot.recovery_log.run import RunStore
 from entrepot.recovery_log.writer import RecoveryLog
@@ -60,10 +62,8 @@ from entrepot.recovery_log.writer import RecoveryLog
 # What a record needs beside a message's body: frame, ids, texts.
 _RECORD_BYTES = 1024
 _CONFIRM_DELIVERY = int(Report.DELIVERY)
-_TIMERS_TIDY_MIN = 1024
 
 Arrival = tuple[Queue, QueuedMessage]
-_TimerAction = Callable[[Queue, QueuedMessage], None]
 
 
 class QueueManager:
@@ -102,7 +102,10 @@ class QueueManager:
         """Runs with messages that are still wanted, by number."""
         self.useless_runs: list[RestingRun] = []
         """Runs that the last checkpoint may still name; the next one removes them."""
+        self.useless_bodies: list[BodyFile] = []
+        """Files of bodies to which those refer, if they do."""
         self.in_doubt = InDoubt(self)
+        self.publishing = Publishing(self)
         self.global_units = GlobalUnits(self)
         self._unit_numbers = count(1)
         self._id_head = b""
@@ -117,6 +120,10 @@ class QueueManager:
     def message_id_head(self, range_number: int) -> bytes:
         """A range of message ids that others may hand out: its own ids never have the highest bit set."""
         return self._id_head + (0x8000_0000 | range_number & 0x7FFF_FFFF).to_bytes(4, "big")
+
+    def new_message_id(self) -> bytes:
+        self.key_next += 1
+        return self._id_head + self.key_next.to_bytes(8, "big")
 
     # --- put ------------------------------------------------------------------------------
 
@@ -136,6 +143,8 @@ class QueueManager:
         self.group_commit.require_running()
         if not isinstance(name, str) or name in self.objects.name_lists:
             return distribute(self, name, message, persistent, priority, unit)
+        if name[:6] == TOPIC_PREFIX:
+            return self.publishing.publish(name[6:], message, persistent, priority, unit)
         route = self.objects.route(name)
         queue = route.queue
         message = self.complete(route, name, message, persistent, priority)
@@ -152,7 +161,7 @@ class QueueManager:
         self.key_next += 1
         entry = QueuedMessage(self.key_next, queue.number, message)
         try:
-            self._arrive(queue, entry)
+            self.arrive(queue, entry)
         except SpillFailed:
             queue.remove(entry)  # refused, so that a full disk does not fill the memory instead
             raise
@@ -183,10 +192,9 @@ class QueueManager:
             persistent = route.default_persistent
         if persistent and definition.dynamic == "TEMPORARY":
             raise PersistentNotAllowed(name)
-        self.key_next += 1
         return replace(
             message,
-            message_id=message.message_id or self._id_head + self.key_next.to_bytes(8, "big"),
+            message_id=message.message_id or self.new_message_id(),
             put_time=self.clock.now(),
             persistent=persistent,
             priority=route.default_priority if priority is None else priority,
@@ -286,23 +294,7 @@ class QueueManager:
 
         No messages mean that there is nothing more for now.
         """
-        queue = self.readable(name)
-        found: list[Message] = []
-        now = self.clock.now()
-        while len(found) < limit:
-            try:
-                entries = queue.after(place, limit)
-            except OSError as error:
-                raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
-            if not entries:
-                break
-            place = queue.place_of(entries[-1])
-            for entry in entries:
-                message = entry.message
-                if has_expired(message, now) or not (criteria is None or criteria.matches(message)):
-                    continue
-                found.append(self._present(entry, now))
-        return found, place
+        return browse(self, self.readable(name), criteria, place, limit)
 
     def readable(self, name: str) -> Queue:
         """The queue that a reader means.
@@ -330,7 +322,7 @@ class QueueManager:
         return True
 
     def _take(self, queue: Queue, entry: QueuedMessage, unit: Unit | None) -> tuple[Message, Settlement | None]:
-        message = self._present(entry, 0.0)
+        message = self.present(entry, 0.0)
         if unit is not None:
             queue.lock(entry)
             self._hold_for(unit, queue, entry)
@@ -353,7 +345,7 @@ class QueueManager:
         if unit.counted:
             self._count_backout(queue, entry)
 
-    def _present(self, entry: QueuedMessage, now: float) -> Message:
+    def present(self, entry: QueuedMessage, now: float) -> Message:
         """The message as its reader sees it."""
         message = entry.message
         if message.expiry_s is not None:
@@ -372,7 +364,7 @@ class QueueManager:
 
     # --- arriving -------------------------------------------------------------------------
 
-    def _arrive(self, queue: Queue, entry: QueuedMessage) -> None:
+    def arrive(self, queue: Queue, entry: QueuedMessage) -> None:
         """A message is there from now on; it goes to a waiting reader before it goes to the queue."""
         message = entry.message
         if message.delay_s or message.expiry_s or queue.waiters or queue.watched:
@@ -425,6 +417,8 @@ class QueueManager:
             self._serve(queue, entry)
         if queue.watched:
             self.consequences.watch_arrival(queue, message, waiting=entry.state == AVAILABLE)
+            if queue.is_retaining:
+                self.publishing.retained.arrived(queue, entry)
         if failed is not None and entry.state == AVAILABLE:
             raise failed
 
@@ -457,10 +451,10 @@ class QueueManager:
         waiter.take_turn()
         if unit is None or (unit.private and not safe):
             queue.depth -= 1
-            waiter.serve(self._present(entry, 0.0))
+            waiter.serve(self.present(entry, 0.0))
             return True
         queue.hold(entry)
-        presented = self._present(entry, 0.0)
+        presented = self.present(entry, 0.0)
         self._hold_for(unit, queue, entry)
         waiter.serve(presented)
         if queue.watched:
@@ -474,7 +468,7 @@ class QueueManager:
         if message.expiry_s is not None:
             # What is left of its time was told to the reader; it counts from now.
             message = replace(message, put_time=self.clock.now())
-        self._arrive(queue, QueuedMessage(self.key_next, queue.number, message))
+        self.arrive(queue, QueuedMessage(self.key_next, queue.number, message))
 
     def _serve(self, queue: Queue, entry: QueuedMessage) -> None:
         """Let waiting readers have an entry that has become available, or the group that it completes."""
@@ -579,12 +573,17 @@ class QueueManager:
         arrivals: list[Arrival] = []
         for queues, message in unit.puts:
             targets = []
+            shared = SharedBody(message.body, len(queues)) if len(queues) > 1 else None
             for queue in queues:
                 self.key_next += 1
-                arrivals.append((queue, QueuedMessage(self.key_next, queue.number, message)))
+                arrivals.append((queue, QueuedMessage(self.key_next, queue.number, message, shared=shared)))
                 targets.append((queue.number, self.key_next))
             if message.persistent:
-                records.append(Put(0, targets, message))
+                before = records[-1] if records else None
+                if isinstance(before, Put) and before.message.body is message.body:
+                    before.add_alike(targets, message)
+                else:
+                    records.append(Put(0, targets, message))
         keys = [take.entry.key for take in unit.takes if take.entry.log_position >= 0]
         if keys:
             records.append(Remove(0, keys))
@@ -626,7 +625,7 @@ class QueueManager:
         for queue, entry in arrivals:
             queue.reserved -= 1
             try:
-                self._arrive(queue, entry)
+                self.arrive(queue, entry)
             except SpillFailed:
                 continue  # it is committed and in memory; the next put to this queue is told
 
@@ -691,7 +690,11 @@ class QueueManager:
         """A run's file is wanted no more; remove it, or leave it to the next checkpoint."""
         if self.runs.pop(run.stored.number, None) is None:
             return
+        files = set(run.borrowed.values())
+        run.give_up()
         if run.persistent:
             self.useless_runs.append(run)
         else:
             self.store.remove(run.stored.number)
+        for file in files:
+            self.store.drop_bodies(file)

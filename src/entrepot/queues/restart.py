@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
@@ -22,11 +23,12 @@ from entrepot.disk import Disk
 from entrepot.errors import LogDamaged
 from entrepot.queues.checkpointing import CheckpointTaker
 from entrepot.queues.definitions import ManagerAttributes, founding_objects
-from entrepot.queues.entry import OVERHEAD_BYTES, QueuedMessage, RestingRun
+from entrepot.queues.entry import QueuedMessage, RestingRun
 from entrepot.queues.queue import Queue
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.settings import ManagerSettings
 from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState
+from entrepot.recovery_log.bodies import BodyFile, SharedBody
 from entrepot.recovery_log.checkpoint import read_checkpoint, write_checkpoint
 from entrepot.recovery_log.reader import LogReader
 from entrepot.recovery_log.record import (
@@ -37,6 +39,7 @@ from entrepot.recovery_log.record import (
     Decision,
     Define,
     Delete,
+    Entry,
     Forget,
     Group,
     Heuristic,
@@ -141,7 +144,7 @@ class _Replay:
                     counts = record.counts
                 case Put() | Remove():
                     if isinstance(record, Put):
-                        self.key_last = max(self.key_last, record.targets[-1][1])
+                        self.key_last = max(self.key_last, record.key_last)
                     self.units.setdefault(record.unit, []).append((record, 0))
                 case Prepare():
                     self._prepare(record)
@@ -155,7 +158,8 @@ class _Replay:
         self.manager.recounted = counts
 
     def _load_run(self, record: Run, counts: dict[int, int], loaded_bytes: dict[int, int]) -> None:
-        stored, entries = self.manager.store.read(record.number)
+        store = self.manager.store
+        stored, entries = store.read(record.number, record.gone)
         one_lane = len({(entry.queue, entry.message.priority) for entry in entries}) == 1
         run = RestingRun(
             stored,
@@ -167,21 +171,27 @@ class _Replay:
         self.manager.runs[stored.number] = run
         queue = self.manager.objects.queues_by_number.get(run.queue)
         asleep = any(entry.message.delay_s for entry in entries)  # each has to be watched in memory
+        # A body that several queues have was written once, and is read once.
+        shares = _shares(entries) if run.queue == 0 else {}
         stays = not asleep and queue is not None and loaded_bytes.get(run.queue, 0) > queue.definition.buffer_bytes
         for index, entry in enumerate(entries):
             gone = record.gone[index >> 3] & (1 << (index & 7))
             if gone or not entry.message.persistent or entry.queue not in self.manager.objects.queues_by_number:
                 run.set_gone(index)
                 continue
+            if entry.body_file:
+                run.borrowed[index] = file = store.bodies.file(entry.body_file)
+                file.references += 1
             if stays:
                 continue
             backouts = counts.get(entry.key, entry.backouts)
             self.alive[entry.key] = QueuedMessage(
                 entry.key, entry.queue, entry.message, backouts, entry.log_position, run, index
             )
+            alive = self.alive[entry.key]
+            alive.shared = store.bodies.share_of(entry) if entry.body_file else shares.get(id(entry.message.body))
             self.from_checkpoint.add(entry.key)
-            size = len(entry.message.body) + OVERHEAD_BYTES
-            loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + size
+            loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + alive.memory_bytes
         if stays and run.live:
             self.resting.append(run)
             self._resting_last = max(self._resting_last, run.keys[-1])
@@ -198,7 +208,7 @@ class _Replay:
             self.units.clear()
 
     def _replay_put(self, record: Put, position: int) -> None:
-        self.key_last = max(self.key_last, record.targets[-1][1])
+        self.key_last = max(self.key_last, record.key_last)
         if record.unit:
             self.units.setdefault(record.unit, []).append((record, position))
         else:
@@ -246,10 +256,11 @@ class _Replay:
         return position >= self.checkpoint.applied_position
 
     def _put(self, put: Put, position: int) -> None:
-        for queue, key in put.targets:
+        shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
+        for queue, key, message in put.arrivals():
             # Keys only grow, so a key that a run has is one that the checkpoint knows better.
             if key not in self.alive and self._find_resting(key) is None:
-                self.alive[key] = QueuedMessage(key, queue, put.message, 0, position)
+                self.alive[key] = QueuedMessage(key, queue, message, 0, position, shared=shared)
 
     def _remove(self, keys: list[int]) -> None:
         for key in keys:
@@ -336,17 +347,19 @@ class _Replay:
             return
         run = found[0]
         self.resting.remove(run)
-        _, entries = self.manager.store.read(run.stored.number)
+        store = self.manager.store
+        _, entries = store.read(run.stored.number, run.gone)
         for index, stored in enumerate(entries):
             if not run.is_gone(index):
                 backouts = self.manager.recounted.get(stored.key, stored.backouts)
+                shared = store.bodies.share_of(stored) if stored.body_file else None
                 self.alive[stored.key] = QueuedMessage(
-                    stored.key, stored.queue, stored.message, backouts, stored.log_position, run, index
+                    stored.key, stored.queue, stored.message, backouts, stored.log_position, run, index, shared=shared
                 )
                 self.from_checkpoint.add(stored.key)
 
     def _rest(self, queue: Queue, run: RestingRun) -> None:
-        _, entries = self.manager.store.read(run.stored.number)
+        _, entries = self.manager.store.read(run.stored.number, run.gone)
         queue.rest(run, entries[0].message.priority)
 
     def _hold(self, transaction_id: bytes, puts: list[tuple[Put, int]], removed: list[int]) -> None:
@@ -356,12 +369,13 @@ class _Replay:
         unit.transaction_id = transaction_id
         arrivals = []
         for put, position in puts:
-            for number, key in put.targets:
+            shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
+            for number, key, message in put.arrivals():
                 queue = manager.objects.queues_by_number.get(number)
                 if queue is not None:
                     queue.reserved += 1
-                    unit.puts.append(PendingPut([queue], put.message))
-                    arrivals.append((queue, QueuedMessage(key, number, put.message, 0, position)))
+                    unit.puts.append(PendingPut([queue], message))
+                    arrivals.append((queue, QueuedMessage(key, number, message, 0, position, shared=shared)))
         for key in removed:
             entry = self.alive.get(key)
             queue = manager.objects.queues_by_number.get(entry.queue) if entry else None
@@ -425,6 +439,7 @@ def restart(
     log.open(position=end, needed_position=checkpoint.start_position, incarnation=manager.incarnation)
     _remove_orphans(manager)
     replay.settle()
+    manager.publishing.recover()
     checkpoints = CheckpointTaker(
         manager, applied_position=checkpoint.start_position, interval_bytes=settings.log.checkpoint_interval_bytes
     )
@@ -464,3 +479,17 @@ def _remove_orphans(manager: QueueManager) -> None:
         if number not in manager.runs:
             manager.store.remove(number)
         manager.store.number_next = max(manager.store.number_next, number + 1)
+    for number in manager.store.body_numbers():
+        if number not in manager.store.bodies.files:
+            manager.store.remove_bodies(BodyFile(number, durable=True))
+        manager.store.number_next = max(manager.store.number_next, number + 1)
+
+
+def _shares(entries: list[Entry]) -> dict[int, SharedBody]:
+    """Bodies that several entries of a run have, by identity."""
+    counts = Counter(id(entry.message.body) for entry in entries)
+    return {
+        id(entry.message.body): SharedBody(entry.message.body, count)
+        for entry in entries
+        if (count := counts[id(entry.message.body)]) > 1
+    }

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from entrepot.disk import Buffer
 from entrepot.message import Message
@@ -55,6 +57,7 @@ class RecordType(enum.IntEnum):
     END = 35
     RUN_HEAD = 36
     ENTRIES = 37
+    BODIES = 38
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
@@ -88,6 +91,26 @@ class Put(Record, gc=False):
     targets: list[tuple[int, int]]
     """Queue number and key, for each queue."""
     message: Message
+    alike: list[tuple[list[tuple[int, int]], Message]] = []
+    """Further targets, each with a message that differs in all but the body, which is left out."""
+
+    def arrivals(self) -> Iterator[tuple[int, int, Message]]:
+        """Queue number, key and message of each target."""
+        message = self.message
+        for queue, key in self.targets:
+            yield queue, key, message
+        for targets, differing in self.alike:
+            whole = replace(differing, body=message.body)
+            for queue, key in targets:
+                yield queue, key, whole
+
+    @property
+    def key_last(self) -> int:
+        return (self.alike[-1][0] if self.alike else self.targets)[-1][1]
+
+    def add_alike(self, targets: list[tuple[int, int]], message: Message) -> None:
+        """One more message with the same body."""
+        self.alike.append((targets, replace(message, body=b"")))
 
 
 class Remove(Record, gc=False):
@@ -232,12 +255,29 @@ class Entry(Record, gc=False):
     log_position: int
     """Where in the log it arrived; -1 for a nonpersistent message."""
     message: Message
+    body_file: int = 0
+    """Not 0: the body is left out and stands in this file of bodies."""
+    body_index: int = 0
+    sharers: int = 1
+    """How many queues got this body."""
+
+    def refer_to(self, file: int, index: int, sharers: int) -> None:
+        self.body_file, self.body_index, self.sharers = file, index, sharers
+        self.message = replace(self.message, body=b"")
+
+
+class Bodies(Record, gc=False):
+    """Bodies that entries of several runs refer to."""
+
+    bodies: list[bytes]
 
 
 class Entries(Record, gc=False):
     """Neighbours in a run share a frame, because one CRC over many is cheaper."""
 
     entries: list[Entry]
+    copies: list[tuple[int, int, bool]] = []
+    """An entry, an earlier one that has its body, and whether that has the rest of its message, too."""
 
 
 _TYPES: dict[type[Record], RecordType] = {
@@ -259,6 +299,7 @@ _TYPES: dict[type[Record], RecordType] = {
     End: RecordType.END,
     RunHead: RecordType.RUN_HEAD,
     Entries: RecordType.ENTRIES,
+    Bodies: RecordType.BODIES,
 }
 _encode = msgspec.msgpack.Encoder().encode
 _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES.items()}

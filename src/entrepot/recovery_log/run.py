@@ -9,12 +9,17 @@ owns the run; when all have left, the file is removed.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from entrepot.disk import Buffer, Disk
 from entrepot.errors import FormatUnsupported, RunDamaged
+from entrepot.message import Message
+from entrepot.recovery_log.bodies import BodyFile, BodyShelf, Loan, SharedBody, decode_bodies, encode_bodies
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
     BadFrame,
@@ -31,10 +36,15 @@ FOLDER = "runs"
 CHUNK_BYTES = 64 * 1024
 # Runs that wait for the background thread; then the caller waits too, so that memory stays bounded.
 UNWRITTEN_MAX = 3
+_NO_MESSAGE = Message(b"")
 
 
 def run_path(number: int) -> str:
     return f"{FOLDER}/{number:08d}.run"
+
+
+def bodies_path(number: int) -> str:
+    return f"{FOLDER}/{number:08d}.bodies"
 
 
 class StoredRun(NamedTuple):
@@ -62,26 +72,58 @@ class RunStore:
         # A checkpoint writes and forces runs while the engine's thread writes others.
         self._lock = threading.Lock()
         self.number_next = number_next
+        self.bodies = BodyShelf()
 
-    def write(self, entries: list[Entry], *, body_bytes: int, force: bool) -> StoredRun:
+    def _next_number(self) -> int:
+        with self._lock:
+            number, self.number_next = self.number_next, self.number_next + 1
+        return number
+
+    def lend(self, entries: list[Entry], shares: list[SharedBody | None]) -> Loan:
+        """Let entries that are about to be written refer to the bodies they share, and store those that are new.
+
+        Raises:
+            OSError: The disk refused; the entries must not be written.
+        """
+        loan = self.bodies.lend(entries, shares, self._next_number())
+        if loan.new:
+            number = loan.own.number
+            try:
+                self._write_file(
+                    bodies_path(number), list(encode_bodies(self._manager_id, number, loan.new)), force=False
+                )
+            except OSError:
+                self.bodies.take_back(loan)
+                raise
+        return loan
+
+    def take_back(self, loan: Loan) -> None:
+        """The entries were not written after all; the next restart removes the file if the disk does not now."""
+        self.bodies.take_back(loan)
+        if loan.new:
+            with contextlib.suppress(OSError):
+                self._disk.remove(bodies_path(loan.own.number))
+
+    def write(self, entries: list[Entry], *, body_bytes: int, force: bool, shared: bool = False) -> StoredRun:
         """Store entries, with so many bytes in their bodies, in a new run; durably with `force`.
+
+        `shared`: neighbours may have the same body, which counts and is stored once.
 
         Raises:
             OSError: The disk refused this run, or an earlier one; nothing of this one remains.
         """
         with self._lock:
             self._reap()
-            number, self.number_next = self.number_next, self.number_next + 1
-        run, buffers = self._encode(number, entries, body_bytes)
+        number = self._next_number()
+        run, buffers = self._encode(number, entries, body_bytes, shared=shared)
         if force or self._background is None:
-            self._write_file(run.number, buffers, force=force)
+            self._write_file(run_path(run.number), buffers, force=force)
         else:
-            future = self._background.submit(self._write_file, run.number, buffers, force=False)
+            future = self._background.submit(self._write_file, run_path(run.number), buffers, force=False)
             self._unwritten[run.number] = (buffers, future)
         return run
 
-    def _write_file(self, number: int, buffers: list[Buffer], *, force: bool) -> None:
-        path = run_path(number)
+    def _write_file(self, path: str, buffers: list[Buffer], *, force: bool) -> None:
         try:
             file = self._disk.open(path, create=True)
             try:
@@ -103,7 +145,7 @@ class RunStore:
             if not future.done() and len(self._unwritten) < UNWRITTEN_MAX:
                 continue
             if future.exception() is not None:
-                self._write_file(number, buffers, force=False)
+                self._write_file(run_path(number), buffers, force=False)
             self._unwritten.pop(number, None)  # a checkpoint may have waited for it as well
 
     def _finish(self, number: int) -> None:
@@ -113,10 +155,12 @@ class RunStore:
             if unwritten is not None:
                 buffers, future = unwritten
                 if future.exception() is not None:
-                    self._write_file(number, buffers, force=False)
+                    self._write_file(run_path(number), buffers, force=False)
                 self._unwritten.pop(number, None)
 
-    def _encode(self, number: int, entries: list[Entry], body_bytes: int) -> tuple[StoredRun, list[Buffer]]:
+    def _encode(
+        self, number: int, entries: list[Entry], body_bytes: int, *, shared: bool
+    ) -> tuple[StoredRun, list[Buffer]]:
         buffers: list[Buffer] = []
         position = chunks = 0
 
@@ -129,7 +173,8 @@ class RunStore:
         add(RunHead(FORMAT_VERSION, self._manager_id, number))
         at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
         for first in range(0, len(entries), at_once):
-            add(Entries(entries[first : first + at_once]))
+            chunk = entries[first : first + at_once]
+            add(_fold(chunk) if shared else Entries(chunk))
             chunks += 1
         add(End(chunks))
         return StoredRun(number, len(entries)), buffers
@@ -137,15 +182,25 @@ class RunStore:
     def force(self, number: int) -> None:
         """Make a run that was written without force durable."""
         self._finish(number)
-        file = self._disk.open(run_path(number))
+        self._force_file(run_path(number))
+
+    def force_bodies(self) -> None:
+        """Make the bodies durable that persistent messages refer to."""
+        for file in list(self.bodies.files.values()):
+            if file.persistent and not file.durable:
+                self._force_file(bodies_path(file.number))
+                file.durable = True
+
+    def _force_file(self, path: str) -> None:
+        file = self._disk.open(path)
         try:
             file.force()
         finally:
             file.close()
         self._disk.force_folder(FOLDER)
 
-    def read(self, number: int) -> tuple[StoredRun, list[Entry]]:
-        """A whole run, every record checked.
+    def read(self, number: int, gone: bytes | bytearray = b"") -> tuple[StoredRun, list[Entry]]:
+        """A whole run, every record checked; entries that have `gone` need not have their bodies any more.
 
         Raises:
             RunDamaged: File and offset are named.
@@ -162,19 +217,43 @@ class RunStore:
         while True:
             record, next_position = _record(path, content, position)
             if isinstance(record, End) and record.records == chunks:
+                self._complete(entries, gone)
                 return StoredRun(number, len(entries)), entries
             if not isinstance(record, Entries):
                 raise RunDamaged(path, position, "this record does not belong into a run")
+            _unfold(record)
             entries += record.entries
             chunks += 1
             position = next_position
+
+    def _complete(self, entries: list[Entry], gone: bytes | bytearray) -> None:
+        """Give entries the bodies that they refer to; those that another queue has in memory are not read again."""
+        files: dict[int, list[bytes]] = {}
+        for index, entry in enumerate(entries):
+            if not entry.body_file or (gone and gone[index >> 3] & (1 << (index & 7))):
+                continue
+            shared = self.bodies.in_memory(entry)
+            body = self._body(entry, files) if shared is None else shared.body
+            entry.message = replace(entry.message, body=body)
+
+    def _body(self, entry: Entry, files: dict[int, list[bytes]]) -> bytes:
+        number = entry.body_file
+        path = bodies_path(number)
+        if number not in files:
+            content = memoryview(self._read_file(path))
+            files[number] = decode_bodies(self._disk.describe(path), content, self._manager_id, number)
+        if entry.body_index >= len(files[number]):
+            raise RunDamaged(self._disk.describe(path), 0, f"it has no body {entry.body_index}, which a run refers to")
+        return files[number][entry.body_index]
 
     def _content(self, number: int) -> bytes:
         # In one piece: a run has a few megabytes, and all of it is wanted.
         unwritten = self._unwritten.get(number)
         if unwritten is not None:
             return b"".join(unwritten[0])
-        path = run_path(number)
+        return self._read_file(run_path(number))
+
+    def _read_file(self, path: str) -> bytes:
         try:
             file = self._disk.open(path)
             try:
@@ -190,9 +269,46 @@ class RunStore:
             return  # it never came to be
         self._disk.remove(run_path(number))
 
+    def drop_bodies(self, file: BodyFile) -> None:
+        """Remove a file of bodies if nobody refers to it any more and restart would not need it, either."""
+        if file.references <= 0 and not file.persistent and self.bodies.files.pop(file.number, None) is not None:
+            file.removed = True
+            self.remove_bodies(file)
+
+    def remove_bodies(self, file: BodyFile) -> None:
+        self._disk.remove(bodies_path(file.number))
+
     def numbers(self) -> list[int]:
         """The runs on disk."""
-        return [int(name.removesuffix(".run")) for name in self._disk.names(FOLDER)]
+        return [int(name.removesuffix(".run")) for name in self._disk.names(FOLDER) if name.endswith(".run")]
+
+    def body_numbers(self) -> list[int]:
+        """The files of bodies on disk."""
+        return [int(name.removesuffix(".bodies")) for name in self._disk.names(FOLDER) if name.endswith(".bodies")]
+
+
+def _fold(entries: list[Entry]) -> Entries:
+    """Leave out the bodies that an earlier entry has."""
+    stored: list[Entry] = []
+    copies: list[tuple[int, int, bool]] = []
+    first: dict[int, int] = {}
+    for index, entry in enumerate(entries):
+        message = entry.message
+        home = first.setdefault(id(message.body), index)
+        if home == index:
+            stored.append(entry)
+            continue
+        same = message is entries[home].message
+        copies.append((index, home, same))
+        stored.append(replace(entry, message=_NO_MESSAGE if same else replace(message, body=b"")))
+    return Entries(stored, copies)
+
+
+def _unfold(record: Entries) -> None:
+    entries = record.entries
+    for index, home, same in record.copies:
+        original = entries[home].message
+        entries[index].message = original if same else replace(entries[index].message, body=original.body)
 
 
 def _record(path: str, content: memoryview, position: int) -> tuple[Record, int]:

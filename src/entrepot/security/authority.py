@@ -154,6 +154,8 @@ _OBJECT_TYPES: dict[str, ObjectType] = {
     **dict.fromkeys(("QMGR", "QMSTATUS"), "QMGR"),
     **dict.fromkeys(("TOPIC", "TPSTATUS"), "TOPIC"),
 }
+# SUB is not among them: a subscription takes any topic to any queue, and asks none of those who use them,
+# so only an administrator may define one by command.
 _VERBS = {"DEFINE": "CRT", "ALTER": "CHG", "DELETE": "DLT", "DISPLAY": "DSP", "CLEAR": "CLR"}
 _CHANNEL_VERBS = frozenset({"START", "STOP", "RESET", "RESOLVE", "PING"})
 
@@ -174,7 +176,7 @@ def needed_for(verb: str, kind: str, changed: Iterable[str] = ()) -> Need | None
     """
     object_type = _OBJECT_TYPES.get(kind)
     if verb == "DISPLAY":
-        # Processes, name lists, listeners and the rules themselves have no records of their own.
+        # Processes, name lists, listeners, subscriptions and the rules themselves have no records of their own.
         return Need(object_type or "QMGR", "DSP")
     if object_type is None or not _DECIDES_WHO.get(kind, frozenset()).isdisjoint(changed):
         return None

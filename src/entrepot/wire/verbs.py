@@ -41,7 +41,8 @@ class Verb(enum.IntEnum):
     HEARTBEAT = 21
     GOODBYE = 22
     MANAGE = 23
-    # 24 and 25 are spoken for.
+    SUBSCRIBE = 24
+    UNSUBSCRIBE = 25
     BEGIN_GLOBAL = 26
     DECIDE = 27
     OUTCOMES = 28
@@ -245,6 +246,31 @@ class Dynamic(Payload, gc=False):
     pattern: str
 
 
+class Subscribe(Payload, gc=False):
+    """Open a subscription, and make it if there is none of its name; the answer has its name and its queue."""
+
+    name: str
+    """Empty: the server makes one up."""
+    topic: str
+    """Empty: one that exists."""
+    queue: str = ""
+    """Where publications go; empty lets the server make a queue."""
+    durable: bool = False
+    shared: bool = False
+    selector: str = ""
+    content: str = ""
+    wildcards: str = "TOPIC"
+    new_only: bool = False
+    """Leave out what was retained before."""
+
+
+class Unsubscribe(Payload, gc=False):
+    """Close a subscription; `end`: a durable one ends, too."""
+
+    name: str
+    end: bool
+
+
 class Manage(Payload, gc=False):
     """What the command line asks of a running queue manager: status, checkpoint, backup."""
 
@@ -379,6 +405,8 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.HEARTBEAT: Empty,
     Verb.GOODBYE: Empty,
     Verb.MANAGE: Manage,
+    Verb.SUBSCRIBE: Subscribe,
+    Verb.UNSUBSCRIBE: Unsubscribe,
     Verb.BEGIN_GLOBAL: OfUnit,
     Verb.DECIDE: Decide,
     Verb.OUTCOMES: Outcomes,

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from entrepot.amqp.codec import Described, Symbol, Timestamp, UByte, UInt, ULong, UShort, encode
+from entrepot.amqp.codec import Described, Symbol, Symbols, Timestamp, UByte, UInt, ULong, UShort, encode
 from entrepot.amqp.mapping import encode_message
 from entrepot.message import Message
 from unit.amqp.peer import AMQP_HEADER, SASL_HEADER, Place, frame, init, queue_manager
@@ -46,8 +46,19 @@ FILTERS = [
     {Symbol("s"): Described(Symbol("apache.org:selector-filter:string"), "a = ")},
     {Symbol("s"): Described(ULong(0x0000468C00000004), 5)},
     {Symbol("n"): Described(ULong(0x0000468C00000003), [])},
+    {Symbol("c"): Described(Symbol("entrepot:content-filter:string"), "xpath:/a[b > 1]")},
+    {Symbol("c"): Described(Symbol("entrepot:content-filter:string"), "xpath:/a[")},
     5,
 ]
+SUBSCRIBERS: list[tuple[str, Any]] = [
+    ("link-{}", Symbol("topic")),
+    ("link-{}", Symbols(("topic", "temporary-topic"))),
+    ("durable", Symbol("topic")),
+    ("durable-{}", Symbol("topic")),
+    ("sub|{}", Symbols(("topic", "shared"))),
+    ("sub|global{}", Symbols(("topic", "shared", "global"))),
+]
+"""Names and capabilities of links to topics."""
 ADDRESSES = ["Q", "Q", "Q", "queue://Q", "topic://T", "NO.SUCH", "", None, "x" * 300, "Q@QM1", "Ä\x00"]
 UINTS = [0, 1, 2, 5, 100, 2**31 - 1, 2**31, 2**32 - 1]
 
@@ -70,6 +81,8 @@ class Rogue:
         self.messages = [
             encode_message(Message(b"body", persistent=True, properties={"a": 1}), "Q"),
             encode_message(Message(b"x" * 300, correlation_id=b"c", reply_to="Q"), "Q"),
+            encode_message(Message(b"<a><b>2</b></a>", topic="T", retained=True), ""),
+            b"\x00\x53\x72" + encode({Symbol("x-opt-retain"): True}) + b"\x00\x53\x77" + encode("kept"),
             b"\x00\x53\x77" + encode({"a": [1, 2.5, Timestamp(5)]}),
             b"\x00\x53\x77\x00\x53\x31\x45",
             b"\x00\x53\x77\x00\x53\x32" + encode([b"\x00\x00\x00\x01", True]),
@@ -132,15 +145,25 @@ class Rogue:
         copies = Symbol("copy") if chance.random() < 0.2 else None
         caps = Symbol("topic") if self.deviates() else None
         filters = chance.choice(FILTERS) if chance.random() < 0.4 else None
+        address, durable, expiry, wants = chance.choice(ADDRESSES), None, None, None
+        subscribes = chance.random() < 0.4
+        if subscribes:
+            form, wants = chance.choice(SUBSCRIBERS)
+            name = name if name == "again" else form.format(self.names)
+            address = chance.choice(["T", "topic://T", "T/+", "T/#", "T/1", "topic://", "queue://Q"])
+            durable = chance.choice([None, UInt(1), UInt(2)])
+            expiry = chance.choice([None, Symbol("never"), Symbol("never"), Symbol("link-detach")])
         source: Any = Described(
             ULong(0x28),
-            [None if dynamic else chance.choice(ADDRESSES), None, None, None, dynamic, None, copies, filters],
+            [None if dynamic else address, durable, expiry, None, dynamic, None, copies, filters, None, None, wants],
         )
         coordinator = chance.random() < 0.2
         target: Any = Described(
             ULong(0x30 if coordinator else 0x29),
-            [caps] if coordinator else [chance.choice(ADDRESSES), None, None, None, None, None, caps],
+            [caps] if coordinator else [address, None, None, None, None, None, wants or caps],
         )
+        if subscribes and receives and chance.random() < 0.1:
+            source = None
         if self.deviates():
             source = chance.choice([None, 5, Described(ULong(0x28), 5), Described(ULong(1), [])])
         if self.deviates():
@@ -287,6 +310,13 @@ async def tidy(place: Place) -> None:
                 raise AssertionError(f"messages of {queue} belong to partners that have gone")
             await asyncio.sleep(0.001)
         place.host.clear(queue)
+    with place.host.lock:
+        subscribers = place.desk.engine.manager.objects.subscribers.by_name
+        left = {name: (each.readers, each.definition.durable) for name, each in subscribers.items()}
+    if any(readers or not durable for readers, durable in left.values()):
+        raise AssertionError(f"subscriptions of partners that have gone: {left}")
+    for name in left:
+        place.host.unsubscribe(name)
 
 
 async def campaign(folder: Path, seed: int, frames_wanted: int) -> dict[str, Any]:

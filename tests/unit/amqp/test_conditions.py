@@ -25,8 +25,8 @@ ERRORS = {name: kind for name, kind in inspect.getmembers(errors, inspect.isclas
 def of_kind(kind: type[EntrepotError]) -> EntrepotError:
     """An error of a kind, whatever its fields are."""
     error = kind.__new__(kind)
-    for field in getattr(kind, "__dataclass_fields__", {}):
-        setattr(error, field, 0)
+    for name, field in getattr(kind, "__dataclass_fields__", {}).items():
+        setattr(error, name, () if str(field.type).startswith("tuple") else 0)
     return error
 
 

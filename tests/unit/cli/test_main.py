@@ -28,6 +28,9 @@ COMMANDS = [
     ("put", "PATH", "Q", "body"),
     ("get", "PATH", "Q"),
     ("browse", "PATH", "Q"),
+    ("publish", "PATH", "prices", "body"),
+    ("subscribe", "PATH", "prices"),
+    ("unsubscribe", "PATH", "desk-7"),
     ("trigger-monitor",),
 ]
 

@@ -33,3 +33,8 @@ def test_json_tells_ids_in_hex_and_bodies_as_text_or_base64() -> None:
     assert shown["body_base64"] == "/w=="
     assert shown["properties"] == {"n": 3, "raw": {"base64": "AA=="}}
     assert as_json(Message(b"text"))["body"] == "text"
+
+
+def test_json_always_tells_of_a_publication_whether_it_was_retained() -> None:
+    assert as_json(Message(b"", topic="prices"))["retained"] is False
+    assert "retained" not in as_json(Message(b""))

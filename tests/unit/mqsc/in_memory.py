@@ -55,6 +55,10 @@ class InMemoryManager:
     def clear(self, name: str) -> int:
         return self.depths.pop(name, 0)
 
+    def clear_retained(self, topic: str) -> int:
+        self.done.append(("clear", topic))
+        return self.depths.pop(topic, 0)
+
     def queue_status(self, name: str) -> Mapping[str, int | float | str]:
         if name in self.vanishing:
             raise QueueNotFound(name)

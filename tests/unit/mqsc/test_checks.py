@@ -14,12 +14,12 @@ from entrepot.mqsc.syntax import ERRORS_PER_COMMAND_MAX
         ("DEL QL(A)", 1, "DEL is no command (did you mean DELETE?)"),
         ("MAXDEPTH(5)", 1, "MAXDEPTH begins no command (is a + missing at the end of the line before?)"),
         ("DEF QLOCL(A)", 5, "QLOCL is no kind of object (did you mean QLOCAL?)"),
-        ("CLEAR QALIAS(A)", 7, "CLEAR goes with QLOCAL, not with QALIAS"),
+        ("CLEAR QALIAS(A)", 7, "CLEAR goes with QLOCAL or TOPICSTR, not with QALIAS"),
         (
             "DELETE QMGR",
             8,
-            "DELETE goes with QLOCAL, QMODEL, QALIAS, QREMOTE, PROCESS, NAMELIST, CHANNEL, LISTENER or AUTHREC,"
-            " not with QMGR",
+            "DELETE goes with QLOCAL, QMODEL, QALIAS, QREMOTE, PROCESS, NAMELIST, CHANNEL, LISTENER, TOPIC, SUB or"
+            " AUTHREC, not with QMGR",
         ),
         ("PING", 1, "PING is followed by what it is about: QMGR or CHANNEL"),
         ("START QL(A)", 7, "START goes with CHANNEL or LISTENER, not with QLOCAL"),
@@ -110,11 +110,6 @@ def test_text_has_a_greatest_length() -> None:
 def test_member_of_a_list_is_named_where_it_stands() -> None:
     (error,) = check_script("DEF NL(N) NAMES(A, +\n  B!, C)")
     assert error.what.startswith("-, line 2, column 3: NAMES takes at most")
-
-
-def test_kind_of_a_later_release_is_called_that() -> None:
-    (error,) = check_script("DEFINE TOPIC(T) TOPICSTR('a/b')")
-    assert "TOPIC comes with a later release; DEFINE goes with QLOCAL," in error.what
 
 
 def test_command_that_only_mq_has_is_called_that() -> None:

@@ -11,10 +11,24 @@ from hypothesis import strategies as st
 from entrepot.errors import InvalidSetting
 from entrepot.mqsc import dump, require_ok, run_script
 from entrepot.mqsc.addresses import Address, AddressPattern, ConnectionName, PeerPattern
-from entrepot.mqsc.forms import Form, Integer, Name, Names, Pattern, SeveralWords, Switch, Text, Texts, Words
+from entrepot.mqsc.forms import (
+    Form,
+    Hex,
+    Integer,
+    Name,
+    Names,
+    NumberOrWord,
+    Pattern,
+    SeveralWords,
+    Switch,
+    Text,
+    Texts,
+    Words,
+)
 from entrepot.mqsc.keywords import OBJECT_KINDS
 from entrepot.mqsc.object_kind import ObjectKind
 from entrepot.mqsc.security_keywords import authorities_of
+from entrepot.mqsc.topic_keywords import ContentFilter, Selector, TopicName
 from entrepot.queues.definitions import (
     AliasQueue,
     AuthorityRecord,
@@ -26,6 +40,8 @@ from entrepot.queues.definitions import (
     ManagerAttributes,
     NameList,
     Process,
+    Subscription,
+    Topic,
     authority_key,
     rule_key,
     system_objects,
@@ -34,6 +50,11 @@ from entrepot.queues.definitions import (
 from .in_memory import InMemoryManager
 
 NAMES = st.from_regex(r"[A-Za-z0-9._/%]{1,48}", fullmatch=True)
+SUBSCRIPTION_NAMES = st.text(st.characters(codec="utf-8") | st.sampled_from("' *+-;("), min_size=1).filter(
+    str.isprintable
+)
+TOPICS = st.sampled_from(["a", "/", "price/Gold", "it's", "a b/ c", "x" * 200, "a/" * 60])
+TOPIC_PATTERNS = TOPICS | st.sampled_from(["#", "+/a/#", "a/*", "?%*"])
 PATTERNS = st.from_regex(r"[A-Za-z0-9._/%*?]{1,48}", fullmatch=True)
 
 
@@ -65,6 +86,17 @@ def values_of(form: Form) -> st.SearchStrategy[Any]:
             return st.sampled_from(["", "*", "unix", "10.0.0.1-20", "192.168.*", "10.0.0.0/8", "::1"])
         case PeerPattern():
             return st.sampled_from(["", "CN=app*,O=Port", 'O="Port, Inc"', "CN=it's"])
+        case NumberOrWord(lowest, highest, meanings, parts):
+            numbers = st.integers(lowest, highest).map(lambda number: number if parts == 1 else number / parts)
+            return numbers | st.sampled_from(list(meanings.values()))
+        case Hex(bytes_max):
+            return st.binary(max_size=bytes_max).map(bytes.hex)
+        case TopicName():
+            return TOPICS
+        case Selector():
+            return st.sampled_from(["", "a > 1", "region = 'it''s' AND " + "amount > 1 AND " * 30 + "b LIKE '%x'"])
+        case ContentFilter():
+            return st.sampled_from(["", "xpath:/order[total > 100]", 'xpath:/a[b = "it\'s"]'])
     raise AssertionError(form)
 
 
@@ -78,7 +110,8 @@ def texts(characters_max: int) -> st.SearchStrategy[str]:
 def definitions_of(draw: st.DrawFn, kind: ObjectKind) -> Definition:
     variant = {kind.variant_field: draw(values_of(kind.variant.form))} if kind.variant else {}
     attributes = kind.attributes_of(kind.definition(name="X", **variant))
-    fields = {each.field: draw(values_of(each.form)) for each in attributes if draw(st.booleans())} | variant
+    settable = [attribute for attribute in attributes if not attribute.shown_only]
+    fields = {each.field: draw(values_of(each.form)) for each in settable if draw(st.booleans())} | variant
     if not {"depth_low_percent", "depth_high_percent"}.isdisjoint(fields):
         low, high = sorted(draw(st.tuples(st.integers(0, 100), st.integers(0, 100))))
         fields |= {"depth_low_percent": low, "depth_high_percent": high}
@@ -93,6 +126,15 @@ def made_whole(definition: Definition, draw: st.DrawFn) -> Definition:
             changed = {
                 "connection_name": definition.connection_name or "h(1)",
                 "transmission_queue": definition.transmission_queue or "X",
+            }
+        case Topic():
+            changed = {"topic": definition.topic or "a"}
+        case Subscription():
+            changed = {
+                "name": draw(SUBSCRIPTION_NAMES),
+                "topic": draw(TOPIC_PATTERNS),
+                "destination": "" if definition.managed else definition.destination or "Q",
+                "destination_manager": "" if definition.managed else definition.destination_manager,
             }
         case AuthorityRecord():
             kind = definition.object_type
@@ -257,6 +299,85 @@ def test_manager_with_defaults_only_needs_no_command() -> None:
 
 def test_system_objects_survive_a_dump() -> None:
     manager = InMemoryManager(*system_objects())
+    assert copied(manager).objects == manager.objects
+
+
+def test_dump_says_topics_before_subscriptions_and_leaves_out_what_comes_by_itself() -> None:
+    manager = InMemoryManager(
+        Subscription(
+            name="gold",
+            topic="price/gold",
+            destination="Q",
+            selector="a > 1\n AND b = 'it''s'",
+            expiry_s=1.04,
+            created=1.0,
+            user="ann",
+            type="API",
+        ),
+        Subscription(
+            name="Its own",
+            topic="price/*",
+            wildcards="CHAR",
+            managed=True,
+            destination="SYSTEM.MANAGED.DURABLE.1",
+            priority=-2,
+            shared=True,
+        ),
+        Subscription(name="brief", topic="a", managed=True, destination="SYSTEM.MANAGED.NDURABLE.1", durable=False),
+        Subscription(name="proxy", topic="a", destination="Q", type="PROXY"),
+        LocalQueue(name="SYSTEM.MANAGED.DURABLE.1", dynamic="PERMANENT"),
+        LocalQueue(name="SYSTEM.MANAGED.NDURABLE.1", dynamic="TEMPORARY"),
+        LocalQueue(name="Q"),
+        Topic(name="PRICES", topic="price", default_priority=0, wildcard="BLOCK"),
+    )
+    manager.alter(ManagerAttributes(name="TEST", parent="ABOVE"))
+    assert (
+        dump(manager)
+        == """\
+* The objects of queue manager TEST
+ALTER QMGR +
+       PARENT(ABOVE)
+DEFINE QLOCAL(Q) +
+       REPLACE
+DEFINE TOPIC(PRICES) +
+       TOPICSTR('price') +
+       DEFPRTY(0) +
+       WILDCARD(BLOCK) +
+       REPLACE
+DEFINE SUB('Its own') +
+       TOPICSTR('price/*') +
+       WSCHEMA(CHAR) +
+       DESTCLAS(MANAGED) +
+       PUBPRTY(ASQDEF) +
+       SHARED(YES) +
+       REPLACE
+DEFINE SUB('gold') +
+       TOPICSTR('price/gold') +
+       SELECTOR('a > 1  AND b = ''it''''s''') +
+       DEST(Q) +
+       EXPIRY(10) +
+       REPLACE
+"""
+    )
+
+
+def test_dump_changes_no_subscription_of_the_manager_it_is_of() -> None:
+    manager = InMemoryManager(
+        Subscription(name="s", topic="a", destination="Q", user="ann", type="API", created=1.0, expiry_s=0.1)
+    )
+    before = dict(manager.objects)
+    require_ok(run_script(dump(manager), manager))
+    assert manager.objects == before
+
+
+def test_long_name_of_a_subscription_is_continued_within_72_columns() -> None:
+    manager = InMemoryManager(Subscription(name="it's long " * 100, topic="a", managed=True))
+    assert max(len(line) for line in dump(manager).splitlines()) <= 72
+    assert copied(manager).objects == manager.objects
+
+
+def test_buffer_beyond_all_memory_survives_a_dump() -> None:
+    manager = InMemoryManager(LocalQueue(name="A", buffer_bytes=2**62))
     assert copied(manager).objects == manager.objects
 
 

@@ -20,6 +20,8 @@ from entrepot.queues.definitions import (
     NameList,
     Process,
     RemoteQueue,
+    Subscription,
+    Topic,
 )
 
 from .in_memory import InMemoryManager
@@ -174,7 +176,7 @@ def test_refusal_of_the_manager_becomes_an_error_with_its_place_and_text() -> No
         ("CLEAR QL(O)", 10, "O is a QALIAS, not a QLOCAL"),
         ("DEFINE QL(B) LIKE(O)", 19, "O is a QALIAS, not a QLOCAL"),
         ("DEFINE QL(B) LIKE(NONE)", 19, "there is no QLOCAL NONE"),
-        ("DEFINE QL(B) QDEPTHLO(90)", 11, "QDEPTHLO of QLOCAL(B) cannot be 90. Expected: at most QDEPTHHI"),
+        ("DEFINE QL(B) QDEPTHLO(90)", 14, "QDEPTHLO of QLOCAL(B) cannot be 90. Expected: at most QDEPTHHI"),
     ],
 )
 def test_command_that_does_not_suit_the_objects_changes_nothing(text: str, column: int, problem: str) -> None:
@@ -222,6 +224,7 @@ SCRIPTS = st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from(list("()',;
 @given(st.one_of(st.text(), SCRIPTS.map(" ".join), SCRIPTS.map("".join)))
 def test_any_text_is_answered_and_never_raises(text: str) -> None:
     objects = LocalQueue(name="A"), NameList(name="A", names=("A",)), Channel(name="A"), Listener(name="A")
-    for answer in run_script(text, InMemoryManager(*objects)):
+    topics = Topic(name="A", topic="A"), Subscription(name="A", topic="A", destination="A")
+    for answer in run_script(text, InMemoryManager(*objects, *topics)):
         assert all(isinstance(error, MqscError) for error in answer.errors)
         assert answer.lines

@@ -8,7 +8,7 @@ import pytest
 from entrepot.errors import MqscCommandFailed
 from entrepot.mqsc import Answer, run_script
 from entrepot.mqsc.running import RUNNING
-from entrepot.queues.definitions import Channel, Listener
+from entrepot.queues.definitions import Channel, Listener, Subscription
 
 from .in_memory import InMemoryManager
 
@@ -20,6 +20,7 @@ def manager() -> InMemoryManager:
         Channel(name="FROM.B", channel_type="RCVR"),
         Channel(name="APP"),
         Listener(name="L"),
+        Subscription(name="idle one", topic="x", managed=True),
     )
     manager.rows = {
         "CHSTATUS": [
@@ -28,6 +29,20 @@ def manager() -> InMemoryManager:
             {"CHANNEL": "APP", "CHLTYPE": "SVRCONN", "STATUS": "STOPPING", "MSGS": 0, "CONNAME": "10.0.0.2"},
         ],
         "LSSTATUS": [{"LISTENER": "L", "STATUS": "RUNNING", "PORT": 1414, "CONNS": 2}],
+        "TPSTATUS": [
+            {"TOPICSTR": "", "ADMIN": "SYSTEM.BASE.TOPIC", "RETAINED": "NO", "SUBCOUNT": 0},
+            {"TOPICSTR": "price/gold", "ADMIN": "", "RETAINED": "YES", "SUBCOUNT": 2},
+            {"TOPICSTR": "price/silver", "ADMIN": "", "RETAINED": "NO", "SUBCOUNT": 0},
+            {"TOPICSTR": "price/gold/old", "ADMIN": "", "RETAINED": "NO", "SUBCOUNT": 1},
+        ],
+        "SBSTATUS": [
+            {"SUB": "gold", "TOPICSTR": "price/gold", "DURABLE": "YES", "SUBTYPE": "ADMIN", "NUMMSGS": 3},
+            {"SUB": "Gold", "TOPICSTR": "price/#", "DURABLE": "NO", "SUBTYPE": "API", "NUMMSGS": 0},
+        ],
+        "PUBSUB": [
+            {"TYPE": "PARENT", "QMNAME": "ABOVE", "STATUS": "STARTING"},
+            {"TYPE": "LOCAL", "QMNAME": "TEST", "STATUS": "ACTIVE"},
+        ],
         "CONN": [{"CONN": "00ab", "CHANNEL": "APP", "USERID": "ann"}, {"CONN": "00cd", "CHANNEL": "APP"}],
     }
     return manager
@@ -79,6 +94,19 @@ def test_ping_tells_what_it_found(manager: InMemoryManager) -> None:
         ("DISPLAY CHSTATUS(*) MSG", 21, "MSG is no keyword of CHSTATUS (did you mean MSGS?)"),
         ("DISPLAY CONN(*) WHERE(MSGS GT 1)", 23, "MSGS is no keyword of CONN"),
         ("DISPLAY CHSTATUS(*) WHERE(MSGS GT many)", 35, "MSGS is a number, MANY is none"),
+        ("DISPLAY SBSTATUS('none')", 18, "there is no SUB none"),
+        ("DISPLAY SBSTATUS('')", 18, "'' is no valid name for a subscription. It has 1 to 1024 characters"),
+        ("DISPLAY SBSTATUS(*) SUBTYPE(NONE)", 21, "SUBTYPE of SBSTATUS takes ADMIN, API, PROXY or ALL"),
+        ("DISPLAY TPSTATUS", 9, "TPSTATUS needs a name in parentheses"),
+        ("DISPLAY TPSTATUS('a\tb')", 18, "TPSTATUS, column 2: a topic cannot have the character U+0009"),
+        ("DISPLAY TPSTATUS('#') SUBCONT", 23, "SUBCONT is no keyword of TPSTATUS (did you mean SUBCOUNT?)"),
+        ("DISPLAY PUBSUB(QM1)", 9, "PUBSUB takes no name: it shows all queue managers"),
+        ("DISPLAY PUBSUB TYPE(OTHER)", 16, "TYPE of PUBSUB takes LOCAL, PARENT, CHILD or ALL"),
+        ("CLEAR TOPICSTR('a')", 1, "CLEAR TOPICSTR needs CLRTYPE: RETAINED"),
+        ("CLEAR TOPICSTR('a') CLRTYPE(ALL)", 29, "CLRTYPE takes RETAINED, not ALL"),
+        ("CLEAR TOPICSTR('a/#') CLRTYPE(RETAINED)", 16, "TOPICSTR, column 3: # alone as a level is a wildcard"),
+        ("CLEAR TOPICSTR(' ') CLRTYPE(RETAINED)", 16, "TOPICSTR takes a topic without wildcards"),
+        ("CLEAR QLOCAL(Q) CLRTYPE(RETAINED)", 17, "CLRTYPE does not go with CLEAR QLOCAL"),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_place(
@@ -135,4 +163,66 @@ def test_people_see_status_as_they_see_objects(manager: InMemoryManager) -> None
 
 @pytest.mark.parametrize("noun", RUNNING)
 def test_every_keyword_of_a_status_is_accepted_whether_or_not_there_is_a_row(noun: str) -> None:
-    only(InMemoryManager(), f"DISPLAY {noun}(*) {' '.join(sorted(RUNNING[noun].keywords))}")
+    name = "(*)" if RUNNING[noun].selected_by else ""
+    only(InMemoryManager(), f"DISPLAY {noun}{name} {' '.join(sorted(RUNNING[noun].keywords))}")
+
+
+# --- publish/subscribe -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "topics"),
+    [
+        ("DISPLAY TPSTATUS('#')", ["", "price/gold", "price/gold/old", "price/silver"]),
+        ("DIS TPS(*) SUBCOUNT", ["", "price/gold", "price/gold/old", "price/silver"]),
+        ("DISPLAY TPSTATUS('')", [""]),
+        ("DISPLAY TPSTATUS('price/+')", ["price/gold", "price/silver"]),
+        ("DISPLAY TPSTATUS('price/gold/#')", ["price/gold", "price/gold/old"]),
+        ("DISPLAY TPSTATUS('price/gold')", ["price/gold"]),
+        ("DISPLAY TPSTATUS(price/gold)", []),
+        ("DISPLAY TPSTATUS('#') WHERE(SUBCOUNT GT 1)", ["price/gold"]),
+        ("DISPLAY TPSTATUS('#') RETAINED WHERE(RETAINED EQ YES)", ["price/gold"]),
+    ],
+)
+def test_status_of_topics_is_selected_by_topics(manager: InMemoryManager, text: str, topics: list[str]) -> None:
+    assert [row["TOPICSTR"] for row in only(manager, text).rows] == topics
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("DISPLAY SBSTATUS(*)", ["Gold", "gold"]),
+        ("DISPLAY SBSTATUS('gold') NUMMSGS", ["gold"]),
+        ("DISPLAY SBSTATUS('g*')", ["gold"]),
+        ("DISPLAY SBSTATUS(*) DURABLE(NO)", ["Gold"]),
+        ("DISPLAY SBSTATUS(*) SUBTYPE(ADMIN) DURABLE(ALL)", ["gold"]),
+        ("DISPLAY SBSTATUS('idle one')", []),
+    ],
+)
+def test_status_of_subscriptions_is_selected(manager: InMemoryManager, text: str, names: list[str]) -> None:
+    assert [row["SUB"] for row in only(manager, text).rows] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("DISPLAY PUBSUB", ["ABOVE", "TEST"]),
+        ("DIS PUBSUB ALL", ["ABOVE", "TEST"]),
+        ("DISPLAY PUBSUB TYPE(ALL) STATUS", ["ABOVE", "TEST"]),
+        ("DISPLAY PUBSUB TYPE(PARENT)", ["ABOVE"]),
+        ("DISPLAY PUBSUB WHERE(STATUS EQ ACTIVE)", ["TEST"]),
+    ],
+)
+def test_queue_managers_that_publications_are_exchanged_with(
+    manager: InMemoryManager, text: str, names: list[str]
+) -> None:
+    assert [row["QMNAME"] for row in only(manager, text).rows] == names
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 retained publications"), (1, "1 retained publication")])
+def test_clear_forgets_what_is_retained(manager: InMemoryManager, count: int, said: str) -> None:
+    manager.depths["price/gold"] = count
+    assert only(manager, "CLEAR TOPICSTR('price/gold') CLRTYPE(RETAINED)").lines == [
+        f"Topic price/gold cleared of {said}."
+    ]
+    assert manager.done == [("clear", "price/gold")]

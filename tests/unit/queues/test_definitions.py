@@ -37,7 +37,8 @@ def test_anything_else_is_no_name(name: object) -> None:
 
 def test_every_kind_is_known_by_its_word() -> None:
     queues = {"QLOCAL", "QMODEL", "QALIAS", "QREMOTE"}
-    assert set(KINDS) == {"QMGR", *queues, "PROCESS", "NAMELIST", "CHANNEL", "LISTENER", "AUTHREC", "CHLAUTH"}
+    others = {"PROCESS", "NAMELIST", "CHANNEL", "LISTENER", "AUTHREC", "CHLAUTH", "TOPIC", "SUB"}
+    assert set(KINDS) == {"QMGR", *queues, *others}
 
 
 def test_model_has_every_attribute_of_the_queues_made_from_it() -> None:

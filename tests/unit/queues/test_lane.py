@@ -33,9 +33,9 @@ class Store(RunStore):
             raise OSError(28, "No space left on device")
         return super().write(entries, body_bytes=body_bytes, force=force)
 
-    def read(self, number: int) -> tuple[StoredRun, list[Entry]]:
+    def read(self, number: int, gone: bytes | bytearray = b"") -> tuple[StoredRun, list[Entry]]:
         self.reads.append(number)
-        return super().read(number)
+        return super().read(number, gone)
 
 
 class Owner:

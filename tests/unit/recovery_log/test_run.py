@@ -78,9 +78,9 @@ def test_two_threads_that_write_runs_get_different_numbers(tmp_path: Path, monke
     encode = RunStore._encode
     both = threading.Barrier(2)
 
-    def together(self: RunStore, *arguments: object) -> object:
+    def together(self: RunStore, *arguments: object, **options: object) -> object:
         both.wait(5)
-        return encode(self, *arguments)  # type: ignore[arg-type]
+        return encode(self, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(RunStore, "_encode", together)
     with ThreadPoolExecutor(2) as threads:
