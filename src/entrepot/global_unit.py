@@ -307,10 +307,10 @@ class GlobalUnitOfWork:
                 # The queue manager may not have noticed yet that the connection has broken.
                 if outcome != "active":
                     return outcome
-            except (ConnectionLost, ConnectFailed):
+            except ConnectionLost:
                 pass
             except EntrepotError:
-                return None
+                return None  # ConnectFailed, for one: it was tried for as long as the connection may
             if time.monotonic() >= deadline:
                 return None
             time.sleep(_ASK_AGAIN_S)
