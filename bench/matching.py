@@ -17,9 +17,11 @@ import statistics
 import time
 from typing import Any
 
+import neighbours
 import trial
 from figures import MEMORY_ONLY, Figure, Outcome, at_most, percentile
 from machine import resident_mib
+from processes import CpuTimes
 
 SUBSCRIPTIONS = (1_000, 10_000, 100_000)
 TOPICS = 1_000
@@ -48,19 +50,22 @@ def visit(subscriptions: int, warm_passes: int, folder: str) -> dict[str, Any]:
         memory_mib = resident_mib() - memory_mib
         step = subscriptions // TOPICS
         topics = [topic(number) for number in range(0, subscriptions, step)]
-        # Nothing of this is on the way of what is timed: the verb itself, on a topic that nobody wants.
+        # Not the topics that are timed, only the verb itself, on a topic that nobody wants.
         for _ in range(200):
             connection.publish("warm/up", b"", persistent=False)
+        times = CpuTimes([], [os.getpid()])
         cold_us = _pass(connection, topics)
         warm_us = [_pass(connection, topics) for _ in range(warm_passes)]
+        others_cpu_percent = times.stop()["others_cpu_percent"]
         return {
             "subscriptions": len(opened),
             "subscriptions_per_s": subscriptions / subscribe_s,
             "memory_bytes": memory_mib * 1024 * 1024 / subscriptions,
             "cold_us": statistics.median(cold_us),
             "cold_us_p99": percentile(cold_us, 99),
-            "warm_us": statistics.median(statistics.median(times) for times in warm_us),
-            "warm_us_p99": percentile([one for times in warm_us for one in times], 99),
+            "warm_us": statistics.median(map(statistics.median, warm_us)),
+            "warm_us_p99": percentile([one for once in warm_us for one in once], 99),
+            "others_cpu_percent": others_cpu_percent,
         }
 
 
@@ -86,12 +91,14 @@ def measure(*, quick: bool) -> Outcome:
     trials: list[dict[str, Any]] = []
     for repetition in range(repetitions):
         for subscriptions in levels:
+            before = neighbours.processor_rate_per_s()
             with trial.scratch_folder() as folder:
                 found = trial.run(
                     "matching:visit", subscriptions=subscriptions, warm_passes=warm_passes, folder=str(folder)
                 )
-            trials.append({"repetition": repetition} | found)
-    figures = []
+            speeds = [before, neighbours.processor_rate_per_s()]
+            trials.append({"repetition": repetition, "processor_rates_per_s": speeds} | found)
+    figures, warning = neighbours.figures(trials), neighbours.warning(trials)
 
     def samples(subscriptions: int, field: str) -> list[float]:
         return [found[field] for found in trials if found["subscriptions"] == subscriptions]
@@ -110,7 +117,8 @@ def measure(*, quick: bool) -> Outcome:
     for state in ("cold", "warm"):
         pairs = zip(samples(many, f"{state}_us"), samples(few, f"{state}_us"), strict=True)
         title = f"{state}, {many:,} to {few:,} subscriptions: ratio"
-        figures.append(Figure(title, [slow / fast for slow, fast in pairs], MEMORY_ONLY, at_most(GROWTH_MAX)))
+        ratios = [slow / fast for slow, fast in pairs]
+        figures.append(Figure(title, ratios, MEMORY_ONLY, at_most(GROWTH_MAX), warning))
     settings = {
         "repetitions": repetitions,
         "topics": TOPICS,

@@ -58,7 +58,7 @@ HARDWARE = (
 )
 CONTRACTS = {
     False: "memory; each message is answered for before the next is sent, and acknowledged after its callback",
-    True: "on disk before send returns; acknowledged on disk after its callback, before the next; durable subscriptions",
+    True: "on disk before send returns; acknowledged on disk after its callback, before the next; durable subscribers",
 }
 
 

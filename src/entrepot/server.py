@@ -537,7 +537,7 @@ class Server:
         quiescing = QueueManagerQuiescing(self.host.settings.name, "it stops")
         while True:
             for link in list(self.desk.links):
-                if link.session is None or (not link.session.units and not link.session.leases):
+                if link.session is None or not link.session.is_busy:
                     link.close(quiescing)
             if not self.desk.links or self.desk.loop.time() >= deadline or self._hastened:
                 return

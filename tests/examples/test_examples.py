@@ -17,6 +17,7 @@ SAYS = {
     "many_committers.py": ["320 orders, each on disk"],
     "groups_and_selectors.py": ["all of it, in sequence: ['hull', 'mast', 'sail']", "SelectorSyntaxError [Q21 2459]"],
     "orders.py": ["backed out: nonsense, after 1 earlier attempts", "invoice: 300 euros", "refused: nonsense"],
+    "price_ticker.py": ["the newest prices, then the news", "the desk has tea above 100, the auditor all rope"],
     "request_reply.py": ["cloves: 60 euros", "served: 3"],
     "run_script.py": ["Local queue ORDERS defined.", "'CURDEPTH': 1", "DEFINE QALIAS(INCOMING)"],
     "workers.py": ["30 crates cost 360 euros", "answered: 30"],

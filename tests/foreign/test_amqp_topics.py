@@ -381,6 +381,18 @@ def test_link_without_a_source_reads_on(server: AmqpServer, topic: str) -> None:
     client.close()
 
 
+def test_administrators_subscription_is_read_by_its_name(
+    server: AmqpServer, client: BlockingConnection, topic: str, queue: str
+) -> None:
+    server.mqsc(f"DEFINE SUB('FOR.AMQP') TOPICSTR('{topic}') DEST({queue})")
+    server.mqsc(f"SET AUTHREC PROFILE({queue}) OBJTYPE(QUEUE) PRINCIPAL('guest') AUTHADD(GET)")
+    publish(server, topic, b"1")
+    found = client.create_receiver(None, name="FOR.AMQP|global", options=NullSource())
+    assert take(found, 1) == [b"1"]
+    detach(client, found)
+    assert list(subscriptions(server, topic)) == ["FOR.AMQP"]
+
+
 def test_durable_subscription_has_one_reader(server: AmqpServer, topic: str) -> None:
     first = connect(server, "c8")
     durable(first, topic, "sub")

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from entrepot.errors import RecoveryError
-from entrepot.queues import group_commit, restart
-from entrepot.recovery_log import reader, writer
+from entrepot.queues import entry, group_commit, queue_manager, restart
+from entrepot.recovery_log import bodies, reader, record, run, writer
 from entrepot.testing.simulation import Simulation
 
 SEEDS = 1000
@@ -26,6 +26,12 @@ SEEDS_FOR_A_BUG = 300
 def test_a_thousand_seeds_lose_nothing_and_bring_nothing_twice(part: int) -> None:
     for seed in range(part * SEEDS // 20, (part + 1) * SEEDS // 20):
         Simulation(seed).run(STEPS)
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_publications_reach_all_queues_or_none(part: int) -> None:
+    for seed in range(part * 40, (part + 1) * 40):
+        Simulation(seed, topics=True).run(STEPS)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -77,10 +83,10 @@ def test_a_hundred_thousand_seeds(part: int) -> None:
 # --- negative controls: the simulation must notice these ---------------------------------------
 
 
-def is_noticed() -> bool:
+def is_noticed(*, topics: bool = False) -> bool:
     for seed in range(SEEDS_FOR_A_BUG):
         try:
-            Simulation(seed).run(STEPS)
+            Simulation(seed, topics=topics).run(STEPS)
         except (AssertionError, RecoveryError):
             return True
     return False
@@ -171,3 +177,57 @@ def answer_before_the_group_is_forced(patch: pytest.MonkeyPatch) -> None:
 def test_a_planted_bug_is_noticed(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
     assert is_noticed()
+
+
+def do_not_force_shared_bodies(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(run.RunStore, "force_bodies", lambda _: None)
+
+
+def remove_shared_bodies_too_early(patch: pytest.MonkeyPatch) -> None:
+    """Before the checkpoint that no longer needs them is on disk."""
+    set_gone = entry.RestingRun.set_gone
+
+    def at_once(self: entry.RestingRun, index: int) -> None:
+        file = self.borrowed.get(index)
+        set_gone(self, index)
+        if file is not None and not file.references:
+            file.removed = True
+            early.append(file.number)
+
+    early: list[int] = []
+    unwanted = bodies.BodyShelf.unwanted
+    read = run.RunStore._read_file
+
+    def missing(self: run.RunStore, path: str) -> bytes:
+        if path.endswith(".bodies") and int(path[-15:-7]) in early:
+            raise AssertionError("the body is gone")
+        return read(self, path)
+
+    def forgotten(self: bodies.BodyShelf) -> list[bodies.BodyFile]:
+        early.clear()
+        return unwanted(self)
+
+    patch.setattr(entry.RestingRun, "set_gone", at_once)
+    patch.setattr(run.RunStore, "_read_file", missing)
+    patch.setattr(bodies.BodyShelf, "unwanted", forgotten)
+
+
+def forget_half_of_the_targets(patch: pytest.MonkeyPatch) -> None:
+    records = queue_manager.QueueManager.records
+
+    def half(self: queue_manager.QueueManager, unit: Any) -> Any:
+        written, arrivals = records(self, unit)
+        for each in written:
+            if isinstance(each, record.Put) and len(each.targets) > 1:
+                each.targets = each.targets[:-1]
+        return written, arrivals
+
+    patch.setattr(queue_manager.QueueManager, "records", half)
+
+
+@pytest.mark.parametrize(
+    "bug", [do_not_force_shared_bodies, remove_shared_bodies_too_early, forget_half_of_the_targets]
+)
+def test_a_planted_bug_in_publications_is_noticed(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    assert is_noticed(topics=True)

@@ -99,8 +99,9 @@ class SubscriptionLink(OutgoingLink):
         self.echo()
         if existing is None:
             raise SubscriptionNotFound(names[-1])
-        # Without a topic, so that whatever it is about is right.
-        return Subscription(name=existing.name, managed=existing.managed, durable=True, shared=existing.shared)
+        # Without a topic, so that whatever it is about is right; and as if its queue had been made for it, because
+        # who only reads its queue need not be allowed to put there.
+        return Subscription(name=existing.name, managed=True, durable=True, shared=existing.shared)
 
     @property
     def _link_name(self) -> str:

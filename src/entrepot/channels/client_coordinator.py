@@ -44,7 +44,7 @@ class ClientCoordinator:
     def prepare(self, unit: RemoteUnit, branches: Sequence[Branch]) -> None:
         name, forms = unit.transaction_id, _forms(branches)
         self._client.end_global(
-            unit, UnitState.PREPARED, lambda number: (Verb.PREPARE, verbs.Prepare(number, name, forms))
+            unit, UnitState.PREPARED, lambda number: (Verb.PREPARE, verbs.Prepare(number, name, branches=forms))
         )
 
     def resolve(self, transaction_id: str, *, commit: bool) -> None:

@@ -6,7 +6,7 @@ They belong to `NativeLink`, whose table leads here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ def _prepare(link: NativeLink, number: int, frame: verbs.Prepare) -> None:
     session = _session(link)
     name = checks.transaction_id(frame.transaction_id)
     branches = _vetted(frame.branches)
-    unit = _taken(link, frame.unit)
+    unit = _taken(link, frame.unit, frame.used)
     done = partial(link._committed, number, frame.unit, unit)
     if not branches:
         session.prepare(unit, name, done)
@@ -134,8 +134,8 @@ def _session(link: NativeLink) -> Session:
     return link.session
 
 
-def _taken(link: NativeLink, number: int) -> Unit:
-    """The unit that a frame is about to end; one that was refused a put is backed out instead.
+def _taken(link: NativeLink, number: int, used: Iterable[tuple[int, int]] = ()) -> Unit:
+    """The unit that a frame is about to end, with what its consumers have used; if something was refused, it ends now.
 
     Raises:
         UnitFinished: There is none.
@@ -145,6 +145,7 @@ def _taken(link: NativeLink, number: int) -> Unit:
     unit = link._unit(number)
     if unit is None:
         raise UnitFinished(number, "none")
+    problem = problem or link._consumers.enlist(used, partial(link._begun, number))
     link._units.pop(number, None)
     if problem is not None:
         _session(link).back_out(unit)

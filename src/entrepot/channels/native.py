@@ -19,9 +19,9 @@ from entrepot.channels.coordination import COORDINATION
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
 from entrepot.channels.link import Link
+from entrepot.channels.native_consumers import NativeConsumers
 from entrepot.channels.open_subscriptions import subscribe, unsubscribe
 from entrepot.channels.session import Session
-from entrepot.channels.stream import Stream
 from entrepot.channels.waiting_get import WaitingGet
 from entrepot.channels.waiting_group import WaitingGroup
 from entrepot.errors import (
@@ -100,7 +100,7 @@ class NativeLink(Link):
         """What went wrong with verbs that wanted no answer, by unit; 0 is outside of any."""
         self._asked: dict[int, WaitingGet | WaitingGroup] = {}
         self._leases: dict[int, Unit] = {}
-        self._consumers: dict[int, Stream] = {}
+        self._consumers = NativeConsumers(self)
         self._outstanding = 0
         self._syncing: list[int] = []
         self._unread_bytes = 0
@@ -293,6 +293,13 @@ class NativeLink(Link):
             if len(self._units) >= UNITS_PER_CONNECTION_MAX:
                 raise FrameUnreadable(f"more than {UNITS_PER_CONNECTION_MAX} units of work at a time")
             unit = self._units[number] = self.session.begin()
+        return unit
+
+    def _begun(self, number: int) -> Unit:
+        """The same, where there has to be one."""
+        unit = self._unit(number)
+        if unit is None:
+            raise FrameUnreadable("something was used without a unit of work")
         return unit
 
     def _put(self, number: int, frame: verbs.Put) -> None:
@@ -497,10 +504,12 @@ class NativeLink(Link):
             size += _wire_bytes(more[0])
         self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(found, place))
 
-    def _commit(self, number: int, frame: verbs.OfUnit) -> None:
+    def _commit(self, number: int, frame: verbs.Commit) -> None:
         assert self.session is not None
-        unit = self._units.pop(frame.unit, None)
         problem = self._errors.pop(frame.unit, None) if self._errors else None
+        if frame.used and problem is None:
+            problem = self._consumers.enlist(frame.used, partial(self._begun, frame.unit))
+        unit = self._units.pop(frame.unit, None)
         if unit is None:
             # Nothing was done in it; if all its verbs were refused, that has to be told.
             self._answer(number, problem)
@@ -548,48 +557,21 @@ class NativeLink(Link):
     # --- consumers --------------------------------------------------------------------------------
 
     def _consume(self, number: int, frame: verbs.Consume) -> None:
-        assert self.session is not None
-        vetting.require_names(frame.queue)
-        if frame.consumer in self._consumers or len(self._consumers) >= WAITING_PER_CONNECTION_MAX:
-            raise FrameUnreadable(f"consumer {frame.consumer} is there already, or one too many")
-        credit = checks.whole_number("credit", frame.credit, 0, CONSUMER_CREDIT_MAX)
-        numbered = _NativeConsumer(self, frame.consumer)
-        failed = partial(self._consumer_failed, frame.consumer)
-        stream = self.session.stream(frame.queue, self._criteria(frame.wanted), numbered.deliver, failed)
-        self._consumers[frame.consumer] = stream
-        self._answer(number, None)
-        stream.grant(credit)
-
-    def _credit(self, number: int, frame: verbs.Credit) -> None:
-        stream = self._consumers.get(frame.consumer)
-        if stream is None:
-            self._answer(number, None)
-            return
-        more = checks.whole_number("more", frame.more, 0, CONSUMER_CREDIT_MAX)
-        if stream.credit + more > CONSUMER_CREDIT_MAX:
-            raise FrameUnreadable(f"credit beyond {CONSUMER_CREDIT_MAX}")
-        stream.used(frame.used, partial(self._answer, number))
-        stream.grant(more)
+        self._consumers.open(frame, self._criteria(frame.wanted), partial(self._answer, number))
 
     def _stop_consuming(self, number: int, frame: verbs.OfConsumer) -> None:
-        stream = self._consumers.pop(frame.consumer, None)
-        if stream is not None:
-            stream.close()
+        problem = self._consumers.stop(frame, partial(self._begun, frame.unit))
+        if problem is not None:
+            self._keep(problem, frame.unit)
         self._answer(number, None)
-
-    def _consumer_failed(self, consumer: int, error: EntrepotError | None) -> None:
-        assert error is not None
-        self.send(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(consumer, to_wire(error)))
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        for stream in self._consumers.values():
-            stream.pause()
+        self._consumers.pause()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        for stream in list(self._consumers.values()):
-            stream.resume()
+        self._consumers.resume()
 
     # --- administration ---------------------------------------------------------------------------
 
@@ -632,7 +614,7 @@ class NativeLink(Link):
         Verb.COMMIT: _commit,
         Verb.BACK_OUT: _back_out,
         Verb.CONSUME: _consume,
-        Verb.CREDIT: _credit,
+        Verb.CREDIT: lambda link, number, frame: link._consumers.credit(frame, partial(link._answer, number)),
         Verb.STOP_CONSUMING: _stop_consuming,
         Verb.ACKNOWLEDGE: _acknowledge,
         Verb.CANCEL: _cancel,
@@ -646,21 +628,6 @@ class NativeLink(Link):
         Verb.GOODBYE: _goodbye,
         **COORDINATION,
     }
-
-
-class _NativeConsumer:
-    """Numbers what a stream delivers."""
-
-    __slots__ = ("_delivered", "_link", "_number")
-
-    def __init__(self, link: NativeLink, number: int) -> None:
-        self._link = link
-        self._number = number
-        self._delivered = 0
-
-    def deliver(self, message: Message) -> None:
-        self._delivered += 1
-        self._link.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
 
 
 def _wire_bytes(message: Message) -> int:

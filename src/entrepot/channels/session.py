@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from entrepot.channels.consumer import Consumer, Deliver
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.open_subscriptions import OpenSubscriptions
@@ -164,6 +166,8 @@ class Session:
         `aside`: verbs behind it need not wait with it, for among them may be
         the gets that make room. Its partner waits for the answer if order matters.
         """
+        if message.retained and not (isinstance(name, str) and name.startswith(TOPIC_PREFIX)):
+            message = replace(message, retained=False)  # a queue keeps everything
         try:
             if not self.identity.administrator:
                 self._require_put(name)
@@ -344,8 +348,16 @@ class Session:
         self.consumers.add(consumer)
         return consumer
 
-    def stream(self, name: str, criteria: Criteria | None, deliver: Callable[[Message], None], failed: Done) -> Stream:
-        """Let messages come by credit, to be used in their order.
+    def stream(
+        self,
+        name: str,
+        criteria: Criteria | None,
+        deliver: Callable[[Message], None],
+        failed: Done,
+        *,
+        held: bool = False,
+    ) -> Stream:
+        """Let messages come by credit, to be used in their order; `held`: in units of work.
 
         Raises:
             EntrepotError: The queue cannot be read.
@@ -353,7 +365,7 @@ class Session:
         self.require("QUEUE", name, "GET")
         with self.desk.host.lock:
             self.engine.manager.readable(name)
-        stream = Stream(self, name, criteria, deliver, failed)
+        stream = Stream(self, name, criteria, deliver, failed, held=held)
         self.consumers.add(stream)
         return stream
 
@@ -546,9 +558,16 @@ class Session:
         self.units.clear()
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a unit of work of its partner is under way, or something was not acknowledged."""
+        if self.units or self.leases:
+            return True
+        return any(isinstance(consumer, Stream) and consumer.is_used for consumer in self.consumers)
+
+    @property
     def state(self) -> str:
         """What it is busy with, for DISPLAY CONN."""
-        return "ACTIVE" if self.units or self.leases else "NONE"
+        return "ACTIVE" if self.is_busy else "NONE"
 
 
 def _merge(lease: Unit, unit: Unit) -> None:

@@ -6,18 +6,22 @@ All that is on its way stands under one unit of work, oldest first, so that
 back what it has not used. One that vanishes may have used what was on its
 way: persistent messages return, as they must not be lost; nonpersistent
 ones do not, as they must not come twice.
+
+A held stream is one for units of work. Its reader says what the application
+has seen before the application sees it: that counts as tried from then on.
+What was used leaves with a unit, and all the rest returns whatever happens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from entrepot.errors import EntrepotError
+from entrepot.errors import EntrepotError, FrameUnreadable
 from entrepot.limits import CONSUMER_CREDIT_MAX, MIB
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.unit_of_work import Take, Unit
 from entrepot.queues.waiting import StandingWaiter
 
 if TYPE_CHECKING:
@@ -37,11 +41,13 @@ class Stream:
         "_failed",
         "_held_bytes",
         "_paused",
+        "_seen",
         "_session",
         "_settled",
         "_unit",
         "_waiter",
         "closed",
+        "held",
         "name",
     )
 
@@ -52,14 +58,22 @@ class Stream:
         criteria: Criteria | None,
         deliver: Callable[[Message], None],
         failed: Callable[[EntrepotError | None], None],
+        *,
+        held: bool = False,
     ) -> None:
         self._session = session
         self.name = name
+        self.held = held
         self._deliver = deliver
         self._failed = failed
         self._unit = self._fresh_unit()
+        if held:
+            self._unit.limit = session.engine.manager.objects.manager.uncommitted_max
         self._settled = 0
+        self._seen = 0
+        """How many of those that are not used were seen; always 0 unless held."""
         self._held_bytes = 0
+        """Bodies of those that were neither used nor seen."""
         self._waiter = StandingWaiter(criteria, self._unit, session.engine.waker(self._woken))
         self._paused = False
         self.closed = False
@@ -74,6 +88,29 @@ class Stream:
     def credit(self) -> int:
         """How many messages may still come."""
         return self._waiter.credit
+
+    @property
+    def limit(self) -> int:
+        """Of a held one: how many may be on their way or wait for the end of a unit, together with its credit."""
+        return self._unit.limit
+
+    @property
+    def delivered(self) -> int:
+        """The number of the last delivery."""
+        return self._settled + len(self._unit.takes) - len(self._waiter.arrived)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether something of it belongs to a unit of work that has not ended."""
+        return self._seen > 0
+
+    def allows(self, used: int, more: int) -> bool:
+        """Whether its credit may be raised, once deliveries up to `used` have been used."""
+        credit_max = CONSUMER_CREDIT_MAX
+        if self.held:
+            unused = len(self._unit.takes) - max(min(used, self.delivered) - self._settled, 0)
+            credit_max = min(credit_max, self._unit.limit - unused)
+        return self.credit + more <= credit_max
 
     def grant(self, more: int) -> None:
         """Let so many more messages come."""
@@ -127,18 +164,44 @@ class Stream:
 
     def used(self, up_to: int, done: Done) -> None:
         """The reader has used all deliveries up to this one, counted from 1."""
-        count = min(up_to - self._settled, len(self._unit.takes))
+        count = min(up_to, self.delivered) - self._settled
         if count <= 0 or self.closed:
             done(None)
             return
-        self._settled += count
         unit = self._fresh_unit()
-        takes = self._unit.takes
-        unit.takes = takes[:count]
-        del takes[:count]
-        self._held_bytes -= sum([len(take.entry.message.body) for take in unit.takes])
-        unit.consequential = self._unit.consequential
+        self._move(count, unit)
         self._session.settle(unit, done)
+
+    def see(self, up_to: int) -> None:
+        """Of a held one: the application has, or is about to have, all deliveries up to this one."""
+        seen = self._seen
+        count = min(up_to, self.delivered) - self._settled - seen
+        if count <= 0 or self.closed or not self.held:
+            return
+        tried = self._fresh_unit()
+        tried.takes = self._unit.takes[seen : seen + count]
+        self._seen += count
+        engine = self._session.engine
+        with engine.host.lock:
+            engine.manager.count_tries(tried)
+        self._let_go(tried.takes)
+        self.pump()  # their bodies may have kept others from coming
+
+    def _let_go(self, takes: list[Take]) -> None:
+        self._held_bytes -= sum([len(take.entry.message.body) for take in takes])
+
+    def _move(self, count: int, unit: Unit) -> None:
+        """Let the first of those that are on their way stand under another unit."""
+        self.see(self._settled + count)
+        self._settled += count
+        takes = self._unit.takes
+        moved, takes[:count] = takes[:count], []
+        unit.takes += moved
+        unit.consequential = unit.consequential or self._unit.consequential
+        if self.held:
+            self._seen -= count
+        else:
+            self._let_go(moved)
 
     def close(self, *, lost: bool = False) -> None:
         """Let no more come, and give back what was not used; `lost`: nobody knows what was."""
@@ -149,4 +212,27 @@ class Stream:
         engine = self._session.engine
         engine.stop_waiting(self._waiter)
         if engine.host.failure is None:
-            engine.give_up(self._unit, lost=lost)
+            # Of a held one it is known what was used, and what was seen has been counted.
+            engine.give_up(self._unit, lost=lost and not self.held)
+
+
+def enlist(streams: Mapping[int, Stream], used: Iterable[tuple[int, int]], begin: Callable[[], Unit]) -> None:
+    """Let what was used of held streams leave with a unit of work; `begin` is asked for it if anything was.
+
+    Raises:
+        FrameUnreadable: There is no such stream or delivery. Nothing was moved.
+        TooManyUncommitted: The unit would be too large. Nothing was moved.
+    """
+    counts: dict[Stream, int] = {}
+    for number, up_to in used:
+        stream = streams.get(number)
+        if stream is None or not stream.held or up_to > stream.delivered:
+            raise FrameUnreadable(f"delivery {up_to} to consumer {number}, which is not held or has not had it")
+        counts[stream] = max(up_to - stream._settled, counts.get(stream, 0))
+    wanted = sum(counts.values())
+    if wanted:
+        unit = begin()
+        unit.require_room(0, wanted)
+        for stream, count in counts.items():
+            if count:
+                stream._move(count, unit)

@@ -294,6 +294,12 @@ class LogView:
             "body_bytes": len(message.body),
             "preview": preview(message.body),
         }
+        # Several messages with the same body are one record.
+        message_ids = list(dict.fromkeys(each.message_id.hex() for _, _, each in arrivals))
+        if len(message_ids) > 1:
+            content["message_ids"] = message_ids
+        if message.topic:
+            content["topic"] = message.topic
         if message.correlation_id:
             content["correlation_id"] = message.correlation_id.hex()
         if bodies:

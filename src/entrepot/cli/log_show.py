@@ -117,7 +117,9 @@ def _details(description: Description) -> str:
     if "kind" in description:
         words.append(f"{description['kind']}({description['name']})")
         words += [f"{key}={value}" for key, value in description.get("attributes", {}).items()]
-    words += description.get("queues", ())
+    words += dict.fromkeys(description.get("queues", ()))
+    if "topic" in description:
+        words.append(f"topic {description['topic']}")
     words += description.get("branches", ())
     if "keys" in description:
         words.append(_keys(description["keys"]))

@@ -159,7 +159,7 @@ class _Replay:
 
     def _load_run(self, record: Run, counts: dict[int, int], loaded_bytes: dict[int, int]) -> None:
         store = self.manager.store
-        stored, entries = store.read(record.number, record.gone)
+        stored, entries = store.read(record.number, record.gone, persistent_only=True)
         one_lane = len({(entry.queue, entry.message.priority) for entry in entries}) == 1
         run = RestingRun(
             stored,

@@ -199,8 +199,12 @@ class RunStore:
             file.close()
         self._disk.force_folder(FOLDER)
 
-    def read(self, number: int, gone: bytes | bytearray = b"") -> tuple[StoredRun, list[Entry]]:
+    def read(
+        self, number: int, gone: bytes | bytearray = b"", *, persistent_only: bool = False
+    ) -> tuple[StoredRun, list[Entry]]:
         """A whole run, every record checked; entries that have `gone` need not have their bodies any more.
+
+        After a crash only persistent messages have theirs for certain.
 
         Raises:
             RunDamaged: File and offset are named.
@@ -217,7 +221,7 @@ class RunStore:
         while True:
             record, next_position = _record(path, content, position)
             if isinstance(record, End) and record.records == chunks:
-                self._complete(entries, gone)
+                self._complete(entries, gone, persistent_only=persistent_only)
                 return StoredRun(number, len(entries)), entries
             if not isinstance(record, Entries):
                 raise RunDamaged(path, position, "this record does not belong into a run")
@@ -226,11 +230,13 @@ class RunStore:
             chunks += 1
             position = next_position
 
-    def _complete(self, entries: list[Entry], gone: bytes | bytearray) -> None:
+    def _complete(self, entries: list[Entry], gone: bytes | bytearray, *, persistent_only: bool) -> None:
         """Give entries the bodies that they refer to; those that another queue has in memory are not read again."""
         files: dict[int, list[bytes]] = {}
         for index, entry in enumerate(entries):
             if not entry.body_file or (gone and gone[index >> 3] & (1 << (index & 7))):
+                continue
+            if persistent_only and not entry.message.persistent:
                 continue
             shared = self.bodies.in_memory(entry)
             body = self._body(entry, files) if shared is None else shared.body

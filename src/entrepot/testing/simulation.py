@@ -33,7 +33,7 @@ from entrepot.errors import (
 from entrepot.message import Message
 from entrepot.queues.checkpointing import CheckpointPlan
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.definitions import LocalQueue, Subscription
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Restarted, lay_out, restart
 from entrepot.queues.settings import ManagerSettings
@@ -45,6 +45,7 @@ from entrepot.testing.clock import VirtualClock
 from entrepot.testing.simulated_disk import SimulatedDisk
 
 QUEUES = ("A", "B", "C")
+TOPIC = "simulated"
 _SMALL_RUN_BYTES = 8 * 1024
 _PRIORITIES = (0, 0, 0, 5)
 
@@ -91,7 +92,7 @@ class Promise:
 class Simulation:
     """One seed's world. `run` raises AssertionError when the queue manager breaks a promise."""
 
-    def __init__(self, seed: int, *, faults: bool = True) -> None:
+    def __init__(self, seed: int, *, faults: bool = True, topics: bool = False) -> None:
         self.random = Random(seed)
         self.disk = SimulatedDisk(Random(seed + 1))
         self.clock = VirtualClock()
@@ -109,6 +110,7 @@ class Simulation:
             ),
         )
         self.with_faults = faults
+        self.with_topics = topics
         self.on_queue: list[Item] = []
         self.promises: list[Promise] = []
         self.open: list[Work] = []
@@ -126,6 +128,9 @@ class Simulation:
             self.manager.administration.define(
                 LocalQueue(name=name, buffer_bytes=6000, depth_max=10_000), replace_existing=False
             )
+        self.manager.force()
+        for name in QUEUES if topics else ():
+            self.manager.publishing.define(Subscription(name=name, topic=TOPIC, destination=name))
         self.manager.force()
 
     @property
@@ -165,6 +170,8 @@ class Simulation:
             (1, self._let_time_pass),
             (1, self._browse),
         ]
+        if self.with_topics:
+            steps.append((16, self._publish))
         if self.with_faults:
             steps += [
                 (1, lambda: self._crash(self.disk.power_cut)),
@@ -217,6 +224,27 @@ class Simulation:
             work.puts.append(item)
         else:
             self._promise(settlement, Work(Unit(0, 0), puts=[item]))
+
+    def _publish(self) -> None:
+        """The same message to every queue, all or nothing."""
+        work = self.random.choice([None, *self.open])
+        self.number += 1
+        persistent = self.random.random() < 0.7
+        priority = self.random.choice(_PRIORITIES)
+        items = [Item(self.number, name, priority, persistent=persistent) for name in QUEUES]
+        body = b"%d:" % self.number + b"x" * self.random.choice((0, 10, 400, 3000))
+        self.bodies[self.number] = body
+        _, settlement = self.manager.put(
+            f"topic:{TOPIC}",
+            Message(body, correlation_id=b"c%d" % (self.number % 5)),
+            persistent=persistent,
+            priority=priority,
+            unit=work.unit if work else None,
+        )
+        if work is not None:
+            work.puts += items
+        else:
+            self._promise(settlement, Work(Unit(0, 0), puts=items))
 
     def _get(self) -> None:
         work = self.random.choice([None, *self.open])
@@ -428,16 +456,16 @@ class Simulation:
         for work in self.open:
             self._undo(work)
         self.open = []
-        found = {item for name in QUEUES for item in self._numbers(name)}
+        found = {(name, number) for name in QUEUES for number in self._numbers(name)}
         for index in range(len(self.promises) + 1):
             if index:
                 self.promises[index - 1].apply()
-            if {item.number for item in self.on_queue if self._survives(item)} == found:
+            if {(item.queue, item.number) for item in self.on_queue if self._survives(item)} == found:
                 prepared = set(self.manager.in_doubt.units)
                 if prepared == set(self.prepared):
                     break
         else:
-            expected = sorted(item.number for item in self.on_queue if self._survives(item))
+            expected = sorted((item.queue, item.number) for item in self.on_queue if self._survives(item))
             raise AssertionError(
                 f"after the crash: {sorted(found)}, expected {expected} or an earlier state; "
                 f"in doubt {list(self.manager.in_doubt.units)}, expected {list(self.prepared)}"
@@ -470,10 +498,10 @@ class Simulation:
 
     def _accept_counts(self, *, exact: bool) -> None:
         """Backout counts are noted without a force: a kill keeps them, a power cut may take the last ones."""
-        by_number = {item.number: item for item in self.on_queue}
+        by_number = {(item.queue, item.number): item for item in self.on_queue}
         for name in QUEUES:
             for message in self.manager.browse(name, None, None, 100_000)[0]:
-                item = by_number[int(message.body.partition(b":")[0])]
+                item = by_number[(name, int(message.body.partition(b":")[0]))]
                 if exact and not item.uncertain:
                     assert message.backout_count == item.backouts, f"{item} has count {message.backout_count}"
                 # Around a full disk a checkpoint may count what the log will count again.

@@ -166,14 +166,21 @@ class Browse(Payload, gc=False):
 
 
 class OfUnit(Payload, gc=False):
-    """COMMIT, BACK_OUT and BEGIN_GLOBAL."""
+    """BACK_OUT and BEGIN_GLOBAL."""
 
     unit: int
+
+
+class Commit(Payload, gc=False):
+    unit: int
+    used: list[tuple[int, int]] = []
+    """Consumers, and up to which of its deliveries the unit has used each: these leave their queues with it."""
 
 
 class Prepare(Payload, gc=False):
     unit: int
     transaction_id: bytes
+    used: list[tuple[int, int]] = []
     branches: list[tuple[str, str, int]] = []
     """Of a global unit, whose transaction id it has to be: resource, branch id, the database's own number."""
 
@@ -216,6 +223,8 @@ class Consume(Payload, gc=False):
     consumer: int
     credit: int
     wanted: Wanted | None = None
+    held: bool = False
+    """For units of work: what is not used returns whatever happens, and counts as tried only if it was seen."""
 
 
 class Credit(Payload, gc=False):
@@ -224,10 +233,16 @@ class Credit(Payload, gc=False):
     consumer: int
     used: int
     more: int
+    seen: int = 0
+    """Of a held consumer: all deliveries up to this one have reached the application, and count as tried."""
 
 
 class OfConsumer(Payload, gc=False):
+    """STOP_CONSUMING: what was used up to a delivery stays, in a unit; the rest returns."""
+
     consumer: int
+    used: int = 0
+    unit: int = 0
 
 
 class OfNumber(Payload, gc=False):
@@ -389,7 +404,7 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.GET_MANY: GetMany,
     Verb.GET_GROUP: GetGroup,
     Verb.BROWSE: Browse,
-    Verb.COMMIT: OfUnit,
+    Verb.COMMIT: Commit,
     Verb.BACK_OUT: OfUnit,
     Verb.PREPARE: Prepare,
     Verb.RESOLVE: Resolve,

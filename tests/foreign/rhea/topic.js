@@ -39,18 +39,17 @@ const until = async (condition) => {
   const plain = connect(named('plain'));
   const wild = plain.open_receiver({ source: `${address}/#` });
   const chosen = plain.open_receiver({ source: { address, filter: rhea.filter.selector("colour = 'red'") } });
-  await Promise.all([once(wild, 'receiver_open'), once(chosen, 'receiver_open')]);
   const all = gather(wild);
   const some = gather(chosen);
+  await Promise.all([once(wild, 'receiver_open'), once(chosen, 'receiver_open')]);
   await publish('blue', { application_properties: { colour: 'blue' } });
   await publish('red', { application_properties: { colour: 'red' } });
   await until(() => all.length === 3 && some.length === 1);
-  result.all = all;
-  result.some = some;
+  result.all = [...all];
+  result.some = [...some];
 
   let client = connect(named('reader'));
   let receiver = client.open_receiver({ name: 'sub', source: durable });
-  await once(receiver, 'receiver_open');
   let got = gather(receiver);
   await until(() => got.length === 1); // what was retained
   receiver.detach();
@@ -69,11 +68,12 @@ const until = async (condition) => {
   receiver.close(); // which unsubscribes
   await once(receiver, 'receiver_close');
   const again = client.open_receiver({ name: 'again', source: { ...durable, capabilities: ['topic', 'shared'] } });
+  const shared = [gather(again)];
   await once(again, 'receiver_open');
   const other = connect(named('reader'));
   const partner = other.open_receiver({ name: 'again|2', source: { ...durable, capabilities: ['topic', 'shared'] } });
+  shared.push(gather(partner));
   await once(partner, 'receiver_open');
-  const shared = [gather(again), gather(partner)];
   await until(() => shared[0].length + shared[1].length === 1); // what was retained
   for (let number = 0; number < 10; number++) await publish(`shared ${number}`);
   await until(() => shared[0].length + shared[1].length === 11);

@@ -310,13 +310,20 @@ async def tidy(place: Place) -> None:
                 raise AssertionError(f"messages of {queue} belong to partners that have gone")
             await asyncio.sleep(0.001)
         place.host.clear(queue)
+    deadline = time.monotonic() + 5
+    while read := [name for name, readers, durable in _subscriptions(place) if readers or not durable]:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"partners that have gone read {read}")
+        await asyncio.sleep(0.001)
+    for name, _, _ in _subscriptions(place):
+        place.host.unsubscribe(name)
+
+
+def _subscriptions(place: Place) -> list[tuple[str, int, bool]]:
+    """All subscriptions, how many read each of them, and whether it is durable."""
     with place.host.lock:
         subscribers = place.desk.engine.manager.objects.subscribers.by_name
-        left = {name: (each.readers, each.definition.durable) for name, each in subscribers.items()}
-    if any(readers or not durable for readers, durable in left.values()):
-        raise AssertionError(f"subscriptions of partners that have gone: {left}")
-    for name in left:
-        place.host.unsubscribe(name)
+        return [(name, each.readers, each.definition.durable) for name, each in subscribers.items()]
 
 
 async def campaign(folder: Path, seed: int, frames_wanted: int) -> dict[str, Any]:

@@ -217,6 +217,31 @@ def test_delay_is_an_annotation() -> None:
     assert arrived(section(ANNOTATIONS, at)).delay_s == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize(("said", "retained"), [(True, True), (False, False), (None, False)])
+def test_retain_is_an_annotation(said: bool | None, retained: bool) -> None:
+    assert arrived(section(ANNOTATIONS, {Symbol("x-opt-retain"): said})).retained is retained
+
+
+@pytest.mark.parametrize("said", ["true", 1, []])
+def test_retain_is_true_or_false(said: Any) -> None:
+    with pytest.raises(InvalidArgument, match="true or false"):
+        arrived(section(ANNOTATIONS, {Symbol("x-opt-retain"): said}))
+
+
+@pytest.mark.parametrize("retained", [True, False])
+def test_publication_says_its_topic(retained: bool) -> None:
+    topic = "prices/" + "ä" * 300
+    returned = sections(encode_message(Message(b"x", topic=topic, retained=retained), "SYSTEM.MANAGED"))
+    assert returned[PROPERTIES][2] == f"topic://{topic}"
+    kept = {"x-opt-retained": True} if retained else {}
+    assert returned[ANNOTATIONS] == {"x-opt-topic": topic, **kept}
+
+
+def test_what_only_we_may_say_of_a_publication_is_left_out() -> None:
+    said = {Symbol("x-opt-topic"): "other", Symbol("x-opt-retained"): True}
+    assert arrived(section(ANNOTATIONS, said), section(DATA, b"x")) == Message(b"x")
+
+
 def test_annotations_of_others_are_left_out() -> None:
     message = arrived(section(ANNOTATIONS, {Symbol("x-opt-other"): 1}), section(DATA, b"x"))
     assert message == Message(b"x")

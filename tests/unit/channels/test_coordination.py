@@ -94,7 +94,9 @@ def test_a_last_agents_unit_is_prepared_and_decided_by_who_began_it(inside: Insi
         for owner in (ann, admin):
             for unit, commit in ((1, True), (2, False)):
                 name = await begun(owner, unit)
-                await owner.ask(Verb.PREPARE, 9, verbs.Prepare(unit, name, [*branches(name), ("sqlite:///x", "", 0)]))
+                await owner.ask(
+                    Verb.PREPARE, 9, verbs.Prepare(unit, name, branches=[*branches(name), ("sqlite:///x", "", 0)])
+                )
                 assert await outcome(ann, name) == "in doubt"
                 if owner is admin:
                     with pytest.raises(NotAuthorized):
@@ -145,7 +147,7 @@ WRONG: list[tuple[Callable[[bytes], tuple[Verb, Any]], type[EntrepotError]]] = [
     (lambda name: (Verb.DECIDE, verbs.Decide(1, name, [("r", "entrepot-other-0", 1)])), NotCoordinated),
     (lambda name: (Verb.DECIDE, verbs.Decide(1, name, branches(name) * 2)), NotCoordinated),
     (lambda name: (Verb.DECIDE, verbs.Decide(0, name, [])), UnitNotInDoubt),
-    (lambda name: (Verb.PREPARE, verbs.Prepare(1, b"another", branches(name))), InvalidArgument),
+    (lambda name: (Verb.PREPARE, verbs.Prepare(1, b"another", branches=branches(name))), InvalidArgument),
     (lambda name: (Verb.OUTCOMES, verbs.Outcomes([b"x"] * 501)), LimitExceeded),
     (lambda name: (Verb.OUTCOMES, verbs.Outcomes([b""])), InvalidArgument),
     (lambda name: (Verb.OUTCOMES, verbs.Outcomes([], "r" * 1025)), InvalidArgument),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import entrepot
 from entrepot.cli.main import app
 
 SMALL = ("--segment-bytes", "128KiB", "--primary", "3")
@@ -56,6 +57,13 @@ def linear(shell: Shell, tmp_path: Path) -> Path:
     shell("qm", "create", path, "--log", "linear", *SMALL)
     shell("mqsc", path, "-e", "DEFINE QLOCAL(Q)")
     return path
+
+
+def fill(path: Path, count: int) -> None:
+    """Put so many messages of 3,000 bytes on Q; each is different, as the log stores what a unit repeats only once."""
+    with entrepot.connect(f"embedded:{path}") as connection:
+        for number in range(count):
+            connection.put("Q", b"%04d" % number + b"x" * 2996, persistent=True)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import entrepot
 from entrepot.queues.definitions import founding_objects, system_objects
 
-from .conftest import Complaint, Shell
+from .conftest import Complaint, Shell, fill
 
 HEAD_PAGE_BYTES = 4096
 
@@ -116,7 +116,7 @@ def test_showing_changes_nothing(shell: Shell, qm: Path) -> None:
 
 def test_log_that_has_wrapped_is_read_from_its_oldest_group(shell: Shell, qm: Path) -> None:
     for _ in range(4):
-        shell("put", qm, "Q", "x" * 3000, "--count", "40")
+        fill(qm, 40)
         shell("get", qm, "Q", "--all", "--json")
     *records, tail = shell.lines("log", "show", qm)
     assert tail["tail"] == "clean"
@@ -144,8 +144,25 @@ def test_wrong_questions(complaint: Complaint, shell: Shell, qm: Path) -> None:
 
 
 def test_position_that_is_gone(complaint: Complaint, shell: Shell, linear: Path, tmp_path: Path) -> None:
-    shell("put", linear, "Q", "x" * 3000, "--count", "150")
+    fill(linear, 150)
     shell("get", linear, "Q", "--all", "--json")
     shell("qm", "checkpoint", linear)
     shell("log", "archive", linear, tmp_path / "archive")
     assert "LogIncomplete R14" in complaint("log", "show", linear, "--from", "10")
+
+
+def test_publication_is_one_record_of_all_its_queues(shell: Shell, qm: Path) -> None:
+    for name in ("desk-7", "desk-8"):
+        shell("subscribe", qm, "prices/#", "--durable", name)
+    shell("publish", qm, "prices/ibm", "231.50")
+    (record,) = [each for each in shell.lines("log", "show", qm) if each.get("type") == "PUT"]
+    assert (len(record["queues"]), record["topic"]) == (2, "prices/ibm")
+    assert "topic prices/ibm" in shell("log", "show", qm).stdout
+
+
+def test_messages_that_share_a_body_are_told_by_their_ids(shell: Shell, qm: Path) -> None:
+    message_ids = shell.json("put", qm, "Q", "x", "--count", "3")["message_ids"]
+    (record,) = [each for each in shell.lines("log", "show", qm) if each.get("type") == "PUT"]
+    assert record["message_ids"] == message_ids
+    assert record["queues"] == ["Q", "Q", "Q"]
+    assert "PUT      Q  keys" in shell("log", "show", qm).stdout

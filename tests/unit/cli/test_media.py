@@ -4,7 +4,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .conftest import Complaint, Shell
+from .conftest import Complaint, Shell, fill
 
 
 def test_backup_and_restore(shell: Shell, qm: Path, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_recover_refuses_a_circular_log_and_an_unknown_queue(complaint: Complain
 
 
 def test_archive_moves_what_restart_no_longer_needs(shell: Shell, linear: Path, tmp_path: Path) -> None:
-    shell("put", linear, "Q", "x" * 3000, "--count", "120")
+    fill(linear, 120)
     shell("get", linear, "Q", "--all", "--json")
     shell("qm", "checkpoint", linear)
     moved = shell.json("log", "archive", linear, tmp_path / "archive")

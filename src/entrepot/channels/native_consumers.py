@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The consumers of one native connection, by the numbers that its client gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from entrepot import checks
+from entrepot.channels import vetting
+from entrepot.channels.stream import Stream, enlist
+from entrepot.errors import EntrepotError, FrameUnreadable, ProtocolError
+from entrepot.limits import CONSUMER_CREDIT_MAX, WAITING_PER_CONNECTION_MAX
+from entrepot.message import Message
+from entrepot.queues.criteria import Criteria
+from entrepot.queues.unit_of_work import Unit
+from entrepot.wire import verbs
+from entrepot.wire.error_form import to_wire
+from entrepot.wire.verbs import Verb
+
+if TYPE_CHECKING:
+    from entrepot.channels.native import NativeLink
+    from entrepot.channels.session import Done
+
+
+class NativeConsumers:
+    """Verbs about consumers become verbs of their streams, and what these deliver becomes frames."""
+
+    __slots__ = ("_link", "_streams")
+
+    def __init__(self, link: NativeLink) -> None:
+        self._link = link
+        self._streams: dict[int, Stream] = {}
+
+    def open(
+        self, frame: verbs.Consume, criteria: Criteria | None, done: Callable[[EntrepotError | None, int | None], None]
+    ) -> None:
+        session = self._link.session
+        assert session is not None
+        vetting.require_names(frame.queue)
+        if frame.consumer in self._streams or len(self._streams) >= WAITING_PER_CONNECTION_MAX:
+            raise FrameUnreadable(f"consumer {frame.consumer} is there already, or one too many")
+        credit = checks.whole_number("credit", frame.credit, 0, CONSUMER_CREDIT_MAX)
+        numbered = _Numbered(self._link, frame.consumer)
+        failed = partial(self._failed, frame.consumer)
+        stream = session.stream(frame.queue, criteria, numbered.deliver, failed, held=frame.held)
+        self._streams[frame.consumer] = stream
+        done(None, stream.limit if frame.held else None)
+        stream.grant(min(credit, stream.limit))
+
+    def credit(self, frame: verbs.Credit, done: Done) -> None:
+        stream = self._streams.get(frame.consumer)
+        if stream is None:
+            done(None)
+            return
+        more = checks.whole_number("more", frame.more, 0, CONSUMER_CREDIT_MAX)
+        if not stream.allows(frame.used, more):
+            raise FrameUnreadable(f"credit for {more} more, beyond {CONSUMER_CREDIT_MAX} or what may be held")
+        if frame.seen:
+            stream.see(frame.seen)
+        stream.used(frame.used, done)
+        stream.grant(more)
+
+    def stop(self, frame: verbs.OfConsumer, begin: Callable[[], Unit]) -> EntrepotError | None:
+        """End a consumer; what a unit of work has used of it stays with that. Returns why it could not."""
+        problem = self.enlist([(frame.consumer, frame.used)], begin) if frame.unit else None
+        stream = self._streams.pop(frame.consumer, None)
+        if stream is not None:
+            stream.close()
+        return problem
+
+    def enlist(self, used: Iterable[tuple[int, int]], begin: Callable[[], Unit]) -> EntrepotError | None:
+        """Let what was used leave with a unit of work; returns why it cannot, having moved nothing.
+
+        Raises:
+            FrameUnreadable: It names what is not there.
+        """
+        try:
+            enlist(self._streams, used, begin)
+        except ProtocolError:
+            raise
+        except EntrepotError as error:
+            return error
+        return None
+
+    def _failed(self, consumer: int, error: EntrepotError | None) -> None:
+        assert error is not None
+        self._link.send(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(consumer, to_wire(error)))
+
+    def pause(self) -> None:
+        """The partner does not read what it is sent."""
+        for stream in self._streams.values():
+            stream.pause()
+
+    def resume(self) -> None:
+        for stream in list(self._streams.values()):
+            stream.resume()
+
+
+class _Numbered:
+    """Numbers what a stream delivers."""
+
+    __slots__ = ("_delivered", "_link", "_number")
+
+    def __init__(self, link: NativeLink, number: int) -> None:
+        self._link = link
+        self._number = number
+        self._delivered = 0
+
+    def deliver(self, message: Message) -> None:
+        self._delivered += 1
+        self._link.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
