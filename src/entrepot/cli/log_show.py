@@ -96,7 +96,7 @@ def _print_group(description: Description) -> None:
 
 def _print(description: Description) -> None:
     place = f"{description['segment']}+{description['offset']}"
-    output.say(f"{description['position']:>12}  {place:<31} {description['type']:<9} {_details(description)}".rstrip())
+    output.say(f"{description['position']:>12}  {place:<31} {description['type']:<8} {_details(description)}".rstrip())
     if "body" in description:
         for line in description["body"].splitlines():
             output.say(f"{'':14}{line}")
