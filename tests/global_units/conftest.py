@@ -17,6 +17,7 @@ from entrepot.connection import Connection, connect
 from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
+from global_units.crash import SMALL_LOG
 
 
 @contextmanager
@@ -67,7 +68,7 @@ def other_engine(postgres: Postgres, engine: Engine) -> Iterator[Engine]:
 def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection]:
     """A connection by each binding, with queues ORDERS and DONE."""
     path = tmp_path / "QM1"
-    create(path)
+    create(path, log=SMALL_LOG)
     if request.param == "embedded":
         with connect(f"embedded:{path}") as found:
             define(found)
@@ -85,6 +86,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Conne
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[Connection]:
+    create(tmp_path / "QM1", log=SMALL_LOG)
     with connect(f"embedded:{tmp_path}/QM1") as found:
         define(found)
         yield found

@@ -22,9 +22,12 @@ from entrepot.connection import Connection, connect
 from entrepot.databases import points
 from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.queues.folder import create
+from entrepot.recovery_log.settings import LogSettings
 from entrepot.server import Server, new_event_loop
 from entrepot.testing.postgres import Postgres, kill_all
 
+# Copied for every kill, so it has to be small.
+SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
 COUNT = 3
 HEAL_S = 30.0
 MANAGER, APPLICATION, POSTGRES = "queue manager", "application", "PostgreSQL"
@@ -144,7 +147,7 @@ def _plan(kill: Kill, postgres: Postgres, manager_pid: int) -> None:
 
 
 def lay_out(path: Path) -> None:
-    create(path)
+    create(path, log=SMALL_LOG)
     with connect(f"embedded:{path}") as connection:
         connection.mqsc("DEFINE QLOCAL(ORDERS)\nDEFINE QLOCAL(DONE)")
         for number in range(COUNT):

@@ -67,6 +67,7 @@ def live(
     world = World(path, postgres, kill, plant, manager)
     world.run()
     check(path, postgres)
+    shutil.rmtree(path)  # thousands of them would fill a disk
     return world
 
 

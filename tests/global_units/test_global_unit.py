@@ -35,6 +35,7 @@ from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
 from global_units.conftest import define, depth, new_postgres, prepared, rows
+from global_units.crash import SMALL_LOG
 
 INSERT = text("INSERT INTO orders VALUES (:body)")
 
@@ -142,6 +143,7 @@ def test_a_unit_without_messages_commits_its_rows(connection: Connection, engine
 
 def test_transaction_ids_are_never_used_twice(tmp_path: Path, engine: Engine) -> None:
     seen = set()
+    create(tmp_path / "QM1", log=SMALL_LOG)
     for _ in range(3):
         with connect(f"embedded:{tmp_path}/QM1") as connection:
             for _ in range(2):
@@ -407,7 +409,7 @@ def test_a_connection_that_breaks_before_the_decision_backs_out(
 
 
 def _server(tmp_path: Path) -> ServerThread:
-    create(tmp_path / "QM1")
+    create(tmp_path / "QM1", log=SMALL_LOG)
     with connect(f"embedded:{tmp_path}/QM1") as connection:
         define(connection)
     return ServerThread(tmp_path / "QM1")

@@ -25,6 +25,7 @@ from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
 from global_units.conftest import define, prepared, rows
+from global_units.crash import SMALL_LOG
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def path(tmp_path: Path, postgres: Postgres) -> Path:
     """A queue manager that knows the database."""
-    create(tmp_path / "QM1")
+    create(tmp_path / "QM1", log=SMALL_LOG)
     with connect(f"embedded:{tmp_path}/QM1") as connection:
         define(connection)
     resources = RegisteredResources.load(tmp_path / "QM1")
@@ -141,7 +142,7 @@ def test_wrong_resources_are_refused(path: Path) -> None:
 
 
 def test_resources_by_the_command_line(tmp_path: Path) -> None:
-    create(tmp_path / "QM1")
+    create(tmp_path / "QM1", log=SMALL_LOG)
     shell = CliRunner()
 
     def said(*words: str, stdin: str | None = None) -> str:
