@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the measurements and writes what they found.
 
-    python bench/run.py                          everything, about three hours
+    python bench/run.py                          everything, about two hours
     python bench/run.py persistent device        some
-    python bench/run.py --quick                  everything at thumbnail scale, about twelve minutes
+    python bench/run.py --quick                  everything at thumbnail scale, about ten minutes
 
 Results go to bench/results/ as JSON with every raw sample, and to the
 terminal as a table. While others edit the source, measure a copy of it:

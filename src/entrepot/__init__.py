@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from entrepot.connection import Browse, Connection, UnitOfWork, connect
     from entrepot.errors import EntrepotError
     from entrepot.message import Feedback, Message, MessageType, Report
+    from entrepot.subscription import Subscription
 
 __all__ = [
     "Browse",
@@ -27,6 +28,7 @@ __all__ = [
     "Message",
     "MessageType",
     "Report",
+    "Subscription",
     "UnitOfWork",
     "connect",
 ]
@@ -35,6 +37,7 @@ _HOMES = {
     "entrepot.connection": ("Browse", "Connection", "UnitOfWork", "connect"),
     "entrepot.errors": ("EntrepotError",),
     "entrepot.message": ("Feedback", "Message", "MessageType", "Report"),
+    "entrepot.subscription": ("Subscription",),
 }
 
 

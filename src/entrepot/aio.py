@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -404,9 +405,18 @@ class Subscription:
     async def get(self, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
         """The next publication, or None when none comes within `wait_s`."""
         wait_s = checks.wait("wait_s", wait_s) if wait_s != 0 else 0.0
-        queue = await self.queue()
-        message: Message | None = await self._binding.get(queue, criteria(options), unit=None, wait_s=wait_s)
-        return message
+        wanted = criteria(options)
+        deadline = time.monotonic() + wait_s
+        while True:
+            queue = await self.queue()
+            try:
+                message: Message | None = await self._binding.get(queue, wanted, unit=None, wait_s=wait_s)
+                return message
+            except EntrepotError:
+                # The connection broke meanwhile, and the queue may have gone with it.
+                if self._opened == self._binding.opened or self._closed:
+                    raise
+            wait_s = max(deadline - time.monotonic(), 0.0)
 
     async def consume(self, *, read_ahead: int = 100, wait_s: float = math.inf) -> SubscriptionConsumption:
         """Publications one after another, for `async for`."""

@@ -36,6 +36,14 @@ class Incoming(Protocol):
     def close(self) -> None: ...
 
 
+class UnitReader(Protocol):
+    """Messages that come one after another, each in the unit of work that asks for it."""
+
+    def get(self, unit: Any, wait_s: float) -> Message | None: ...
+
+    def close(self) -> None: ...
+
+
 class Outgoing(Protocol):
     """Puts that nobody waits for one by one."""
 
@@ -142,6 +150,8 @@ class Binding(Protocol):
     def pipeline(self) -> Outgoing: ...
 
     def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> Incoming: ...
+
+    def reader(self, name: str, criteria: Criteria | None, read_ahead: int) -> UnitReader: ...
 
     def browse(
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int

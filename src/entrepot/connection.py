@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Self, Unpack
 from msgspec.structs import replace
 
 from entrepot import checks
-from entrepot.binding import Binding, Incoming, RunningUnit
+from entrepot.binding import Binding, Incoming, RunningUnit, UnitReader
 from entrepot.databases.watch import ResourceWatch
 from entrepot.embedded import EmbeddedHost
-from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidUrl
+from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidArgument, InvalidUrl
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
 from entrepot.mqsc import Answer, require_ok
@@ -463,6 +463,17 @@ class Connection(_Verbs):
         credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
         return Consumption(self.host.consume(queue, criteria(options), credit), checks.wait("wait_s", wait_s))
 
+    def reader(self, queue: str, *, read_ahead: int = 100, **options: Unpack[GetOptions]) -> Reader:
+        """Read a queue in units of work; use it with `with`.
+
+        It promises what `UnitOfWork.get` promises, but through a channel up to
+        `read_ahead` messages come before they are asked for. Those are locked
+        meanwhile: others neither get nor see them. They return untried when the
+        reader is closed or the connection breaks.
+        """
+        credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
+        return Reader(self, queue, criteria(options), credit)
+
     def subscribe(self, topic: str | None = None, **options: Unpack[SubscribeOptions]) -> Subscription:
         """Have what is published on a topic from now on, and what was retained; use it with `with`.
 
@@ -565,6 +576,42 @@ class Consumption(Iterator[Message]):
     def close(self) -> None:
         """Let no more come; what was not used stays on its queue."""
         self._incoming.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Reader:
+    """A queue's messages for units of work, one after the other; for one thread, like these."""
+
+    def __init__(self, connection: Connection, queue: str, criteria: Criteria | None, read_ahead: int) -> None:
+        self.queue = queue
+        self._connection = connection
+        self._reader: UnitReader = connection.host.reader(queue, criteria, read_ahead)
+
+    def get(self, unit: UnitOfWork, *, wait_s: float = 0.0) -> Message | None:
+        """The next message, or None when none comes within `wait_s`.
+
+        It leaves its queue when the unit commits, and comes back with a raised
+        `backout_count` unless it does. The next unit may ask when this one has ended.
+
+        Raises:
+            QueueNotFound, GetInhibited: No message was got. It may be tried again.
+            UnitBackedOut: The connection broke; what the unit had got comes again.
+            TooManyUncommitted: The unit is full; commit it first.
+            InvalidArgument: The unit is another connection's, or another one has messages of this reader.
+        """
+        if unit._connection is not self._connection:
+            raise InvalidArgument("unit", "it belongs to another connection", "one of the reader's connection")
+        self._connection.host  # noqa: B018  # tells that the connection is closed
+        return self._reader.get(unit._unit, checks.wait("wait_s", wait_s))
+
+    def close(self) -> None:
+        """Let no more come. What a unit of work has got stays with it; what was read ahead is on its queue again."""
+        self._reader.close()
 
     def __enter__(self) -> Self:
         return self

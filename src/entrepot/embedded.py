@@ -94,6 +94,10 @@ class EmbeddedHost(Host):
         del read_ahead  # nothing is far away here
         return EmbeddedConsumption(self, name, criteria)
 
+    def reader(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedReader:
+        del read_ahead
+        return EmbeddedReader(self, name, criteria)
+
 
 class EmbeddedPipeline:
     """Each put is carried out at once; only its refusal waits, as through a channel."""
@@ -139,6 +143,25 @@ class EmbeddedConsumption:
         if self._ended:
             return None
         return self._host.get(self._name, self._criteria, wait_s=wait_s)
+
+    def close(self) -> None:
+        self._ended = True
+
+
+class EmbeddedReader:
+    """Gets in units of work, one by one."""
+
+    def __init__(self, host: Host, name: str, criteria: Criteria | None) -> None:
+        self._host = host
+        self._name = name
+        self._criteria = criteria
+        self._ended = False
+
+    def get(self, unit: Unit, wait_s: float) -> Message | None:
+        """The next message, now in the unit, or None when none comes within `wait_s`."""
+        if self._ended:
+            return None
+        return self._host.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
 
     def close(self) -> None:
         self._ended = True

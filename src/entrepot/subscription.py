@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Self, Unpack
 
@@ -62,7 +63,17 @@ class Subscription:
         """The next publication, or None when none comes within `wait_s`; see `Connection.get`."""
         if wait_s != 0:
             wait_s = checks.wait("wait_s", wait_s)
-        return self._host.get(self.queue, criteria(options), wait_s=wait_s)
+        wanted = criteria(options)
+        deadline = time.monotonic() + wait_s
+        while True:
+            queue = self.queue
+            try:
+                return self._host.get(queue, wanted, wait_s=wait_s)
+            except EntrepotError:
+                # The connection broke meanwhile, and the queue may have gone with it.
+                if self._opened == self._host.opened or self._closed:
+                    raise
+            wait_s = max(deadline - time.monotonic(), 0.0)
 
     def consume(self, *, read_ahead: int = 100, wait_s: float = math.inf) -> SubscriptionConsumption:
         """Publications one after another, until none comes for `wait_s`; see `Connection.consume`."""

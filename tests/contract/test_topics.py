@@ -1000,10 +1000,6 @@ def test_a_durable_subscription_goes_on_over_a_restart(client: Any, restarting: 
             another.subscribe(durable="D")
 
 
-@pytest.mark.xfail(
-    raises=QueueNotFound,
-    reason="Subscription.get asks for its queue before it knows that the connection has broken, so it asks the old one",
-)
 def test_a_subscription_that_is_not_durable_begins_anew_over_a_restart(
     client: Any, restarting: Restarting, folder: Path
 ) -> None:

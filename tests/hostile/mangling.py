@@ -141,6 +141,8 @@ class Mangler:
             return choose((choose(_TEXTS), [choose(_TEXTS) for _ in range(self.random.randrange(4))]))
         if kind == tuple[int, int] | None:
             return choose((None, (choose(_WHOLE), choose(_WHOLE))))
+        if kind == list[tuple[int, int]]:
+            return [(choose(_WHOLE), choose(_WHOLE)) for _ in range(choose((0, 1, 3, 5000)))]
         if kind == dict[str, Any]:
             return {choose(_TEXTS): self._anything(2) for _ in range(self.random.randrange(3))}
         for plain in (bool, int, str, bytes):

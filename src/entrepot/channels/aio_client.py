@@ -508,7 +508,9 @@ class AioClient:
         return replace(wanted, name=name, destination=queue)
 
     async def leave_subscription(self, name: str) -> None:
-        with contextlib.suppress(ConnectionLost):
+        if self._wire is None:
+            return  # the server has left it when the connection broke
+        with contextlib.suppress(ConnectionLost, ConnectFailed):
             await self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=False))
 
     async def unsubscribe(self, name: str) -> None:

@@ -17,6 +17,7 @@ from entrepot.channels.address import Address
 from entrepot.channels.client_coordinator import ClientCoordinator
 from entrepot.channels.client_core import (
     GATHER_BYTES,
+    HeldAhead,
     ReadAhead,
     RemoteUnit,
     ended_with,
@@ -27,10 +28,13 @@ from entrepot.channels.client_core import (
 from entrepot.channels.consumption import Consumption
 from entrepot.channels.line import Line, Slot
 from entrepot.channels.pipeline import Pipeline
+from entrepot.channels.reader import Reader
 from entrepot.errors import (
+    ConnectFailed,
     ConnectionClosed,
     ConnectionLost,
     EntrepotError,
+    TooManyUncommitted,
     UnitBackedOut,
     UnitFinished,
 )
@@ -94,6 +98,7 @@ class Client(Line):
             self._require_active(unit)
             number = self._core.require_unit(unit)
             message_id, frame = self._core.put(name, message, persistent, priority, number, wait_s)
+            unit.messages += 1
             if slot is None:
                 self._tell_put(frame)
             else:
@@ -222,10 +227,14 @@ class Client(Line):
             return self._core.begin_unit()
 
     def commit(self, unit: RemoteUnit) -> None:
-        self._end(unit, UnitState.COMMITTED, lambda number: (Verb.COMMIT, verbs.OfUnit(number)))
+        self._end(unit, UnitState.COMMITTED, lambda number: (Verb.COMMIT, verbs.Commit(number, unit.deliveries)))
 
     def prepare(self, unit: RemoteUnit, transaction_id: bytes) -> None:
-        self._end(unit, UnitState.PREPARED, lambda number: (Verb.PREPARE, verbs.Prepare(number, transaction_id)))
+        self._end(
+            unit,
+            UnitState.PREPARED,
+            lambda number: (Verb.PREPARE, verbs.Prepare(number, transaction_id, unit.deliveries)),
+        )
 
     def _end(self, unit: RemoteUnit, ended: UnitState, frame: Callable[[int], tuple[int, Any]]) -> None:
         slot = Slot()
@@ -242,8 +251,12 @@ class Client(Line):
             self._answer(slot)
         except EntrepotError as error:
             ended_with(unit, error, unit_active=slot.unit_active)
+            if unit.state is UnitState.BACKED_OUT:
+                self._give_back(unit)
             raise
         unit.state = ended
+        for ahead in unit.aheads:
+            ahead.settled = ahead.given
 
     def back_out(self, unit: RemoteUnit) -> None:
         slot = Slot()
@@ -258,6 +271,12 @@ class Client(Line):
             self._send()
         with contextlib.suppress(ConnectionLost):
             self._answer(slot)
+        self._give_back(unit)
+
+    def _give_back(self, unit: RemoteUnit) -> None:
+        """A unit was backed out: what it had comes again, before what was read ahead behind it."""
+        for ahead in unit.aheads:
+            self.stop_holding(ahead, None)
 
     @property
     def coordinator(self) -> ClientCoordinator:
@@ -412,6 +431,92 @@ class Client(Line):
         with contextlib.suppress(ConnectionLost):
             self._answer(slot)
 
+    # --- read ahead, in units of work -----------------------------------------------------------
+
+    def reader(self, name: str, criteria: Criteria | None, read_ahead: int) -> Reader:
+        """Read a queue in units of work; `read_ahead` messages come before they are asked for."""
+        return Reader(self, name, criteria, read_ahead)
+
+    def begin_holding(self, name: str, which: verbs.Wanted | None, read_ahead: int) -> HeldAhead:
+        slot = Slot()
+        with self._lock:
+            self._ensure()
+            ahead = self._core.hold(queue_name(name), which, read_ahead, slot)
+            self._send()
+        try:
+            ahead.begin(self._answer(slot))
+        except EntrepotError:
+            with self._lock:
+                self._core.consumers.pop(ahead.number, None)
+            raise
+        return ahead
+
+    def hand_out(self, ahead: HeldAhead, unit: RemoteUnit) -> Message | None:
+        """What came first of what is here, now in the unit; the server knows that before the application does.
+
+        Raises:
+            UnitBackedOut: Its connection broke.
+            TooManyUncommitted: Nothing was handed out.
+        """
+        with self._lock:
+            self._ensure()
+            self._require_active(unit)
+            was_used = unit.used
+            if was_used:
+                self._core.require_unit(unit)
+            if ahead.is_lost:
+                return None
+            if unit.messages >= ahead.limit:
+                raise TooManyUncommitted(unit.number, ahead.limit, "messages")
+            try:
+                message = ahead.arrived.popleft() if ahead.arrived else None
+                if message is not None:
+                    self._core.require_unit(unit)
+                    ahead.given += 1
+                more = ahead.more()
+                if message is not None or more:
+                    self._core.tell(Verb.CREDIT, verbs.Credit(ahead.number, 0, more, ahead.given))
+                    self._send()
+                if ahead.is_lost:
+                    # It is on its queue again, and nobody has seen it.
+                    unit.used = was_used
+                    return None
+                if message is not None:
+                    unit.messages += 1
+                    if ahead not in unit.aheads:
+                        unit.aheads.append(ahead)
+            except BaseException:
+                self._interrupted()
+                raise
+        if self._backlog:
+            self._relieve()
+        return message
+
+    def wait_for_more(self, ahead: HeldAhead, deadline: float) -> None:
+        """Return when something has come or gone wrong, or when it is certain that nothing has come in time."""
+        self._wait_ahead(ahead, deadline)
+        if not ahead.arrived and ahead.error is None:
+            # The server answers in order, so what was there when we asked is here before its answer.
+            with contextlib.suppress(ConnectionLost):
+                self._ask(Verb.HEARTBEAT, verbs.Empty())
+
+    def stop_holding(self, ahead: HeldAhead, unit: RemoteUnit | None) -> None:
+        """Let no more come. What a unit has stays with it; the rest is on its queue again when this returns."""
+        slot = Slot()
+        with self._lock:
+            ours = self._core.consumers.pop(ahead.number, None) is not None
+            ahead.lose(ConnectionLost(self._core.peer, "the consumer was closed"))
+            if not ours or self._socket is None:
+                return
+            frame = verbs.OfConsumer(ahead.number)
+            if unit is not None and unit.state is UnitState.ACTIVE and ahead in unit.aheads:
+                unit.aheads.remove(ahead)
+                frame = verbs.OfConsumer(ahead.number, ahead.given, unit.number)
+            self._core.ask(Verb.STOP_CONSUMING, frame, slot)
+            self._send()
+        with contextlib.suppress(ConnectionLost):
+            self._answer(slot)
+
     # --- publish/subscribe ----------------------------------------------------------------------
 
     def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
@@ -426,7 +531,9 @@ class Client(Line):
         return replace(wanted, name=name, destination=queue)
 
     def leave_subscription(self, name: str) -> None:
-        with contextlib.suppress(ConnectionLost):
+        if self._socket is None:
+            return  # the server has left it when the connection broke
+        with contextlib.suppress(ConnectionLost, ConnectFailed):
             self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=False))
 
     def unsubscribe(self, name: str) -> None:

@@ -38,13 +38,15 @@ class ClientCoordinator:
     def decide(self, unit: RemoteUnit, branches: Sequence[Branch]) -> None:
         name, forms = unit.transaction_id, _forms(branches)
         self._client.end_global(
-            unit, UnitState.COMMITTED, lambda number: (Verb.DECIDE, verbs.Decide(number, name, forms))
+            unit,
+            UnitState.COMMITTED,
+            lambda number: (Verb.DECIDE, verbs.Decide(number, name, forms, used=unit.deliveries)),
         )
 
     def prepare(self, unit: RemoteUnit, branches: Sequence[Branch]) -> None:
         name, forms = unit.transaction_id, _forms(branches)
         self._client.end_global(
-            unit, UnitState.PREPARED, lambda number: (Verb.PREPARE, verbs.Prepare(number, name, branches=forms))
+            unit, UnitState.PREPARED, lambda number: (Verb.PREPARE, verbs.Prepare(number, name, unit.deliveries, forms))
         )
 
     def resolve(self, transaction_id: str, *, commit: bool) -> None:

@@ -62,7 +62,7 @@ class Slot(Protocol):
 class RemoteUnit:
     """A unit of work at the other end of a connection; it begins there with its first verb."""
 
-    __slots__ = ("number", "opened", "state", "transaction_id", "used")
+    __slots__ = ("aheads", "messages", "number", "opened", "state", "transaction_id", "used")
 
     def __init__(self, number: int, opened: int) -> None:
         self.number = number
@@ -72,6 +72,15 @@ class RemoteUnit:
         self.used = False
         self.transaction_id = b""
         """Of a global one."""
+        self.aheads: list[HeldAhead] = []
+        """Where it has messages from that came ahead of it."""
+        self.messages = 0
+        """Those, and its puts."""
+
+    @property
+    def deliveries(self) -> list[tuple[int, int]]:
+        """How far it has used each of its consumers, for the verb that ends it."""
+        return [(ahead.number, ahead.given) for ahead in self.aheads]
 
 
 def ended_with(unit: RemoteUnit, error: EntrepotError, *, unit_active: bool) -> None:
@@ -120,6 +129,45 @@ class ReadAhead:
             if not self._lost or not message.persistent:
                 return message
         return None
+
+
+class HeldAhead(ReadAhead):
+    """Messages that came by credit for units of work: the server keeps every one until its unit ends."""
+
+    __slots__ = ("_read_ahead", "granted", "limit", "settled")
+
+    def __init__(self, number: int, queue: str, wanted: verbs.Wanted | None, credit: int, opened: int) -> None:
+        super().__init__(number, queue, wanted, credit, opened)
+        self._read_ahead = credit
+        self.granted = 0
+        """How many the server was asked for so far."""
+        self.settled = 0
+        """How many of these have left with their unit."""
+        self.limit = 0
+        """How many may be neither asked for nor settled: MAXUMSGS."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server has taken back what was not settled."""
+        return self._lost
+
+    def lose(self, error: EntrepotError) -> None:
+        self.arrived.clear()
+        super().lose(error)
+
+    def begin(self, limit: int) -> None:
+        """The server has agreed to hold so many."""
+        self.limit = limit
+        self.granted = min(self._read_ahead, limit)
+
+    def more(self) -> int:
+        """How many to ask for now: half of what is read ahead or more, or any when none would come else."""
+        ahead = self.granted - self.given
+        if ahead > self._read_ahead - self.credit_step:
+            return 0
+        more = min(self._read_ahead - ahead, self.limit - self.granted + self.settled)
+        self.granted += more
+        return more
 
 
 class ClientCore:
@@ -238,6 +286,14 @@ class ClientCore:
         ahead = ReadAhead(self._consumer_next, queue, wanted, credit, self.opened)
         self.consumers[ahead.number] = ahead
         self.ask(Verb.CONSUME, verbs.Consume(queue, ahead.number, credit, wanted), slot)
+        return ahead
+
+    def hold(self, queue: str, wanted: verbs.Wanted | None, credit: int, slot: Slot) -> HeldAhead:
+        """A consumer for units of work."""
+        self._consumer_next += 1
+        ahead = HeldAhead(self._consumer_next, queue, wanted, credit, self.opened)
+        self.consumers[ahead.number] = ahead
+        self.ask(Verb.CONSUME, verbs.Consume(queue, ahead.number, credit, wanted, held=True), slot)
         return ahead
 
     def used(self, ahead: ReadAhead, *, idle: bool = False) -> bool:

@@ -70,7 +70,7 @@ def _decide(link: NativeLink, number: int, frame: verbs.Decide) -> None:
         _require_own(session, name)
         session.attempt(partial(units.resolve, name, commit=frame.commit), partial(link._answer, number))
         return
-    unit = _taken(link, frame.unit)
+    unit = _taken(link, frame.unit, frame.used)
     if not frame.commit or unit.transaction_id != name:
         session.back_out(unit)
         raise InvalidArgument("transaction_id", "it is not this unit's", "what BEGIN_GLOBAL has answered")

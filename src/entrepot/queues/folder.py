@@ -23,7 +23,6 @@ from entrepot.disk import NO_SPACE, Disk, SystemDisk, lock_folder, unsafe
 from entrepot.errors import (
     DiskFailed,
     DiskFull,
-    FormatUnsupported,
     InvalidSetting,
     QueueManagerExists,
     QueueManagerInUse,
@@ -34,7 +33,7 @@ from entrepot.errors import (
 from entrepot.queues.definitions import require_name
 from entrepot.queues.restart import lay_out
 from entrepot.queues.settings import ManagerSettings
-from entrepot.recovery_log.record import FORMAT_VERSION
+from entrepot.recovery_log.record import FORMAT_VERSION, require_format
 from entrepot.recovery_log.settings import LogSettings
 
 SETTINGS = "manager.json"
@@ -103,8 +102,7 @@ def read_settings(path: Path | str) -> ManagerSettings:
         raise QueueManagerNotFound(str(path), error.strerror or str(error)) from error
     try:
         version = msgspec.json.decode(text, type=dict[str, Any]).get("format_version")
-        if version != FORMAT_VERSION:
-            raise FormatUnsupported(str(file), int(version or 0), FORMAT_VERSION)
+        require_format(str(file), int(version or 0))
         settings = msgspec.json.decode(text, type=ManagerSettings)
         settings.log.validated()
         return settings

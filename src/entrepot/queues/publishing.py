@@ -43,7 +43,7 @@ from entrepot.queues.subscribers import Member, Plan, Ruling, Shape, Subscriber,
 from entrepot.queues.unit_of_work import PendingPut, Unit, give_up_places
 from entrepot.recovery_log.bodies import SharedBody
 from entrepot.recovery_log.record import Delete
-from entrepot.topics import Content, parse_pattern, require_topic
+from entrepot.topics import Content, Pattern, parse_pattern, require_topic
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
@@ -165,7 +165,10 @@ class Publishing:
                     queue.reserved += 1  # at once: another subscription may lead to the same queue
                     queues.append(queue)
                 else:
-                    refusals.append((member.subscriber, copy, _why_not(member, size)))
+                    error = _why_not(member, size)
+                    if isinstance(error, QueueFull):
+                        self._manager.consequences.full(queue)
+                    refusals.append((member.subscriber, copy, error))
             if queues:
                 copies.append((copy, queues))
         return copies, refusals
@@ -262,10 +265,10 @@ class Publishing:
         queue = self._managed_queue(wanted, ruling) if wanted.managed else None
         if queue is not None:
             wanted = replace(wanted, destination=queue.name)
-        elif not wanted.destination_manager:
-            manager.objects.route(wanted.destination)
+        elif wanted.type != "PROXY":  # what another queue manager wants is noted though the way to it is missing yet
+            manager.objects.route(_destination(wanted))
         wanted = replace(wanted, created=manager.clock.now())
-        kept = [] if new_only else list(self.retained.find(pattern))
+        kept = [] if new_only else self._kept_for(wanted, pattern)
         if wanted.durable or kept:
             # Asked for all of it now: were there no room for what is retained, the subscription would be there all
             # the same.
@@ -282,6 +285,14 @@ class Publishing:
             )
         self.watch_expiry(wanted)
         return self._deliver_kept(wanted, kept) or settlement
+
+    def _kept_for(self, wanted: Subscription, pattern: Pattern) -> list[Message]:
+        try:
+            if not wanted.managed:
+                self._manager.objects.route(_destination(wanted))
+        except EntrepotError:
+            return []
+        return list(self.retained.find(pattern))
 
     def _managed_queue(self, wanted: Subscription, ruling: Ruling) -> LocalQueue:
         # The queue lives as long as its subscription, whatever kind of queue the model is for.
@@ -355,7 +366,7 @@ class Publishing:
         self._manager.group_commit.require_running()
         subscriber = self._existing(name)
         if subscriber.readers:
-            raise SubscriptionInUse(name, f"{subscriber.readers} connections read it")
+            raise SubscriptionInUse(name, "it is open")
         return self._end(subscriber)
 
     def _existing(self, name: str) -> Subscriber:
@@ -495,3 +506,9 @@ def _require_same(existing: Subscription, wanted: Subscription) -> None:
     for name in compared:
         if getattr(existing, name) != getattr(wanted, name):
             raise SubscriptionDiffers(existing.name, name, repr(getattr(existing, name)), repr(getattr(wanted, name)))
+
+
+def _destination(definition: Subscription) -> str:
+    """The name that leads to a subscription's queue."""
+    manager = definition.destination_manager
+    return f"{definition.destination}@{manager}" if manager else definition.destination

@@ -591,6 +591,7 @@ class QueueManager:
 
     def require_room_for(self, unit: Unit, records: list[Record]) -> None:
         size = unit.body_bytes + _RECORD_BYTES * (len(records) + len(unit.takes) // 64)
+        size += sum(record.extra_bytes for record in records if isinstance(record, Put))
         self.require_room(size, reserved=not unit.puts)
 
     def require_room(self, size: int, *, reserved: bool) -> None:
@@ -664,7 +665,6 @@ class QueueManager:
 
     @property
     def failure(self) -> EntrepotError | None:
-        """Why the queue manager has stopped for good."""
         return self.group_commit.failure
 
     def fail(self, error: EntrepotError) -> EntrepotError:

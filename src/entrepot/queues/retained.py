@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.queues.definitions import RETAINED_QUEUE
-from entrepot.queues.entry import AVAILABLE, QueuedMessage
+from entrepot.queues.entry import AVAILABLE, GONE, QueuedMessage
 from entrepot.queues.expiry import has_expired
 from entrepot.queues.queue import Queue
 from entrepot.queues.settlement import Settlement
@@ -25,6 +25,8 @@ from entrepot.topics import Pattern, TopicIndex
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
+
+_TIDY_MIN = 1000
 
 
 class Retained:
@@ -52,10 +54,18 @@ class Retained:
         if before is not None and before.key > entry.key and before.state == AVAILABLE:
             before, entry = entry, before
         self._entries.set(topic, entry)
+        if len(self._entries) > 2 * queue.depth + _TIDY_MIN:
+            self._tidy()
         if before is not None and before is not entry and before.state == AVAILABLE:
             # Should the log be full, the older one stays behind until the next restart, where nobody finds it.
             with suppress(EntrepotError):
                 self._discard(queue, before)
+
+    def _tidy(self) -> None:
+        """Forget the topics whose publications have expired or were got."""
+        for topic, entry in list(self._entries):
+            if entry.state == GONE:
+                self._entries.remove(topic)
 
     def _discard(self, queue: Queue, entry: QueuedMessage) -> Settlement | None:
         own = self._manager.internal_unit()

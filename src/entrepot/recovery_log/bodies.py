@@ -14,7 +14,7 @@ from __future__ import annotations
 import weakref
 from typing import NamedTuple
 
-from entrepot.errors import FormatUnsupported, RunDamaged
+from entrepot.errors import RunDamaged
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
     BadFrame,
@@ -25,6 +25,7 @@ from entrepot.recovery_log.record import (
     RunHead,
     frame,
     parse,
+    require_format,
 )
 
 SHARED_BYTES_MIN = 256
@@ -178,8 +179,7 @@ def decode_bodies(path: str, content: memoryview, manager_id: bytes, number: int
     head, position = record(0)
     if not isinstance(head, RunHead) or head.number != number or head.manager_id != manager_id:
         raise RunDamaged(path, 0, "this is not the file that its name says")
-    if head.format_version != FORMAT_VERSION:
-        raise FormatUnsupported(path, head.format_version, FORMAT_VERSION)
+    require_format(path, head.format_version)
     bodies: list[bytes] = []
     chunks = 0
     while True:

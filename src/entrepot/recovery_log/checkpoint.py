@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from entrepot.disk import Buffer, Disk
-from entrepot.errors import CheckpointDamaged, FormatUnsupported
+from entrepot.errors import CheckpointDamaged
 from entrepot.recovery_log.record import (
-    FORMAT_VERSION,
     BadFrame,
     Checkpoint,
     End,
     Record,
     frame,
     parse,
+    require_format,
 )
 
 PATH = "checkpoint"
@@ -78,6 +78,5 @@ def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
     first = records[0] if records else None
     if not isinstance(first, Checkpoint):
         raise CheckpointDamaged(path, 0, "it does not begin as a checkpoint")
-    if first.format_version != FORMAT_VERSION:
-        raise FormatUnsupported(path, first.format_version, FORMAT_VERSION)
+    require_format(path, first.format_version)
     return first, records[1:]

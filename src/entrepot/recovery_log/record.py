@@ -24,10 +24,14 @@ from crc32c import crc32c
 from msgspec.structs import replace
 
 from entrepot.disk import Buffer
+from entrepot.errors import FormatUnsupported
 from entrepot.message import Message
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 has bodies that several messages share; all that 1 has means the same in it."""
+READABLE_VERSIONS = (1, 2)
 
+_TARGET_BYTES = 20
 _HEAD = struct.Struct("<IB3xQ")
 _CRC = struct.Struct("<I")
 _HEAD_AND_CRC = struct.Struct("<IB3xQI")
@@ -35,6 +39,16 @@ _HEAD_BYTES = _HEAD.size
 FRAME_HEAD_BYTES = _HEAD_AND_CRC.size
 # The longest message, its properties and some descriptor.
 PAYLOAD_BYTES_MAX = 128 * 1024 * 1024
+
+
+def require_format(path: str, version: int) -> None:
+    """Refuse what a later release has written.
+
+    Raises:
+        FormatUnsupported
+    """
+    if version not in READABLE_VERSIONS:
+        raise FormatUnsupported(path, version, FORMAT_VERSION)
 
 
 class RecordType(enum.IntEnum):
@@ -107,6 +121,14 @@ class Put(Record, gc=False):
     @property
     def key_last(self) -> int:
         return (self.alike[-1][0] if self.alike else self.targets)[-1][1]
+
+    @property
+    def extra_bytes(self) -> int:
+        """About what its further targets and messages add to a record with one of each."""
+        size = _TARGET_BYTES * (len(self.targets) - 1)
+        for targets, message in self.alike:
+            size += _TARGET_BYTES * len(targets) + len(_encode(message))
+        return size
 
     def add_alike(self, targets: list[tuple[int, int]], message: Message) -> None:
         """One more message with the same body."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from entrepot.disk import Buffer, Disk
-from entrepot.errors import FormatUnsupported, RunDamaged
+from entrepot.errors import RunDamaged
 from entrepot.message import Message
 from entrepot.recovery_log.bodies import BodyFile, BodyShelf, Loan, SharedBody, decode_bodies, encode_bodies
 from entrepot.recovery_log.record import (
@@ -30,6 +30,7 @@ from entrepot.recovery_log.record import (
     RunHead,
     frame,
     parse,
+    require_format,
 )
 
 FOLDER = "runs"
@@ -172,10 +173,15 @@ class RunStore:
 
         add(RunHead(FORMAT_VERSION, self._manager_id, number))
         at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
-        for first in range(0, len(entries), at_once):
-            chunk = entries[first : first + at_once]
+        first = 0
+        while first < len(entries):
+            end = min(first + at_once, len(entries))
+            while shared and end < len(entries) and entries[end].message.body is entries[end - 1].message.body:
+                end += 1  # a chunk that ended here would store the body once more
+            chunk = entries[first:end]
             add(_fold(chunk) if shared else Entries(chunk))
             chunks += 1
+            first = end
         add(End(chunks))
         return StoredRun(number, len(entries)), buffers
 
@@ -214,8 +220,7 @@ class RunStore:
         head, position = _record(path, content, 0)
         if not isinstance(head, RunHead) or head.number != number or head.manager_id != self._manager_id:
             raise RunDamaged(path, 0, "this is not the run that its name says")
-        if head.format_version != FORMAT_VERSION:
-            raise FormatUnsupported(path, head.format_version, FORMAT_VERSION)
+        require_format(path, head.format_version)
         entries: list[Entry] = []
         chunks = 0
         while True:
@@ -300,11 +305,12 @@ def _fold(entries: list[Entry]) -> Entries:
     first: dict[int, int] = {}
     for index, entry in enumerate(entries):
         message = entry.message
-        home = first.setdefault(id(message.body), index)
+        twin = first.setdefault(id(message), index)
+        home = twin if twin != index else first.setdefault(id(message.body), index)
         if home == index:
             stored.append(entry)
             continue
-        same = message is entries[home].message
+        same = twin != index
         copies.append((index, home, same))
         stored.append(replace(entry, message=_NO_MESSAGE if same else replace(message, body=b"")))
     return Entries(stored, copies)

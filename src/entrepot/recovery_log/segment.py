@@ -20,8 +20,8 @@ import struct
 from crc32c import crc32c
 
 from entrepot.disk import Disk, File
-from entrepot.errors import FormatUnsupported, LogDamaged
-from entrepot.recovery_log.record import FORMAT_VERSION
+from entrepot.errors import LogDamaged
+from entrepot.recovery_log.record import FORMAT_VERSION, READABLE_VERSIONS, require_format
 
 FOLDER = "log"
 HEAD_PAGE_BYTES = 4096
@@ -34,22 +34,23 @@ def segment_path(number: int) -> str:
     return f"{FOLDER}/segment-{number:08d}.log"
 
 
-def head_page(manager_id: bytes, number: int, segment_bytes: int) -> bytes:
-    page = _HEAD.pack(_MAGIC, FORMAT_VERSION, manager_id, number, segment_bytes).ljust(HEAD_PAGE_BYTES - 4, b"\0")
+def head_page(manager_id: bytes, number: int, segment_bytes: int, version: int | None = None) -> bytes:
+    """A segment's first page; the newest version unless another is said."""
+    version = FORMAT_VERSION if version is None else version
+    page = _HEAD.pack(_MAGIC, version, manager_id, number, segment_bytes).ljust(HEAD_PAGE_BYTES - 4, b"\0")
     return page + struct.pack("<I", crc32c(page))
 
 
 def check_head_page(disk: Disk, path: str, file: File, manager_id: bytes, number: int, segment_bytes: int) -> None:
     """Refuse a segment that is damaged, of another version, or of another queue manager."""
     page = file.read(0, HEAD_PAGE_BYTES)
-    if page == head_page(manager_id, number, segment_bytes):
+    if any(page == head_page(manager_id, number, segment_bytes, version) for version in READABLE_VERSIONS):
         return
     described = disk.describe(path)
     if len(page) < HEAD_PAGE_BYTES or struct.unpack("<I", page[-4:])[0] != crc32c(page[:-4]):
         raise LogDamaged(described, 0, "the segment's head page is damaged")
     _, version, owner, stated, _ = _HEAD.unpack_from(page)
-    if version != FORMAT_VERSION:
-        raise FormatUnsupported(described, version, FORMAT_VERSION)
+    require_format(described, version)
     if owner != manager_id:
         raise LogDamaged(described, 0, "the segment belongs to another queue manager")
     raise LogDamaged(described, 0, f"the segment's head page says number {stated}")

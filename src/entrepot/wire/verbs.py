@@ -198,6 +198,7 @@ class Decide(Payload, gc=False):
     transaction_id: bytes
     branches: list[tuple[str, str, int]]
     commit: bool = True
+    used: list[tuple[int, int]] = []
 
 
 class Outcomes(Payload, gc=False):

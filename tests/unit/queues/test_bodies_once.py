@@ -107,16 +107,8 @@ def test_after_a_kill_a_body_is_in_memory_once(place: Any, variant: Variant) -> 
     again.close()
 
 
-SPLIT = pytest.mark.xfail(
-    reason="recovery_log/run.py, RunStore._encode: chunks are cut by the average over entries, between the sharers of "
-    "one body, and every chunk stores it again",
-)
-
-
 @EVERY_VARIANT
-@pytest.mark.parametrize(
-    "body_bytes", [1_000, pytest.param(BODY_BYTES, marks=SPLIT), pytest.param(200_000, marks=SPLIT)]
-)
+@pytest.mark.parametrize("body_bytes", [1_000, BODY_BYTES, 200_000])
 def test_runs_have_a_body_once(place: Any, variant: Variant, body_bytes: int) -> None:
     connection = place.open()
     names = subscribe_all(connection, variant)

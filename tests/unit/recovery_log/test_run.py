@@ -191,7 +191,7 @@ def test_a_run_of_another_queue_manager_is_refused() -> None:
 
 def test_another_version_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = new_disk()
-    monkeypatch.setattr(run_module, "FORMAT_VERSION", 2)
+    monkeypatch.setattr(run_module, "FORMAT_VERSION", 99)
     write(store_on(disk), entries(5))
     monkeypatch.undo()
     with pytest.raises(FormatUnsupported):

@@ -7,6 +7,7 @@ import pytest
 
 from entrepot.errors import FormatUnsupported, LogDamaged, RecoveryError
 from entrepot.recovery_log import segment
+from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.segment import (
     FOLDER,
     HEAD_PAGE_BYTES,
@@ -43,10 +44,10 @@ def test_the_bytes_of_a_head_page_never_change() -> None:
     page = head_page(MANAGER_ID, 7, 65_536)
     assert len(page) == HEAD_PAGE_BYTES
     assert page[:40].hex(" ", -4) == (
-        "454e5452 45504f54 01000000 00010203 04050607 08090a0b 07000000 00000000 00000100 00000000"
+        "454e5452 45504f54 02000000 00010203 04050607 08090a0b 07000000 00000000 00000100 00000000"
     )
     assert not any(page[40:-4])
-    assert page[-4:].hex() == "bf7a696d"
+    assert page[-4:].hex() == "ab21dff8"
 
 
 def test_its_own_head_page_is_accepted() -> None:
@@ -78,12 +79,12 @@ def test_another_segment_size_is_refused() -> None:
 
 
 def test_another_version_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "FORMAT_VERSION", 2)
+    monkeypatch.setattr(segment, "FORMAT_VERSION", 99)
     page = head_page(MANAGER_ID, 7, SIZE)
     monkeypatch.undo()
     with pytest.raises(FormatUnsupported) as refused:
         examine(page)
-    assert (refused.value.version, refused.value.supported) == (2, 1)
+    assert (refused.value.version, refused.value.supported) == (99, FORMAT_VERSION)
 
 
 def test_segments_are_found_by_number_and_spares_are_none() -> None:
