@@ -34,6 +34,7 @@ import conditions
 import correlation
 import device
 import distributed
+import global_units
 import machine
 import matching
 import nonpersistent
@@ -59,6 +60,7 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "one_way": one_way.measure,
     "capacity": capacity.measure,
     "distributed": distributed.measure,
+    "global_units": global_units.measure,
     "topics": topics.measure,
     "topics_persistent": topics.measure_persistent,
     "conditions": conditions.measure,

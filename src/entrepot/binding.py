@@ -16,12 +16,15 @@ from entrepot.message import Message
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription
+from entrepot.queues.global_units import Outcome, Unfinished
 from entrepot.queues.unit_of_work import UnitState
+from entrepot.recovery_log.record import Branch
 
 
 class RunningUnit(Protocol):
     """A unit of work, here or at the other end of a channel."""
 
+    number: int
     state: UnitState
 
 
@@ -58,6 +61,40 @@ class Outgoing(Protocol):
         """Return when all of them are where they belong, or raise the first refusal."""
 
 
+class Coordinator(Protocol):
+    """Global units of work, as whoever drives the databases sees their queue manager."""
+
+    @property
+    def prefix(self) -> str:
+        """How the transaction ids of the queue manager begin, and nobody else's."""
+
+    def begin(self) -> tuple[Any, str]:
+        """A unit of work and its transaction id."""
+
+    def decide(self, unit: Any, branches: Sequence[Branch]) -> None:
+        """Commit a unit whose branches are all prepared; durable when this returns."""
+
+    def prepare(self, unit: Any, branches: Sequence[Branch]) -> None:
+        """Leave the outcome to a database that commits in one phase."""
+
+    def resolve(self, transaction_id: str, *, commit: bool) -> None:
+        """That database has committed, or not."""
+
+    def outcomes(self, transaction_ids: Sequence[str]) -> list[Outcome]: ...
+
+    def unfinished(self, resource: str) -> list[Unfinished]: ...
+
+    def finish(self, transaction_id: str, branch_ids: Sequence[str]) -> None: ...
+
+    def met_otherwise(self, transaction_id: str, branch_id: str, outcome: str) -> None: ...
+
+    def report(self) -> list[dict[str, Any]]: ...
+
+    def resolve_heuristically(self, transaction_id: bytes, *, commit: bool) -> None: ...
+
+    def forget(self, transaction_id: bytes) -> None: ...
+
+
 class Binding(Protocol):
     """What a connection stands on: a host in this process, or a client's end of a channel."""
 
@@ -67,6 +104,9 @@ class Binding(Protocol):
 
     @property
     def failure(self) -> EntrepotError | None: ...
+
+    @property
+    def coordinator(self) -> Coordinator: ...
 
     def put(
         self,

@@ -19,14 +19,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from msgspec.structs import replace
 
 from entrepot import checks
 from entrepot.binding import Binding, Incoming, RunningUnit, UnitReader
+from entrepot.databases.watch import ResourceWatch
 from entrepot.embedded import EmbeddedHost
-from entrepot.errors import ConnectionClosed, InvalidArgument, InvalidUrl
+from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidArgument, InvalidUrl
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
 from entrepot.mqsc import Answer, require_ok
@@ -46,6 +47,11 @@ from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
 from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.subscription import Subscription
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from entrepot.global_unit import Databases, GlobalUnitOfWork
 
 _BROWSE_AT_ONCE = 500
 
@@ -90,6 +96,10 @@ def share_host(url: str) -> tuple[EmbeddedHost, Callable[[], None]]:
         if host is None:
             _create_unless_there(path)
             host = EmbeddedHost(path)
+            if ResourceWatch.is_wanted(path):
+                watch = ResourceWatch(path, host.coordinator)
+                host.on_close = watch.close
+                watch.start()
         _hosts[path] = (host, users + 1)
     return host, partial(_leave, host)
 
@@ -329,6 +339,7 @@ class Connection(_Verbs):
         self._reply_queue = ("", 0)
         self._units: set[RunningUnit] = set()
         self._subscriptions: set[Subscription] = set()
+        self._databases: Databases | None = None
 
     @property
     def host(self) -> Binding:
@@ -343,6 +354,38 @@ class Connection(_Verbs):
     def unit_of_work(self) -> UnitOfWork:
         """Begin a unit of work; use it with `with`."""
         return UnitOfWork(self, self.begin())
+
+    def global_unit_of_work(self, *engines: Engine) -> GlobalUnitOfWork:
+        """Begin a unit of work that databases take part in; use it with `with`.
+
+        Each engine is SQLAlchemy's. All of them commit in two phases, but for
+        one at most, which then decides for all. The first time an engine is
+        used here, what a crash has left at its database is brought to its end.
+
+        Raises:
+            TwoPhaseUnavailable, OnePhaseTwice, DatabaseUnavailable: Nothing was begun.
+        """
+        try:
+            from entrepot.global_unit import Databases, GlobalUnitOfWork
+        except ImportError as error:
+            raise ExtraMissing("a global unit of work", "sql") from error
+
+        if self._databases is None:
+            self._databases = Databases(lambda: self.host.coordinator)
+        resources = self._databases.of(engines)
+        coordinator = self.host.coordinator
+        unit, transaction_id = coordinator.begin()
+        self._units.add(unit)
+        local = UnitOfWork(self, unit)
+        return GlobalUnitOfWork(
+            local,
+            unit,
+            transaction_id,
+            coordinator,
+            resources,
+            self._databases.recoveries,
+            partial(self.ended, unit),
+        )
 
     def begin(self) -> RunningUnit:
         """A bare unit, which this connection backs out when it is closed."""
@@ -493,6 +536,8 @@ class Connection(_Verbs):
         if self._host is None:
             return
         host, units = self._host, self._units
+        if self._databases is not None:
+            self._databases.recoveries.close()
         if host.failure is None:
             for unit in list(units):
                 if unit.state is UnitState.ACTIVE:

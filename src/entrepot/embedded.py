@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from entrepot.errors import EntrepotError, RequestTimedOut
 from entrepot.message import Message
 from entrepot.mqsc import Answer, dump, run_script
 from entrepot.queues import media
+from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit
@@ -23,6 +24,18 @@ class EmbeddedHost(Host):
 
     opened = 1
     """Its one connection never breaks."""
+
+    on_close: Callable[[], None] | None = None
+    """What has to end before it does."""
+
+    def close(self) -> None:
+        if self.on_close is not None:
+            self.on_close()
+        super().close()
+
+    @property
+    def coordinator(self) -> HostCoordinator:
+        return HostCoordinator(self)
 
     def mqsc(self, script: str, source: str) -> list[Answer]:
         return run_script(script, self, source)

@@ -39,6 +39,15 @@ UNCOMMITTED_BYTES_MAX = 512 * MIB
 TRANSACTION_ID_BYTES_MAX = 140
 """An XA identifier: 4 + 4 + 4 + 64 + 64 bytes."""
 
+BRANCHES_MAX = 32
+"""Databases that one global unit of work may have."""
+
+BRANCH_ID_BYTES_MAX = 199
+"""What PostgreSQL takes; others take fewer, and ours have about 50."""
+
+TRANSACTIONS_ASKED_MAX = 500
+"""Transaction ids whose outcome can be asked with one verb, and unfinished branches that it tells."""
+
 DISTRIBUTION_MAX = 10_000
 """Queues that one put may name."""
 

@@ -35,6 +35,7 @@ from entrepot.channels.native import NativeLink
 from entrepot.channels.neighbours import Neighbours
 from entrepot.channels.session import Session
 from entrepot.channels.supervision import Supervised
+from entrepot.databases.watch import ResourceWatch
 from entrepot.errors import (
     AddressInUse,
     ChannelNotAvailable,
@@ -51,6 +52,7 @@ from entrepot.errors import (
 )
 from entrepot.mqsc import dump
 from entrepot.queues import media
+from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.definitions import Channel, Listener
 from entrepot.queues.folder import as_recovery_error
 from entrepot.queues.host import Host
@@ -119,6 +121,7 @@ class Server:
         self._dialler = Dialler(self._tls_of_sender)
         self.channels = ChannelInitiator(self.desk, open_connection=self._dialler.dial, credentials=self._presented)
         self.neighbours = Neighbours(self.desk)
+        self._resources = ResourceWatch(self.path, HostCoordinator(host))
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
         most = connections_max()
@@ -169,6 +172,7 @@ class Server:
             raise
         self.channels.open()
         self.neighbours.open()
+        self._resources.start()
         self._audited("started", reason=f"start {self.host.manager.incarnation}")
         self._look_after()
 
@@ -438,6 +442,8 @@ class Server:
                 raise NotAuthorized(session.identity.user, name, "backup to files of this machine")
             self.commanded(session.identity, "BACKUP", "QMGR", name)
             return self._back_up(arguments.get("destination"))
+        if what in ("in_doubt", "resolve", "forget"):
+            return self._in_doubt(session, what, arguments)
         if what == "stop":
             immediate = bool(arguments.get("immediate"))
             # Not refused when it cannot be written down: a full disk must not keep anybody from a clean stop.
@@ -446,7 +452,21 @@ class Server:
                 lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
             )
             return name
-        raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup or stop")
+        raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup, in_doubt, resolve, forget or stop")
+
+    def _in_doubt(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
+        """An operator looks at what is not settled everywhere, or settles it instead of a coordinator."""
+        coordinator = HostCoordinator(self.host)
+        if what == "in_doubt":
+            return coordinator.report()
+        transaction_id = checks.transaction_id(arguments.get("transaction_id"))
+        self.commanded(session.identity, what.upper(), "UNIT", transaction_id.hex())
+        if what == "forget":
+            coordinator.forget(transaction_id)
+        else:
+            commit = checks.flag("commit", arguments.get("commit"))
+            coordinator.resolve_heuristically(transaction_id, commit=commit)
+        return None
 
     def _back_up(self, destination: object) -> Any:
         if not isinstance(destination, str) or not destination.startswith("/") or "\0" in destination:
@@ -496,6 +516,7 @@ class Server:
         for session in list(self.desk.sessions.values()):
             session.close()
         await asyncio.to_thread(self.desk.close)
+        await asyncio.to_thread(self._resources.close)
         await asyncio.to_thread(self.host.close)
         self._audited("stopped", reason="immediate" if immediate else "quiesced")
         self.audit.close()

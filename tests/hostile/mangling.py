@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+import typing
 from typing import Any
 
 import msgspec
@@ -131,6 +132,11 @@ class Mangler:
             return self._message()
         if kind == verbs.Wanted | None:
             return None if self.random.random() < 0.3 else self._wanted()
+        if kind in (list[str], list[bytes]):
+            (each,) = typing.get_args(kind)
+            return [self._value(each) for _ in range(choose((0, 1, 2, 33, 501)))]
+        if kind == list[tuple[str, str, int]]:
+            return [[choose(_TEXTS), choose(_TEXTS), choose(_WHOLE)] for _ in range(choose((0, 1, 2, 33)))]
         if kind == str | list[str]:
             return choose((choose(_TEXTS), [choose(_TEXTS) for _ in range(self.random.randrange(4))]))
         if kind == tuple[int, int] | None:

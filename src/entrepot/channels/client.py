@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from entrepot.channels.address import Address
+from entrepot.channels.client_coordinator import ClientCoordinator
 from entrepot.channels.client_core import (
     GATHER_BYTES,
     HeldAhead,
@@ -278,6 +279,35 @@ class Client(Line):
         for ahead in unit.aheads:
             if ahead.unit is unit or ahead.unit is None:
                 self.stop_holding(ahead)
+
+    @property
+    def coordinator(self) -> ClientCoordinator:
+        return ClientCoordinator(self)
+
+    def begin_global(self) -> tuple[RemoteUnit, bytes]:
+        slot = Slot()
+        with self._lock:
+            self._ensure()
+            unit = self._core.begin_unit()
+            self._core.ask(Verb.BEGIN_GLOBAL, verbs.OfUnit(self._core.require_unit(unit)), slot)
+            self._send()
+        transaction_id: bytes = self._answer(slot)
+        return unit, transaction_id
+
+    def end_global(self, unit: RemoteUnit, ended: UnitState, frame: Callable[[int], tuple[int, Any]]) -> None:
+        """End a global unit by a verb of its own."""
+        self._end(unit, ended, frame)
+
+    def ask(self, verb: int, payload: Any) -> Any:
+        """Ask something that has no method here."""
+        return self._ask(verb, payload)
+
+    def tell(self, verb: int, payload: Any) -> None:
+        """Say something that needs no answer, if there is a connection to say it on."""
+        with self._lock:
+            if self._socket is not None:
+                self._core.tell(verb, payload)
+                self._send()
 
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         self._ask(Verb.RESOLVE, verbs.Resolve(transaction_id, commit))

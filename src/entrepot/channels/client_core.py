@@ -64,7 +64,7 @@ class Slot(Protocol):
 class RemoteUnit:
     """A unit of work at the other end of a connection; it begins there with its first verb."""
 
-    __slots__ = ("aheads", "messages", "number", "opened", "state", "used")
+    __slots__ = ("aheads", "messages", "number", "opened", "state", "transaction_id", "used")
 
     def __init__(self, number: int, opened: int) -> None:
         self.number = number
@@ -72,6 +72,8 @@ class RemoteUnit:
         """Which connection it belongs to: it does not survive that one."""
         self.state = UnitState.ACTIVE
         self.used = False
+        self.transaction_id = b""
+        """Of a global one."""
         self.aheads: list[HeldAhead] = []
         """Where it was asked for messages that come ahead; where it has some from, they say so."""
         self.messages = 0

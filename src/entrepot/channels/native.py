@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 from entrepot import checks
 from entrepot.channels import vetting
 from entrepot.channels.admission import Admission, Caller
+from entrepot.channels.coordination import COORDINATION
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
 from entrepot.channels.link import Link
@@ -30,7 +31,6 @@ from entrepot.errors import (
     HeartbeatMissed,
     ProtocolError,
     RequestTimedOut,
-    UnitFinished,
     UnknownVerb,
     VersionUnsupported,
     WrongManager,
@@ -544,31 +544,6 @@ class NativeLink(Link):
             self.session.back_out(unit)
         self._answer(number, None)
 
-    def _prepare(self, number: int, frame: verbs.Prepare) -> None:
-        assert self.session is not None
-        name = checks.transaction_id(frame.transaction_id)
-        problem = self._errors.pop(frame.unit, None)
-        unit = self._unit(frame.unit)
-        if unit is None:
-            raise UnitFinished(frame.unit, "none")
-        problem = problem or self._consumers.enlist(frame.used, partial(self._begun, frame.unit))
-        self._units.pop(frame.unit, None)
-        if problem is not None:
-            self.session.back_out(unit)
-            raise problem
-        self.session.prepare(unit, name, partial(self._committed, number, frame.unit, unit))
-
-    def _resolve(self, number: int, frame: verbs.Resolve) -> None:
-        assert self.session is not None
-        self.session.require("QMGR", self.desk.host.settings.name, "SET")
-        name = checks.transaction_id(frame.transaction_id)
-        self.session.resolve(name, partial(self._answer, number), commit=frame.commit)
-
-    def _in_doubt(self, number: int, _: verbs.Empty) -> None:
-        assert self.session is not None
-        self.session.require("QMGR", self.desk.host.settings.name, "INQ")
-        self._answer(number, None, self.desk.host.in_doubt())
-
     def _criteria(self, wanted: verbs.Wanted | None) -> Criteria | None:
         if wanted is None:
             return None
@@ -646,9 +621,6 @@ class NativeLink(Link):
         Verb.BROWSE: _browse,
         Verb.COMMIT: _commit,
         Verb.BACK_OUT: _back_out,
-        Verb.PREPARE: _prepare,
-        Verb.RESOLVE: _resolve,
-        Verb.IN_DOUBT: _in_doubt,
         Verb.CONSUME: _consume,
         Verb.CREDIT: lambda link, number, frame: link._consumers.credit(frame, partial(link._answer, number)),
         Verb.STOP_CONSUMING: _stop_consuming,
@@ -662,6 +634,7 @@ class NativeLink(Link):
         Verb.UNSUBSCRIBE: lambda link, number, frame: unsubscribe(link.session, frame, partial(link._answer, number)),
         Verb.HEARTBEAT: _heartbeat,
         Verb.GOODBYE: _goodbye,
+        **COORDINATION,
     }
 
 

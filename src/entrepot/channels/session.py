@@ -433,10 +433,17 @@ class Session:
 
     # --- units of work ----------------------------------------------------------------------------
 
-    def begin(self) -> Unit:
-        unit = self.engine.manager.begin()
+    def begin(self, *, everywhere: bool = False) -> Unit:
+        """A unit of work; `everywhere` makes it a global one."""
+        manager = self.engine.manager
+        unit = manager.global_units.begin() if everywhere else manager.begin()
         self.units.add(unit)
         return unit
+
+    def end_with(self, unit: Unit, verb: Callable[[], Settlement | None], done: Done) -> None:
+        """End a unit by another verb than its own commit; nothing may come under it any more."""
+        self._stop_gets(unit)
+        self.attempt(verb, partial(self._ended, unit, done))
 
     def commit(self, unit: Unit, done: Done) -> None:
         if self.waiting:

@@ -24,9 +24,12 @@ from entrepot.recovery_log.record import (
     GROUP_BYTES,
     BadFrame,
     Commit,
+    Decision,
     Define,
     Delete,
+    Forget,
     Group,
+    Heuristic,
     Prepare,
     Put,
     Record,
@@ -83,6 +86,11 @@ def _is_group(frame: bytes, position: int) -> bool:
     except BadFrame:
         return False
     return True
+
+
+def _shown(transaction_id: bytes) -> str:
+    """A global unit's id is a text; those of other coordinators are bytes."""
+    return transaction_id.decode() if transaction_id.startswith(b"entrepot-") else transaction_id.hex()
 
 
 class LogView:
@@ -239,7 +247,24 @@ class LogView:
             case Resolve():
                 outcome = "commit" if record.committed else "back out"
                 queues = self._prepared_queues.pop(record.transaction_id, [])
+                outcome += " by an operator" if record.heuristic else ""
                 return {"transaction_id": record.transaction_id.hex(), "outcome": outcome, "queues": queues}
+            case Decision():
+                return {
+                    "unit": record.unit,
+                    "transaction_id": _shown(record.transaction_id),
+                    "outcome": "commit",
+                    "queues": self._unit_queues.pop(record.unit, []),
+                    "branches": [f"{each.branch_id} at {each.resource}" for each in record.branches],
+                }
+            case Forget():
+                return {"transaction_id": _shown(record.transaction_id), "branches": record.branches}
+            case Heuristic():
+                return {
+                    "transaction_id": _shown(record.transaction_id),
+                    "outcome": record.outcome,
+                    "branches": [f"{record.branch_id} at {record.resource}"] if record.branch_id else [],
+                }
             case Define():
                 self._learn(record)
                 name = str(record.attributes.get("name", ""))

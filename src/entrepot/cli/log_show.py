@@ -120,6 +120,7 @@ def _details(description: Description) -> str:
     words += dict.fromkeys(description.get("queues", ()))
     if "topic" in description:
         words.append(f"topic {description['topic']}")
+    words += description.get("branches", ())
     if "keys" in description:
         words.append(_keys(description["keys"]))
     if "message_id" in description:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from entrepot.cli import audit, credentials, indoubt, media, opening, output, serving, users
+from entrepot.cli import audit, credentials, indoubt, media, opening, output, resources, serving, users
 from entrepot.cli.arguments import Json, Manager, size
 from entrepot.cli.messages import local_time
 
@@ -16,6 +16,7 @@ app = typer.Typer(help="Create, start, stop, look at, back up and repair queue m
 app.add_typer(indoubt.app, name="indoubt")
 app.add_typer(users.app, name="user")
 app.add_typer(credentials.app, name="credential")
+app.add_typer(resources.app, name="resource")
 app.add_typer(audit.app, name="audit")
 app.command("start")(serving.start)
 app.command("stop")(serving.stop)

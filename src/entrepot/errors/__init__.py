@@ -9,6 +9,7 @@
     │ ├ SelectorError        a selector cannot be understood
     │ └ UnitOfWorkError      a unit of work cannot go on
     ├ TopicError             topics, publications, subscriptions
+    ├ GlobalUnitError        messages and databases in one unit of work
     ├ MqscError              a command of the administration language
     ├ SecurityError          somebody may not, or is not who he says
     └ RecoveryError          the disk, the recovery log, the checkpoint
@@ -47,6 +48,17 @@ from entrepot.errors.channels import (
     UnknownVerb,
     VersionUnsupported,
     WrongManager,
+)
+from entrepot.errors.global_units import (
+    DatabaseUnavailable,
+    DatabaseWorkEnded,
+    GlobalUnitError,
+    GlobalUnitInDoubt,
+    HeuristicOutcome,
+    NotCoordinated,
+    OnePhaseTwice,
+    PrepareFailed,
+    TwoPhaseUnavailable,
 )
 from entrepot.errors.permission import (
     AddressBlocked,
@@ -149,6 +161,8 @@ __all__ = [
     "ConnectionClosed",
     "ConnectionLost",
     "ContentFilterSyntaxError",
+    "DatabaseUnavailable",
+    "DatabaseWorkEnded",
     "DiskFailed",
     "DiskFull",
     "DistributionFailed",
@@ -160,8 +174,11 @@ __all__ = [
     "FrameTooLong",
     "FrameUnreadable",
     "GetInhibited",
+    "GlobalUnitError",
+    "GlobalUnitInDoubt",
     "HandshakeTimedOut",
     "HeartbeatMissed",
+    "HeuristicOutcome",
     "InvalidArgument",
     "InvalidName",
     "InvalidSetting",
@@ -180,10 +197,13 @@ __all__ = [
     "MqscSyntaxError",
     "NoServer",
     "NotAuthorized",
+    "NotCoordinated",
     "ObjectExists",
     "ObjectNotFound",
+    "OnePhaseTwice",
     "Outcome",
     "PersistentNotAllowed",
+    "PrepareFailed",
     "ProtocolError",
     "PublicationFailed",
     "PublishInhibited",
@@ -220,6 +240,7 @@ __all__ = [
     "TopicObjectTaken",
     "TransactionIdInUse",
     "TransmissionQueueMissing",
+    "TwoPhaseUnavailable",
     "UnitBackedOut",
     "UnitFinished",
     "UnitNotInDoubt",

@@ -224,7 +224,9 @@ def _state(manager: QueueManager) -> Iterator[Record]:
     for number, (transaction_id, (unit, arrivals)) in enumerate(manager.in_doubt.units.items(), start=1):
         yield from _puts(number, [entry for _, entry in arrivals if entry.message.persistent])
         yield Remove(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
-        yield Prepare(number, transaction_id)
+        branches, user = manager.global_units.prepared.get(transaction_id, ([], ""))
+        yield Prepare(number, transaction_id, branches, user)
+    yield from manager.global_units.state()
 
 
 def _puts(unit: int, entries: list[QueuedMessage]) -> list[Put]:

@@ -128,7 +128,7 @@ class Host(Serverless):
             )
             return settlement
 
-        self._durably(put)
+        self.durably(put)
         if message.delay_s:
             self._wake_housekeeper.set()
         return message_id
@@ -183,7 +183,7 @@ class Host(Serverless):
             if waiter.error is not None:
                 raise waiter.error
             if unit is None:
-                self._durably(lambda: self._manager.commit(guard))
+                self.durably(lambda: self._manager.commit(guard))
             return waiter.message
         except BaseException:
             # An interrupt must not leave a reader behind that takes messages nobody will see.
@@ -244,17 +244,17 @@ class Host(Serverless):
         return self._manager.begin()
 
     def commit(self, unit: Unit) -> None:
-        self._durably(lambda: self._manager.commit(unit))
+        self.durably(lambda: self._manager.commit(unit))
 
     def back_out(self, unit: Unit) -> None:
         with self._lock:
             self._manager.back_out(unit)
 
     def prepare(self, unit: Unit, transaction_id: bytes) -> None:
-        self._durably(lambda: self._manager.in_doubt.prepare(unit, transaction_id))
+        self.durably(lambda: self._manager.in_doubt.prepare(unit, transaction_id))
 
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
-        self._durably(lambda: self._manager.in_doubt.resolve(transaction_id, commit=commit))
+        self.durably(lambda: self._manager.in_doubt.resolve(transaction_id, commit=commit))
 
     def in_doubt(self) -> list[bytes]:
         """The transaction ids of prepared units, oldest first."""
@@ -272,7 +272,7 @@ class Host(Serverless):
             found, settlement = self._manager.publishing.subscribe(wanted, new_only=new_only)
             return settlement
 
-        self._durably(subscribe)
+        self.durably(subscribe)
         return found
 
     def leave_subscription(self, name: str) -> None:
@@ -281,7 +281,7 @@ class Host(Serverless):
             self._manager.publishing.leave(name)
 
     def unsubscribe(self, name: str) -> None:
-        self._durably(lambda: self._manager.publishing.unsubscribe(name))
+        self.durably(lambda: self._manager.publishing.unsubscribe(name))
 
     def clear_retained(self, topic: str) -> int:
         count = 0
@@ -291,7 +291,7 @@ class Host(Serverless):
             count, settlement = self._manager.publishing.retained.clear(topic)
             return settlement
 
-        self._durably(clear)
+        self.durably(clear)
         return count
 
     # --- administration (mqsc's Administered) -----------------------------------------------
@@ -309,13 +309,13 @@ class Host(Serverless):
             return self._manager.objects.find(kind, name)
 
     def define(self, definition: Definition, *, replace: bool) -> None:
-        self._durably(lambda: self._manager.administration.define(definition, replace_existing=replace))
+        self.durably(lambda: self._manager.administration.define(definition, replace_existing=replace))
 
     def alter(self, definition: Definition) -> None:
-        self._durably(lambda: self._manager.administration.alter(definition))
+        self.durably(lambda: self._manager.administration.alter(definition))
 
     def delete(self, kind: str, name: str, *, purge: bool) -> None:
-        self._durably(lambda: self._manager.administration.delete(kind, name, purge=purge))
+        self.durably(lambda: self._manager.administration.delete(kind, name, purge=purge))
 
     def clear(self, name: str) -> int:
         count = 0
@@ -325,7 +325,7 @@ class Host(Serverless):
             count, settlement = self._manager.administration.clear(name)
             return settlement
 
-        self._durably(clear)
+        self.durably(clear)
         return count
 
     def queue_status(self, name: str) -> Mapping[str, int | float | str]:
@@ -346,7 +346,7 @@ class Host(Serverless):
             name, settlement = self._manager.administration.make_dynamic(model, pattern)
             return settlement
 
-        self._durably(make)
+        self.durably(make)
         return name
 
     def remove_temporary(self, names: Iterable[str]) -> None:
@@ -356,7 +356,7 @@ class Host(Serverless):
 
     # --- group commit -----------------------------------------------------------------------
 
-    def _durably(self, verb: Callable[[], Settlement | None]) -> None:
+    def durably(self, verb: Callable[[], Settlement | None]) -> None:
         """Run a verb and wait until its effect is on disk."""
         for _ in range(_CHECKPOINTS_FOR_ROOM):
             try:

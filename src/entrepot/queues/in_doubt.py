@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from entrepot.errors import (
@@ -16,7 +17,7 @@ from entrepot.errors import (
 from entrepot.limits import TRANSACTION_ID_BYTES_MAX
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
-from entrepot.recovery_log.record import Prepare, Resolve
+from entrepot.recovery_log.record import Branch, Prepare, Resolve
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import Arrival, QueueManager
@@ -34,20 +35,28 @@ class InDoubt:
         self._deciding: set[bytes] = set()
         """Transaction ids that are being prepared or resolved right now."""
 
-    def prepare(self, unit: Unit, transaction_id: bytes) -> Settlement:
-        """Leave the unit's outcome to a coordinator; from the settlement on it survives a restart."""
+    def prepare(
+        self, unit: Unit, transaction_id: bytes, *, branches: Sequence[Branch] = (), user: str = ""
+    ) -> Settlement:
+        """Leave the unit's outcome to a coordinator; from the settlement on it survives a restart.
+
+        `branches` and `user` are those of a global unit of ours, which a one-phase database is about to decide.
+        """
         manager = self._manager
         unit.require_active()
         if not 1 <= len(transaction_id) <= TRANSACTION_ID_BYTES_MAX:
             raise LimitExceeded("transaction id bytes", len(transaction_id), TRANSACTION_ID_BYTES_MAX)
-        if transaction_id in self.units or transaction_id in self._deciding:
+        # Nobody else may use an id of ours: its outcome would be taken for that of a global unit.
+        foreign = transaction_id != unit.transaction_id and transaction_id.startswith(manager.global_units.prefix)
+        if transaction_id in self.units or transaction_id in self._deciding or foreign:
             raise TransactionIdInUse(transaction_id.hex())
         planned = len(unit.puts)
         try:
             manager.consequences.add_to(unit, delivered=True)
             records, arrivals = manager.records(unit)
-            records.append(Prepare(manager.stamp(records), transaction_id))
-            manager.require_room_for(unit, records)
+            prepared = Prepare(manager.stamp(records), transaction_id, list(branches), user)
+            records.append(prepared)
+            manager.require_room_for(unit, records + records[-1:] * len(branches))
         except (DiskFull, DiskFailed) as error:
             raise manager.undo(unit, error) from error
         except EntrepotError:
@@ -60,6 +69,7 @@ class InDoubt:
         def apply() -> None:
             self._deciding.remove(transaction_id)
             self.units[transaction_id] = (unit, arrivals)
+            manager.global_units.restore(prepared)
 
         def undo(error: EntrepotError) -> EntrepotError:
             self._deciding.remove(transaction_id)
@@ -67,11 +77,17 @@ class InDoubt:
 
         return manager.promise(records, arrivals, apply, undo)
 
-    def resolve(self, transaction_id: bytes, *, commit: bool) -> Settlement:
-        """Carry out the coordinator's decision about a prepared unit."""
+    def resolve(self, transaction_id: bytes, *, commit: bool, heuristic: bool = False) -> Settlement | None:
+        """Carry out the coordinator's decision about a prepared unit, or an operator's instead of it.
+
+        Raises:
+            HeuristicOutcome: An operator has decided it the other way.
+        """
         manager = self._manager
         manager.group_commit.require_running()
         if transaction_id not in self.units or transaction_id in self._deciding:
+            if not heuristic and manager.global_units.met_heuristic(transaction_id, commit=commit):
+                return None
             raise UnitNotInDoubt(transaction_id.hex())
         manager.require_room(_RECORD_BYTES, reserved=True)
         unit, arrivals = self.units[transaction_id]
@@ -80,6 +96,7 @@ class InDoubt:
         def apply() -> None:
             self._deciding.remove(transaction_id)
             del self.units[transaction_id]
+            manager.global_units.was_resolved(transaction_id, commit=commit, heuristic=heuristic)
             if commit:
                 manager.apply(unit, arrivals)
                 manager.late += [entry for _, entry in arrivals if entry.log_position >= 0]
@@ -90,4 +107,4 @@ class InDoubt:
             self._deciding.remove(transaction_id)
             return error
 
-        return manager.group_commit.promise([Resolve(transaction_id, commit)], apply, undo)
+        return manager.group_commit.promise([Resolve(transaction_id, commit, heuristic)], apply, undo)

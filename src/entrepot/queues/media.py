@@ -30,7 +30,7 @@ from entrepot.recovery_log.segment import FOLDER as LOG
 from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_numbers, segment_path
 
 _REBUILDING = "rebuilding"
-_PRIVATE_FILES = ("users.json", "credentials.json")
+_PRIVATE_FILES = ("users.json", "credentials.json", "resources.json")
 """Who may come in; without them a restored queue manager would let nobody in. The audit log stays where it is."""
 
 

@@ -38,12 +38,11 @@ from entrepot.queues.administration import Administration
 from entrepot.queues.browsing import browse
 from entrepot.queues.consequences import Consequences
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import (
-    ManagerAttributes,
-)
+from entrepot.queues.definitions import ManagerAttributes
 from entrepot.queues.distribution import distribute
 from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
 from entrepot.queues.expiry import Expiry, has_expired
+from entrepot.queues.global_units import GlobalUnits
 from entrepot.queues.group_commit import GroupCommit
 from entrepot.queues.in_doubt import InDoubt
 from entrepot.queues.objects import Objects
@@ -107,6 +106,7 @@ class QueueManager:
         """Files of bodies to which those refer, if they do."""
         self.in_doubt = InDoubt(self)
         self.publishing = Publishing(self)
+        self.global_units = GlobalUnits(self)
         self._unit_numbers = count(1)
         self._id_head = b""
         self.timers = Timers(clock)

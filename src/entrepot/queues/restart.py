@@ -36,10 +36,13 @@ from entrepot.recovery_log.record import (
     Checkpoint,
     Commit,
     Counts,
+    Decision,
     Define,
     Delete,
     Entry,
+    Forget,
     Group,
+    Heuristic,
     Prepare,
     Put,
     Record,
@@ -118,7 +121,10 @@ class _Replay:
             Taken: self._replay_taken,
             Commit: self._replay_commit,
             Prepare: lambda record, _: self._prepare(record),
-            Resolve: lambda record, _: self._resolve(record),
+            Resolve: self._replay_resolve,
+            Decision: self._replay_decision,
+            Forget: self._replay_forget,
+            Heuristic: self._replay_heuristic,
             Define: self._replay_define,
             Delete: self._replay_delete,
         }
@@ -142,6 +148,8 @@ class _Replay:
                     self.units.setdefault(record.unit, []).append((record, 0))
                 case Prepare():
                     self._prepare(record)
+                case Decision() | Heuristic():
+                    self.manager.global_units.restore(record)
                 case _:
                     raise AssertionError(f"a checkpoint has no {record}")
         loaded_bytes: dict[int, int] = {}
@@ -219,6 +227,19 @@ class _Replay:
             else:
                 self._remove(part.keys)
 
+    def _replay_decision(self, record: Decision, position: int) -> None:
+        self._replay_commit(Commit(record.unit), position)
+        if self._is_new(position):
+            self.manager.global_units.restore(record)
+
+    def _replay_forget(self, record: Forget, position: int) -> None:
+        if self._is_new(position):
+            self.manager.global_units.restore_forgotten(record)
+
+    def _replay_heuristic(self, record: Heuristic, position: int) -> None:
+        if self._is_new(position):
+            self.manager.global_units.restore(record)
+
     def _replay_taken(self, record: Taken, position: int) -> None:
         self._count(record.keys, new=self._is_new(position))
 
@@ -281,8 +302,10 @@ class _Replay:
             else:
                 removed += part.keys
         self.prepared[record.transaction_id] = (puts, removed)
+        self.manager.global_units.restore(record)
 
-    def _resolve(self, record: Resolve) -> None:
+    def _replay_resolve(self, record: Resolve, position: int) -> None:
+        self.manager.global_units.restore_resolved(record, new=self._is_new(position))
         puts, removed = self.prepared.pop(record.transaction_id, ([], []))
         if record.committed:
             self._remove(removed)

@@ -44,6 +44,7 @@ class Unit:
     """Its number is never used again, so a late commit cannot hit a later unit."""
 
     __slots__ = (
+        "__weakref__",
         "body_bytes",
         "consequential",
         "counted",
@@ -70,6 +71,7 @@ class Unit:
         self.counted = True
         """Whether taking a message counts as a try of it; if not, `QueueManager.count_tries` does it when one fails."""
         self.transaction_id = b""
+        """Of one that is prepared, or global."""
 
     def keys_from(self, queue: Queue) -> set[int]:
         """The keys of the messages that the unit has got from a queue."""

@@ -61,6 +61,9 @@ class RecordType(enum.IntEnum):
     RESOLVE = 7
     DEFINE = 8
     DELETE = 9
+    DECISION = 10
+    FORGET = 11
+    HEURISTIC = 12
     # Only in checkpoints and runs:
     CHECKPOINT = 32
     RUN = 33
@@ -149,18 +152,61 @@ class Commit(Record, gc=False):
     unit: int
 
 
+class Branch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A database's part of a global unit of work."""
+
+    resource: str
+    """The database's URL, without password."""
+    branch_id: str
+    """What the database knows it by; empty where it commits in one phase."""
+    number: int = 0
+    """The database's own number for it, if it has one: it outlives the branch."""
+
+
 class Prepare(Record, gc=False):
     """The unit's outcome now depends on its coordinator, who knows it by `transaction_id`."""
 
     unit: int
     transaction_id: bytes
+    branches: list[Branch] = []
+    """Of a global unit of our own: who else waits for the outcome."""
+    user: str = ""
+    """Who may decide it without being an administrator."""
 
 
 class Resolve(Record, gc=False):
-    """The coordinator has decided."""
+    """The coordinator has decided; its branches, if the unit was prepared with some, still have to be told."""
 
     transaction_id: bytes
     committed: bool
+    heuristic: bool = False
+    """An operator has decided instead."""
+
+
+class Decision(Record, gc=False):
+    """A global unit of ours is committed: the unit's Commit, and at once what its databases have to be told."""
+
+    unit: int
+    transaction_id: bytes
+    branches: list[Branch]
+    user: str = ""
+
+
+class Forget(Record, gc=False):
+    """These branches know the decision; with none named, everything about the transaction is forgotten."""
+
+    transaction_id: bytes
+    branches: list[str]
+
+
+class Heuristic(Record, gc=False):
+    """Somebody has ended a part on his own account; remembered until an operator forgets it."""
+
+    transaction_id: bytes
+    branch_id: str
+    """Empty: our own part."""
+    resource: str
+    outcome: str
 
 
 class Define(Record, gc=False):
@@ -266,6 +312,9 @@ _TYPES: dict[type[Record], RecordType] = {
     Resolve: RecordType.RESOLVE,
     Define: RecordType.DEFINE,
     Delete: RecordType.DELETE,
+    Decision: RecordType.DECISION,
+    Forget: RecordType.FORGET,
+    Heuristic: RecordType.HEURISTIC,
     Checkpoint: RecordType.CHECKPOINT,
     Run: RecordType.RUN,
     Counts: RecordType.COUNTS,

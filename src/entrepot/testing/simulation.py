@@ -333,6 +333,7 @@ class Simulation:
             return  # being resolved already
         commit = self.random.random() < 0.5
         settlement = self.manager.in_doubt.resolve(transaction_id, commit=commit)
+        assert settlement is not None
 
         def apply() -> None:
             del self.prepared[transaction_id]
@@ -523,6 +524,7 @@ class Simulation:
         for transaction_id in list(self.prepared):
             settlement = self.manager.in_doubt.resolve(transaction_id, commit=False)
             self.manager.force()
+            assert settlement is not None
             assert settlement.error is None
             self._undo(self.prepared.pop(transaction_id))
         for name in QUEUES:

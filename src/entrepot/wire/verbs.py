@@ -43,6 +43,10 @@ class Verb(enum.IntEnum):
     MANAGE = 23
     SUBSCRIBE = 24
     UNSUBSCRIBE = 25
+    BEGIN_GLOBAL = 26
+    DECIDE = 27
+    OUTCOMES = 28
+    FORGET = 29
     # Between queue managers:
     CHANNEL_HELLO = 32
     CHANNEL_MESSAGE = 33
@@ -162,7 +166,7 @@ class Browse(Payload, gc=False):
 
 
 class OfUnit(Payload, gc=False):
-    """BACK_OUT."""
+    """BACK_OUT and BEGIN_GLOBAL."""
 
     unit: int
 
@@ -177,11 +181,40 @@ class Prepare(Payload, gc=False):
     unit: int
     transaction_id: bytes
     used: list[tuple[int, int]] = []
+    branches: list[tuple[str, str, int]] = []
+    """Of a global unit, whose transaction id it has to be: resource, branch id, the database's own number."""
 
 
 class Resolve(Payload, gc=False):
     transaction_id: bytes
     commit: bool
+
+
+class Decide(Payload, gc=False):
+    """Commit a global unit whose branches are prepared, or end one that was prepared itself."""
+
+    unit: int
+    """0: it was prepared, under the transaction id."""
+    transaction_id: bytes
+    branches: list[tuple[str, str, int]]
+    commit: bool = True
+    used: list[tuple[int, int]] = []
+
+
+class Outcomes(Payload, gc=False):
+    """What became of global units, and which branches at a resource do not know it yet."""
+
+    transaction_ids: list[bytes]
+    resource: str = ""
+
+
+class Forget(Payload, gc=False):
+    """Branches of a decided unit have ended."""
+
+    transaction_id: bytes
+    branches: list[str]
+    outcome: str = ""
+    """How they ended, unless they are committed as they should be."""
 
 
 class Consume(Payload, gc=False):
@@ -390,6 +423,10 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.MANAGE: Manage,
     Verb.SUBSCRIBE: Subscribe,
     Verb.UNSUBSCRIBE: Unsubscribe,
+    Verb.BEGIN_GLOBAL: OfUnit,
+    Verb.DECIDE: Decide,
+    Verb.OUTCOMES: Outcomes,
+    Verb.FORGET: Forget,
     Verb.CHANNEL_HELLO: ChannelHello,
     Verb.CHANNEL_MESSAGE: ChannelMessage,
     Verb.CHANNEL_END_OF_BATCH: ChannelEndOfBatch,

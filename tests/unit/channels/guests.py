@@ -280,6 +280,10 @@ SAMPLES: dict[Verb, Any] = {
     Verb.HEARTBEAT: verbs.Empty(),
     Verb.GOODBYE: verbs.Empty(),
     Verb.MANAGE: verbs.Manage("status"),
+    Verb.BEGIN_GLOBAL: verbs.OfUnit(7),
+    Verb.DECIDE: verbs.Decide(7, b"x", [("postgresql://db/shop", "x-0", 1)]),
+    Verb.OUTCOMES: verbs.Outcomes([b"x"], "postgresql://db/shop"),
+    Verb.FORGET: verbs.Forget(b"x", ["x-0"]),
     Verb.CHANNEL_HELLO: verbs.ChannelHello(
         "ENTREPOT", 1, "IN", "QM2", "", "", "", 0, b"", 0, b"", 50, 30.0, True, 999_999_999
     ),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import entrepot
 from entrepot.queues.definitions import founding_objects, system_objects
+from entrepot.recovery_log.record import Branch
 
 from .conftest import Complaint, Shell, fill
 
@@ -71,6 +72,27 @@ def test_prepared_units_are_shown(shell: Shell, qm: Path) -> None:
     *records, _ = shell.lines("log", "show", qm, "--type", "PREPARE,RESOLVE")
     assert [(record["transaction_id"], record["queues"]) for record in records] == [("cafe", ["Q"]), ("cafe", ["Q"])]
     assert "transaction cafe  commit  Q" in shell("log", "show", qm).stdout
+
+
+def test_decisions_of_global_units_are_shown_with_their_branches(shell: Shell, qm: Path) -> None:
+    with entrepot.connect(f"embedded:{qm}") as connection:
+        coordinator = connection.host.coordinator
+        unit, name = coordinator.begin()
+        connection.host.put("Q", entrepot.Message(b"x"), persistent=True, unit=unit)
+        branches = [f"{name}-0", f"{name}-1"]
+        coordinator.decide(unit, [Branch("postgresql://db/shop", branch) for branch in branches])
+        coordinator.finish(name, branches[:1])
+        coordinator.met_otherwise(name, branches[1], "backed out")
+        connection.host.prepare(connection.host.begin(), b"\xca\xfe")
+        coordinator.resolve_heuristically(b"\xca\xfe", commit=True)
+    *records, _ = shell.lines("log", "show", qm, "--type", "DECISION,FORGET,HEURISTIC,RESOLVE")
+    decision, forget, heuristic, resolve = records
+    assert (decision["transaction_id"], decision["queues"], decision["outcome"]) == (name, ["Q"], "commit")
+    assert decision["branches"] == [f"{branch} at postgresql://db/shop" for branch in branches]
+    assert (forget["transaction_id"], forget["branches"]) == (name, branches[:1])
+    assert (heuristic["outcome"], heuristic["branches"]) == ("backed out", [f"{branches[1]} at postgresql://db/shop"])
+    assert resolve["outcome"] == "commit by an operator"
+    assert f"{name}-1 at postgresql://db/shop" in shell("log", "show", qm).stdout.replace("\n", "")
 
 
 def test_torn_end_is_told(shell: Shell, qm: Path) -> None:

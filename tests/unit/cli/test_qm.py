@@ -112,9 +112,13 @@ def in_doubt(qm: Path) -> Path:
 
 
 def test_units_in_doubt_are_listed_and_committed(shell: Shell, in_doubt: Path) -> None:
-    assert shell.json("qm", "indoubt", "list", in_doubt) == ["cafe"]
-    assert shell("qm", "indoubt", "list", in_doubt).stdout.strip() == "cafe"
+    (row,) = shell.json("qm", "indoubt", "list", in_doubt)
+    assert (row["transaction_id"], row["state"], row["branches"]) == ("cafe", "prepared", [])
+    assert shell("qm", "indoubt", "list", in_doubt).stdout.split() == ["cafe", "prepared"]
     assert "committed" in shell("qm", "indoubt", "commit", in_doubt, "CAFE").stdout
+    (row,) = shell.json("qm", "indoubt", "list", in_doubt)
+    assert (row["transaction_id"], row["state"]) == ("cafe", "heuristic: committed")
+    assert "forgotten" in shell("qm", "indoubt", "forget", in_doubt, "cafe").stdout
     assert shell.json("qm", "indoubt", "list", in_doubt) == []
     assert shell.lines("get", in_doubt, "Q")[0]["body"] == "maybe"
 
@@ -126,4 +130,5 @@ def test_units_in_doubt_are_backed_out(shell: Shell, in_doubt: Path) -> None:
 
 def test_unknown_and_wrong_transaction_ids(complaint: Complaint, qm: Path) -> None:
     assert "UnitNotInDoubt U04" in complaint("qm", "indoubt", "commit", qm, "beef")
+    assert "NotCoordinated G08" in complaint("qm", "indoubt", "forget", qm, "beef")
     assert "is no id" in complaint("qm", "indoubt", "commit", qm, "beefy", code=2)

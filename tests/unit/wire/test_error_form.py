@@ -25,7 +25,7 @@ from entrepot.wire.error_form import from_wire, to_wire
 KINDS = [kind for name in errors.__all__ if isinstance(kind := getattr(errors, name), type)]
 KINDS = [kind for kind in KINDS if issubclass(kind, EntrepotError)]
 
-_SAMPLES: dict[str, Any] = {"str": "a «text»", "int": 7, "float": 1.5}
+_SAMPLES: dict[str, Any] = {"str": "a «text»", "int": 7, "float": 1.5, "tuple[str, ...]": ("one", "two")}
 
 
 def sample(kind: type[EntrepotError]) -> EntrepotError:

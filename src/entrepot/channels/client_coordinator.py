@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator's verbs at the end of a line to a server, for the blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from entrepot.errors import ConnectionLost
+from entrepot.limits import TRANSACTIONS_ASKED_MAX
+from entrepot.queues.global_units import Outcome, Unfinished
+from entrepot.queues.unit_of_work import UnitState
+from entrepot.recovery_log.record import Branch
+from entrepot.wire import verbs
+from entrepot.wire.verbs import Verb
+
+if TYPE_CHECKING:
+    from entrepot.channels.client import Client
+    from entrepot.channels.client_core import RemoteUnit
+
+
+class ClientCoordinator:
+    """What `queues.coordinator.HostCoordinator` is for the embedded binding."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def prefix(self) -> str:
+        prefix: bytes = self._ask([])[0]
+        return prefix.decode()
+
+    def begin(self) -> tuple[RemoteUnit, str]:
+        unit, transaction_id = self._client.begin_global()
+        unit.transaction_id = transaction_id
+        return unit, transaction_id.decode()
+
+    def decide(self, unit: RemoteUnit, branches: Sequence[Branch]) -> None:
+        name, forms = unit.transaction_id, _forms(branches)
+        self._client.end_global(
+            unit,
+            UnitState.COMMITTED,
+            lambda number: (Verb.DECIDE, verbs.Decide(number, name, forms, used=unit.deliveries)),
+        )
+
+    def prepare(self, unit: RemoteUnit, branches: Sequence[Branch]) -> None:
+        name, forms = unit.transaction_id, _forms(branches)
+        self._client.end_global(
+            unit, UnitState.PREPARED, lambda number: (Verb.PREPARE, verbs.Prepare(number, name, unit.deliveries, forms))
+        )
+
+    def resolve(self, transaction_id: str, *, commit: bool) -> None:
+        self._client.ask(Verb.DECIDE, verbs.Decide(0, transaction_id.encode(), [], commit))
+
+    def outcomes(self, transaction_ids: Sequence[str]) -> list[Outcome]:
+        found: list[Outcome] = []
+        for begin in range(0, len(transaction_ids), TRANSACTIONS_ASKED_MAX):
+            found += self._ask(transaction_ids[begin : begin + TRANSACTIONS_ASKED_MAX])[1]
+        return found
+
+    def unfinished(self, resource: str) -> list[Unfinished]:
+        """The first few hundred; the others are told when these are finished."""
+        forms = self._ask([], resource)[2]
+        return [Unfinished(name, Branch(resource, branch_id, number), "") for name, branch_id, number in forms]
+
+    def _ask(self, transaction_ids: Sequence[str], resource: str = "") -> Any:
+        frame = verbs.Outcomes([name.encode() for name in transaction_ids], resource)
+        try:
+            return self._client.ask(Verb.OUTCOMES, frame)
+        except ConnectionLost:
+            if not self._client.mends_itself:
+                raise
+            return self._client.ask(Verb.OUTCOMES, frame)  # asking again changes nothing
+
+    def finish(self, transaction_id: str, branch_ids: Sequence[str]) -> None:
+        """Nobody waits for it: should it get lost, the databases are asked once more."""
+        self._client.tell(Verb.FORGET, verbs.Forget(transaction_id.encode(), list(branch_ids)))
+
+    def met_otherwise(self, transaction_id: str, branch_id: str, outcome: str) -> None:
+        self._client.ask(Verb.FORGET, verbs.Forget(transaction_id.encode(), [branch_id], outcome))
+
+    # --- for operators ----------------------------------------------------------------------
+
+    def report(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.manage("in_doubt")
+        return found
+
+    def resolve_heuristically(self, transaction_id: bytes, *, commit: bool) -> None:
+        self._client.manage("resolve", transaction_id=transaction_id, commit=commit)
+
+    def forget(self, transaction_id: bytes) -> None:
+        self._client.manage("forget", transaction_id=transaction_id)
+
+
+def _forms(branches: Sequence[Branch]) -> list[tuple[str, str, int]]:
+    return [(branch.resource, branch.branch_id, branch.number) for branch in branches]

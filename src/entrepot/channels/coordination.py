@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of coordinators at a server: units that are prepared, and global units that we decide ourselves.
+
+They belong to `NativeLink`, whose table leads here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from entrepot import checks
+from entrepot.errors import EntrepotError, FrameUnreadable, InvalidArgument, LimitExceeded, UnitFinished
+from entrepot.limits import BRANCH_ID_BYTES_MAX, BRANCHES_MAX, TRANSACTIONS_ASKED_MAX, UNITS_PER_CONNECTION_MAX
+from entrepot.queues.unit_of_work import Unit
+from entrepot.recovery_log.record import Branch
+from entrepot.wire import verbs
+from entrepot.wire.verbs import Verb
+
+if TYPE_CHECKING:
+    from entrepot.channels.native import NativeLink
+    from entrepot.channels.session import Session
+
+_NUMBER_MAX = 2**63 - 1
+
+
+def _prepare(link: NativeLink, number: int, frame: verbs.Prepare) -> None:
+    session = _session(link)
+    name = checks.transaction_id(frame.transaction_id)
+    branches = _vetted(frame.branches)
+    unit = _taken(link, frame.unit, frame.used)
+    done = partial(link._committed, number, frame.unit, unit)
+    if not branches:
+        session.prepare(unit, name, done)
+    elif name != unit.transaction_id:
+        session.back_out(unit)
+        raise InvalidArgument("transaction_id", "it is not this unit's", "what BEGIN_GLOBAL has answered")
+    else:
+        prepare = session.engine.manager.global_units.prepare
+        session.end_with(unit, partial(prepare, unit, branches, session.identity.user), done)
+
+
+def _resolve(link: NativeLink, number: int, frame: verbs.Resolve) -> None:
+    session = _session(link)
+    session.require("QMGR", session.desk.host.settings.name, "SET")
+    name = checks.transaction_id(frame.transaction_id)
+    session.resolve(name, partial(link._answer, number), commit=frame.commit)
+
+
+def _in_doubt(link: NativeLink, number: int, _: verbs.Empty) -> None:
+    session = _session(link)
+    session.require("QMGR", session.desk.host.settings.name, "INQ")
+    link._answer(number, None, session.desk.host.in_doubt())
+
+
+def _begin_global(link: NativeLink, number: int, frame: verbs.OfUnit) -> None:
+    if not frame.unit or frame.unit in link._units or len(link._units) >= UNITS_PER_CONNECTION_MAX:
+        raise FrameUnreadable(f"unit {frame.unit} has begun already, or is one too many, or 0")
+    unit = link._units[frame.unit] = _session(link).begin(everywhere=True)
+    link._answer(number, None, unit.transaction_id)
+
+
+def _decide(link: NativeLink, number: int, frame: verbs.Decide) -> None:
+    session = _session(link)
+    units = session.engine.manager.global_units
+    name = checks.transaction_id(frame.transaction_id)
+    branches = _vetted(frame.branches)
+    if not frame.unit:
+        _require_own(session, name)
+        session.attempt(partial(units.resolve, name, commit=frame.commit), partial(link._answer, number))
+        return
+    unit = _taken(link, frame.unit, frame.used)
+    if not frame.commit or unit.transaction_id != name:
+        session.back_out(unit)
+        raise InvalidArgument("transaction_id", "it is not this unit's", "what BEGIN_GLOBAL has answered")
+    decide = partial(units.decide, unit, branches, session.identity.user)
+    session.end_with(unit, decide, partial(link._committed, number, frame.unit, unit))
+
+
+def _outcomes(link: NativeLink, number: int, frame: verbs.Outcomes) -> None:
+    session = _session(link)
+    if len(frame.transaction_ids) > TRANSACTIONS_ASKED_MAX:
+        raise LimitExceeded("transaction ids at a time", len(frame.transaction_ids), TRANSACTIONS_ASKED_MAX)
+    names = [checks.transaction_id(name) for name in frame.transaction_ids]
+    resource = checks.text("resource", frame.resource)
+    units = session.engine.manager.global_units
+    with session.desk.host.lock:
+        outcomes = [units.outcome(name) for name in names]
+        whose = None if session.identity.administrator else session.identity.user
+        found = units.unfinished(resource, whose) if resource else iter(())
+        unfinished = [
+            (each.transaction_id, each.branch.branch_id, each.branch.number)
+            for each, _ in zip(found, range(TRANSACTIONS_ASKED_MAX), strict=False)
+        ]
+    link._answer(number, None, [units.prefix, outcomes, unfinished])
+
+
+def _forget(link: NativeLink, number: int, frame: verbs.Forget) -> None:
+    """With number 0 nobody learns that it was refused, and nothing else is: the branches are asked once more."""
+    session = _session(link)
+    units = session.engine.manager.global_units
+    try:
+        name = checks.transaction_id(frame.transaction_id)
+        if units.owner(name) is not None:
+            _require_own(session, name)
+        if len(frame.branches) > BRANCHES_MAX:
+            raise LimitExceeded("branches of a global unit of work", len(frame.branches), BRANCHES_MAX)
+        if frame.outcome:
+            outcome = checks.text("outcome", frame.outcome)
+            if len(frame.branches) != 1:
+                raise InvalidArgument("branches", f"{len(frame.branches)} of them", "one, with an outcome")
+            verb = partial(units.met_otherwise, name, frame.branches[0], outcome)
+            session.attempt(verb, partial(link._answer, number))
+            return
+        with session.desk.host.lock:
+            units.finish(name, frame.branches)
+    except EntrepotError:
+        if number:
+            raise
+        return
+    link._answer(number, None)
+
+
+def _require_own(session: Session, transaction_id: bytes) -> None:
+    """Let whoever has begun a global unit decide and forget it, and others if they may set the queue manager."""
+    owner = session.engine.manager.global_units.owner(transaction_id)
+    if owner != session.identity.user:
+        session.require("QMGR", session.desk.host.settings.name, "SET")
+
+
+def _session(link: NativeLink) -> Session:
+    assert link.session is not None
+    return link.session
+
+
+def _taken(link: NativeLink, number: int, used: Iterable[tuple[int, int]] = ()) -> Unit:
+    """The unit that a frame is about to end, with what its consumers have used; if something was refused, it ends now.
+
+    Raises:
+        UnitFinished: There is none.
+        EntrepotError: A put of it was refused.
+    """
+    problem = link._errors.pop(number, None)
+    unit = link._unit(number)
+    if unit is None:
+        raise UnitFinished(number, "none")
+    problem = problem or link._consumers.enlist(used, partial(link._begun, number))
+    link._units.pop(number, None)
+    if problem is not None:
+        _session(link).back_out(unit)
+        raise problem
+    return unit
+
+
+def _vetted(forms: list[tuple[str, str, int]]) -> list[Branch]:
+    if len(forms) > BRANCHES_MAX:
+        raise LimitExceeded("branches of a global unit of work", len(forms), BRANCHES_MAX)
+    branches = []
+    for resource, branch_id, own in forms:
+        if len(branch_id) > BRANCH_ID_BYTES_MAX or not branch_id.isascii():
+            raise InvalidArgument("branch_id", checks.shortened(branch_id), f"{BRANCH_ID_BYTES_MAX} ASCII characters")
+        number = checks.whole_number("number", own, 0, _NUMBER_MAX)
+        branches.append(Branch(checks.text("resource", resource), branch_id, number))
+    return branches
+
+
+COORDINATION: dict[int, Callable[..., None]] = {
+    Verb.PREPARE: _prepare,
+    Verb.RESOLVE: _resolve,
+    Verb.IN_DOUBT: _in_doubt,
+    Verb.BEGIN_GLOBAL: _begin_global,
+    Verb.DECIDE: _decide,
+    Verb.OUTCOMES: _outcomes,
+    Verb.FORGET: _forget,
+}
