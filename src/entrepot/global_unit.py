@@ -78,6 +78,15 @@ class LocalUnit(Protocol):
         self, queue: str | Sequence[str], body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
     ) -> bytes: ...
 
+    def publish(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        retain: bool = False,
+        **options: Unpack[PutOptions],
+    ) -> bytes: ...
+
     def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None: ...
 
     def get_many(
@@ -177,6 +186,17 @@ class GlobalUnitOfWork:
     ) -> bytes:
         """Put a message, as `entrepot.UnitOfWork.put` does."""
         return self._local.put(queue, body, **options)
+
+    def publish(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        retain: bool = False,
+        **options: Unpack[PutOptions],
+    ) -> bytes:
+        """Publish a message, as `entrepot.UnitOfWork.publish` does."""
+        return self._local.publish(topic, body, retain=retain, **options)
 
     def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
         """Get a message, as `entrepot.UnitOfWork.get` does."""

@@ -28,7 +28,7 @@ from entrepot.errors import FormatUnsupported
 from entrepot.message import Message
 
 FORMAT_VERSION = 2
-"""2 has bodies that several messages share; all that 1 has means the same in it."""
+"""2 has bodies that several messages share, and decisions; all that 1 has means the same in it."""
 READABLE_VERSIONS = (1, 2)
 
 _TARGET_BYTES = 20

@@ -280,6 +280,8 @@ SAMPLES: dict[Verb, Any] = {
     Verb.HEARTBEAT: verbs.Empty(),
     Verb.GOODBYE: verbs.Empty(),
     Verb.MANAGE: verbs.Manage("status"),
+    Verb.SUBSCRIBE: verbs.Subscribe("", "a/#"),
+    Verb.UNSUBSCRIBE: verbs.Unsubscribe("S", False),
     Verb.BEGIN_GLOBAL: verbs.OfUnit(7),
     Verb.DECIDE: verbs.Decide(7, b"x", [("postgresql://db/shop", "x-0", 1)]),
     Verb.OUTCOMES: verbs.Outcomes([b"x"], "postgresql://db/shop"),

@@ -26,6 +26,7 @@ KINDS = [kind for name in errors.__all__ if isinstance(kind := getattr(errors, n
 KINDS = [kind for kind in KINDS if issubclass(kind, EntrepotError)]
 
 _SAMPLES: dict[str, Any] = {"str": "a «text»", "int": 7, "float": 1.5, "tuple[str, ...]": ("one", "two")}
+_SAMPLES["tuple[tuple[str, str], ...]"] = (("one", "full"),)
 
 
 def sample(kind: type[EntrepotError]) -> EntrepotError:
