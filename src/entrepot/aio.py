@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from msgspec.structs import replace
-
 from entrepot import checks
 from entrepot import connection as blocking
 from entrepot.aio_embedded import AioEmbedded
@@ -35,10 +33,10 @@ from entrepot.options import (
     SubscribeOptions,
     criteria,
     draft,
+    publication,
     reply_options,
     reply_to,
     subscription,
-    topic_name,
 )
 from entrepot.queues import definitions
 from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
@@ -93,13 +91,11 @@ class _Verbs:
     ) -> bytes:
         """Let everybody have a message who has subscribed to the topic, as `entrepot.Connection.publish` does."""
         connection = self._connection
-        message, persistent, priority, wait_s = draft(
-            body, options, user=connection.user, application=connection.application
+        name, (message, persistent, priority, wait_s) = publication(
+            topic, body, options, retain=retain, user=connection.user, application=connection.application
         )
-        if retain:
-            message = replace(message, retained=checks.flag("retain", retain))
         message_id: bytes = await connection.binding.put(
-            topic_name(topic), message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
+            name, message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
         )
         return message_id
 

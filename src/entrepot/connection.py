@@ -21,8 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from msgspec.structs import replace
-
 from entrepot import checks
 from entrepot.binding import Binding, Incoming, RunningUnit, UnitReader
 from entrepot.databases.watch import ResourceWatch
@@ -37,10 +35,10 @@ from entrepot.options import (
     SubscribeOptions,
     criteria,
     draft,
+    publication,
     reply_options,
     reply_to,
     subscription,
-    topic_name,
 )
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
@@ -193,13 +191,11 @@ class _Verbs:
             InvalidTopic, PublishInhibited, PublicationFailed, MessageTooLong: Nobody has it.
         """
         connection = self._connection
-        message, persistent, priority, wait_s = draft(
-            body, options, user=connection.user, application=connection.application
+        name, (message, persistent, priority, wait_s) = publication(
+            topic, body, options, retain=retain, user=connection.user, application=connection.application
         )
-        if retain:
-            message = replace(message, retained=checks.flag("retain", retain))
         return connection.host.put(
-            topic_name(topic), message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
+            name, message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
         )
 
     def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
@@ -662,12 +658,9 @@ class Pipeline:
     ) -> bytes:
         """Publish a message; returns its id, before the queue manager has it."""
         connection = self._connection
-        message, persistent, priority, wait_s = draft(
-            body, options, user=connection.user, application=connection.application
+        name, (message, persistent, priority, wait_s) = publication(
+            topic, body, options, retain=retain, user=connection.user, application=connection.application
         )
-        if retain:
-            message = replace(message, retained=checks.flag("retain", retain))
-        name = topic_name(topic)
         return self._outgoing.put(name, message, persistent=persistent, priority=priority, wait_s=wait_s)
 
     def wait(self) -> None:

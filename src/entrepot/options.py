@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypedDict
 
+from msgspec.structs import replace
+
 from entrepot import checks
 from entrepot.errors import InvalidArgument
 from entrepot.limits import PRIORITY_MAX
@@ -163,6 +165,20 @@ def draft(body: object, options: PutOptions, *, user: str, application: str) -> 
     priority = fields.pop("priority", None)
     wait_s = fields.pop("wait_s", 0.0)
     return Message(content, user=user, application=application, **fields), persistent, priority, wait_s
+
+
+def publication(
+    topic: object, body: object, options: PutOptions, *, retain: bool, user: str, application: str
+) -> tuple[str, Draft]:
+    """The same for a message that is published, and the name to put it to.
+
+    Raises:
+        InvalidTopic, InvalidArgument: The first thing that is wrong.
+    """
+    drafted = draft(body, options, user=user, application=application)
+    if retain:
+        drafted = (replace(drafted[0], retained=checks.flag("retain", retain)), *drafted[1:])
+    return topic_name(topic), drafted
 
 
 def reply_to(request: Message) -> str:

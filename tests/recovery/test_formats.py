@@ -12,7 +12,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def test_a_folder_of_format_1_is_read_and_goes_on(tmp_path: Path) -> None:
-    """Made by the release before topics: messages in a run and in the log, a prepared unit, an open one; then killed."""
+    """Made by the release before topics: messages in a run and in the log, a prepared unit, an open one, a kill."""
     with tarfile.open(DATA / "format-1.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     for folder in ("QM", "QM/log", "QM/runs"):
