@@ -17,7 +17,7 @@ from entrepot.errors import EntrepotError, MqscScriptFailed, QueueNotFound, Unit
 
 PAGE = Path(__file__).parents[2] / "docs" / "ERRORS.md"
 
-_VALUES: dict[str, Any] = {"str": "some {text}", "int": 7, "float": 1.5}
+_VALUES: dict[str, Any] = {"str": "some {text}", "int": 7, "float": 1.5, "tuple[str, ...]": ("one", "two")}
 
 
 def _all(kind: type[EntrepotError]) -> list[type[EntrepotError]]:
