@@ -188,13 +188,13 @@ def test_a_lost_answer_leaves_all_or_nothing(connection: Connection, proxy: Prox
 
 
 def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: ServerProcess) -> None:
-    count, chance = 1_500, random.Random(7)
+    count, chance = 600, random.Random(7)
     with process.connect() as connection, process.connect() as keeper:
         fill(keeper, count, persistent=True)
         ended = threading.Event()
 
         def kill() -> None:
-            while not ended.wait(chance.uniform(0.05, 0.4)):
+            while not ended.wait(chance.uniform(0.1, 0.8)):
                 process.restart()
 
         killer = threading.Thread(target=kill)
@@ -204,7 +204,7 @@ def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: S
                 consumer = session.consumer("Q")
                 batches = itertools.cycle((1, 3, 7))
                 idle = 0
-                deadline = time.monotonic() + 25
+                deadline = time.monotonic() + 10
                 while idle < 2 and time.monotonic() < deadline:
                     try:
                         messages = [consumer.receive(0.2) for _ in range(next(batches))]
@@ -215,6 +215,8 @@ def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: S
                         idle = 0 if any(messages) else idle + 1
                     except EntrepotError as error:
                         assert error.retryable or isinstance(error, UnitBackedOut), error
+                ended.set()
+                killer.join()
         finally:
             ended.set()
             killer.join()
