@@ -403,6 +403,25 @@ CHILDREN = "SYSTEM.PUBSUB.CHILDREN"
 """The name list of the queue managers that have us as their parent."""
 
 
+ROOT_TOPIC = Topic(
+    name=BASE_TOPIC,
+    description="The root of all topics",
+    publish="ENABLED",
+    subscribe="ENABLED",
+    durable="YES",
+    default_persistent="NO",
+    default_priority=0,
+    persistent_reach="ALLDUR",
+    nonpersistent_reach="ALLAVAIL",
+    use_dead_letter_queue="YES",
+    publication_scope="ALL",
+    subscription_scope="ALL",
+    durable_model=DURABLE_MODEL,
+    nondurable_model=NONDURABLE_MODEL,
+)
+"""What holds where no other topic object says anything."""
+
+
 def founding_objects() -> tuple[Definition, ...]:
     """What a queue manager has before its first start.
 
@@ -425,22 +444,7 @@ def founding_objects() -> tuple[Definition, ...]:
 def topic_objects() -> tuple[Definition, ...]:
     """What publish/subscribe needs."""
     return (
-        Topic(
-            name=BASE_TOPIC,
-            description="The root of all topics",
-            publish="ENABLED",
-            subscribe="ENABLED",
-            durable="YES",
-            default_persistent="NO",
-            default_priority=0,
-            persistent_reach="ALLDUR",
-            nonpersistent_reach="ALLAVAIL",
-            use_dead_letter_queue="YES",
-            publication_scope="ALL",
-            subscription_scope="ALL",
-            durable_model=DURABLE_MODEL,
-            nondurable_model=NONDURABLE_MODEL,
-        ),
+        ROOT_TOPIC,
         # Never on disk alone: the newest of each topic is looked up in memory.
         LocalQueue(
             name=RETAINED_QUEUE,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from entrepot.errors import EntrepotError
-from entrepot.queues.definitions import BASE_TOPIC, DURABLE_MODEL, NONDURABLE_MODEL, LocalQueue, Subscription, Topic
+from entrepot.queues.definitions import BASE_TOPIC, ROOT_TOPIC, LocalQueue, Subscription, Topic
 from entrepot.selectors import Selector, compile_selector
 from entrepot.topics import Filter, Pattern, TopicIndex, TopicTree, compile_filter, parse_pattern, require_topic
 
@@ -25,23 +25,6 @@ Interest = tuple[str, str]
 
 _PLANS_MAX = 10_000
 _AS_QUEUE = -2
-
-_BASE = Topic(
-    name=BASE_TOPIC,
-    publish="ENABLED",
-    subscribe="ENABLED",
-    durable="YES",
-    default_persistent="NO",
-    default_priority=0,
-    persistent_reach="ALLDUR",
-    nonpersistent_reach="ALLAVAIL",
-    use_dead_letter_queue="YES",
-    publication_scope="ALL",
-    subscription_scope="ALL",
-    durable_model=DURABLE_MODEL,
-    nondurable_model=NONDURABLE_MODEL,
-)
-"""What holds where no topic object says anything."""
 
 _INHERITED = (
     "publish", "subscribe", "durable", "default_persistent", "persistent_reach", "nonpersistent_reach",
@@ -284,7 +267,7 @@ class Subscribers:
 
 def _ruling(way: list[Topic], names: tuple[str, ...]) -> Ruling:
     """What topic objects say together, from the root down: the nearest that says anything counts."""
-    values: dict[str, Any] = {name: getattr(_BASE, name) for name in (*_INHERITED, "default_priority", *_MODELS)}
+    values: dict[str, Any] = {name: getattr(ROOT_TOPIC, name) for name in (*_INHERITED, "default_priority", *_MODELS)}
     sources = dict.fromkeys(values, BASE_TOPIC)
     blocked_level = -1
     for here in way:

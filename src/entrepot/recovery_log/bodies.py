@@ -12,8 +12,10 @@ that anew, from the runs.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from entrepot.disk import Buffer
 from entrepot.errors import RunDamaged
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
@@ -23,7 +25,7 @@ from entrepot.recovery_log.record import (
     Entry,
     Record,
     RunHead,
-    frame,
+    frame_file,
     parse,
     require_format,
 )
@@ -136,31 +138,22 @@ class BodyShelf:
         return found
 
 
-def encode_bodies(manager_id: bytes, number: int, bodies: list[bytes]) -> list[bytes]:
+def encode_bodies(manager_id: bytes, number: int, bodies: list[bytes]) -> list[Buffer]:
     """What a file of bodies contains."""
-    buffers: list[bytes] = []
-    position = chunks = 0
+    return frame_file(RunHead(FORMAT_VERSION, manager_id, number), _chunks(bodies))
 
-    def add(record: Record) -> None:
-        nonlocal position
-        head, payload = frame(record, position)
-        buffers.extend((head, payload))
-        position += len(head) + len(payload)
 
-    add(RunHead(FORMAT_VERSION, manager_id, number))
+def _chunks(bodies: list[bytes]) -> Iterator[Bodies]:
     chunk: list[bytes] = []
     size = 0
     for body in bodies:
         chunk.append(body)
         size += len(body)
         if size >= CHUNK_BYTES:
-            add(Bodies(chunk))
-            chunks, chunk, size = chunks + 1, [], 0
+            yield Bodies(chunk)
+            chunk, size = [], 0
     if chunk:
-        add(Bodies(chunk))
-        chunks += 1
-    add(End(chunks))
-    return buffers
+        yield Bodies(chunk)
 
 
 def decode_bodies(path: str, content: memoryview, manager_id: bytes, number: int) -> list[bytes]:

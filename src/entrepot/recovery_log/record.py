@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -341,6 +342,19 @@ def frame(record: Record, position: int, seed: int = 0) -> tuple[bytes, bytes]:
     """Head and payload, ready to be written one after the other at `position`."""
     payload = _encode(record)
     return frame_head(_TYPES[type(record)], payload, position, seed), payload
+
+
+def frame_file(head: RunHead, chunks: Iterable[Record]) -> list[Buffer]:
+    """What a file of chunks contains: its head, the chunks, and an end that counts them."""
+    buffers: list[Buffer] = []
+    position, count = 0, -1
+    for record in chain((head,), chunks):
+        framed = frame(record, position)
+        buffers += framed
+        position += len(framed[0]) + len(framed[1])
+        count += 1
+    buffers += frame(End(count), position)
+    return buffers
 
 
 def frame_head(kind: int, payload: Buffer, position: int, seed: int = 0) -> bytes:

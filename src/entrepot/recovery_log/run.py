@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from entrepot.recovery_log.record import (
     Entry,
     Record,
     RunHead,
-    frame,
+    frame_file,
     parse,
     require_format,
 )
@@ -90,9 +91,7 @@ class RunStore:
         if loan.new:
             number = loan.own.number
             try:
-                self._write_file(
-                    bodies_path(number), list(encode_bodies(self._manager_id, number, loan.new)), force=False
-                )
+                self._write_file(bodies_path(number), encode_bodies(self._manager_id, number, loan.new), force=False)
             except OSError:
                 self.bodies.take_back(loan)
                 raise
@@ -162,28 +161,8 @@ class RunStore:
     def _encode(
         self, number: int, entries: list[Entry], body_bytes: int, *, shared: bool
     ) -> tuple[StoredRun, list[Buffer]]:
-        buffers: list[Buffer] = []
-        position = chunks = 0
-
-        def add(record: Record) -> None:
-            nonlocal position
-            head, payload = frame(record, position)
-            buffers.extend((head, payload))
-            position += len(head) + len(payload)
-
-        add(RunHead(FORMAT_VERSION, self._manager_id, number))
-        at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
-        first = 0
-        while first < len(entries):
-            end = min(first + at_once, len(entries))
-            while shared and end < len(entries) and entries[end].message.body is entries[end - 1].message.body:
-                end += 1  # a chunk that ended here would store the body once more
-            chunk = entries[first:end]
-            add(_fold(chunk) if shared else Entries(chunk))
-            chunks += 1
-            first = end
-        add(End(chunks))
-        return StoredRun(number, len(entries)), buffers
+        head = RunHead(FORMAT_VERSION, self._manager_id, number)
+        return StoredRun(number, len(entries)), frame_file(head, _chunks(entries, body_bytes, shared=shared))
 
     def force(self, number: int) -> None:
         """Make a run that was written without force durable."""
@@ -296,6 +275,18 @@ class RunStore:
     def body_numbers(self) -> list[int]:
         """The files of bodies on disk."""
         return [int(name.removesuffix(".bodies")) for name in self._disk.names(FOLDER) if name.endswith(".bodies")]
+
+
+def _chunks(entries: list[Entry], body_bytes: int, *, shared: bool) -> Iterator[Entries]:
+    at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
+    first = 0
+    while first < len(entries):
+        end = min(first + at_once, len(entries))
+        while shared and end < len(entries) and entries[end].message.body is entries[end - 1].message.body:
+            end += 1  # a chunk that ended here would store the body once more
+        chunk = entries[first:end]
+        yield _fold(chunk) if shared else Entries(chunk)
+        first = end
 
 
 def _fold(entries: list[Entry]) -> Entries:
