@@ -125,7 +125,8 @@ def test_a_record_is_known_by_its_type_and_types_keep_their_numbers() -> None:
     numbers = {kind.name: int(kind) for kind in RecordType}
     assert numbers == {
         "GROUP": 1, "PUT": 2, "REMOVE": 3, "TAKEN": 4, "COMMIT": 5, "PREPARE": 6, "RESOLVE": 7, "DEFINE": 8,
-        "DELETE": 9, "DECISION": 10, "FORGET": 11, "HEURISTIC": 12, "CHECKPOINT": 32, "RUN": 33, "COUNTS": 34, "END": 35, "RUN_HEAD": 36, "ENTRIES": 37,
+        "DELETE": 9, "DECISION": 10, "FORGET": 11, "HEURISTIC": 12,
+        "CHECKPOINT": 32, "RUN": 33, "COUNTS": 34, "END": 35, "RUN_HEAD": 36, "ENTRIES": 37,
         "BODIES": 38,
     }  # fmt: skip
     assert {type_name(kind) for kind in record._TYPES.values()} == set(numbers)
