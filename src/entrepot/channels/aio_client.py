@@ -436,13 +436,17 @@ class AioClient:
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
     ) -> tuple[list[Message], tuple[int, int] | None]:
         frame = verbs.Browse(queue_name(name), place, limit, wanted(criteria))
+        answer = await self._ask_surely(Verb.BROWSE, frame)  # looking again changes nothing
+        return answer.messages, answer.place
+
+    async def _ask_surely(self, verb: int, frame: Any) -> Any:
+        """Ask something that may be asked again when the connection breaks."""
         try:
-            answer = await self._ask(Verb.BROWSE, frame)
+            return await self._ask(verb, frame)
         except ConnectionLost:
             if not self.mends_itself:
                 raise
-            answer = await self._ask(Verb.BROWSE, frame)  # looking again changes nothing
-        return answer.messages, answer.place
+            return await self._ask(verb, frame)
 
     def begin(self) -> RemoteUnit:
         return self.core.begin_unit()
@@ -498,13 +502,8 @@ class AioClient:
 
     async def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
         frame = subscribe_frame(wanted, new_only=new_only)
-        try:
-            name, queue = await self._ask(Verb.SUBSCRIBE, frame)
-        except ConnectionLost:
-            if not self.mends_itself:
-                raise
-            # What was open went with the connection, so asking again is safe.
-            name, queue = await self._ask(Verb.SUBSCRIBE, frame)
+        # What was open went with the connection, so asking again is safe.
+        name, queue = await self._ask_surely(Verb.SUBSCRIBE, frame)
         return replace(wanted, name=name, destination=queue)
 
     async def leave_subscription(self, name: str) -> None:

@@ -213,13 +213,17 @@ class Client(Line):
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
     ) -> tuple[list[Message], tuple[int, int] | None]:
         frame = verbs.Browse(queue_name(name), place, limit, wanted(criteria))
+        answer = self._ask_surely(Verb.BROWSE, frame)  # looking again changes nothing
+        return answer.messages, answer.place
+
+    def _ask_surely(self, verb: int, frame: Any) -> Any:
+        """Ask something that may be asked again when the connection breaks."""
         try:
-            answer = self._ask(Verb.BROWSE, frame)
+            return self._ask(verb, frame)
         except ConnectionLost:
             if not self.mends_itself:
                 raise
-            answer = self._ask(Verb.BROWSE, frame)  # looking again changes nothing
-        return answer.messages, answer.place
+            return self._ask(verb, frame)
 
     def begin(self) -> RemoteUnit:
         with self._lock:
@@ -524,13 +528,8 @@ class Client(Line):
 
     def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
         frame = subscribe_frame(wanted, new_only=new_only)
-        try:
-            name, queue = self._ask(Verb.SUBSCRIBE, frame)
-        except ConnectionLost:
-            if not self.mends_itself:
-                raise
-            # What was open went with the connection, so asking again is safe.
-            name, queue = self._ask(Verb.SUBSCRIBE, frame)
+        # What was open went with the connection, so asking again is safe.
+        name, queue = self._ask_surely(Verb.SUBSCRIBE, frame)
         return replace(wanted, name=name, destination=queue)
 
     def leave_subscription(self, name: str) -> None:
