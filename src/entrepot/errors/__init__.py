@@ -10,6 +10,9 @@
     │ └ UnitOfWorkError      a unit of work cannot go on
     ├ TopicError             topics, publications, subscriptions
     ├ GlobalUnitError        messages and databases in one unit of work
+    ├ FlowError              between bytes and flows
+    │ ├ ModelError           a message and the model it is read with; path and offset
+    │ └ EsqlError            a program, before it runs and while it does; line and column
     ├ MqscError              a command of the administration language
     ├ SecurityError          somebody may not, or is not who he says
     └ RecoveryError          the disk, the recovery log, the checkpoint
@@ -48,6 +51,26 @@ from entrepot.errors.channels import (
     UnknownVerb,
     VersionUnsupported,
     WrongManager,
+)
+from entrepot.errors.esql import (
+    BudgetSpent,
+    CastFailed,
+    DatabaseFailed,
+    EsqlError,
+    EsqlInvalid,
+    EsqlRunError,
+    UserException,
+)
+from entrepot.errors.flows import (
+    CodePageUnknown,
+    FlowError,
+    MessageTooComplex,
+    MessageUnreadable,
+    MessageUnwritable,
+    ModelError,
+    ModelInvalid,
+    ModelNotFound,
+    ValidationFailed,
 )
 from entrepot.errors.global_units import (
     DatabaseUnavailable,
@@ -152,15 +175,19 @@ __all__ = [
     "AuditDamaged",
     "AuditFailed",
     "AuthenticationFailed",
+    "BudgetSpent",
+    "CastFailed",
     "CertificateUnusable",
     "ChannelError",
     "ChannelInDoubt",
     "ChannelNotAvailable",
     "CheckpointDamaged",
+    "CodePageUnknown",
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionLost",
     "ContentFilterSyntaxError",
+    "DatabaseFailed",
     "DatabaseUnavailable",
     "DatabaseWorkEnded",
     "DiskFailed",
@@ -168,8 +195,12 @@ __all__ = [
     "DistributionFailed",
     "DurabilityNotAllowed",
     "EntrepotError",
+    "EsqlError",
+    "EsqlInvalid",
+    "EsqlRunError",
     "ExtraMissing",
     "FileNotPrivate",
+    "FlowError",
     "FormatUnsupported",
     "FrameTooLong",
     "FrameUnreadable",
@@ -190,7 +221,13 @@ __all__ = [
     "LogFull",
     "LogIncomplete",
     "LogNotLinear",
+    "MessageTooComplex",
     "MessageTooLong",
+    "MessageUnreadable",
+    "MessageUnwritable",
+    "ModelError",
+    "ModelInvalid",
+    "ModelNotFound",
     "MqscCommandFailed",
     "MqscError",
     "MqscScriptFailed",
@@ -247,6 +284,8 @@ __all__ = [
     "UnitOfWorkError",
     "UnknownVerb",
     "UnsafeFolder",
+    "UserException",
+    "ValidationFailed",
     "VersionUnsupported",
     "WrongManager",
     "WrongQueueKind",

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The message tree: elements with a name, a kind and a typed value.
+
+    Root ─┬ Properties
+          ├ MQMD
+          ├ MQRFH2
+          └ XMLNSC            a Folder: bytes until somebody looks inside
+              └ order ─┬ @id
+                       └ item
+
+A name is one string: `order`, or `{http://shop}order` when it has a namespace.
+Values are Python's own: str CHARACTER, int INTEGER, Decimal DECIMAL, float FLOAT,
+bool BOOLEAN, bytes BLOB, `Bits` BIT, date DATE, time and datetime TIME and
+TIMESTAMP (GMTTIME and GMTTIMESTAMP when they know their zone), `Interval`
+INTERVAL, and None for NULL.
+
+Children may be loaded late: `_children` is None until somebody asks, and
+`load` brings them. Every change tells the folder above, so that a folder
+that did not change is rendered as the bytes it came from
+(docs/decisions/0016-message-tree.md says why the tree has this shape).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from entrepot.models.element_types import NAME, translate
+
+if TYPE_CHECKING:
+    from entrepot.models.domains import Domain
+
+INDEX_FROM = 8
+"""From so many children on, names are looked up in a dictionary."""
+
+DEPTH_MAX = 400
+"""How deep a tree may be. Real messages stay below 50; what walks a tree may recurse to this depth."""
+
+
+class Element:
+    """One place in the tree."""
+
+    __slots__ = ("_children", "_index", "key", "kind", "parent", "value")
+
+    def __init__(self, key: str, value: Any = None, kind: int = NAME) -> None:
+        self.key = key
+        self.value = value
+        self.kind = kind
+        self.parent: Element | None = None
+        self._children: list[Element] | None = None
+        self._index: dict[str, list[Element]] | None = None
+
+    # --- what it is called ------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name without its namespace."""
+        key = self.key
+        return key[key.index("}") + 1 :] if key[:1] == "{" else key
+
+    @property
+    def namespace(self) -> str:
+        key = self.key
+        return key[1 : key.index("}")] if key[:1] == "{" else ""
+
+    def rename(self, key: str) -> None:
+        self.key = key
+        if self.parent is not None:
+            self.parent._index = None
+        self.changed(structure=True)
+
+    def set_value(self, value: Any) -> None:
+        self.value = value
+        self.changed()
+
+    def set_kind(self, kind: int) -> None:
+        self.kind = kind
+        self.changed(structure=True)
+
+    def changed(self, *, structure: bool = False) -> None:
+        """Tell the folder above that its bytes no longer say what the tree says."""
+        above: Element | None = self
+        while above is not None:
+            if isinstance(above, Folder):
+                above.dirty = True
+                if structure:
+                    above.restructured = True
+            above = above.parent
+
+    # --- children ----------------------------------------------------------------------------
+
+    def load(self) -> list[Element]:
+        """Bring the children that were left for later; here there are none."""
+        self._children = []
+        return self._children
+
+    @property
+    def children(self) -> list[Element]:
+        """All children in order; to be read only."""
+        children = self._children
+        return self.load() if children is None else children
+
+    def __iter__(self) -> Iterator[Element]:
+        return iter(self.children)
+
+    def _named(self) -> dict[str, list[Element]]:
+        index = self._index
+        if index is None:
+            index = {}
+            for child in self.children:
+                if child.key in index:
+                    index[child.key].append(child)
+                else:
+                    index[child.key] = [child]
+            self._index = index
+        return index
+
+    def first(self, key: str) -> Element | None:
+        """The first child of that name."""
+        children = self._children
+        if children is None:
+            children = self.load()
+        if len(children) < INDEX_FROM:
+            for child in children:
+                if child.key == key:
+                    return child
+            return None
+        named = (self._index or self._named()).get(key)
+        return named[0] if named else None
+
+    def all(self, key: str) -> list[Element]:
+        """The children of that name, in order; to be read only."""
+        children = self._children
+        if children is None:
+            children = self.load()
+        if len(children) < INDEX_FROM:
+            return [child for child in children if child.key == key]
+        return (self._index or self._named()).get(key, [])
+
+    def get(self, *keys: str) -> Any:
+        """The value below a path of names; None when there is none. For Python, not for ESQL."""
+        element: Element | None = self
+        for key in keys:
+            if element is None:
+                return None
+            element = element.first(key)
+        return None if element is None else element.value
+
+    def new_child(self, key: str, kind: int = NAME) -> Element:
+        """A child of the right class, not yet attached."""
+        del self
+        return Element(key, None, kind)
+
+    def append(self, child: Element) -> Element:
+        """Attach as the last child; gives it back."""
+        children = self._children
+        if children is None:
+            children = self.load()
+        child.parent = self
+        children.append(child)
+        index = self._index
+        if index is not None:
+            index.setdefault(child.key, []).append(child)
+        self.changed(structure=True)
+        return child
+
+    def add(self, key: str, value: Any = None, kind: int = NAME) -> Element:
+        """A new last child."""
+        child = self.new_child(key, kind)
+        child.value = value
+        return self.append(child)
+
+    def insert(self, position: int, child: Element) -> Element:
+        child.parent = self
+        self.children.insert(position, child)
+        self._index = None
+        self.changed(structure=True)
+        return child
+
+    def remove(self, child: Element) -> None:
+        """Take a child out; it becomes a tree of its own."""
+        self.changed(structure=True)
+        del self.children[self.position(child)]
+        self._index = None
+        child.parent = None
+
+    def clear(self) -> None:
+        """Take all children out."""
+        self.changed(structure=True)
+        for child in self._children or ():
+            child.parent = None
+        self._children = []
+        self._index = None
+
+    def position(self, child: Element, guess: int = 0) -> int:
+        """Where a child stands; `guess` makes walking along quick."""
+        children = self.children
+        if guess < len(children) and children[guess] is child:
+            return guess
+        for position, candidate in enumerate(children):
+            if candidate is child:
+                return position
+        raise ValueError(f"{child.key} is no child of {self.key}")
+
+    def fill(self, children: Iterable[Element]) -> list[Element]:
+        """Give an element that was not loaded yet its children. This is no change: it was in the bytes."""
+        loaded = list(children)
+        for child in loaded:
+            child.parent = self
+        self._children = loaded
+        self._index = None
+        return loaded
+
+    # --- copies and places ---------------------------------------------------------------------
+
+    def copy(self) -> Element:
+        """The same again, as a tree of its own."""
+        twin = self._twin()
+        children = self.children
+        if children:
+            twin.fill([child.copy() for child in children])
+        return twin
+
+    def _twin(self) -> Element:
+        return Element(self.key, self.value, self.kind)
+
+    def replace_content(self, source: Element) -> None:
+        """Take over value and children of another tree, as a copy; the own name stays.
+
+        Kinds are translated when the other tree lies in another domain, so that
+        an attribute stays an attribute.
+        """
+        children = [child.copy() for child in source.children]
+        here, there = self.domain_name(), source.domain_name()
+        if here and there and here != there:
+            for child in children:
+                _translate(child, there, here)
+        self.clear()
+        self.value = source.value
+        self.fill(children)
+        self.changed(structure=True)
+
+    def folder(self) -> Folder | None:
+        """The nearest folder at or above this element."""
+        above: Element | None = self
+        while above is not None and not isinstance(above, Folder):
+            above = above.parent
+        return above
+
+    def domain_name(self) -> str:
+        folder = self.folder()
+        return "" if folder is None else folder.domain.name
+
+    def path(self) -> str:
+        """Where it is, for people: Root.XMLNSC.order.item[2]."""
+        steps: list[str] = []
+        element: Element | None = self
+        while element is not None:
+            step = element.key or "*"
+            if element.parent is not None:
+                twins = [child for child in element.parent.children if child.key == element.key]
+                if len(twins) > 1:
+                    step += f"[{next(n for n, twin in enumerate(twins, 1) if twin is element)}]"
+            steps.append(step)
+            element = element.parent
+        return ".".join(reversed(steps))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.key} {self.value!r} {len(self._children or ())} children>"
+
+
+def _translate(element: Element, source: str, target: str) -> None:
+    element.kind = translate(element.kind, source, target)
+    for child in element.children:
+        _translate(child, source, target)
+
+
+class Folder(Element):
+    """The root of what one parser owns: bytes, and a tree as soon as somebody looks inside."""
+
+    __slots__ = ("body", "ccsid", "dirty", "domain", "encoding", "model", "peeked", "restructured")
+
+    def __init__(
+        self,
+        domain: Domain,
+        body: bytes | None = None,
+        *,
+        key: str = "",
+        ccsid: int = 1208,
+        encoding: int = 546,
+        model: Any = None,
+    ) -> None:
+        super().__init__(key or domain.name)
+        self.domain = domain
+        self.body = body
+        self.ccsid = ccsid
+        self.encoding = encoding
+        self.model = model
+        """What the domain needs to know beside the bytes: message set, type and format of an MRM message."""
+        self.dirty = body is None
+        """The tree says something else than `body`."""
+        self.restructured = body is None
+        """Elements came or went; otherwise only values changed."""
+        self.peeked: Any = None
+        """What the domain learned from the beginning of the body without reading all of it."""
+
+    def load(self) -> list[Element]:
+        """Parse the body.
+
+        Raises:
+            MessageUnreadable: The body is none of this domain; says where.
+        """
+        self._children = []
+        if self.body is not None:
+            try:
+                self.domain.parse(self)
+            except BaseException:
+                self._children = None
+                raise
+        return self._children
+
+    def peek(self, keys: tuple[str, ...]) -> tuple[bool, Any]:
+        """(known, value) of a first-child path without parsing all of the body, when the domain can."""
+        if self._children is None and self.body is not None:
+            return self.domain.peek(self, keys)
+        return False, None
+
+    def render(self) -> bytes:
+        """The bytes of this folder: as they came when nothing changed.
+
+        Raises:
+            MessageUnwritable: The tree has something that the domain cannot say.
+        """
+        if not self.dirty and self.body is not None:
+            return self.body
+        return self.domain.render(self)
+
+    def copy(self) -> Folder:
+        if self.body is not None and not self.dirty:
+            # Reading the bytes again costs no more than copying the elements, and most copies are never read.
+            return self._twin()
+        twin = self._twin()
+        twin.fill([child.copy() for child in self.children])
+        twin.dirty = twin.restructured = True
+        return twin
+
+    def _twin(self) -> Folder:
+        body = None if self.dirty else self.body
+        twin = Folder(self.domain, body, key=self.key, ccsid=self.ccsid, encoding=self.encoding, model=self.model)
+        twin.value = self.value
+        return twin
+
+
+class Root(Element):
+    """Root of a message; its children are folders where their names are those of domains."""
+
+    __slots__ = ()
+
+    def __init__(self, key: str = "Root") -> None:
+        super().__init__(key)
+
+    def new_child(self, key: str, kind: int = NAME) -> Element:
+        from entrepot.models.domains import find_domain
+
+        domain = find_domain(key)
+        return Element(key, None, kind) if domain is None else Folder(domain)
+
+    def _twin(self) -> Root:
+        return Root(self.key)
+
+
+class Assembly:
+    """The four trees that travel through a flow together."""
+
+    __slots__ = ("environment", "exception_list", "local_environment", "root")
+
+    def __init__(
+        self,
+        root: Root | None = None,
+        environment: Element | None = None,
+        local_environment: Element | None = None,
+        exception_list: Element | None = None,
+    ) -> None:
+        self.root = root or Root()
+        self.environment = environment or Root("Environment")
+        self.local_environment = local_environment or Root("LocalEnvironment")
+        self.exception_list = exception_list or Element("ExceptionList")
