@@ -30,7 +30,9 @@ from rich.table import Table
 
 import backlog
 import capacity
+import compute
 import conditions
+import conversions
 import correlation
 import device
 import distributed
@@ -66,6 +68,8 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "conditions": conditions.measure,
     "matching": matching.measure,
     "sonic": sonic.measure,
+    "compute": compute.measure,
+    "conversions": conversions.measure,
 }
 
 

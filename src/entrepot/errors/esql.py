@@ -29,7 +29,8 @@ class EsqlRunError(EsqlError):
     """Something that happens while a program runs; a HANDLER can take it by its SQLSTATE."""
 
     problem: str
-    sqlstate: str = "S22003"
+    sqlstate: str = ""
+    """Of a database; other errors have S, users' own U, and their number."""
     native_error: int = 0
     number: int = 2230
     """The message number that an ExceptionList carries."""
@@ -41,6 +42,11 @@ class EsqlRunError(EsqlError):
     @property
     def what(self) -> str:
         return f"{self.place}: {self.problem}" if self.place else self.problem
+
+    @property
+    def state(self) -> str:
+        """The SQLSTATE that a HANDLER sees."""
+        return self.sqlstate or f"S{self.number:05d}"
 
     hint = "The message goes to the failure or catch terminal, or back to its queue."
 
@@ -55,7 +61,10 @@ class UserException(EsqlRunError):
     code = "X04"
     severity: int = 1
     catalog: str = "WMQIv6"
-    explanation: str = ""
+
+    @property
+    def state(self) -> str:
+        return f"U{self.number:05d}"
 
 
 class DatabaseFailed(EsqlRunError):

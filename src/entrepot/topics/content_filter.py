@@ -5,12 +5,13 @@
 
 The word before the colon is the language. A language knows how to read a
 body; a publication is read at most once in each, however many subscriptions
-ask. What cannot be read matches nothing. XPath is always there, and other
-rooms bring their languages with `register`.
+ask. What cannot be read matches nothing. XPath and ESQL are always there, and
+others bring their languages with `register`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Protocol
 
 from entrepot.errors import ContentFilterSyntaxError
@@ -52,6 +53,7 @@ class Language(Protocol):
         """A body as this language sees it; None when it cannot be read, and then no filter matches."""
 
 
+_PLACES = {"xpath": "entrepot.topics.xpath:XPathLanguage", "esql": "entrepot.esql.content_filter:EsqlLanguage"}
 _languages: dict[str, Language] = {}
 
 
@@ -98,9 +100,10 @@ class Content:
 
 
 def _known_languages() -> dict[str, Language]:
-    if "xpath" not in _languages:
-        # Imported here, so that a process that never sees a content filter does not load lxml.
-        from entrepot.topics.xpath import XPathLanguage
-
-        register(XPathLanguage())
+    # Imported late, so that a process that never sees a content filter loads neither lxml nor lark; and by name,
+    # because ESQL lives above this room.
+    for name, place in _PLACES.items():
+        if name not in _languages:
+            module, _, attribute = place.partition(":")
+            register(getattr(import_module(module), attribute)())
     return _languages

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Field references to Python: finding an element, all elements, a value, or making what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from entrepot.errors import EsqlRunError
+from entrepot.esql.compiler.names import SHORTHANDS, Names, Symbol
+from entrepot.esql.syntax import Expression, KindName, Literal, Path, Step
+from entrepot.models.element_types import NAMED
+
+if TYPE_CHECKING:
+    from entrepot.esql.compiler.routine import Unsupported
+
+XMLNS = "http://www.w3.org/2000/xmlns/"
+XML = "http://www.w3.org/XML/1998/namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An expression in Python, and what is known of its type."""
+
+    text: str
+    type: str = ""
+    """An ESQL type; "" unknown, TREE an element or None, LIST a list."""
+
+
+def is_plain(step: Step) -> bool:
+    """A name, known when compiling, and nothing else."""
+    return step.name is not None and not step.kinds and step.index is None and not step.any_namespace
+
+
+def keys_literal(keys: list[str]) -> str:
+    return "(" + ", ".join(repr(key) for key in keys) + ("," if len(keys) == 1 else "") + ")"
+
+
+class PathCompiler:
+    """The part of a routine's compiler that knows field references."""
+
+    names: Names
+    module_kind: str
+
+    def expression(self, node: Expression) -> Code:
+        raise NotImplementedError
+
+    def unsupported(self, node: object, problem: str) -> Unsupported:
+        raise NotImplementedError
+
+    # --- where a path begins --------------------------------------------------------------------
+
+    def resolve(self, path: Path) -> tuple[Symbol, tuple[Step, ...]]:
+        """The symbol of the first step, and the steps that are still to go."""
+        head = path.steps[0]
+        name = head.name
+        if name is None:
+            raise self.unsupported(path, "a field reference begins with a name")
+        symbol = self.names.find(name)
+        if symbol is None and name in SHORTHANDS:
+            base, part = SHORTHANDS[name]
+            below = self.names.find(base)
+            if below is not None:
+                python = f"last_child({below.python})" if not part else f"walk({below.python}, ({part!r},))"
+                symbol = Symbol("tree", python, local=False)
+        if symbol is None:
+            raise self.unsupported(path, f"{name} is not declared")
+        rest = path.steps[1:]
+        if head.index is not None:
+            # `ref[2]` and the like: an index on the variable itself has no meaning but `x[]` in a FROM.
+            if head.index.form != "all" or rest:
+                raise self.unsupported(path, f"an index on {name} itself")
+        return symbol, rest
+
+    def is_scalar(self, path: Path) -> Symbol | None:
+        """The symbol of a path that is a plain variable or constant."""
+        if len(path.steps) == 1 and path.steps[0].name is not None:
+            symbol = self.names.find(path.steps[0].name)
+            if symbol is not None and symbol.kind in ("scalar", "namespace"):
+                return symbol
+        return None
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def key(self, step: Step) -> str | None:
+        """The key of a step when it is known now."""
+        if step.name is None:
+            return None
+        if step.namespace is not None:
+            symbol = self.names.find(step.namespace)
+            if symbol is None:
+                if step.namespace == "xmlns":
+                    return f"{{{XMLNS}}}{step.name}"
+                if step.namespace == "xml":
+                    return f"{{{XML}}}{step.name}"
+                raise self.unsupported(step, f"the namespace {step.namespace} is not declared")
+            if symbol.kind == "namespace":
+                uri = symbol.type
+                return f"{{{uri}}}{step.name}" if uri else step.name
+            return None
+        if step.namespace_expression is not None or step.any_namespace:
+            return None
+        return step.name
+
+    def plain_key(self, step: Step) -> str | None:
+        """The key of a step that is nothing but a name."""
+        if step.kinds or step.index is not None or step.name is None:
+            return None
+        return self.key(step)
+
+    def kinds(self, kinds: tuple[Expression | KindName, ...]) -> str:
+        """A tuple of kinds in Python."""
+        if not kinds:
+            return "()"
+        parts = []
+        for kind in kinds:
+            if isinstance(kind, KindName):
+                table = NAMED.get(kind.domain.upper() or "GENERIC", {})
+                number = table.get(kind.name.upper())
+                if number is None:
+                    shown = f"{kind.domain}.{kind.name}" if kind.domain else kind.name
+                    raise self.unsupported(kind, f"there is no type ({shown})")
+                parts.append(f"0x{number:08x}")
+            elif isinstance(kind, Literal) and type(kind.value) is int:
+                parts.append(f"0x{kind.value:08x}")
+            else:
+                parts.append(f"kind_number({self.expression(kind).text})")
+        return f"({', '.join(parts)},)"
+
+    def pattern(self, step: Step) -> str:
+        """What `matching` looks for, in Python."""
+        namespace: str
+        if step.any_namespace or (step.any_name and step.namespace is None and step.namespace_expression is None):
+            namespace = "None"
+        else:
+            namespace = self.namespace(step)
+        if step.name is not None:
+            name = repr(step.name)
+        elif step.name_expression is not None:
+            name = self.expression(step.name_expression).text
+        else:
+            name = "None"
+            if not step.any_name and step.namespace is None and step.namespace_expression is None:
+                namespace = "None"
+        return f"({namespace}, {name}, {self.kinds(step.kinds)})"
+
+    def namespace(self, step: Step) -> str:
+        if step.namespace_expression is not None:
+            return f"namespace_of({self.expression(step.namespace_expression).text})"
+        if step.namespace is not None:
+            symbol = self.names.find(step.namespace)
+            if symbol is None:
+                if step.namespace in ("xmlns", "xml"):
+                    return repr(XMLNS if step.namespace == "xmlns" else XML)
+                raise self.unsupported(step, f"the namespace {step.namespace} is not declared")
+            if symbol.kind == "namespace":
+                return repr(symbol.type)
+            return f"namespace_of({symbol.python})"
+        return "''"
+
+    def _computed_key(self, step: Step) -> str | None:
+        """Python for the key of `{name}` or `ns:{name}`, with no kind."""
+        if step.kinds or step.any_namespace or step.any_name:
+            return None
+        if step.name_expression is not None:
+            return f"key_of({self.namespace(step)}, {self.expression(step.name_expression).text})"
+        if step.name is not None:
+            known = self.key(step)
+            return repr(known) if known is not None else f"key_of({self.namespace(step)}, {step.name!r})"
+        return None
+
+    def _number(self, step: Step) -> str:
+        assert step.index is not None
+        return "1" if step.index.expression is None else self.expression(step.index.expression).text
+
+    # --- finding ------------------------------------------------------------------------------------
+
+    def base(self, path: Path) -> tuple[str, tuple[Step, ...]]:
+        symbol, rest = self.resolve(path)
+        if symbol.kind not in ("tree", "reference", "row"):
+            what = "a database" if symbol.kind == "database" else f"{path.steps[0].name} is a value and"
+            raise self.unsupported(path, f"{what} has no fields here")
+        return symbol.python, rest
+
+    def element(self, path: Path) -> str:
+        """Python for the element that a path names, or None."""
+        base, steps = self.base(path)
+        return self.below(base, steps)
+
+    def below(self, base: str, steps: tuple[Step, ...]) -> str:
+        code = base
+        keys: list[str] = []
+        for step in steps:
+            key = self.plain_key(step)
+            if key is not None:
+                keys.append(key)
+                continue
+            if keys:
+                code, keys = f"walk({code}, {keys_literal(keys)})", []
+            code = self._step(code, step)
+        return f"walk({code}, {keys_literal(keys)})" if keys else code
+
+    def _step(self, code: str, step: Step) -> str:
+        index = step.index
+        computed = self._computed_key(step)
+        if index is None:
+            return f"walk({code}, ({computed},))" if computed else f"first_matching({code}, {self.pattern(step)})"
+        if index.form == "all":
+            raise self.unsupported(step, "[] stands for a list, and one element is wanted here")
+        if computed and index.form == "number":
+            return f"nth({code}, {computed}, {self._number(step)})"
+        return f"pick({self._all(code, step)}, {index.form!r}, {self._number(step)})"
+
+    def _all(self, code: str, step: Step) -> str:
+        computed = self._computed_key(step)
+        if computed:
+            return f"named({code}, {computed})"
+        if step.any_name and not step.kinds and step.namespace is None and step.namespace_expression is None:
+            return f"every({code})"
+        return f"matching({code}, {self.pattern(step)})"
+
+    def elements(self, path: Path) -> str:
+        """Python for the list of elements that a path names: `[]` at its end, or at most one."""
+        last = path.steps[-1]
+        if last.index is not None and last.index.form == "all":
+            if len(path.steps) == 1:
+                symbol, _ = self.resolve(path)
+                return f"every({symbol.python})" if symbol.kind == "row" else f"at_most_one({symbol.python})"
+            base, steps = self.base(path)
+            return self._all(self.below(base, steps[:-1]), replace(last, index=None))
+        return f"at_most_one({self.element(path)})"
+
+    def is_list(self, path: Path) -> bool:
+        last = path.steps[-1]
+        return last.index is not None and last.index.form == "all"
+
+    def value(self, path: Path) -> Code:
+        """Python for the value of a path: a variable, or a field."""
+        scalar = self.is_scalar(path)
+        if scalar is not None:
+            if scalar.kind == "namespace":
+                return Code(repr(scalar.type), "CHARACTER")
+            return Code(scalar.python, scalar.type)
+        symbol, steps = self.resolve(path)
+        if symbol.kind == "database":
+            raise self.unsupported(path, "a database column outside of a SELECT")
+        keys = [self.plain_key(step) for step in steps]
+        known = [key for key in keys if key is not None]
+        if steps and len(known) == len(keys):
+            if symbol.kind == "tree" and len(known) > 1 and path.steps[0].name in ("InputRoot", "Root"):
+                return Code(f"read_below({symbol.python}, {keys_literal(known)})")
+            return Code(f"read({symbol.python}, {keys_literal(known)})")
+        split = len(keys)
+        while split and keys[split - 1] is not None:
+            split -= 1
+        if split and split < len(keys):
+            tail = [key for key in keys[split:] if key is not None]
+            return Code(f"read({self.below(symbol.python, steps[:split])}, {keys_literal(tail)})")
+        return Code(f"value_of({self.below(symbol.python, steps)})")
+
+    # --- making -------------------------------------------------------------------------------------
+
+    def made(self, base: str, steps: tuple[Step, ...]) -> str:
+        """Python for the element at the end of a path, created where it is missing."""
+        code = base
+        keys: list[str] = []
+        for step in steps:
+            key = self.plain_key(step)
+            if key is not None:
+                keys.append(key)
+                continue
+            if keys:
+                code, keys = f"make({code}, {keys_literal(keys)})", []
+            code = self._made_step(code, step)
+        return f"make({code}, {keys_literal(keys)})" if keys else code
+
+    def _made_step(self, code: str, step: Step) -> str:
+        index = step.index
+        computed = self._computed_key(step)
+        if index is None:
+            return f"make({code}, ({computed},))" if computed else f"make_matching({code}, {self.pattern(step)})"
+        if index.form == "all":
+            raise self.unsupported(step, "[] stands for a list, and one element is wanted here")
+        if computed and index.form == "number":
+            return f"make_nth({code}, {computed}, {self._number(step)})"
+        return f"make_matching({code}, {self.pattern(step)}, {index.form!r}, {self._number(step)})"
+
+
+__all__ = ["Code", "EsqlRunError", "PathCompiler", "is_plain", "keys_literal"]

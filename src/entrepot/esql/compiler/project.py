@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All files of a project to one Python source, and that to functions.
+
+Generated functions are called after schema, module and routine, take the
+`Run` first, and find variables of their module in `run.variables` and SHARED
+ones in `run.shared`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from entrepot.errors import EsqlInvalid, EsqlRunError
+from entrepot.esql.compiler.names import Symbol
+from entrepot.esql.compiler.routine import RoutineCompiler, Routines, Unsupported
+from entrepot.esql.compiler.source import Line, Source
+from entrepot.esql.compiler.vocabulary import vocabulary
+from entrepot.esql.mistakes import excerpt_of
+from entrepot.esql.runtime.constants import CONSTANTS
+from entrepot.esql.syntax import Begin, DataType, Declare, Module, Place, Return, Routine, SourceFile, Statement
+from entrepot.esql.syntax import Literal as LiteralValue
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A project as Python."""
+
+    source: str
+    """What was compiled, to be read by people."""
+    lines: tuple[tuple[str, int], ...]
+    """File and line of ESQL for each line of `source`."""
+    namespace: dict[str, Any]
+    mains: Mapping[str, tuple[str, str]]
+    """schema.Module to (kind of module, name of its Main in `namespace`)."""
+    shared: SimpleNamespace
+
+
+def compile_project(
+    files: Sequence[SourceFile],
+    *,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    allow_eval: bool = False,
+) -> Compiled:
+    """
+    Raises:
+        EsqlInvalid: Everything that cannot be compiled, with its place.
+    """
+    return _Project(files, functions or {}, allow_eval).compile()
+
+
+def python_name(*parts: str) -> str:
+    return "__".join(re.sub(r"[^0-9A-Za-z_]", "_", part) for part in parts if part)
+
+
+class _Project:
+    def __init__(
+        self, files: Sequence[SourceFile], functions: Mapping[str, Callable[..., Any]], allow_eval: bool
+    ) -> None:
+        self.files = files
+        self.functions = functions
+        self.allow_eval = allow_eval
+        self.constants: dict[str, Any] = dict(vocabulary())
+        self.shared = SimpleNamespace()
+        self.known: dict[tuple[str, ...], tuple[str, Routine]] = {}
+        self.schema_names: dict[tuple[str, ...], dict[str, Symbol]] = {}
+        self.mistakes: list[tuple[str, int, int, str, str]] = []
+        self.lines: list[tuple[Line, str]] = []
+        self.mains: dict[str, tuple[str, str]] = {}
+
+    def compile(self) -> Compiled:
+        for file in self.files:
+            self._announce(file)
+        schema_level = {file: self._variables(file.schema, file.declarations, file) for file in map(_Key, self.files)}
+        for file in self.files:
+            own = schema_level[_Key(file)][1]
+            for routine in file.routines:
+                self._routine(file, None, routine, self._outer(file, {}))
+            for module in file.modules:
+                names, start = self._variables((*file.schema, module.name), module.declarations, file)
+                outer = self._outer(file, names)
+                for routine in module.routines:
+                    self._routine(file, module, routine, outer)
+                self._start(file, module, [*own, *start], outer)
+        if self.mistakes:
+            raise EsqlInvalid(tuple(sorted(self.mistakes)))
+        text = "".join(f"{'    ' * depth}{line}\n" for (depth, line, _), _ in self.lines)
+        places = tuple((file, place.line if place else 0) for (_, _, place), file in self.lines)
+        namespace = dict(self.constants)
+        exec(compile(text, GENERATED, "exec"), namespace)  # noqa: S102 -- our own source, from a checked program
+        return Compiled(text, places, namespace, self.mains, self.shared)
+
+    # --- names ----------------------------------------------------------------------------------------
+
+    def _announce(self, file: SourceFile) -> None:
+        for routine in file.routines:
+            self.known[(*file.schema, routine.name)] = (python_name(*file.schema, routine.name), routine)
+        for module in file.modules:
+            for routine in module.routines:
+                key = (*file.schema, module.name, routine.name)
+                self.known[key] = (python_name(*key), routine)
+
+    def _outer(self, file: SourceFile, own: dict[str, Symbol]) -> dict[str, Symbol]:
+        names: dict[str, Symbol] = {
+            name: Symbol("scalar", repr(value), _CONSTANT_TYPES[type(value)], constant=True, local=False)
+            for name, value in CONSTANTS.items()
+        }
+        names["Database"] = Symbol("database", "", local=False)
+        for schema in (*file.path, file.schema):
+            names.update(self.schema_names.get(schema, {}))
+        names.update(own)
+        return names
+
+    def _variables(
+        self, owner: tuple[str, ...], declarations: tuple[Declare, ...], file: SourceFile | _Key
+    ) -> tuple[dict[str, Symbol], list[tuple[Declare, str, str]]]:
+        """Symbols of a module's or schema's variables, and what has to be set when a run starts."""
+        symbols: dict[str, Symbol] = {}
+        start: list[tuple[Declare, str, str]] = []
+        for declaration in declarations:
+            for name in declaration.names:
+                if declaration.kind == "namespace":
+                    value = getattr(declaration.value, "value", None)
+                    symbols[name] = Symbol("namespace", "", value if isinstance(value, str) else "")
+                    continue
+                stem = python_name(*owner, name)
+                kind = declaration.type.name if declaration.type is not None else "CHARACTER"
+                where = "run.shared" if declaration.scope == "SHARED" else "run.variables"
+                row = "row" if kind in ("ROW", "LIST") else "scalar"
+                symbols[name] = Symbol(
+                    row,
+                    f"{where}.{stem}",
+                    kind,
+                    constant=declaration.constant or declaration.scope == "EXTERNAL",
+                    local=False,
+                )
+                start.append((declaration, name, f"{where}.{stem}"))
+        if isinstance(file, _Key):
+            self.schema_names.setdefault(owner, {}).update(symbols)
+        return symbols, start
+
+    # --- routines -------------------------------------------------------------------------------------
+
+    def _routines(self, file: SourceFile, module: Module | None) -> Routines:
+        searched = [(*file.schema, module.name)] if module is not None else []
+        return Routines(self.known, [*searched, file.schema, *file.path, ()])
+
+    def _routine(self, file: SourceFile, module: Module | None, routine: Routine, outer: dict[str, Symbol]) -> None:
+        owner = (*file.schema, module.name) if module is not None else file.schema
+        python = python_name(*owner, routine.name)
+        kind = module.kind if module is not None else "COMPUTE"
+        if routine.language == "ESQL":
+            # Schema-level routines are shared by all kinds of modules; they see the trees of a Compute node.
+            self._compiled(
+                file, routine, python, kind, outer, self._routines(file, module), main=routine.name == "Main"
+            )
+        else:
+            self._foreign(file, routine, python)
+        if module is not None and routine.name == "Main":
+            self.mains[".".join(owner)] = (module.kind, python)
+
+    def _compiled(
+        self,
+        file: SourceFile,
+        routine: Routine,
+        python: str,
+        kind: str,
+        outer: dict[str, Symbol],
+        routines: Routines,
+        *,
+        main: bool,
+    ) -> None:
+        compiler = RoutineCompiler(
+            routine, python, kind, dict(outer), routines, self.constants, allow_eval=self.allow_eval
+        )
+        try:
+            self._write(file, compiler.compile(main=main))
+        except Unsupported as problem:
+            self._mistake(file, problem.place, problem.problem)
+
+    def _foreign(self, file: SourceFile, routine: Routine, python: str) -> None:
+        if routine.language == "JAVA":
+            function = self.functions.get(routine.external) or self.functions.get(routine.name)
+            if function is None:
+                problem = f"{routine.name} is {routine.external} outside of ESQL: give a Python function of that name"
+                self._mistake(file, routine.place, problem)
+                return
+            self.constants[python] = _foreign_call(function, routine)
+        elif routine.language == "DATABASE":
+            self.constants[python] = self.constants["stored_procedure"](routine)
+        else:
+            self._mistake(file, routine.place, f"LANGUAGE {routine.language} is not supported")
+
+    def _start(
+        self, file: SourceFile, module: Module, start: list[tuple[Declare, str, str]], outer: dict[str, Symbol]
+    ) -> None:
+        """A function that gives the module's variables their first values."""
+        place = module.place
+        python = python_name(*file.schema, module.name) + "__start"
+        routine = Routine(place, "start", (), None, is_function=False, language="ESQL", body=Begin(place, ()))
+        compiler = RoutineCompiler(
+            routine, python, module.kind, dict(outer), self._routines(file, module), self.constants
+        )
+        source = Source()
+        source.place = place
+        try:
+            with source.block(f"def {python}(run):"):
+                for declaration, name, target in start:
+                    compiler.source = Source()
+                    compiler.source.place = declaration.place
+                    _initialise(compiler, declaration, name, target)
+                    source.extend(compiler.source.lines)
+        except Unsupported as problem:
+            self._mistake(file, problem.place, problem.problem)
+            return
+        for tree, python_tree in compiler.trees_used.items():
+            source.lines.insert(1, (1, f"{tree} = {python_tree}", place))
+        self._write(file, source.lines)
+
+    # --- results --------------------------------------------------------------------------------------
+
+    def _write(self, file: SourceFile, lines: list[Line]) -> None:
+        self.lines.extend((line, file.file) for line in lines)
+        self.lines.append(((0, "", None), file.file))
+
+    def _mistake(self, file: SourceFile, place: Place, problem: str) -> None:
+        self.mistakes.append(
+            (file.file, place.line, place.column, problem, excerpt_of(file.text, place.line, place.column))
+        )
+
+
+GENERATED = "<compiled ESQL>"
+"""The file name of generated source in tracebacks."""
+
+_CONSTANT_TYPES: dict[type, str] = {int: "INTEGER", str: "CHARACTER", bytes: "BLOB"}
+
+
+class _Key:
+    """A file as a key, by identity."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+        self.schema = file.schema
+        self.declarations = file.declarations
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.file is self.file
+
+    def __hash__(self) -> int:
+        return id(self.file)
+
+
+def _initialise(compiler: RoutineCompiler, declaration: Declare, name: str, target: str) -> None:
+    kind = declaration.type.name if declaration.type is not None else "CHARACTER"
+    owner, _, attribute = target.rpartition(".")
+    if declaration.scope == "SHARED":
+        compiler.source.line(f"if hasattr({owner}, {attribute!r}): pass")
+        with compiler.source.block("else:"):
+            _first_value(compiler, declaration, name, target, kind)
+    elif declaration.scope == "EXTERNAL":
+        default = "None" if declaration.value is None else compiler.expression(declaration.value).text
+        compiler.source.line(
+            f"{target} = {compiler.converted(_code(f'run.properties.get({name!r}, {default})'), kind)}"
+        )
+    else:
+        _first_value(compiler, declaration, name, target, kind)
+
+
+def _first_value(compiler: RoutineCompiler, declaration: Declare, name: str, target: str, kind: str) -> None:
+    if kind in ("ROW", "LIST"):
+        compiler.line(f"{target} = Root({name!r})")
+        if declaration.value is not None:
+            compiler.line(f"assign({target}, {compiler.tree(declaration.value).text})")
+        return
+    if kind == "REFERENCE":
+        raise compiler.unsupported(declaration, "a REFERENCE outside of routines")
+    value = None if declaration.value is None else compiler.expression(declaration.value)
+    compiler.line(f"{target} = {'None' if value is None else compiler.converted(value, kind)}")
+
+
+def _code(text: str) -> Any:
+    from entrepot.esql.compiler.paths import Code
+
+    return Code(text)
+
+
+def _foreign_call(function: Callable[..., Any], routine: Routine) -> Callable[..., Any]:
+    """A Python function behind an ESQL routine; what it raises is an ESQL exception.
+
+    With OUT and INOUT parameters it gives back a tuple: its value, then those in their order.
+    """
+
+    def call(run: Any, *arguments: Any) -> Any:
+        del run
+        try:
+            return function(*arguments)
+        except EsqlRunError:
+            raise
+        except Exception as error:
+            raise EsqlRunError(f"{routine.external or routine.name}: {type(error).__name__}: {error}") from error
+
+    return call
+
+
+def module_of(statements: tuple[Statement, ...], file: str, text: str, kind: str = "COMPUTE") -> SourceFile:
+    """Bare statements as a file with one module, Main; they end with RETURN TRUE."""
+    place = Place(1, 1)
+    body = Begin(place, (*statements, Return(place, LiteralValue(place, True))))
+    main = Routine(place, "Main", (), DataType(place, "BOOLEAN"), is_function=True, language="ESQL", body=body)
+    module = Module(place, kind, "Statements", (), (main,))
+    return SourceFile(file, text, (), (), (), (), (module,))

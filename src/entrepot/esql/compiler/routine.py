@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One routine to one Python function."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from entrepot.esql.compiler.databases import DatabaseCompiler
+from entrepot.esql.compiler.names import TREES, Names, Symbol
+from entrepot.esql.compiler.paths import Code
+from entrepot.esql.compiler.source import Line, Source
+from entrepot.esql.syntax import Begin, Call, Declare, Literal, Path, Place, Routine, Step
+
+
+_WORDS = re.compile(r"\w+")
+
+
+class Unsupported(Exception):
+    """A construct that cannot be compiled, and where; the project turns it into an EsqlInvalid."""
+
+    def __init__(self, place: Place, problem: str) -> None:
+        super().__init__(problem)
+        self.place = place
+        self.problem = problem
+
+
+class Routines:
+    """Which routine a name means, seen from one module of one schema."""
+
+    def __init__(self, known: dict[tuple[str, ...], tuple[str, Routine]], searched: list[tuple[str, ...]]) -> None:
+        self._known = known
+        self._searched = searched
+
+    def find(self, name: tuple[str, ...], *, function: bool) -> tuple[str, Routine] | None:
+        for prefix in self._searched:
+            found = self._known.get((*prefix, *name))
+            if found is not None and (not function or found[1].is_function):
+                return found
+        return None
+
+
+class RoutineCompiler(DatabaseCompiler):
+    """Compiles one routine. Statements, expressions and paths are in the classes above it."""
+
+    def __init__(
+        self,
+        routine: Routine,
+        python: str,
+        module_kind: str,
+        outer: dict[str, Symbol],
+        routines: Routines,
+        constants: dict[str, Any],
+        *,
+        allow_eval: bool = False,
+    ) -> None:
+        super().__init__()
+        self.constants = constants
+        self.routine = routine
+        self.python = python
+        self.module_kind = module_kind
+        self.routines = routines
+        self.allow_eval = allow_eval
+        self.names = Names(outer)
+        self.declared: set[str] = set()
+        self.trees_used: dict[str, str] = {}
+
+    def compile(self, *, main: bool) -> list[Line]:
+        """The lines of the function.
+
+        Raises:
+            Unsupported: The first construct that cannot be compiled.
+        """
+        routine = self.routine
+        assert routine is not None
+        parameters = []
+        opening: list[str] = []
+        for parameter in routine.parameters:
+            kind = parameter.type.name
+            if kind == "REFERENCE":
+                python = self.names.fresh(parameter.name, "r")
+                self.names.declare(parameter.name, Symbol("reference", python))
+                self.declared.update((python, f"moved_{python}", f"at_{python}"))
+                opening.append(f"moved_{python}, at_{python} = {python} is not None, 0")
+                opening.append(f"if {python} is None: {python} = Element('')")
+            elif kind in ("ROW", "LIST"):
+                python = self.names.fresh(parameter.name, "row")
+                self.names.declare(parameter.name, Symbol("row", python))
+                opening.append(f"{python} = row_of({python}, {parameter.name!r})")
+                self.declared.add(python)
+            else:
+                python = self.names.fresh(parameter.name)
+                self.names.declare(parameter.name, Symbol("scalar", python, kind, constant=parameter.constant))
+                self.declared.add(python)
+            parameters.append(python)
+            if parameter.direction != "IN":
+                self.outs.append(python)
+        with self.names.block():
+            body = routine.body
+            self.statements(body.body if isinstance(body, Begin) and not body.label else (body,) if body else ())
+        return self._function(parameters, opening, main=main)
+
+    def _function(self, parameters: list[str], opening: list[str], *, main: bool) -> list[Line]:
+        routine = self.routine
+        assert routine is not None
+        source = Source()
+        source.place = routine.place
+        with source.block(f"def {self.python}({', '.join(['run', *parameters])}):"):
+            if not main:
+                source.line("run.enter()")
+                source.line("try:")
+                source.depth += 1
+            for name, python in sorted(self.trees_used.items()):
+                source.line(f"{name} = {python}")
+            for line in opening:
+                source.line(line)
+            source.extend(self.source.lines)
+            if not (self.source.lines and self.source.lines[-1][:2] == (0, "return True")):
+                source.line(f"return {self.returned('None')}")
+            if not main:
+                source.depth -= 1
+                source.line("finally:")
+                source.line("    run.depth -= 1")
+        return source.lines
+
+    # --- what the parts above need ----------------------------------------------------------------------
+
+    def unsupported(self, node: object, problem: str) -> Unsupported:
+        return Unsupported(getattr(node, "place", Place(1, 1)), problem)
+
+    def resolve(self, path: Path) -> tuple[Symbol, tuple[Step, ...]]:
+        name = path.steps[0].name or ""
+        trees = TREES.get(self.module_kind, {})
+        if self.names.find(name) is None:
+            for tree, python in trees.items():
+                # Trees are local names; the function takes from the run those that it uses.
+                self.names._blocks[0].setdefault(tree, Symbol("tree", tree, python, local=False))
+        symbol, rest = super().resolve(path)
+        for tree in _WORDS.findall(symbol.python):
+            if tree in trees:
+                self.trees_used[tree] = trees[tree]
+        return symbol, rest
+
+    def find_routine(self, name: tuple[str, ...], *, function: bool) -> tuple[str, Routine] | None:
+        return self.routines.find(name, function=function)
+
+    def namespace_value(self, node: Declare) -> str:
+        if isinstance(node.value, Literal) and isinstance(node.value.value, str):
+            return node.value.value
+        raise self.unsupported(node, "a NAMESPACE is a character literal")
+
+    def evaluation(self, node: Call) -> Code:
+        if not self.allow_eval:
+            raise self.unsupported(node, "EVAL is off: it runs text as a program; allow_eval turns it on")
+        raise self.unsupported(node, "EVAL")

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SELECT to Python: a function that loops over its sources and builds rows.
+
+    (SELECT I.Surname AS Name FROM InputRoot.XML.Invoice[] AS I WHERE I.Balance > 0)
+
+becomes
+
+    def select_1():
+        rows = []
+        for c_I in named(walk(InputRoot, ('XML',)), 'Invoice'):
+            if greater(read(c_I, ('Balance',)), 0):
+                row = Element('')
+                put_tree(row, ('Name',), walk(c_I, ('Surname',)))
+                rows.append(row)
+        return rows
+
+Tables of a database are sources like any other: sql.py says what of the
+condition the database itself can decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from entrepot.esql.compiler.expressions import ExpressionCompiler
+from entrepot.esql.compiler.names import Symbol
+from entrepot.esql.compiler.paths import Code, keys_literal
+from entrepot.esql.compiler.source import Source
+from entrepot.esql.syntax import Call, Literal, Path, RowOf, Select, Selected, Step
+from entrepot.esql.syntax import Source as FromSource
+
+
+class SelectCompiler(ExpressionCompiler):
+    """The part of a routine's compiler that knows SELECT and ROW."""
+
+    def select(self, node: Select, *, want: str = "list") -> Code:
+        """Python for a SELECT; with `want` first for what THE takes of it."""
+        if node.form == "aggregate":
+            aggregate = self._aggregate_alone(node)
+            if aggregate is not None:
+                return aggregate
+        function = self.names.temporary().replace("t", "select_")
+        source = Source()
+        source.place = node.place
+        with source.block(f"def {function}():"):
+            self._body(source, node, want)
+        self.preludes[-1].extend(source.lines)
+        if node.form == "aggregate" and not (node.selected and node.selected[0].alias):
+            return Code(f"{function}()")
+        return Code(f"{function}()", "" if want == "first" else "LIST")
+
+    def _body(self, source: Source, node: Select, want: str) -> None:
+        if node.form == "aggregate":
+            source.line("total = None" if node.aggregate != "COUNT" else "total = 0")
+        elif want == "list":
+            source.line("rows = []")
+        with self.names.block():
+            self.preludes.append([])
+            self._loops(source, node, list(node.sources), want)
+            self.preludes.pop()
+        if node.form == "aggregate":
+            alias = node.selected[0].alias if node.selected else ()
+            if alias:
+                source.line("row = Element('')")
+                source.line(f"put_value(row, {self._alias_keys(alias)}, total)")
+                source.line("return row" if want == "first" else "return [row]")
+            else:
+                source.line("return total")
+        elif want == "list":
+            source.line("return rows")
+        else:
+            source.line("return None")
+
+    def _loops(self, source: Source, node: Select, sources: list[FromSource], want: str) -> None:
+        if not sources:
+            self._row(source, node, want)
+            return
+        first = sources[0]
+        if self.is_database(first.path):
+            tables = [first]
+            while len(tables) < len(sources) and self.is_database(sources[len(tables)].path):
+                tables.append(sources[len(tables)])
+            self._database_loop(source, node, tables, sources[len(tables) :], want)
+            return
+        elements = self.elements(first.path)
+        self.flush(source)
+        python = self._correlation(first)
+        with source.block(f"for {python} in {elements}:"):
+            self._loops(source, node, sources[1:], want)
+
+    def _correlation(self, first: FromSource) -> str:
+        name = first.alias or _last_name(first.path) or "row"
+        python = self.names.fresh(name, "c")
+        self.names.declare(name, Symbol("row", python))
+        return python
+
+    def is_database(self, path: Path) -> bool:
+        head = path.steps[0].name
+        symbol = self.names.find(head) if head else None
+        return symbol is not None and symbol.kind == "database"
+
+    def _database_loop(
+        self, source: Source, node: Select, tables: list[FromSource], rest: list[FromSource], want: str
+    ) -> None:
+        query = self.table_query(node, tables, alone=not rest)
+        self.flush(source)
+        names = ", ".join(self._correlation(table) for table in tables)
+        with source.block(f"for {names}{',' if len(tables) == 1 else ''} in {query}:"):
+            self._loops(source, node, rest, want)
+
+    def table_query(self, node: Select, tables: list[FromSource], *, alone: bool) -> str:
+        """Python for the rows of database tables: tuples of one element for each table."""
+        raise NotImplementedError
+
+    def decided_by_database(self, node: Select) -> bool:
+        """Whether `table_query` has taken over the whole WHERE clause."""
+        raise NotImplementedError
+
+    def _aggregate_alone(self, node: Select) -> Code | None:
+        """An aggregate that the database can compute itself; None when it cannot."""
+        raise NotImplementedError
+
+    # --- one row --------------------------------------------------------------------------------------
+
+    def _row(self, source: Source, node: Select, want: str) -> None:
+        if node.where is not None and not self.decided_by_database(node):
+            condition = self.condition(node.where)
+            self.flush(source)
+            with source.block(f"if {condition}:"):
+                self._result(source, node, want)
+        else:
+            self._result(source, node, want)
+
+    def _result(self, source: Source, node: Select, want: str) -> None:
+        source.line("run.steps -= 1")
+        source.line("if run.steps < 0: run.spent()")
+        if node.form == "aggregate":
+            self._accumulate(source, node)
+        elif node.form == "item":
+            item = self.tree(node.selected[0].expression)
+            self.flush(source)
+            if want == "first":
+                source.line(f"return {item.text}")
+            elif item.type == "LIST":
+                source.line(f"rows.extend({item.text})")
+            else:
+                source.line(f"rows.append({item.text})")
+        else:
+            source.line("row = Element('')")
+            if node.form == "all":
+                for each in node.sources:
+                    symbol = self.names.find(each.alias or _last_name(each.path) or "row")
+                    assert symbol is not None
+                    source.line(f"put_children(row, {symbol.python})")
+            for number, selected in enumerate(node.selected, 1):
+                self.put(source, selected, number)
+            source.line("return row" if want == "first" else "rows.append(row)")
+
+    def _accumulate(self, source: Source, node: Select) -> None:
+        if not node.selected:
+            source.line("total += 1")
+            return
+        value = self.expression(node.selected[0].expression).text
+        self.flush(source)
+        source.line(f"value = {value}")
+        with source.block("if value is not None:"):
+            if node.aggregate == "COUNT":
+                source.line("total += 1")
+            elif node.aggregate == "SUM":
+                source.line("total = value if total is None else add(total, value)")
+            else:
+                compare = "less" if node.aggregate == "MIN" else "greater"
+                source.line(f"if total is None or {compare}(value, total): total = value")
+
+    def put(self, source: Source, selected: Selected, number: int, row: str = "row") -> None:
+        """One thing of a select list into the row."""
+        node = selected.expression
+        alias = selected.alias
+        if isinstance(node, Path) and node.steps[-1].any_name and node.steps[-1].index is None and not alias:
+            base, steps = self.base(node)
+            source.line(f"put_children({row}, {self.below(base, steps[:-1])})")
+            return
+        code = self.tree(node)
+        self.flush(source)
+        if not alias:
+            name = _last_name(node) if isinstance(node, Path) else None
+            if name is None and code.type == "TREE":
+                source.line(f"put_named({row}, {code.text})")
+                return
+            alias = (Step(node.place, name=name or f"column{number}"),)
+        last = alias[-1]
+        if last.index is not None and last.index.form == "all":
+            parent = self.made(row, alias[:-1])
+            source.line(f"assign_list({parent}, {self.pattern(replace(last, index=None))}, {code.text})")
+        elif all(self.plain_key(step) is not None for step in alias):
+            function = {"TREE": "put_tree", "LIST": "put_any"}.get(code.type, "put_value" if code.type else "put_any")
+            source.line(f"{function}({row}, {self._alias_keys(alias)}, {code.text})")
+        elif isinstance(node, Literal) and node.value is not None:
+            target = self.made(row, alias)
+            self.flush(source)
+            source.line(f"{target}.value = {code.text}")
+        else:
+            kept = self.names.temporary()
+            source.line(f"{kept} = {code.text}")
+            with source.block(f"if {kept} is not None:"):
+                target = self.made(row, alias)
+                self.flush(source)
+                source.line(f"assign({target}, {kept})")
+
+    def _alias_keys(self, alias: tuple[Step, ...]) -> str:
+        return keys_literal([self.plain_key(step) or "" for step in alias])
+
+    # --- ROW -------------------------------------------------------------------------------------------
+
+    def row(self, node: RowOf) -> Code:
+        """ROW(a AS x, ...): a function as well, because it takes several lines."""
+        function = self.names.temporary().replace("t", "row_")
+        source = Source()
+        source.place = node.place
+        with source.block(f"def {function}():"):
+            self.preludes.append([])
+            source.line("row = Element('')")
+            for number, selected in enumerate(node.selected, 1):
+                self.put(source, selected, number)
+            source.line("return row")
+            self.preludes.pop()
+        self.preludes[-1].extend(source.lines)
+        return Code(f"{function}()", "TREE")
+
+
+def _last_name(path: object) -> str | None:
+    if isinstance(path, Path):
+        last = path.steps[-1]
+        if last.name is not None:
+            return last.name
+        if isinstance(last.name_expression, Literal) and isinstance(last.name_expression.value, str):
+            return last.name_expression.value
+    return path.name[-1] if isinstance(path, Call) else None

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled ESQL program, ready to run on messages.
+
+    program = compile_files([Path("orders.esql")])
+    module = program.module("Orders")
+    outputs = module.compute(assembly)
+
+A program pickles as its text and is compiled again where it arrives, so it
+can travel to Spark's workers; SHARED variables stay behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from entrepot.errors import BudgetSpent, EsqlRunError, ModelNotFound
+from entrepot.esql.checker import require_valid
+from entrepot.esql.compiler.project import GENERATED, Compiled, compile_project, module_of
+from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
+from entrepot.esql.runtime.run import Emit, Run
+from entrepot.esql.runtime.statements import outgoing
+from entrepot.esql.syntax import Return, SourceFile
+from entrepot.models.tree import Assembly
+
+Functions = Mapping[str, Callable[..., Any]]
+"""Python functions by the EXTERNAL NAME under which ESQL calls them."""
+
+
+class EsqlModule:
+    """One module: COMPUTE, FILTER or DATABASE."""
+
+    def __init__(self, program: Program, name: str, kind: str, main: Callable[[Run], Any]) -> None:
+        self.program = program
+        self.name = name
+        self.kind = kind
+        self._main = main
+        start = program.compiled.namespace[main.__name__.rpartition("__")[0] + "__start"]
+        # Most modules have no variables of their own, and then there is nothing to be done for each message.
+        self._start: Callable[[Run], None] | None = start if start.__code__.co_names else None
+
+    def run(self, run: Run) -> bool | None:
+        """Run Main; its answer.
+
+        Raises:
+            EsqlRunError: The program failed; `place` says where.
+        """
+        run.shared = self.program.compiled.shared
+        try:
+            if self._start is not None:
+                run.variables = SimpleNamespace()
+                self._start(run)
+            answer: bool | None = self._main(run)
+        except EsqlRunError as error:
+            if not error.place:
+                error.place = self.program.place_of(error)
+            raise
+        except RecursionError as error:
+            raise BudgetSpent("calls or trees inside of each other are too deep", place=self.name) from error
+        return answer
+
+    def compute(self, assembly: Assembly, emit: Emit | None = None, **options: Any) -> list[tuple[str, Assembly]]:
+        """What a Compute node does with a message: where each output goes, in order.
+
+        With `emit`, outputs go there at once instead, as a flow needs it.
+        """
+        outputs: list[tuple[str, Assembly]] = []
+
+        def collect(where: str, name: str, leaving: Assembly) -> None:
+            kept = Assembly(
+                leaving.root.copy(),  # type: ignore[arg-type]
+                leaving.environment,
+                leaving.local_environment.copy(),
+                leaving.exception_list.copy(),
+            )
+            outputs.append((name if where == "terminal" else f"label:{name}", kept))
+
+        run = Run(assembly, emit=emit or collect, **options)
+        if self.run(run) is True:
+            leaving = outgoing(run)
+            if emit is not None:
+                emit("terminal", "out", leaving)
+            else:
+                outputs.append(("out", leaving))
+        return outputs
+
+    def filter(self, assembly: Assembly, **options: Any) -> bool | None:
+        """What a Filter node does: the terminal true, false or unknown."""
+        return self.run(Run(assembly, mode="", **options))
+
+
+class Program:
+    """All modules of a project."""
+
+    def __init__(
+        self, files: Sequence[SourceFile], *, functions: Functions | None = None, allow_eval: bool = False
+    ) -> None:
+        self._files = tuple(files)
+        self._functions = dict(functions or {})
+        self._allow_eval = allow_eval
+        self.compiled: Compiled = compile_project(files, functions=self._functions, allow_eval=allow_eval)
+        self.modules = {
+            name: EsqlModule(self, name, kind, self.compiled.namespace[python])
+            for name, (kind, python) in self.compiled.mains.items()
+        }
+
+    def module(self, name: str) -> EsqlModule:
+        """
+        Raises:
+            ModelNotFound: There is no module of that name; schema.Module where it has a schema.
+        """
+        try:
+            return self.modules[name]
+        except KeyError:
+            raise ModelNotFound("module", name, tuple(self.modules)) from None
+
+    @property
+    def source(self) -> str:
+        """The Python that the program was compiled to."""
+        return self.compiled.source
+
+    def place_of(self, error: BaseException) -> str:
+        """Where in the ESQL an error was raised: file:line."""
+        place = ""
+        traceback = error.__traceback__
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            if code.co_filename == GENERATED and traceback.tb_lineno <= len(self.compiled.lines):
+                file, line = self.compiled.lines[traceback.tb_lineno - 1]
+                if line:
+                    place = f"{file}:{line}"
+            traceback = traceback.tb_next
+        return place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._files, self._functions, self._allow_eval)
+
+
+def _again(files: Sequence[SourceFile], functions: Functions, allow_eval: bool) -> Program:
+    return Program(files, functions=functions, allow_eval=allow_eval)
+
+
+def compile_files(
+    paths: Sequence[Path | str], *, functions: Functions | None = None, allow_eval: bool = False
+) -> Program:
+    """A program from .esql files.
+
+    Raises:
+        EsqlInvalid: All mistakes in all of them.
+    """
+    texts = {str(path): Path(path).read_text(encoding="utf-8") for path in paths}
+    return compile_texts(texts, functions=functions, allow_eval=allow_eval)
+
+
+def compile_texts(texts: Mapping[str, str], *, functions: Functions | None = None, allow_eval: bool = False) -> Program:
+    """A program from texts by file name."""
+    files = [parse_file(text, file) for file, text in texts.items()]
+    require_valid(files)
+    return Program(files, functions=functions, allow_eval=allow_eval)
+
+
+def compile_statements(text: str, file: str = "<statements>", *, kind: str = "COMPUTE", **options: Any) -> EsqlModule:
+    """A module from bare statements, as the broker document prints them; RETURN TRUE is added."""
+    source = module_of(parse_statements(text, file), file, text, kind)
+    require_valid([source])
+    return Program([source], **options).module("Statements")
+
+
+def compile_condition(text: str, file: str = "<condition>") -> EsqlModule:
+    """A filter from one expression."""
+    expression = parse_expression(text, file)
+    source = module_of((Return(expression.place, expression),), file, text, "FILTER")
+    require_valid([source])
+    return Program([source]).module("Statements")
