@@ -13,7 +13,7 @@ from typing import Any
 
 from entrepot.errors import EsqlRunError
 from entrepot.models import element_types as kinds_of
-from entrepot.models.tree import Element, Folder, Root
+from entrepot.models.tree import STRUCTURE, Element, Folder, Root
 
 Pattern = tuple[str | None, str | None, tuple[int, ...]]
 """Namespace, name, kinds; None for any of the first two, no kinds for any kind."""
@@ -29,6 +29,23 @@ def walk(element: Element | None, keys: tuple[str, ...]) -> Element | None:
             return None
         element = element.first(key)
     return element
+
+
+def find_from(site: list[Any], root: Element, keys: tuple[str, ...]) -> Element | None:
+    """`walk`, remembering the end of the path at this site of the program until the structure changes."""
+    found = walk(root, keys)
+    if found is not None:
+        site[1] = found
+        site[0] = STRUCTURE[0]
+    return found
+
+
+def make_from(site: list[Any], root: Element, keys: tuple[str, ...]) -> Element:
+    """`make`, remembered likewise."""
+    found = make(root, keys)
+    site[1] = found
+    site[0] = STRUCTURE[0]
+    return found
 
 
 def read(element: Element | None, keys: tuple[str, ...]) -> Any:
@@ -59,7 +76,10 @@ def nth(element: Element | None, key: str, number: Any) -> Element | None:
     if element is None or number is None:
         return None
     found = element.all(key)
-    return found[number - 1] if type(number) is int and 1 <= number <= len(found) else _outside(number)
+    if type(number) is int and 1 <= number <= len(found):
+        return found[number - 1]
+    _require_index(number)
+    return None
 
 
 def pick(found: list[Element], form: str, number: Any) -> Element | None:
@@ -67,11 +87,12 @@ def pick(found: list[Element], form: str, number: Any) -> Element | None:
     if number is None:
         return None
     if type(number) is not int or not 1 <= number <= len(found):
-        return _outside(number)
+        _require_index(number)
+        return None
     return found[-number] if form == "from_last" else found[number - 1]
 
 
-def _outside(number: Any) -> None:
+def _require_index(number: Any) -> None:
     if type(number) is not int:
         raise EsqlRunError(f"an index is an INTEGER, not {number!r}", number=2433)
     if number < 1:
@@ -218,6 +239,12 @@ def take(element: Element, source: Element) -> None:
     """
     if source is element:
         return
+    if element.key and source.is_leaf() and type(element) is Element:
+        element.value = source.value
+        if element._children:
+            element.clear()
+        element.changed(structure=True)
+        return
     parent = element.parent
     if type(source) is Folder and parent is not None and type(parent) is Root:
         twin = source.copy()
@@ -235,7 +262,7 @@ def take(element: Element, source: Element) -> None:
     if not element.key:
         element.rename(source.key)
         element.kind = source.kind
-    if source._children is None and type(source) is Element:
+    if source.is_leaf():
         element.value = source.value
         if element._children:
             element.clear()
@@ -254,6 +281,8 @@ def _replace(parent: Element, old: Element, new: Element) -> None:
     old.parent = None
     parent.children[position] = new
     parent._index = None
+    STRUCTURE[0] += 1
+    parent.changed(structure=True)
 
 
 def discard(element: Element | None) -> None:

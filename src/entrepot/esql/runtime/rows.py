@@ -44,10 +44,10 @@ def put_tree(row: Element, keys: tuple[str, ...], source: Element | None) -> Non
     """A field into a row, with all that is below it."""
     if source is not None:
         target = make(row, keys)
-        if source._children or source._children is None:
-            take(target, source)
-        else:
+        if source.is_leaf():
             target.value = source.value
+        else:
+            take(target, source)
 
 
 def put_any(row: Element, keys: tuple[str, ...], value: Any) -> None:
@@ -89,7 +89,7 @@ def presence(element: Element | None) -> Any:
 def truth(value: Any) -> bool | None:
     """A field used as a condition."""
     if value is None or value is True or value is False:
-        return value  # type: ignore[no-any-return]
+        return value
     if type(value) is str:
         word = value.strip().upper()
         if word in ("TRUE", "FALSE", "UNKNOWN"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from entrepot.errors import BudgetSpent, CastFailed, EntrepotError, EsqlRunError, UserException
@@ -41,7 +42,7 @@ def single(value: Any) -> Any:
 _atomic = threading.RLock()
 
 
-def run_atomic() -> threading._RLock:
+def run_atomic() -> AbstractContextManager[object]:
     """BEGIN ATOMIC: one at a time, so that SHARED variables change as a whole."""
     return _atomic
 
