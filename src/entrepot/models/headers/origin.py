@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The message behind the folders MQMD and Properties, which are seldom looked into.
+
+A message in our queue manager has a descriptor, not the bytes of one. Its
+folders hold an `Origin` as their model and `ELSEWHERE` as their body, so that
+a tree takes them for unread: thirty elements are made only when a program
+asks, and a copy of an unchanged folder shares the message.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from entrepot.message import Message
+
+
+class _Elsewhere(bytes):
+    """No bytes: what the folder says is in its model. `Folder.render` asks the domain for bytes then."""
+
+    __slots__ = ()
+
+
+ELSEWHERE: bytes = _Elsewhere()
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """A message as it came, and what the reader of its queue knows beside it."""
+
+    message: Message
+    body_format: str
+    """Format of what follows the last header; as `body_encoding` and `body_ccsid`."""
+    body_encoding: int
+    body_ccsid: int
+    message_set: str = ""
+    message_type: str = ""
+    message_format: str = ""
+    source_queue: str = ""
+    transactional: bool = False
+    domain: str = ""
+    """Of the body's folder."""
+    headers: tuple[bytes, ...] = ()
+    """The bodies of the folders between MQMD and the body's folder, as they came."""
+    offset: int = 0
+    """Where the body of the message goes on behind its headers."""
+    properties_shown: bool = True
+    """The tree has the message's properties; not so when the body has an MQRFH2 of its own."""

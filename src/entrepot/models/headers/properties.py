@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Properties folder: what a flow knows about a message whatever it came by.
+
+It has no bytes. Most of it says again what MQMD says; Encoding and
+CodedCharSetId are those of the body, which a header before it may have
+changed. `assembling` decides whom to believe when both were changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from entrepot.models.element_types import NAME_VALUE
+from entrepot.models.headers.mqmd import NO_ID, moment_of
+from entrepot.models.headers.origin import ELSEWHERE, Origin
+from entrepot.models.tree import Element, Folder
+
+
+def _expiration(origin: Origin) -> int | datetime:
+    message = origin.message
+    created = moment_of(message.put_time)
+    if message.expiry_s is None or created is None:
+        return -1
+    try:
+        return created + timedelta(seconds=message.expiry_s)
+    except OverflowError:
+        return -1
+
+
+FIELDS: dict[str, Callable[[Origin], Any]] = {
+    "MessageSet": lambda origin: origin.message_set,
+    "MessageType": lambda origin: origin.message_type,
+    "MessageFormat": lambda origin: origin.message_format,
+    "Encoding": lambda origin: origin.body_encoding,
+    "CodedCharSetId": lambda origin: origin.body_ccsid,
+    "Transactional": lambda origin: origin.transactional,
+    "Persistence": lambda origin: origin.message.persistent,
+    "CreationTime": lambda origin: moment_of(origin.message.put_time),
+    "ExpirationTime": _expiration,
+    "Priority": lambda origin: origin.message.priority,
+    "ReplyIdentifier": lambda origin: origin.message.correlation_id or NO_ID,
+    "ReplyProtocol": lambda _: "MQ",
+    "Topic": lambda origin: origin.message.topic or None,
+    "ContentType": lambda _: "",
+    "IdentitySourceType": lambda _: "",
+    "IdentitySourceToken": lambda _: "",
+    "IdentitySourcePassword": lambda _: "",
+    "IdentitySourceIssuedBy": lambda _: "",
+    "IdentityMappedType": lambda _: "",
+    "IdentityMappedToken": lambda _: "",
+    "IdentityMappedPassword": lambda _: "",
+    "IdentityMappedIssuedBy": lambda _: "",
+}
+"""The children of the folder, in their order, with what a message says for each."""
+
+
+class _Properties:
+    name = "Properties"
+
+    def parse(self, folder: Folder) -> None:
+        origin = folder.model
+        if isinstance(origin, Origin):
+            folder.fill(Element(name, value(origin), NAME_VALUE) for name, value in FIELDS.items())
+
+    def render(self, folder: Folder) -> bytes:
+        del folder
+        return b""
+
+    def peek(self, folder: Folder, keys: tuple[str, ...]) -> tuple[bool, Any]:
+        origin = folder.model
+        if len(keys) == 1 and isinstance(origin, Origin):
+            value = FIELDS.get(keys[0])
+            if value is not None:
+                return True, value(origin)
+        return False, None
+
+
+PROPERTIES = _Properties()
+
+
+def folder_of(origin: Origin) -> Folder:
+    """The folder of a message's properties, unread."""
+    return Folder(PROPERTIES, ELSEWHERE, model=origin)
