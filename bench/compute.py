@@ -125,14 +125,15 @@ def compute(modules: list[EsqlModule], body: bytes) -> bytes:
 
 def programs() -> dict[str, tuple[Work, Work, Callable[[int], bytes]]]:
     """Each case: by hand, in ESQL, and its message."""
-    module = {path.stem: compile_statements(path.read_text(), path.name) for path in sorted(PROGRAMS.glob("*.esql"))}
-    simple, complex_, nested = module["simple"], module["complex"], module["nested_select"]
-    chained = [compile_statements((PROGRAMS / "complex.esql").read_text()) for _ in range(CHAIN)]
+    names = ("9_1_simple", "9_2_complex", "9_3_multiple_complex", "9_4_very_complex", "9_5_nested_select")
+    simple, complex_, link, very_complex, nested = (
+        compile_statements((PROGRAMS / f"{name}.esql").read_text(), name) for name in names
+    )
     return {
         "simple": (simple_by_hand, partial(compute, [simple]), broker_messages.flat),
         "complex": (complex_by_hand, partial(compute, [complex_]), broker_messages.stack),
-        "multiple complex": (multiple_by_hand, partial(compute, chained), broker_messages.stack),
-        "very complex": (very_complex_by_hand, partial(compute, [module["very_complex"]]), broker_messages.stack),
+        "multiple complex": (multiple_by_hand, partial(compute, [link] * CHAIN), broker_messages.stack),
+        "very complex": (very_complex_by_hand, partial(compute, [very_complex]), broker_messages.stack),
         "nested SELECT": (nested_by_hand, partial(compute, [nested]), broker_messages.invoices),
     }
 

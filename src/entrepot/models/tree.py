@@ -37,10 +37,15 @@ DEPTH_MAX = 400
 """How deep a tree may be. Real messages stay below 50; what walks a tree may recurse to this depth."""
 
 
+STRUCTURE = [0]
+"""Counts what may change where a path of first children leads: removals, insertions, new names. Appending does not.
+Compiled programs keep the end of a path until this changes."""
+
+
 class Element:
     """One place in the tree."""
 
-    __slots__ = ("_children", "_index", "key", "kind", "parent", "value")
+    __slots__ = ("_children", "_index", "_told", "key", "kind", "parent", "value")
 
     def __init__(self, key: str, value: Any = None, kind: int = NAME) -> None:
         self.key = key
@@ -49,6 +54,8 @@ class Element:
         self.parent: Element | None = None
         self._children: list[Element] | None = None
         self._index: dict[str, list[Element]] | None = None
+        self._told = False
+        """Something here or below has changed, and all above know; an element that was not told is as it came."""
 
     # --- what it is called ------------------------------------------------------------------
 
@@ -56,17 +63,22 @@ class Element:
     def name(self) -> str:
         """The name without its namespace."""
         key = self.key
-        return key[key.index("}") + 1 :] if key[:1] == "{" else key
+        # find, not index: JSON and programs may have a name that only begins like a namespace.
+        return key[key.find("}") + 1 :] if key[:1] == "{" else key
 
     @property
     def namespace(self) -> str:
         key = self.key
-        return key[1 : key.index("}")] if key[:1] == "{" else ""
+        return key[1 : max(key.find("}"), 1)] if key[:1] == "{" else ""
 
     def rename(self, key: str) -> None:
+        parent = self.parent
+        if parent is not None:
+            # A level that is not there yet would look for this element under its old name.
+            if parent._children is None:
+                parent.load()
+            parent._index = None
         self.key = key
-        if self.parent is not None:
-            self.parent._index = None
         self.changed(structure=True)
 
     def set_value(self, value: Any) -> None:
@@ -80,12 +92,28 @@ class Element:
     def changed(self, *, structure: bool = False) -> None:
         """Tell the folder above that its bytes no longer say what the tree says."""
         above: Element | None = self
-        while above is not None:
+        folder: Element | None = None
+        while above is not None and not above._told:
             if isinstance(above, Folder):
+                folder = above
                 above.dirty = True
                 if structure:
                     above.restructured = True
+                elif above.touched is None:
+                    above.touched = {self: None}
+                else:
+                    above.touched[self] = None
             above = above.parent
+        # Without a folder above there is nobody to tell, and there may be one later. And beside what is new a value
+        # counts as much as an element: whoever is not told is written as it came.
+        if above is not None or (structure and folder is not None):
+            last = above if above is not None else folder
+            node: Element | None = self
+            while node is not None and node is not last:
+                node._told = True
+                node = node.parent
+            if node is not None:
+                node._told = True
 
     # --- children ----------------------------------------------------------------------------
 
@@ -102,6 +130,10 @@ class Element:
 
     def __iter__(self) -> Iterator[Element]:
         return iter(self.children)
+
+    def is_leaf(self) -> bool:
+        """Whether it has no children, without making those that were left for later."""
+        return not self._children
 
     def _named(self) -> dict[str, list[Element]]:
         index = self._index
@@ -173,6 +205,7 @@ class Element:
     def insert(self, position: int, child: Element) -> Element:
         child.parent = self
         self.children.insert(position, child)
+        STRUCTURE[0] += 1
         self._index = None
         self.changed(structure=True)
         return child
@@ -181,11 +214,14 @@ class Element:
         """Take a child out; it becomes a tree of its own."""
         self.changed(structure=True)
         del self.children[self.position(child)]
+        STRUCTURE[0] += 1
         self._index = None
         child.parent = None
 
     def clear(self) -> None:
         """Take all children out."""
+        if not self.is_leaf():
+            STRUCTURE[0] += 1
         self.changed(structure=True)
         for child in self._children or ():
             child.parent = None
@@ -278,7 +314,7 @@ def _translate(element: Element, source: str, target: str) -> None:
 class Folder(Element):
     """The root of what one parser owns: bytes, and a tree as soon as somebody looks inside."""
 
-    __slots__ = ("body", "ccsid", "dirty", "domain", "encoding", "model", "peeked", "restructured")
+    __slots__ = ("body", "ccsid", "dirty", "domain", "encoding", "model", "peeked", "restructured", "touched")
 
     def __init__(
         self,
@@ -290,7 +326,14 @@ class Folder(Element):
         encoding: int = 546,
         model: Any = None,
     ) -> None:
-        super().__init__(key or domain.name)
+        # Not through Element.__init__: several folders are made for each message.
+        self.key = key or domain.name
+        self.value = None
+        self.kind = NAME
+        self.parent = None
+        self._children = None
+        self._index = None
+        self._told = False
         self.domain = domain
         self.body = body
         self.ccsid = ccsid
@@ -301,8 +344,13 @@ class Folder(Element):
         """The tree says something else than `body`."""
         self.restructured = body is None
         """Elements came or went; otherwise only values changed."""
+        self.touched: dict[Element, None] | None = None
+        """Whose values changed, for domains that write only those anew."""
         self.peeked: Any = None
         """What the domain learned from the beginning of the body without reading all of it."""
+
+    def is_leaf(self) -> bool:
+        return not self.children
 
     def load(self) -> list[Element]:
         """Parse the body.
@@ -331,9 +379,27 @@ class Folder(Element):
         Raises:
             MessageUnwritable: The tree has something that the domain cannot say.
         """
-        if not self.dirty and self.body is not None:
+        # Only bytes proper are an answer: a folder made from a descriptor holds a kind of its own for "elsewhere".
+        if not self.dirty and type(self.body) is bytes:
             return self.body
         return self.domain.render(self)
+
+    def replace_content(self, source: Element) -> None:
+        if (
+            isinstance(source, Folder)
+            and source.domain is self.domain
+            and source.body is not None
+            and not source.dirty
+            and source is not self
+        ):
+            # As in `copy`: the same bytes say the same tree, when somebody asks for it.
+            self.clear()
+            self.body, self.ccsid, self.encoding, self.model = source.body, source.ccsid, source.encoding, source.model
+            self.value = source.value
+            self._children = self.peeked = self.touched = None
+            self.dirty = self.restructured = self._told = False
+            return
+        super().replace_content(source)
 
     def copy(self) -> Folder:
         if self.body is not None and not self.dirty:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from entrepot.errors import EsqlRunError
 from entrepot.esql.compiler.names import SHORTHANDS, Names, Symbol
 from entrepot.esql.syntax import Expression, KindName, Literal, Path, Step
 from entrepot.models.element_types import NAMED
@@ -27,9 +27,7 @@ class Code:
     """An ESQL type; "" unknown, TREE an element or None, LIST a list."""
 
 
-def is_plain(step: Step) -> bool:
-    """A name, known when compiling, and nothing else."""
-    return step.name is not None and not step.kinds and step.index is None and not step.any_namespace
+_REMEMBERED = {"walk": "find_from", "make": "make_from"}
 
 
 def keys_literal(keys: list[str]) -> str:
@@ -41,6 +39,12 @@ class PathCompiler:
 
     names: Names
     module_kind: str
+    trees: dict[str, str]
+    """Correlation names of the module's kind."""
+    prefixes: dict[tuple[str, ...], int]
+    """Beginnings of paths, and how often each was met."""
+    sites: dict[tuple[str, ...], str]
+    """The beginnings that are kept, and the variable that keeps each."""
 
     def expression(self, node: Expression) -> Code:
         raise NotImplementedError
@@ -188,7 +192,12 @@ class PathCompiler:
         return self.below(base, steps)
 
     def below(self, base: str, steps: tuple[Step, ...]) -> str:
+        return self._chain(base, steps, "walk", self._step)
+
+    def _chain(self, base: str, steps: tuple[Step, ...], walk: str, one: Callable[[str, Step], str]) -> str:
+        """A path from `base`: runs of plain names at once, every other step by `one`."""
         code = base
+        prefix: tuple[str, ...] = (base,) if base in self.trees else ()
         keys: list[str] = []
         for step in steps:
             key = self.plain_key(step)
@@ -196,9 +205,49 @@ class PathCompiler:
                 keys.append(key)
                 continue
             if keys:
-                code, keys = f"walk({code}, {keys_literal(keys)})", []
-            code = self._step(code, step)
-        return f"walk({code}, {keys_literal(keys)})" if keys else code
+                code, rest = self.remembered(prefix, code, keys, _REMEMBERED[walk], whole=True)
+                code = f"{walk}({code}, {keys_literal(rest)})" if rest else code
+                prefix = (*prefix, *keys) if prefix else ()
+                keys = []
+            code, prefix = self._indexed(code, prefix, step, walk) or (one(code, step), ())
+        code, keys = self.remembered(prefix, code, keys, _REMEMBERED[walk], whole=False)
+        return f"{walk}({code}, {keys_literal(keys)})" if keys else code
+
+    def remembered(
+        self, prefix: tuple[str, ...], code: str, keys: list[str], function: str, *, whole: bool
+    ) -> tuple[str, list[str]]:
+        """Python for the beginning of a path, and the keys behind it.
+
+        Programs walk the same paths again and again. Where a beginning of two steps or more is used twice, its end
+        is kept at a site until the structure of some tree changes.
+        """
+        count = len(keys) if whole else len(keys) - 1
+        if len(prefix) != 1 or count < 2:
+            return code, keys
+        site = self._site((*prefix, *keys[:count]))
+        if site is None:
+            return code, keys
+        walked = f"{function}({site}, {code}, {keys_literal(keys[:count])})"
+        return f"({site}[1] if {site}[0] == STRUCTURE[0] else {walked})", keys[count:]
+
+    def _indexed(self, code: str, prefix: tuple[str, ...], step: Step, walk: str) -> tuple[str, tuple[str, ...]] | None:
+        """`name[i]`, kept as long as `i` is the same, where the way to it is kept too."""
+        index = step.index
+        if not prefix or index is None or index.form != "number" or step.kinds:
+            return None
+        key = self.key(step)
+        number = self._number(step)
+        if key is None or not (number.isdigit() or number.isidentifier()):
+            return None
+        site = self._site((*prefix, f"{key}[{number}]"))
+        if site is None:
+            return None
+        walked = f"{_REMEMBERED[walk].replace('_from', '_nth_from')}({site}, {code}, {key!r}, {number})"
+        return f"({site}[1] if {site}[0] == STRUCTURE[0] and {site}[2] == {number} else {walked})", ()
+
+    def _site(self, prefix: tuple[str, ...]) -> str | None:
+        self.prefixes[prefix] = self.prefixes.get(prefix, 0) + 1
+        return self.sites.get(prefix)
 
     def _step(self, code: str, step: Step) -> str:
         index = step.index
@@ -249,7 +298,9 @@ class PathCompiler:
         if steps and len(known) == len(keys):
             if symbol.kind == "tree" and len(known) > 1 and path.steps[0].name in ("InputRoot", "Root"):
                 return Code(f"read_below({symbol.python}, {keys_literal(known)})")
-            return Code(f"read({symbol.python}, {keys_literal(known)})")
+            prefix = (symbol.python,) if symbol.python in self.trees else ()
+            start, rest = self.remembered(prefix, symbol.python, known, "find_from", whole=False)
+            return Code(f"read({start}, {keys_literal(rest)})")
         split = len(keys)
         while split and keys[split - 1] is not None:
             split -= 1
@@ -262,17 +313,7 @@ class PathCompiler:
 
     def made(self, base: str, steps: tuple[Step, ...]) -> str:
         """Python for the element at the end of a path, created where it is missing."""
-        code = base
-        keys: list[str] = []
-        for step in steps:
-            key = self.plain_key(step)
-            if key is not None:
-                keys.append(key)
-                continue
-            if keys:
-                code, keys = f"make({code}, {keys_literal(keys)})", []
-            code = self._made_step(code, step)
-        return f"make({code}, {keys_literal(keys)})" if keys else code
+        return self._chain(base, steps, "make", self._made_step)
 
     def _made_step(self, code: str, step: Step) -> str:
         index = step.index
@@ -284,6 +325,3 @@ class PathCompiler:
         if computed and index.form == "number":
             return f"make_nth({code}, {computed}, {self._number(step)})"
         return f"make_matching({code}, {self.pattern(step)}, {index.form!r}, {self._number(step)})"
-
-
-__all__ = ["Code", "EsqlRunError", "PathCompiler", "is_plain", "keys_literal"]

@@ -173,11 +173,23 @@ class _Project:
         *,
         main: bool,
     ) -> None:
-        compiler = RoutineCompiler(
-            routine, python, kind, dict(outer), routines, self.constants, allow_eval=self.allow_eval
-        )
+        def compiler(prefixes: Mapping[tuple[str, ...], int] | None) -> RoutineCompiler:
+            return RoutineCompiler(
+                routine,
+                python,
+                kind,
+                dict(outer),
+                routines,
+                self.constants,
+                allow_eval=self.allow_eval,
+                prefixes=prefixes,
+            )
+
         try:
-            self._write(file, compiler.compile(main=main))
+            # Twice: the first time tells which paths are walked more than once.
+            first = compiler(None)
+            first.compile(main=main)
+            self._write(file, compiler(first.prefixes).compile(main=main))
         except Unsupported as problem:
             self._mistake(file, problem.place, problem.problem)
 

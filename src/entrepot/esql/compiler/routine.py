@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from entrepot.esql.compiler.databases import DatabaseCompiler
@@ -11,7 +12,6 @@ from entrepot.esql.compiler.names import TREES, Names, Symbol
 from entrepot.esql.compiler.paths import Code
 from entrepot.esql.compiler.source import Line, Source
 from entrepot.esql.syntax import Begin, Call, Declare, Literal, Path, Place, Routine, Step
-
 
 _WORDS = re.compile(r"\w+")
 
@@ -53,8 +53,13 @@ class RoutineCompiler(DatabaseCompiler):
         constants: dict[str, Any],
         *,
         allow_eval: bool = False,
+        prefixes: Mapping[tuple[str, ...], int] | None = None,
     ) -> None:
         super().__init__()
+        self.trees = TREES.get(module_kind, {})
+        self.prefixes = {}
+        kept = [prefix for prefix, count in (prefixes or {}).items() if count > 1]
+        self.sites = {prefix: f"site{number}" for number, prefix in enumerate(kept, 1)}
         self.constants = constants
         self.routine = routine
         self.python = python
@@ -112,7 +117,7 @@ class RoutineCompiler(DatabaseCompiler):
                 source.depth += 1
             for name, python in sorted(self.trees_used.items()):
                 source.line(f"{name} = {python}")
-            for line in opening:
+            for line in [*opening, *(f"{site} = [-1, None, None]" for site in self.sites.values())]:
                 source.line(line)
             source.extend(self.source.lines)
             if not (self.source.lines and self.source.lines[-1][:2] == (0, "return True")):
@@ -130,7 +135,7 @@ class RoutineCompiler(DatabaseCompiler):
 
     def resolve(self, path: Path) -> tuple[Symbol, tuple[Step, ...]]:
         name = path.steps[0].name or ""
-        trees = TREES.get(self.module_kind, {})
+        trees = self.trees
         if self.names.find(name) is None:
             for tree, python in trees.items():
                 # Trees are local names; the function takes from the run those that it uses.

@@ -8,7 +8,7 @@ from typing import Any
 
 from entrepot.errors import EsqlRunError
 from entrepot.esql.runtime import casting, comparing, database, fields, operators, rows, statements
-from entrepot.models.tree import Element, Root
+from entrepot.models.tree import STRUCTURE, Element, Root
 
 
 def vocabulary() -> dict[str, Any]:
@@ -16,6 +16,7 @@ def vocabulary() -> dict[str, Any]:
     words: dict[str, Any] = {
         "Element": Element,
         "Root": Root,
+        "STRUCTURE": STRUCTURE,
         "EsqlRunError": EsqlRunError,
         "interval_of": operators.interval_of,
     }

@@ -48,6 +48,20 @@ def make_from(site: list[Any], root: Element, keys: tuple[str, ...]) -> Element:
     return found
 
 
+def find_nth_from(site: list[Any], element: Element | None, key: str, number: Any) -> Element | None:
+    """`nth`, remembered until the structure or the number changes."""
+    found = nth(element, key, number)
+    if found is not None:
+        site[:] = (STRUCTURE[0], found, number)
+    return found
+
+
+def make_nth_from(site: list[Any], element: Element, key: str, number: Any) -> Element:
+    found = make_nth(element, key, number)
+    site[:] = (STRUCTURE[0], found, number)
+    return found
+
+
 def read(element: Element | None, keys: tuple[str, ...]) -> Any:
     """The value at the end of `walk`."""
     for key in keys:
