@@ -14,7 +14,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from entrepot.cli import browse, demo, dump, get, log, mqsc, output, publish, put, qm, subscribe, trigger_monitor
+from entrepot.cli import (
+    browse,
+    demo,
+    dump,
+    esql,
+    get,
+    log,
+    model,
+    mqsc,
+    output,
+    publish,
+    put,
+    qm,
+    subscribe,
+    trigger_monitor,
+)
 from entrepot.errors import EntrepotError
 
 _BROKEN_PIPE = 141
@@ -78,6 +93,7 @@ app = typer.Typer(
 _MESSAGES = "Messages"
 _ADMINISTRATION = "Administration"
 _START = "To begin with"
+_MODELS = "Models and ESQL"
 
 app.command("demo", rich_help_panel=_START)(demo.demo)
 app.command("put", rich_help_panel=_MESSAGES)(put.put)
@@ -91,6 +107,8 @@ app.command("mqsc", rich_help_panel=_ADMINISTRATION)(mqsc.mqsc)
 app.command("dump", rich_help_panel=_ADMINISTRATION)(dump.dump)
 app.add_typer(log.app, name="log", rich_help_panel=_ADMINISTRATION)
 app.command("trigger-monitor", rich_help_panel=_ADMINISTRATION)(trigger_monitor.trigger_monitor)
+app.add_typer(model.app, name="model", rich_help_panel=_MODELS)
+app.add_typer(esql.app, name="esql", rich_help_panel=_MODELS)
 
 
 def _version(wanted: bool) -> None:

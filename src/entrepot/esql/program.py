@@ -12,6 +12,7 @@ can travel to Spark's workers; SHARED variables stay behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,17 +68,7 @@ class EsqlModule:
         With `emit`, outputs go there at once instead, as a flow needs it.
         """
         outputs: list[tuple[str, Assembly]] = []
-
-        def collect(where: str, name: str, leaving: Assembly) -> None:
-            kept = Assembly(
-                leaving.root.copy(),  # type: ignore[arg-type]
-                leaving.environment,
-                leaving.local_environment.copy(),
-                leaving.exception_list.copy(),
-            )
-            outputs.append((name if where == "terminal" else f"label:{name}", kept))
-
-        run = Run(assembly, emit=emit or collect, **options)
+        run = Run(assembly, emit=emit or partial(_collect, outputs), **options)
         if self.run(run) is True:
             leaving = outgoing(run)
             if emit is not None:
@@ -89,6 +80,17 @@ class EsqlModule:
     def filter(self, assembly: Assembly, **options: Any) -> bool | None:
         """What a Filter node does: the terminal true, false or unknown."""
         return self.run(Run(assembly, mode="", **options))
+
+
+def _collect(outputs: list[tuple[str, Assembly]], where: str, name: str, leaving: Assembly) -> None:
+    """Keep a propagated message as it is now; the program goes on changing its trees."""
+    kept = Assembly(
+        leaving.root.copy(),  # type: ignore[arg-type]
+        leaving.environment,
+        leaving.local_environment.copy(),
+        leaving.exception_list.copy(),
+    )
+    outputs.append((name if where == "terminal" else f"label:{name}", kept))
 
 
 class Program:

@@ -148,6 +148,8 @@ class CwfField:
     null_policy: str = "none"
     """none, fill (every byte is `null_value`), literal (the text is `null_value`), logical (the value is)."""
     null_value: str = ""
+    ebcdic_sign: bool = False
+    """A sign within a digit looks as in EBCDIC ({ A-I, } J-R) when the code page is an ASCII one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,8 @@ class MessageSet:
     file: str = ""
     namespace: str = ""
     """Target namespace of its elements; Member.name has it already, as {namespace}name."""
+    compiler: str = ""
+    """module:function that compiles this set's codecs; nothing for the one of the format."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def _compile(wanted: MessageFormat) -> Codec:
     if wanted.format not in wanted.set.formats:
         raise ModelNotFound(f"format in set {wanted.set.name},", wanted.format, tuple(wanted.set.formats))
     physical: Format = wanted.set.formats[wanted.format]
-    module, _, name = _COMPILERS[physical.kind].partition(":")
+    module, _, name = (wanted.set.compiler or _COMPILERS[physical.kind]).partition(":")
     compile_codec: Compile = getattr(import_module(module), name)
     return compile_codec(wanted.set, wanted.message, wanted.format)
 

@@ -217,6 +217,8 @@ class Element:
         STRUCTURE[0] += 1
         self._index = None
         child.parent = None
+        # Alone it has nobody to tell what happens to it, so it never counts as being as it came.
+        child._told = True
 
     def clear(self) -> None:
         """Take all children out."""
@@ -225,6 +227,7 @@ class Element:
         self.changed(structure=True)
         for child in self._children or ():
             child.parent = None
+            child._told = True
         self._children = []
         self._index = None
 
@@ -436,9 +439,13 @@ class Root(Element):
 
 
 class Assembly:
-    """The four trees that travel through a flow together."""
+    """The four trees that travel through a flow together.
 
-    __slots__ = ("environment", "exception_list", "local_environment", "root")
+    Most messages need neither a local environment nor an exception list, so these two are made when somebody asks.
+    The environment is one for a whole flow, and made at once.
+    """
+
+    __slots__ = ("_exception_list", "_local_environment", "environment", "root")
 
     def __init__(
         self,
@@ -449,5 +456,25 @@ class Assembly:
     ) -> None:
         self.root = root or Root()
         self.environment = environment or Root("Environment")
-        self.local_environment = local_environment or Root("LocalEnvironment")
-        self.exception_list = exception_list or Element("ExceptionList")
+        self._local_environment = local_environment
+        self._exception_list = exception_list
+
+    @property
+    def local_environment(self) -> Element:
+        if self._local_environment is None:
+            self._local_environment = Root("LocalEnvironment")
+        return self._local_environment
+
+    @local_environment.setter
+    def local_environment(self, tree: Element) -> None:
+        self._local_environment = tree
+
+    @property
+    def exception_list(self) -> Element:
+        if self._exception_list is None:
+            self._exception_list = Element("ExceptionList")
+        return self._exception_list
+
+    @exception_list.setter
+    def exception_list(self, tree: Element) -> None:
+        self._exception_list = tree

@@ -70,10 +70,9 @@ class PathCompiler:
         if symbol is None:
             raise self.unsupported(path, f"{name} is not declared")
         rest = path.steps[1:]
-        if head.index is not None:
-            # `ref[2]` and the like: an index on the variable itself has no meaning but `x[]` in a FROM.
-            if head.index.form != "all" or rest:
-                raise self.unsupported(path, f"an index on {name} itself")
+        # `ref[2]` and the like: an index on the variable itself has no meaning but `x[]` in a FROM.
+        if head.index is not None and (head.index.form != "all" or rest):
+            raise self.unsupported(path, f"an index on {name} itself")
         return symbol, rest
 
     def is_scalar(self, path: Path) -> Symbol | None:

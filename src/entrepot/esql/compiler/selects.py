@@ -26,7 +26,7 @@ from entrepot.esql.compiler.expressions import ExpressionCompiler
 from entrepot.esql.compiler.names import Symbol
 from entrepot.esql.compiler.paths import Code, keys_literal
 from entrepot.esql.compiler.source import Source
-from entrepot.esql.syntax import Call, Literal, Path, RowOf, Select, Selected, Step
+from entrepot.esql.syntax import Call, Expression, Literal, Path, RowOf, Select, Selected, Step
 from entrepot.esql.syntax import Source as FromSource
 
 
@@ -146,14 +146,13 @@ class SelectCompiler(ExpressionCompiler):
             else:
                 source.line(f"rows.append({item.text})")
         else:
-            source.line("row = Element('')")
+            source.line("row = new_row()")
             if node.form == "all":
                 for each in node.sources:
                     symbol = self.names.find(each.alias or _last_name(each.path) or "row")
                     assert symbol is not None
                     source.line(f"put_children(row, {symbol.python})")
-            for number, selected in enumerate(node.selected, 1):
-                self.put(source, selected, number)
+            self._put_all(source, node.selected)
             source.line("return row" if want == "first" else "rows.append(row)")
 
     def _accumulate(self, source: Source, node: Select) -> None:
@@ -172,7 +171,13 @@ class SelectCompiler(ExpressionCompiler):
                 compare = "less" if node.aggregate == "MIN" else "greater"
                 source.line(f"if total is None or {compare}(value, total): total = value")
 
-    def put(self, source: Source, selected: Selected, number: int, row: str = "row") -> None:
+    def _put_all(self, source: Source, selected: tuple[Selected, ...]) -> None:
+        """A select list into a new row. A name of its own is added; one that others begin with too is looked for."""
+        heads = [_head(each) for each in selected]
+        for number, each in enumerate(selected, 1):
+            self.put(source, each, number, alone=heads.count(heads[number - 1]) == 1 and None not in heads)
+
+    def put(self, source: Source, selected: Selected, number: int, row: str = "row", *, alone: bool = False) -> None:
         """One thing of a select list into the row."""
         node = selected.expression
         alias = selected.alias
@@ -191,10 +196,14 @@ class SelectCompiler(ExpressionCompiler):
         last = alias[-1]
         if last.index is not None and last.index.form == "all":
             parent = self.made(row, alias[:-1])
-            source.line(f"assign_list({parent}, {self.pattern(replace(last, index=None))}, {code.text})")
+            pattern = self.pattern(replace(last, index=None))
+            source.line(f"{list_function(node)}({parent}, {pattern}, {code.text})")
         elif all(self.plain_key(step) is not None for step in alias):
             function = {"TREE": "put_tree", "LIST": "put_any"}.get(code.type, "put_value" if code.type else "put_any")
-            source.line(f"{function}({row}, {self._alias_keys(alias)}, {code.text})")
+            if alone and len(alias) == 1 and function != "put_any":
+                source.line(f"{function.replace('put', 'add')}({row}, {self.plain_key(alias[0])!r}, {code.text})")
+            else:
+                source.line(f"{function}({row}, {self._alias_keys(alias)}, {code.text})")
         elif isinstance(node, Literal) and node.value is not None:
             target = self.made(row, alias)
             self.flush(source)
@@ -219,13 +228,24 @@ class SelectCompiler(ExpressionCompiler):
         source.place = node.place
         with source.block(f"def {function}():"):
             self.preludes.append([])
-            source.line("row = Element('')")
-            for number, selected in enumerate(node.selected, 1):
-                self.put(source, selected, number)
+            source.line("row = new_row()")
+            self._put_all(source, node.selected)
             source.line("return row")
             self.preludes.pop()
         self.preludes[-1].extend(source.lines)
         return Code(f"{function}()", "TREE")
+
+
+def list_function(node: Expression) -> str:
+    """What gives a list to `name[]`: rows that were made for it need no copies."""
+    return "assign_rows" if isinstance(node, Select) and node.form in ("list", "all") else "assign_list"
+
+
+def _head(selected: Selected) -> str | None:
+    """The name that a thing of a select list has in the row; None when it is not known yet."""
+    if selected.alias:
+        return selected.alias[0].name
+    return _last_name(selected.expression)
 
 
 def _last_name(path: object) -> str | None:

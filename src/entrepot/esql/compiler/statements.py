@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from entrepot.esql.compiler.names import TREES, Symbol
 from entrepot.esql.compiler.paths import Code
-from entrepot.esql.compiler.selects import SelectCompiler
+from entrepot.esql.compiler.selects import SelectCompiler, list_function
 from entrepot.esql.compiler.source import Source
 from entrepot.esql.syntax import (
     Attach,
@@ -220,7 +220,7 @@ class StatementCompiler(SelectCompiler):
         elif self.is_list(target):
             value = self.tree(node.value).text
             parent = self.made(base, steps[:-1])
-            self.line(f"assign_list({parent}, {self.pattern(replace(steps[-1], index=None))}, {value})")
+            self.line(f"{list_function(node.value)}({parent}, {self.pattern(replace(steps[-1], index=None))}, {value})")
         else:
             self._set_field(base, steps, node.value)
 

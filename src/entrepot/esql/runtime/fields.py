@@ -335,6 +335,22 @@ def assign_list(parent: Element, pattern: Pattern, values: Any) -> None:
             made.value = value
 
 
+def assign_rows(parent: Element, pattern: Pattern, rows: Any) -> None:
+    """`assign_list` of rows that a SELECT has just made: they are taken as they are."""
+    namespace, name, kinds = pattern
+    if name is None:
+        assign_list(parent, pattern, rows)
+        return
+    for old in list(matching(parent, pattern)):
+        parent.remove(old)
+    key = key_of(namespace or "", name)
+    kind = kinds[0] if kinds else kinds_of.NAME
+    for row in rows:
+        row.key = key
+        row.kind = kind
+        parent.append(row)
+
+
 def set_name(element: Element, name: Any) -> None:
     """SET field NAME = name."""
     namespace = element.namespace

@@ -34,6 +34,31 @@ def the(values: Any) -> Any:
     return values
 
 
+def new_row() -> Element:
+    """A row that nobody has seen yet, so that adding to it needs to tell nobody."""
+    row = Element("")
+    row._children = []
+    return row
+
+
+def add_value(row: Element, key: str, value: Any) -> None:
+    """A value into a new row that has no such name; NULL leaves no element."""
+    if value is not None:
+        child = Element(key, value)
+        child.parent = row
+        row._children.append(child)  # type: ignore[union-attr]
+
+
+def add_tree(row: Element, key: str, source: Element | None) -> None:
+    """A field likewise, with all that is below it."""
+    if source is not None:
+        child = Element(key, source.value)
+        child.parent = row
+        row._children.append(child)  # type: ignore[union-attr]
+        if not source.is_leaf():
+            take(child, source)
+
+
 def put_value(row: Element, keys: tuple[str, ...], value: Any) -> None:
     """A value into a row; NULL leaves no element."""
     if value is not None:

@@ -53,28 +53,20 @@ class Run:
 
     __slots__ = (
         "_now",
+        "assembly",
         "database",
         "database_source",
         "depth",
         "emit",
-        "environment",
         "error",
-        "exception_list",
         "functions",
-        "input_exception_list",
-        "input_local_environment",
-        "input_root",
         "labels",
-        "local_environment",
         "local_zone",
         "mode",
-        "output_exception_list",
-        "output_local_environment",
+        "output",
         "output_root",
         "properties",
-        "random",
         "report",
-        "root",
         "shared",
         "sqlcode",
         "sqlerrortext",
@@ -102,13 +94,11 @@ class Run:
         throw_on_database_error: bool = True,
         mode: str = "message",
     ) -> None:
-        self.input_root = self.root = assembly.root
-        self.environment = assembly.environment
-        self.input_local_environment = self.local_environment = assembly.local_environment
-        self.input_exception_list = self.exception_list = assembly.exception_list
+        self.assembly = assembly
+        """The message that came in."""
         self.output_root = Root()
-        self.output_local_environment: Element = Root("LocalEnvironment")
-        self.output_exception_list = Element("ExceptionList")
+        self.output = Assembly(self.output_root, assembly.environment)
+        """The one that a Compute node makes."""
         self.emit = emit
         self.database = database
         self.database_source = database_source
@@ -132,7 +122,40 @@ class Run:
         self.variables: Any = None
         """The module's own variables; compiled code puts them here."""
         self.shared: Any = None
-        self.random = _random
+
+    @property
+    def input_root(self) -> Root:
+        return self.assembly.root
+
+    root = input_root
+
+    @property
+    def environment(self) -> Element:
+        return self.assembly.environment
+
+    @property
+    def input_local_environment(self) -> Element:
+        return self.assembly.local_environment
+
+    local_environment = input_local_environment
+
+    @property
+    def input_exception_list(self) -> Element:
+        return self.assembly.exception_list
+
+    exception_list = input_exception_list
+
+    @property
+    def output_local_environment(self) -> Element:
+        return self.output.local_environment
+
+    @property
+    def output_exception_list(self) -> Element:
+        return self.output.exception_list
+
+    @property
+    def random(self) -> random.Random:
+        return _random
 
     @property
     def now(self) -> datetime:

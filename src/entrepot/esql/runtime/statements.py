@@ -215,11 +215,12 @@ _WANTS_EXCEPTION = {"exception", "exceptionAndMessage", "exceptionAndDestination
 def outgoing(run: Run) -> Assembly:
     """What leaves the node: the trees that its mode takes from the output, the others from the input."""
     mode = run.mode
+    came, made = run.assembly, run.output
     return Assembly(
-        run.output_root if mode in _WANTS_MESSAGE else run.input_root,
-        run.environment,
-        run.output_local_environment if mode in _WANTS_DESTINATION else run.input_local_environment,
-        run.output_exception_list if mode in _WANTS_EXCEPTION else run.input_exception_list,
+        made.root if mode in _WANTS_MESSAGE else came.root,
+        came.environment,
+        (made if mode in _WANTS_DESTINATION else came)._local_environment,
+        (made if mode in _WANTS_EXCEPTION else came)._exception_list,
     )
 
 
@@ -255,9 +256,9 @@ def propagate(
     if run.emit is not None and name != "nowhere":
         run.emit(where, name, leaving)
     if delete and run.mode:
-        run.output_root.clear()
-        run.output_local_environment.clear()
-        run.output_exception_list.clear()
+        for tree in (run.output_root, run.output._local_environment, run.output._exception_list):
+            if tree is not None:
+                tree.clear()
 
 
 def throw(severity: Any, catalog: Any, message: Any, values: tuple[Any, ...]) -> None:

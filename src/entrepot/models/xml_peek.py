@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One early field of a long XML body, without reading the rest.
+
+Routing looks at a field near the beginning of the message. So the beginning is
+cut behind an end tag, the elements that are open there are closed, and that is
+parsed. Every field in it is complete, and is what the whole body would give;
+anything unusual is left to the whole body. A body that is broken further on is
+still refused when somebody reads it all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from entrepot.models.tree import Folder
+from entrepot.models.xml_elements import NIL
+from entrepot.models.xml_reading import COMPACT, ENCODING, MIXED
+
+BODY_BYTES_MIN = 16 * 1024
+"""Shorter bodies are read as a whole; that costs about as much as this does."""
+PREFIX_BYTES = 1024
+
+_TAG = re.compile(rb"<(/?)([^\s/>]+)[^>]*?(/?)>")
+_UTF_8 = (b"UTF-8", b"UTF8", b"US-ASCII", b"ASCII")
+
+_NOTHING: tuple[bool, Any] = (False, None)
+
+
+def peek(folder: Folder, keys: tuple[str, ...]) -> tuple[bool, Any]:
+    """(True, value) when the beginning of the body tells; otherwise (False, None)."""
+    root = folder.peeked
+    if root is None:
+        root = folder.peeked = _beginning(folder)
+    if root is False or not keys or keys[0] != root.tag:
+        return _NOTHING
+    node = root
+    for position, key in enumerate(keys):
+        if not position:
+            continue
+        if not key or "*" in key or (key[0] == "{" and key.find("}") < 2) or key == "xmlns":
+            return _NOTHING
+        attribute = node.get(key)
+        if attribute is not None:
+            return (True, attribute) if position == len(keys) - 1 else _NOTHING
+        node = next(node.iterchildren(key), None)
+        if node is None:
+            return _NOTHING
+    if len(node):
+        return True, None
+    if node is root or node.get(NIL) is not None:
+        return _NOTHING
+    return True, node.text or ""
+
+
+def _beginning(folder: Folder) -> etree._Element | bool:
+    """The document element as far as the beginning of the body has it; False when that is not to be trusted."""
+    body = folder.body
+    if body is None or len(body) < BODY_BYTES_MIN or body[:1] != b"<":
+        return False
+    cut = body.rfind(b"</", 0, PREFIX_BYTES)
+    end = body.find(b">", cut, cut + PREFIX_BYTES) + 1
+    if cut < 0 or not end:
+        return False
+    start = 0
+    if body[1:2] == b"?":
+        start = body.find(b"?>", 0, end) + 2
+        declared = ENCODING.match(body, 0, start)
+        if declared is None or declared[1].upper() not in _UTF_8:
+            return False
+    prefix = body[start:end]
+    if start == 0 and folder.ccsid not in (0, 1208, 367) and not prefix.isascii():
+        return False
+    # Single characters are found faster than pairs of them, and are rare.
+    if b"&" in prefix or (b"!" in prefix and b"<!" in prefix) or (b"?" in prefix and b"<?" in prefix):
+        return False
+    name = folder.domain.name
+    if name == "XML" and b":" in prefix and (b"xmlns" in prefix or b"xml:" in prefix):
+        return False
+    parser = COMPACT if name in ("XMLNSC", "SOAP") else MIXED
+    try:
+        root = etree.fromstring(prefix + _closing(prefix), parser)
+    except (etree.XMLSyntaxError, ValueError):
+        return False
+    return root
+
+
+def _closing(prefix: bytes) -> bytes:
+    """End tags for what is open at the end. Where this is deceived, the result is not well-formed and not used."""
+    if prefix.count(b"<") - 2 * prefix.count(b"</") - prefix.count(b"/>") == 1:
+        # Only the document element is open.
+        first = _TAG.search(prefix)
+        return b"</" + first[2] + b">" if first is not None else b""
+    opened: list[bytes] = []
+    for end, name, empty in _TAG.findall(prefix):
+        if end:
+            if opened:
+                opened.pop()
+        elif not empty:
+            opened.append(name)
+    return b"".join(b"</" + name + b">" for name in reversed(opened))
