@@ -11,8 +11,20 @@ from entrepot.errors import ModelInvalid
 from entrepot.models.copybook import load_copybook, read_copybook
 from entrepot.models.copybook_pictures import Picture, read_picture
 from entrepot.models.cwf import compile_cwf
-from entrepot.models.logical import Composition, CwfField, Kind, Member, MessageSet, Simple, Structure, ValueType
+from entrepot.models.logical import (
+    Composition,
+    CwfField,
+    Kind,
+    Member,
+    MessageFormat,
+    MessageSet,
+    Simple,
+    Structure,
+    ValueType,
+)
 from entrepot.models.message_sets import load_set
+from entrepot.models.mrm import MRM
+from entrepot.models.tree import Folder
 from unit.models.cwf_models import BIG, EBCDIC, LATIN, plain, tree
 
 
@@ -240,6 +252,33 @@ def test_filler_with_a_value_is_written() -> None:
     assert codec.render(tree(("A", "x"), ("B", "y")), EBCDIC, BIG).hex() == "a76ba8"
 
 
+@pytest.mark.parametrize(
+    ("clauses", "stored"),
+    [
+        ("PIC X(3) VALUE 'ab'", b"ab "),
+        ("PIC XX VALUE '; ' OCCURS 2", b"; ; "),
+        ("PIC X(3) VALUE SPACES", b"   "),
+        ("PIC X(3) VALUE LOW-VALUES", b"\0\0\0"),
+        ("PIC 9(3) VALUE 7", b"007"),
+        ("PIC X(3) VALUE ZEROS", b"000"),
+        ("PIC S9(4) COMP VALUE 0", b"\0\0"),
+        ("PIC S9(4) COMP SYNC VALUE 0", b"\0\0\0"),
+    ],
+)
+def test_filler_is_written_with_its_value(clauses: str, stored: bytes) -> None:
+    codec = compile_cwf(read(f"01 R. 05 A PIC X. 05 FILLER {clauses}. 05 B PIC X."), "R", "CWF1")
+    assert codec.render(tree(("A", "a"), ("B", "b")), LATIN, BIG) == b"a" + stored + b"b"
+    assert plain(codec.parse(b"a" + b"?" * len(stored) + b"b", LATIN, BIG)) == [("A", "a"), ("B", "b")]
+
+
+def test_a_message_of_a_copybook_can_be_shown_as_xml() -> None:
+    message_set = read("01 R. 05 A PIC 99. 05 FILLER PIC X VALUE ','. 05 B PIC X OCCURS 2. 05 C REDEFINES B PIC XX.")
+    cwf = Folder(MRM, b"42,xy", ccsid=LATIN, encoding=BIG, model=MessageFormat(message_set, "R", "CWF1"))
+    shown = Folder(MRM, model=MessageFormat(message_set, "R", "XML1"))
+    shown.fill([element.copy() for element in cwf.children])
+    assert shown.render().endswith(b"<R><A>42</A><B>x</B><B>y</B></R>")
+
+
 def test_condition_names_are_the_values_if_they_look_like_all() -> None:
     assert only("05 A PIC X. 88 YES VALUE 'Y'. 88 NO VALUES ARE 'N' 'X'.")[0].values == ("Y", "N", "X")
     assert only("05 A PIC 9. 88 ONE VALUE 1. 88 TWO VALUE 2.")[0].values == ("1", "2")
@@ -258,7 +297,7 @@ def test_fixed_columns_comments_and_continued_lines() -> None:
             "000200*    05  GONE  PIC X.",
             "000300/",
             "000400D    05  DEBUG PIC X.",
-            "000500     05  A PIC X(9) VALUE 'abc",
+            "000500     05  A PIC X(50) VALUE 'abc",
             "000600-    'def'.",
             "000700     05  LONG-NA",
             "000800-        ME PIC X. *> a remark",
@@ -358,5 +397,5 @@ def test_pictures(text: str, picture: Picture) -> None:
 
 @pytest.mark.parametrize("text", ["9P9", "S", "XN", "9S", "(3)", "9(", "9V9P", "PV9", "X)"])
 def test_what_is_no_picture(text: str) -> None:
-    with pytest.raises(ValueError, match="PIC|picture|contradict|number"):
+    with pytest.raises(ValueError, match=r"PIC|picture|number"):
         read_picture(text)

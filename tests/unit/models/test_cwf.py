@@ -312,6 +312,13 @@ def test_skipped_bytes_are_written_as_padding_of_the_code_page() -> None:
     assert codec.render(made, EBCDIC, BIG).hex() == "a740404000014040a9"
 
 
+def test_skipped_bytes_may_have_a_value() -> None:
+    codec = codec_of(text("A", 1, skip_after=3, skip_value="!"), text("B", 1, skip_before=3, skip_value="0x0102"))
+    assert codec.render(tree(("A", "a"), ("B", "b")), LATIN, BIG) == b"a!  \1\2\0b"
+    with pytest.raises(ModelInvalid, match="longer than the 1 bytes"):
+        codec_of(text("A", 1, skip_after=1, skip_value="ab"))
+
+
 def test_filler_at_the_end_must_be_there() -> None:
     codec = codec_of(text("A", 1, skip_after=2))
     assert codec.render(tree(("A", "x")), LATIN, BIG) == b"x  "

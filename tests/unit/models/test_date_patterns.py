@@ -36,7 +36,8 @@ BOTH_WAYS = [
     ("K:mm a", "0:30 PM", time(12, 30)),
     ("kk", "24", time(0)),
     ("yyyyMMddHHmmss", "20061007120656", datetime(2006, 10, 7, 12, 6, 56)),
-    ("yyyy-MM-dd'T'HH:mm:ss.SSSZZZ", "2006-10-07T12:06:56.568+01:00", datetime(2006, 10, 7, 12, 6, 56, 568000, HOUR_AHEAD)),
+    ("yyyy-MM-dd'T'HH:mm:ss.SSSZZZ", "2006-10-07T12:06:56.568+01:00",
+     datetime(2006, 10, 7, 12, 6, 56, 568000, HOUR_AHEAD)),
     ("yyyy-MM-ddTHH:mm:ssZZZU", "2006-10-07T12:06:56Z", datetime(2006, 10, 7, 12, 6, 56, tzinfo=UTC)),
     ("HH:mm Z", "12:06 +1", time(12, 6, tzinfo=HOUR_AHEAD)),
     ("HH:mm ZZ", "12:06 +01", time(12, 6, tzinfo=HOUR_AHEAD)),
@@ -138,7 +139,10 @@ def test_the_functions_without_a_pattern_read_iso() -> None:
     assert parse_datetime("2006-10-07 12:06:56") == datetime(2006, 10, 7, 12, 6, 56)
 
 
-@pytest.mark.parametrize(("pattern", "width", "numeric"), [("yyyyDDD", 7, True), ("HHmm", 4, True), ("d/M/yyyy", 0, False), ("dd MMM", 6, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pattern", "width", "numeric"),
+    [("yyyyDDD", 7, True), ("HHmm", 4, True), ("d/M/yyyy", 0, False), ("dd MMM", 6, False)],
+)
 def test_a_pattern_knows_how_wide_it_is(pattern: str, width: int, numeric: bool) -> None:
     compiled = compile_pattern(pattern)
     assert (compiled.width, compiled.numeric) == (width, numeric)
@@ -147,8 +151,16 @@ def test_a_pattern_knows_how_wide_it_is(pattern: str, width: int, numeric: bool)
 @settings(max_examples=60)
 @given(
     st.datetimes(min_value=datetime(1000, 1, 1)),
-    st.sampled_from(["yyyyMMddHHmmssSSSSSS", "EEEE d MMMM yyyy hh:mm:ss.SSSSSS a", "yyyy-DDD'T'HH:mm:ss.SSSSSS", "YYYY-'W'ww-e kk:mm:ss.SSSSSS", "I"]),
-)  # fmt: skip
+    st.sampled_from(
+        [
+            "yyyyMMddHHmmssSSSSSS",
+            "EEEE d MMMM yyyy hh:mm:ss.SSSSSS a",
+            "yyyy-DDD'T'HH:mm:ss.SSSSSS",
+            "YYYY-'W'ww-e kk:mm:ss.SSSSSS",
+            "I",
+        ]
+    ),
+)
 def test_what_was_written_is_read_again(value: datetime, pattern: str) -> None:
     compiled = compile_pattern(pattern)
     assert compiled.parse_datetime(compiled.render(value)).replace(tzinfo=None) == value

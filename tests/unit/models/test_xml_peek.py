@@ -146,7 +146,7 @@ def test_a_peek_equals_the_whole_body(domain: str, tree: Any, prefix: int, keys:
     body = f"<a>{mixed}{written(tree)}{written(tree)}</a>".encode()
     keys = ["a", *keys]
     before = xml_peek.BODY_BYTES_MIN, xml_peek.PREFIX_BYTES
-    xml_peek.BODY_BYTES_MIN, xml_peek.PREFIX_BYTES = 0, prefix
+    xml_peek.BODY_BYTES_MIN, xml_peek.PREFIX_BYTES = 0, (prefix,)
     try:
         known, value = folder(body, domain).peek(tuple(keys))
     finally:
