@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -281,7 +282,7 @@ def test_a_message_of_a_copybook_can_be_shown_as_xml() -> None:
 
 def test_condition_names_are_the_values_if_they_look_like_all() -> None:
     assert only("05 A PIC X. 88 YES VALUE 'Y'. 88 NO VALUES ARE 'N' 'X'.")[0].values == ("Y", "N", "X")
-    assert only("05 A PIC 9. 88 ONE VALUE 1. 88 TWO VALUE 2.")[0].values == ("1", "2")
+    assert only("05 A PIC 9. 88 ONE VALUE 1. 88 MORE VALUES 2,3, 4.")[0].values == ("1", "2", "3", "4")
     assert only("05 A PIC X. 88 YES VALUE 'Y'.")[0].values == ()
     assert only("05 A PIC 9. 88 LOW VALUE 1 THRU 4. 88 HIGH VALUE 5 THRU 9.")[0].values == ()
     assert only("05 A PIC X VALUE 'Q'. 88 YES VALUE 'Y'. 88 NO VALUE 'N'.")[0].values == ()
@@ -379,6 +380,52 @@ def test_mistakes_are_named_with_their_place(text: str, line: int, column: int, 
     assert problem in refused.value.problem
     assert (refused.value.line, refused.value.column) == (line, column)
     assert refused.value.file == "shop/orders.cpy"
+
+
+def test_noise_is_refused_with_a_place() -> None:
+    words = [
+        "01",
+        "05",
+        "10",
+        "88",
+        "R",
+        "A",
+        "B",
+        "PIC",
+        "X(3)",
+        "9(4)",
+        "S9V99",
+        ".",
+        ".",
+        ".",
+        "VALUE",
+        "'x'",
+        "OCCURS",
+        "3",
+        "TO",
+        "DEPENDING",
+        "ON",
+        "N",
+        "REDEFINES",
+        "COMP-3",
+        "(",
+        "'",
+        "*",
+        "-",
+        "\n",
+    ]
+    source = random.Random(7)
+    refused = 0
+    for _ in range(800):
+        text = "01 R. " + " ".join(source.choices(words, k=source.randint(1, 25)))
+        try:
+            message_set = read(text)
+            for name in message_set.messages:
+                compile_cwf(message_set, name, "CWF1")
+        except ModelInvalid as problem:
+            refused += 1
+            assert problem.line >= 1
+    assert refused > 400
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,14 @@ def test_choice_with_nothing_of_it_is_said() -> None:
         write(compiled, [])
 
 
+def test_path_names_the_alternative_of_a_choice() -> None:
+    choice = group("", simple("A", "integer", tag="a"), simple("B", "date", tag="b"), composition=CHOICE)
+    compiled = codec(simple("Z", tag="z"), choice, separation=TAGGED, delimiter="*", tag_separator=":")
+    with pytest.raises(MessageUnreadable) as caught:
+        read(compiled, "z:1*b:x")
+    assert (caught.value.path, caught.value.offset) == ("M.B", 6)
+
+
 def test_unknown_message_and_format_are_named() -> None:
     known = message_set(structure("M", simple("A", length=1), separation=FIXED))
     with pytest.raises(ModelNotFound):

@@ -120,7 +120,7 @@ class Inventor:
 
 @pytest.mark.parametrize("separation", list(Separation))
 @given(seed=SEEDS)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_what_was_written_is_read_again(separation: Separation, seed: int) -> None:
     inventor = Inventor(seed, LETTERS)
     members, said = inventor.body(0, separation)
@@ -134,7 +134,7 @@ def test_what_was_written_is_read_again(separation: Separation, seed: int) -> No
 
 @pytest.mark.parametrize("tds", [{"escape": "?"}, {"quote": '"'}, {"escape": "?", "quote": '"'}])
 @given(seed=SEEDS)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_data_may_have_every_delimiter_when_it_can_be_hidden(tds: dict[str, str], seed: int) -> None:
     inventor = Inventor(seed, 'a*+;|~:<>[]{}?"')
     members, said = inventor.body(0, inventor.random.choice((ALL, TAGGED)))
@@ -147,7 +147,7 @@ def test_data_may_have_every_delimiter_when_it_can_be_hidden(tds: dict[str, str]
     st.lists(st.text(st.sampled_from("ab*"), min_size=1, max_size=6), min_size=3, max_size=3),
     st.sampled_from(("**", "*a", "*a*", "ab", "***")),
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_delimiters_of_several_characters_never_overlap_with_data(found: list[str], delimiter: str) -> None:
     compiled = codec(simple("A"), simple("B"), simple("C"), separation=ALL, delimiter=delimiter, tds={"escape": "?"})
     tree: Tree = list(zip("ABC", found, strict=True))
