@@ -85,7 +85,7 @@ class EsqlModule:
 def _collect(outputs: list[tuple[str, Assembly]], where: str, name: str, leaving: Assembly) -> None:
     """Keep a propagated message as it is now; the program goes on changing its trees."""
     kept = Assembly(
-        leaving.root.copy(),  # type: ignore[arg-type]
+        leaving.root.copy(),
         leaving.environment,
         leaving.local_environment.copy(),
         leaving.exception_list.copy(),

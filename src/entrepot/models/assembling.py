@@ -30,7 +30,7 @@ from entrepot.models.headers.chain import FORMATS, KNOWN, UNSUPPORTED, read_head
 from entrepot.models.headers.mqmd import MQMD
 from entrepot.models.headers.mqrfh2 import content_descriptor
 from entrepot.models.headers.mqrfh2 import folder_of as properties_header_of
-from entrepot.models.headers.origin import ELSEWHERE, Origin
+from entrepot.models.headers.origin import ELSEWHERE, Origin, Unopened
 from entrepot.models.headers.properties import PROPERTIES
 from entrepot.models.message_sets import find_format
 from entrepot.models.outgoing import BODY_DOMAINS, DOMAINS, Rendering
@@ -98,11 +98,13 @@ def parse_message(
     model: Any = None
     if domain == "MRM" and message_set:
         model = find_format(message_set, message_type, message_format)
+    parser = _parsers.get(domain) or _parser(domain)
+    if not headers and not shown:
+        return Assembly(Root("Root", Unopened(origin, parser, model)))
     folders = [Folder(PROPERTIES, ELSEWHERE, model=origin), Folder(MQMD, ELSEWHERE, model=origin)]
     if shown:
         folders.append(properties_header_of(origin))
     folders += headers
-    parser = _parsers.get(domain) or _parser(domain)
     folders.append(Folder(parser, body, ccsid=ccsid, encoding=encoding, model=model))
     root = Root()
     root.fill(folders)
@@ -136,6 +138,11 @@ def render_message(root: Root, like: Message | None = None) -> Message:
         CodePageUnknown
     """
     if like is None:
+        unread = root.unread
+        if type(unread) is Unopened and unread.parser.name not in FORMATS:
+            message = unread.origin.message
+            body = message.body if root.body is None else root.body.render()
+            return message if body is message.body else replace(message, body=body)
         rendered = _with_new_body(root.children)
         if rendered is not None:
             return rendered

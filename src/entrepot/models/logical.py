@@ -150,6 +150,8 @@ class CwfField:
     null_value: str = ""
     ebcdic_sign: bool = False
     """A sign within a digit looks as in EBCDIC ({ A-I, } J-R) when the code page is an ASCII one, too."""
+    skip_value: str = ""
+    """What skipped bytes are written with: text, or bytes after 0x that are repeated; nothing for padding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ that did not change is rendered as the bytes it came from
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from entrepot.models.element_types import NAME, translate
 
@@ -420,13 +420,75 @@ class Folder(Element):
         return twin
 
 
+class Unread(Protocol):
+    """A message whose folders nobody has asked for yet."""
+
+    @property
+    def body_key(self) -> str: ...
+
+    def body_folder(self) -> Folder:
+        """The folder of the body alone."""
+
+    def folders(self, body: Folder | None) -> list[Element]:
+        """All folders in order; with `body` for the body's, where somebody has it already."""
+
+
 class Root(Element):
-    """Root of a message; its children are folders where their names are those of domains."""
+    """Root of a message; its children are folders where their names are those of domains.
 
-    __slots__ = ()
+    Most programs look at the body and take the headers along, so a root may hold a message instead of folders: then
+    the body's folder is made alone, and all others when one of them is asked for.
+    """
 
-    def __init__(self, key: str = "Root") -> None:
+    __slots__ = ("body", "unread")
+
+    def __init__(self, key: str = "Root", unread: Unread | None = None) -> None:
         super().__init__(key)
+        self.unread = unread
+        self.body: Folder | None = None
+        """The body's folder, while the others are not made."""
+
+    def first(self, key: str) -> Element | None:
+        unread = self.unread
+        if unread is not None and key == unread.body_key:
+            body = self.body
+            if body is None:
+                body = self.body = unread.body_folder()
+                body.parent = self
+            return body
+        return Element.first(self, key)
+
+    def load(self) -> list[Element]:
+        unread, self.unread = self.unread, None
+        if unread is None:
+            return Element.load(self)
+        body, self.body = self.body, None
+        return self.fill(unread.folders(body))
+
+    def is_leaf(self) -> bool:
+        return not self.children
+
+    def clear(self) -> None:
+        self.unread = self.body = None
+        if self._children is None:
+            self._children = []
+            STRUCTURE[0] += 1
+        Element.clear(self)
+
+    def replace_content(self, source: Element) -> None:
+        if isinstance(source, Root):
+            twin = source.copy()
+            self.clear()
+            if twin.unread is not None:
+                self.unread = twin.unread
+                self._children = None
+            else:
+                self.fill(twin.children)
+        else:
+            copies = [child.copy() for child in source.children]
+            self.clear()
+            self.fill(copies)
+        self.changed(structure=True)
 
     def new_child(self, key: str, kind: int = NAME) -> Element:
         from entrepot.models.domains import find_domain
@@ -434,8 +496,13 @@ class Root(Element):
         domain = find_domain(key)
         return Element(key, None, kind) if domain is None else Folder(domain)
 
-    def _twin(self) -> Root:
-        return Root(self.key)
+    def copy(self) -> Root:
+        if self.unread is not None and (self.body is None or not self.body.dirty):
+            return Root(self.key, self.unread)
+        twin = Root(self.key)
+        twin.value = self.value
+        twin.fill([child.copy() for child in self.children])
+        return twin
 
 
 class Assembly:

@@ -72,8 +72,17 @@ class MixedDomain:
         self.name = name
 
     def parse(self, folder: Folder) -> None:
-        root = xml_reading.read(folder, xml_reading.MIXED)
         body: Any = folder.body
+        if folder.ccsid == 1208 and body[-1:] == b">" and b"=" not in body and _PLAIN_START(body) is not None:
+            # As above, and without attributes there are no namespaces.
+            try:
+                root = etree.fromstring(body, xml_reading.MIXED)
+            except etree.XMLSyntaxError as error:
+                raise xml_reading.unreadable(folder, body, error) from None
+            if root.getnext() is None:
+                folder._children = [PlainMixedElement(root.tag, root, folder)]
+                return
+        root = xml_reading.read(folder, xml_reading.MIXED)
         plain = xml_reading.is_ascii_like(body) and not (b"=" in body and b"xmlns" in body)
         make = PlainMixedElement if plain else MixedElement
         children: list[Element] = []

@@ -21,7 +21,8 @@ from entrepot.models.xml_reading import COMPACT, ENCODING, MIXED
 
 BODY_BYTES_MIN = 16 * 1024
 """Shorter bodies are read as a whole; that costs about as much as this does."""
-PREFIX_BYTES = 1024
+PREFIX_BYTES = (512, 4096)
+"""How much is read at first, and how much when that was not enough."""
 
 _TAG = re.compile(rb"<(/?)([^\s/>]+)[^>]*?(/?)>")
 _UTF_8 = (b"UTF-8", b"UTF8", b"US-ASCII", b"ASCII")
@@ -31,10 +32,19 @@ _NOTHING: tuple[bool, Any] = (False, None)
 
 def peek(folder: Folder, keys: tuple[str, ...]) -> tuple[bool, Any]:
     """(True, value) when the beginning of the body tells; otherwise (False, None)."""
-    root = folder.peeked
-    if root is None:
-        root = folder.peeked = _beginning(folder)
-    if root is False or not keys or keys[0] != root.tag:
+    roots: list[Any] = folder.peeked or []
+    folder.peeked = roots
+    for number, prefix_bytes in enumerate(PREFIX_BYTES):
+        if number == len(roots):
+            roots.append(_beginning(folder, prefix_bytes))
+        found = _ask(roots[number], keys)
+        if found is not _NOTHING or roots[number] is False:
+            return found
+    return _NOTHING
+
+
+def _ask(root: etree._Element | bool, keys: tuple[str, ...]) -> tuple[bool, Any]:
+    if root is False or not keys or keys[0] != root.tag:  # type: ignore[union-attr]
         return _NOTHING
     node = root
     for position, key in enumerate(keys):
@@ -42,26 +52,26 @@ def peek(folder: Folder, keys: tuple[str, ...]) -> tuple[bool, Any]:
             continue
         if not key or "*" in key or (key[0] == "{" and key.find("}") < 2) or key == "xmlns":
             return _NOTHING
-        attribute = node.get(key)
+        attribute = node.get(key)  # type: ignore[union-attr]
         if attribute is not None:
             return (True, attribute) if position == len(keys) - 1 else _NOTHING
-        node = next(node.iterchildren(key), None)
+        node = next(node.iterchildren(key), None)  # type: ignore[union-attr]
         if node is None:
             return _NOTHING
-    if len(node):
+    if len(node):  # type: ignore[arg-type]
         return True, None
-    if node is root or node.get(NIL) is not None:
+    if node is root or node.get(NIL) is not None:  # type: ignore[union-attr]
         return _NOTHING
-    return True, node.text or ""
+    return True, node.text or ""  # type: ignore[union-attr]
 
 
-def _beginning(folder: Folder) -> etree._Element | bool:
+def _beginning(folder: Folder, prefix_bytes: int) -> etree._Element | bool:
     """The document element as far as the beginning of the body has it; False when that is not to be trusted."""
     body = folder.body
     if body is None or len(body) < BODY_BYTES_MIN or body[:1] != b"<":
         return False
-    cut = body.rfind(b"</", 0, PREFIX_BYTES)
-    end = body.find(b">", cut, cut + PREFIX_BYTES) + 1
+    cut = body.rfind(b"</", 0, prefix_bytes)
+    end = body.find(b">", cut, cut + prefix_bytes) + 1
     if cut < 0 or not end:
         return False
     start = 0

@@ -81,7 +81,17 @@ class PathCompiler:
             symbol = self.names.find(path.steps[0].name)
             if symbol is not None and symbol.kind in ("scalar", "namespace"):
                 return symbol
-        return None
+        return self._kind_as_value(path)
+
+    def _kind_as_value(self, path: Path) -> Symbol | None:
+        """XMLNSC.Attribute or NameValue where a value stands: the number of a type."""
+        names = [step.name for step in path.steps]
+        if len(names) > 2 or names[0] is None or names[-1] is None or self.names.find(names[0]) is not None:
+            return None
+        # Name and Value alone are no types here: a column of a table may be called so.
+        domain = names[0].upper() if len(names) == 2 else "GENERIC" if names[0].upper() == "NAMEVALUE" else ""
+        number = NAMED.get(domain, {}).get(names[-1].upper())
+        return None if number is None else Symbol("scalar", f"0x{number:08x}", "INTEGER", constant=True, local=False)
 
     # --- steps ------------------------------------------------------------------------------------
 

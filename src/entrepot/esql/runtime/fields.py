@@ -253,6 +253,9 @@ def take(element: Element, source: Element) -> None:
     """
     if source is element:
         return
+    if type(element) is Root:
+        element.replace_content(source)
+        return
     if element.key and source.is_leaf() and type(element) is Element:
         element.value = source.value
         if element._children:
@@ -267,12 +270,6 @@ def take(element: Element, source: Element) -> None:
         if not element.key or _same_domain(element, source):
             _replace(parent, element, twin)
             return
-    if type(element) is Root:
-        copies = [child.copy() for child in source.children]
-        element.clear()
-        element.fill(copies)
-        element.changed(structure=True)
-        return
     if not element.key:
         element.rename(source.key)
         element.kind = source.kind

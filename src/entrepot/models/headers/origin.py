@@ -9,9 +9,12 @@ asks, and a copy of an unchanged folder shares the message.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from entrepot.message import Message
+from entrepot.models.tree import Element, Folder
 
 
 class _Elsewhere(bytes):
@@ -44,3 +47,33 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     """Where the body of the message goes on behind its headers."""
     properties_shown: bool = True
     """The tree has the message's properties; not so when the body has an MQRFH2 of its own."""
+
+
+class Unopened(msgspec.Struct, frozen=True, gc=False):
+    """A message without headers of its own, as the folders of a root that nobody has asked for (tree.Unread)."""
+
+    origin: Origin
+    parser: Any
+    """Domain of the body."""
+    model: Any
+
+    @property
+    def body_key(self) -> str:
+        return self.origin.domain
+
+    def body_folder(self) -> Folder:
+        origin = self.origin
+        return Folder(
+            self.parser, origin.message.body, ccsid=origin.body_ccsid, encoding=origin.body_encoding, model=self.model
+        )
+
+    def folders(self, body: Folder | None) -> list[Element]:
+        from entrepot.models.headers.mqmd import MQMD
+        from entrepot.models.headers.properties import PROPERTIES
+
+        origin = self.origin
+        return [
+            Folder(PROPERTIES, ELSEWHERE, model=origin),
+            Folder(MQMD, ELSEWHERE, model=origin),
+            self.body_folder() if body is None else body,
+        ]
