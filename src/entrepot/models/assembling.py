@@ -149,11 +149,36 @@ def render_message(root: Root, like: Message | None = None) -> Message:
     return Rendering(root, like).message()
 
 
+def _with_descriptor_alone(descriptor: Element, body: Element) -> Message | None:
+    """As below, where a program took only MQMD along."""
+    if (
+        not isinstance(descriptor, Folder)
+        or not isinstance(body, Folder)
+        or descriptor.domain is not MQMD
+        or descriptor.dirty
+    ):
+        return None
+    origin = descriptor.model
+    if (
+        type(origin) is not Origin
+        or origin.headers
+        or origin.message.properties
+        or body.ccsid != origin.body_ccsid
+        or body.encoding != origin.body_encoding
+        or body.domain.name in FORMATS
+        or body.domain.name == "MRM"
+    ):
+        return None
+    return replace(origin.message, body=body.render())
+
+
 def _with_new_body(children: list[Element]) -> Message | None:
     """The way of most messages: all headers as they came, and a new body at most. None for all others.
 
     `Rendering` would come to the same result.
     """
+    if len(children) == 2:
+        return _with_descriptor_alone(*children)
     if len(children) < 3:
         return None
     properties, descriptor, body = children[0], children[1], children[-1]

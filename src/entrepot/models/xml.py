@@ -20,6 +20,8 @@ from entrepot.models import xml_peek, xml_plain_names, xml_reading, xml_writing
 from entrepot.models.tree import Element, Folder
 from entrepot.models.xml_declaration import Declaration
 from entrepot.models.xml_elements import (
+    BareElement,
+    BareMixedElement,
     MixedElement,
     NamespaceElement,
     PlainMixedElement,
@@ -41,7 +43,12 @@ class CompactDomain:
         body: Any = folder.body
         # One character is found many times faster than a word; neither sections nor attributes do without theirs.
         sections = b"[" in body and b"<![CDATA[" in body
-        make = SectionElement if sections else NamespaceElement if b"=" in body and b"xmlns" in body else XmlElement
+        attributed = b"=" in body
+        make: type[XmlElement] = XmlElement if attributed else BareElement
+        if sections:
+            make = SectionElement
+        elif attributed and b"xmlns" in body:
+            make = NamespaceElement
         parser = xml_reading.COMPACT_CDATA if sections else xml_reading.COMPACT
         if folder.ccsid == 1208 and _PLAIN_START(body) is not None:
             # Nearly every message: it is UTF-8, and nothing stands before the document element.
@@ -80,7 +87,7 @@ class MixedDomain:
             except etree.XMLSyntaxError as error:
                 raise xml_reading.unreadable(folder, body, error) from None
             if root.getnext() is None:
-                folder._children = [PlainMixedElement(root.tag, root, folder)]
+                folder._children = [BareMixedElement(root.tag, root, folder)]
                 return
         root = xml_reading.read(folder, xml_reading.MIXED)
         plain = xml_reading.is_ascii_like(body) and not (b"=" in body and b"xmlns" in body)

@@ -61,6 +61,8 @@ class XmlElement(Element):
     folder_kind = XMLNSC_FOLDER
     attribute_kind = XMLNSC_ATTRIBUTE
     namespace_kind = XMLNSC_NAMESPACE
+    attributed = True
+    """There may be attributes, here or elsewhere in the document."""
     plain = True
     """lxml may write it as it is, wherever it stands: it needs no declaration from above."""
     uncertain: tuple[str, ...] = ("{", "")
@@ -92,7 +94,12 @@ class XmlElement(Element):
             return found[key]
         source = self.source
         # What lxml reads as a pattern or as nonsense is only a name here. Attributes stand before elements.
-        if key[:1] in self.uncertain or "*" in key or len(found) >= FOUND_MAX or source.get(key) is not None:
+        if (
+            key[:1] in self.uncertain
+            or "*" in key
+            or len(found) >= FOUND_MAX
+            or (self.attributed and source.get(key) is not None)
+        ):
             self.load()
             return Element.first(self, key)
         child = next(source.iterchildren(key), None)
@@ -129,7 +136,9 @@ class XmlElement(Element):
 
     def is_leaf(self) -> bool:
         if self._children is None:
-            return self.value is not None and self.plain and not self._found and not self.source.keys()
+            if self.value is None or not self.plain or self._found:
+                return False
+            return not self.attributed or not self.source.keys()
         return not self._children
 
     def clear(self) -> None:
@@ -250,6 +259,26 @@ class PlainMixedElement(MixedElement):
 
     def _declarations(self) -> list[Element]:
         return []
+
+
+class BareElement(XmlElement):
+    """XMLNSC where there is no attribute in the whole document."""
+
+    __slots__ = ()
+
+    attributed = False
+
+
+class BareMixedElement(PlainMixedElement):
+    """XML and XMLNS where there is no attribute in the whole document."""
+
+    __slots__ = ()
+
+    attributed = False
+    uncertain = ("{", "")
+
+    def first(self, key: str) -> Element | None:
+        return XmlElement.first(self, key)
 
 
 def make_any(kind_of_element: type[XmlElement], source: etree._Element, parent: Element | None) -> Element:

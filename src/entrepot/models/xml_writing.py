@@ -220,7 +220,7 @@ class _Writer:
         if value.__class__ is str and element.kind != XMLNSC_CDATA_FIELD and is_plain(value):
             text = value
         else:
-            text = self.text(element)
+            text = "" if value is None else self.text(element)
         if not children:
             tag = _names.get(element.key) if scope is _NOTHING else None
             start = ""
@@ -230,7 +230,49 @@ class _Writer:
             return
         if depth >= DEPTH_MAX:
             raise self.refusal(element, f"the tree is deeper than {DEPTH_MAX} levels")
+        if scope is _NOTHING and element.__class__ is Element and self.wrote_made(element, children, text, depth):
+            return
         self.write_with_children(element, children, text, scope, depth)
+
+    def wrote_made(self, element: Element, children: Sequence[Element], text: str, depth: int) -> bool:
+        """Write what a program made and is simple: known names, attributes first. False leaves nothing written.
+
+        The same as `write_with_children`, with nothing but dictionaries on the way.
+        """
+        names, roles, out = _names, self.roles, self.out
+        tag = names.get(element.key)
+        if tag is None:
+            return False
+        start, written = f"<{tag}", len(out)
+        opened = False
+        for child in children:
+            role = roles.get(child.kind)
+            name = names.get(child.key)
+            if role == ELEMENT:
+                if not opened:
+                    opened = True
+                    out.append(f"{start}>{text}")
+                if name is not None and child.__class__ is Element and not child._children:
+                    value = child.value
+                    if value.__class__ is float or value.__class__ is int:
+                        value = xml_text(value)
+                    if value.__class__ is str and is_plain(value):
+                        out.append(f"<{name}>{value}</{name}>" if value else f"<{name}/>")
+                        continue
+                self.write(child, _NOTHING, depth + 1)
+            elif role == ATTRIBUTE and not opened and name is not None and child.kind not in _SINGLE:
+                value = child.value
+                if value.__class__ is not str or f" {name}=" in start or not is_plain(value):
+                    return False
+                start = f"{start} {name}={attribute_text(value)}"
+            else:
+                del out[written:]
+                return False
+        if not opened:
+            out.append(f"{start}>{text}</{tag}>" if text else f"{start}/>")
+        else:
+            out.append(f"</{tag}>")
+        return True
 
     def text(self, element: Element) -> str:
         try:

@@ -358,6 +358,29 @@ def test_fixed_values_are_written_where_the_tree_lacks_them() -> None:
     )
 
 
+def test_indicator_that_is_a_tag_with_its_value_begins_a_sequence() -> None:
+    def enclosed(code: str, *members: Member, **said: Any) -> Member:
+        return group(code, *members, separation=TAGGED, group_indicator=f"16R:{code}\r\n:",
+                     group_terminator=f"\r\n:16S:{code}", **said)  # fmt: skip
+
+    compiled = codec(
+        enclosed("GENL", simple("20C", tag="20C"), enclosed("LINK", simple("20C", tag="20C"), least=0, most=None)),
+        enclosed("TRADDET", simple("98A", tag="98A")),
+        simple("70E", tag="70E", least=0),
+        separation=TAGGED, tds=SWIFT,
+    )  # fmt: skip
+    agree(
+        compiled,
+        "\r\n:16R:GENL\r\n:20C:a\r\n:16R:LINK\r\n:20C:b\r\n:16S:LINK\r\n:16R:LINK\r\n:20C:c\r\n:16S:LINK\r\n:16S:GENL"
+        "\r\n:16R:TRADDET\r\n:98A:d\r\n:16S:TRADDET\r\n:70E:e\r\n-",
+        [
+            ("GENL", [("20C", "a"), ("LINK", [("20C", "b")]), ("LINK", [("20C", "c")])]),
+            ("TRADDET", [("98A", "d")]),
+            ("70E", "e"),
+        ],
+    )
+
+
 def test_blocks_are_told_by_their_group_indicators() -> None:
     compiled = codec(
         group("Basic", simple("Bic", length=8), separation=FIXED, group_indicator="{1:", group_terminator="}"),
@@ -530,12 +553,17 @@ def test_escaped_delimiter_belongs_to_the_data(body: str, values: tuple[str, str
         ('a,"b,c"', ("a", "b,c")),
         ('"say ""hi"", now",x', ('say "hi", now', "x")),
         ('a,"""b"""', ("a", '"b"')),
-        ('a"b,c', ('a"b', "c")),
+        ('"a""b",c', ('a"b', "c")),
     ],
 )
 def test_quoted_delimiter_belongs_to_the_data(body: str, values: tuple[str, str]) -> None:
     compiled = codec(simple("A"), simple("B"), separation=ALL, delimiter=",", tds={"quote": '"'})
     agree(compiled, body, [("A", values[0]), ("B", values[1])])
+
+
+def test_quote_inside_data_that_do_not_begin_with_one_is_data() -> None:
+    compiled = codec(simple("A"), simple("B"), separation=ALL, delimiter=",", tds={"quote": '"'})
+    assert read(compiled, 'a"b,c') == [("A", 'a"b'), ("B", "c")]
 
 
 def test_quoted_nothing_is_an_empty_string_and_not_absent() -> None:

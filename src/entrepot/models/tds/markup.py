@@ -152,7 +152,8 @@ class Markup:
         if escape:
             dangers.append(re.escape(escape))
         if quote:
-            dangers.append(r"\A" + re.escape(quote))
+            # RFC 4180 wants quotes around data that have one anywhere; behind an escape only the first could mislead.
+            dangers.append((r"\A" if escape else "") + re.escape(quote))
         if not dangers:
             return str
         search = re.compile("|".join(dangers)).search
