@@ -112,6 +112,8 @@ class LiteralBuilding:
         from entrepot.esql.runtime.dates import read_datetime
 
         name = word.value.upper()
+        if name == "DECIMAL":
+            return _decimal_keyword(word, text)
         try:
             return Literal(place_of(word), read_datetime(text_of(text), name))
         except EsqlRunError:
@@ -124,7 +126,10 @@ class LiteralBuilding:
 
         if isinstance(qualifier, Wrong):
             return qualifier
-        body = ("-" if sign is not None and sign.value == "-" else "") + text_of(text)
+        body = text_of(text).strip()
+        if sign is not None and sign.value == "-":
+            # Two negatives make a positive.
+            body = body[1:] if body[:1] == "-" else "-" + body.removeprefix("+")
         try:
             return Literal(place_of(word), read_interval(body, qualifier))
         except EsqlRunError:
@@ -173,6 +178,16 @@ class LiteralBuilding:
         if isinstance(qualifier, Wrong):
             return qualifier
         return DataType(place_of(word), "INTERVAL", qualifier=qualifier or "")
+
+
+def _decimal_keyword(word: Token, text: Token) -> Literal | Wrong:
+    """DECIMAL '1.50': also what a bare number cannot say, such as 'NAN' and '1E+200'."""
+    from entrepot.esql.runtime.casting import cast
+
+    try:
+        return Literal(place_of(word), cast(text_of(text), "DECIMAL"))
+    except EsqlRunError:
+        return Wrong(place_of(text), "this is no DECIMAL; one is written DECIMAL '9.90'")
 
 
 def text_of(token: Token) -> str:

@@ -85,7 +85,8 @@ _CLASSES = words(
     " TEXT TYPE_NAME"
 )
 """What the grammar calls whole classes of tokens; a program's own TEXT or SIGN is a name like any other."""
-_TEMPORAL = frozenset({"DATE", "TIME", "TIMESTAMP", "GMTTIME", "GMTTIMESTAMP"})
+_TEMPORAL = frozenset({"DATE", "TIME", "TIMESTAMP", "GMTTIME", "GMTTIMESTAMP", "DECIMAL"})
+"""Words that stand before a quoted value of their type."""
 
 
 class Words:

@@ -19,7 +19,7 @@ from typing import Any
 
 from entrepot.errors import BudgetSpent, EsqlRunError, ModelNotFound
 from entrepot.esql.checker import require_valid
-from entrepot.esql.compiler.project import GENERATED, Compiled, compile_project, module_of
+from entrepot.esql.compiler.project import GENERATED, Compiled, compile_project, module_of, start_name
 from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
 from entrepot.esql.runtime.run import Emit, Run
 from entrepot.esql.runtime.statements import outgoing
@@ -38,7 +38,7 @@ class EsqlModule:
         self.name = name
         self.kind = kind
         self._main = main
-        start = program.compiled.namespace[main.__name__.rpartition("__")[0] + "__start"]
+        start = program.compiled.namespace[start_name(main.__name__)]
         # Most modules have no variables of their own, and then there is nothing to be done for each message.
         self._start: Callable[[Run], None] | None = start if start.__code__.co_names else None
 

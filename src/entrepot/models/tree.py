@@ -22,9 +22,11 @@ that did not change is rendered as the bytes it came from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from entrepot.errors.flows import MessageTooComplex
 from entrepot.models.element_types import NAME, translate
 
 if TYPE_CHECKING:
@@ -40,6 +42,27 @@ DEPTH_MAX = 400
 STRUCTURE = [0]
 """Counts what may change where a path of first children leads: removals, insertions, new names. Appending does not.
 Compiled programs keep the end of a path until this changes."""
+
+LEVELS_MAX = 2 * DEPTH_MAX
+"""How deep a program may build a tree that belongs to no folder: each change there walks up to the root."""
+
+COPIES_AT_A_TIME = 10_000
+
+
+class Copies(threading.local):
+    """Counts the elements that this thread copies: a few copies of a tree into itself would fill all memory."""
+
+    left = COPIES_AT_A_TIME
+    charge: Callable[[int], None] | None = None
+    """Who pays for the copies: the budget of the program that runs. It raises when that is spent."""
+
+    def spent(self) -> None:
+        made, self.left = COPIES_AT_A_TIME - self.left, COPIES_AT_A_TIME
+        if self.charge is not None:
+            self.charge(made)
+
+
+COPIES = Copies()
 
 
 class Element:
@@ -93,8 +116,10 @@ class Element:
         """Tell the folder above that its bytes no longer say what the tree says."""
         above: Element | None = self
         folder: Element | None = None
+        levels = LEVELS_MAX
         while above is not None and not above._told:
-            if isinstance(above, Folder):
+            levels -= 1
+            if type(above) is Folder:
                 folder = above
                 above.dirty = True
                 if structure:
@@ -104,6 +129,8 @@ class Element:
                 else:
                     above.touched[self] = None
             above = above.parent
+        if levels < 0:
+            raise MessageTooComplex("tree", self.name, 0, f"it lies deeper than {LEVELS_MAX} levels")
         # Without a folder above there is nobody to tell, and there may be one later. And beside what is new a value
         # counts as much as an element: whoever is not told is written as it came.
         if above is not None or (structure and folder is not None):
@@ -255,9 +282,11 @@ class Element:
     def copy(self) -> Element:
         """The same again, as a tree of its own."""
         twin = self._twin()
-        children = self.children
+        children = self._children
+        if children is None:
+            children = self.load()
         if children:
-            twin.fill([child.copy() for child in children])
+            _copy_children(children, twin)
         return twin
 
     def _twin(self) -> Element:
@@ -269,7 +298,7 @@ class Element:
         Kinds are translated when the other tree lies in another domain, so that
         an attribute stays an attribute.
         """
-        children = [child.copy() for child in source.children]
+        children = copy_all(source.children)
         here, there = self.domain_name(), source.domain_name()
         if here and there and here != there:
             for child in children:
@@ -308,6 +337,27 @@ class Element:
         return f"<{type(self).__name__} {self.key} {self.value!r} {len(self._children or ())} children>"
 
 
+def copy_all(children: list[Element]) -> list[Element]:
+    """Each of them again, as a tree of its own; what a program copies is paid from its budget."""
+    COPIES.left -= len(children)
+    if COPIES.left < 0:
+        COPIES.spent()
+    return [child.copy() for child in children]
+
+
+def _copy_children(children: list[Element], twin: Element) -> None:
+    COPIES.left -= len(children)
+    if COPIES.left < 0:
+        COPIES.spent()
+    copies: list[Element] = []
+    # A loop, because a comprehension is a frame of its own, and Python counts frames.
+    for child in children:
+        copied = child.copy()
+        copied.parent = twin
+        copies.append(copied)
+    twin._children = copies
+
+
 def _translate(element: Element, source: str, target: str) -> None:
     element.kind = translate(element.kind, source, target)
     for child in element.children:
@@ -317,7 +367,19 @@ def _translate(element: Element, source: str, target: str) -> None:
 class Folder(Element):
     """The root of what one parser owns: bytes, and a tree as soon as somebody looks inside."""
 
-    __slots__ = ("body", "ccsid", "dirty", "domain", "encoding", "model", "peeked", "restructured", "touched")
+    # No slots: several folders are made for each message, and most of this stays as it is here.
+    ccsid = 1208
+    encoding = 546
+    model: Any = None
+    """What the domain needs to know beside the bytes: message set, type and format of an MRM message."""
+    dirty = False
+    """The tree says something else than `body`."""
+    restructured = False
+    """Elements came or went; otherwise only values changed."""
+    touched: dict[Element, None] | None = None
+    """Whose values changed, for domains that write only those anew."""
+    peeked: Any = None
+    """What the domain learned from the beginning of the body without reading all of it."""
 
     def __init__(
         self,
@@ -329,7 +391,7 @@ class Folder(Element):
         encoding: int = 546,
         model: Any = None,
     ) -> None:
-        # Not through Element.__init__: several folders are made for each message.
+        # Not through Element.__init__, for the same reason.
         self.key = key or domain.name
         self.value = None
         self.kind = NAME
@@ -339,18 +401,14 @@ class Folder(Element):
         self._told = False
         self.domain = domain
         self.body = body
-        self.ccsid = ccsid
-        self.encoding = encoding
-        self.model = model
-        """What the domain needs to know beside the bytes: message set, type and format of an MRM message."""
-        self.dirty = body is None
-        """The tree says something else than `body`."""
-        self.restructured = body is None
-        """Elements came or went; otherwise only values changed."""
-        self.touched: dict[Element, None] | None = None
-        """Whose values changed, for domains that write only those anew."""
-        self.peeked: Any = None
-        """What the domain learned from the beginning of the body without reading all of it."""
+        if ccsid != 1208:
+            self.ccsid = ccsid
+        if encoding != 546:
+            self.encoding = encoding
+        if model is not None:
+            self.model = model
+        if body is None:
+            self.dirty = self.restructured = True
 
     def is_leaf(self) -> bool:
         return not self.children
@@ -409,7 +467,7 @@ class Folder(Element):
             # Reading the bytes again costs no more than copying the elements, and most copies are never read.
             return self._twin()
         twin = self._twin()
-        twin.fill([child.copy() for child in self.children])
+        _copy_children(self.children, twin)
         twin.dirty = twin.restructured = True
         return twin
 
@@ -476,14 +534,11 @@ class Root(Element):
         Element.clear(self)
 
     def replace_content(self, source: Element) -> None:
-        if isinstance(source, Root):
-            twin = source.copy()
-            self.clear()
-            if twin.unread is not None:
-                self.unread = twin.unread
-                self._children = None
-            else:
-                self.fill(twin.children)
+        if isinstance(source, Root) and source.unread is not None and (source.body is None or not source.body.dirty):
+            if self.unread is not None or self._children:
+                self.clear()
+            self.unread = source.unread
+            self._children = None
         else:
             copies = [child.copy() for child in source.children]
             self.clear()

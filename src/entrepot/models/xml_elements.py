@@ -37,6 +37,9 @@ NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 FOUND_MAX = 6
 """After so many searches in a level it is loaded as a whole; the next ones are then found in a dictionary."""
 
+SMALL = 6
+"""A level of so few children is loaded at once: a search in lxml's tree costs as much as two or three elements."""
+
 NAMESPACES_MAX = 256
 """How many prefixes may be known at one place; each element there is compared with all of them."""
 
@@ -87,12 +90,14 @@ class XmlElement(Element):
     def first(self, key: str) -> Element | None:
         if self._children is not None:
             return Element.first(self, key)
+        source = self.source
         found = self._found
         if found is None:
+            if len(source) <= SMALL:
+                return self._first_of_few(key)
             found = self._found = {}
         elif key in found:
             return found[key]
-        source = self.source
         # What lxml reads as a pattern or as nonsense is only a name here. Attributes stand before elements.
         if (
             key[:1] in self.uncertain
@@ -108,6 +113,12 @@ class XmlElement(Element):
             return None
         element = found[key] = self.__class__(key, child, self)
         return element
+
+    def _first_of_few(self, key: str) -> Element | None:
+        for child in self.load():
+            if child.key == key:
+                return child
+        return None
 
     def load(self) -> list[Element]:
         source = self.source
@@ -223,31 +234,36 @@ class MixedElement(NamespaceElement):
     attribute_kind = XML_ATTRIBUTE
     namespace_kind = XML_NAMESPACE
 
-    def __init__(self, key: str, source: etree._Element, parent: Element | None) -> None:
-        XmlElement.__init__(self, key, source, parent)
+    # NamespaceElement's looks for xsi:nil, which means nothing here.
+    __init__ = XmlElement.__init__
 
     def load(self) -> list[Element]:
         source = self.source
         found = self._found or {}
         self._found = None
-        children = self._declarations()
-        for key, value in attributes_of(source, source.keys()):
-            children.append(Element(key, value, self.attribute_kind))
+        children: list[Element] = []
+        if self.attributed:
+            children = self._declarations()
+            for key, value in attributes_of(source, source.keys()):
+                children.append(Element(key, value, self.attribute_kind))
         if len(source):
-            if source.text:
-                children.append(Element("", source.text, XML_CONTENT))
+            make = self.__class__
+            text = source.text
+            if text:
+                children.append(Element("", text, XML_CONTENT))
             for child in source:
-                children.append(found.pop(child.tag, None) or self.make(child))
-                if child.tail:
-                    children.append(Element("", child.tail, XML_CONTENT))
+                tag = child.tag
+                if tag.__class__ is str:
+                    children.append(found.pop(tag, None) or make(tag, child, self))
+                else:
+                    children.append(make_any(make, child, self))
+                text = child.tail
+                if text:
+                    children.append(Element("", text, XML_CONTENT))
         for element in children:
             element.parent = self
         self._children = children
         return children
-
-    def make(self, source: etree._Element) -> Element:
-        """The element of whatever lxml found: an element, a comment or a processing instruction."""
-        return make_any(self.__class__, source, self)
 
 
 class PlainMixedElement(MixedElement):
@@ -277,8 +293,7 @@ class BareMixedElement(PlainMixedElement):
     attributed = False
     uncertain = ("{", "")
 
-    def first(self, key: str) -> Element | None:
-        return XmlElement.first(self, key)
+    first = XmlElement.first
 
 
 def make_any(kind_of_element: type[XmlElement], source: etree._Element, parent: Element | None) -> Element:

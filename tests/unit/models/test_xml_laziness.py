@@ -11,7 +11,7 @@ from entrepot.errors.flows import MessageUnwritable
 from entrepot.models.domains import find_domain
 from entrepot.models.element_types import XMLNSC_FIELD
 from entrepot.models.tree import Element, Folder
-from entrepot.models.xml_elements import FOUND_MAX, XmlElement
+from entrepot.models.xml_elements import FOUND_MAX, SMALL, XmlElement
 
 DOMAINS = ["XMLNSC", "XMLNS", "XML"]
 BODY = b'<a k="v"><b>1</b><c><d>2</d><d>3</d></c><b>4</b></a>'
@@ -42,14 +42,14 @@ def test_unchanged_bytes_come_back_as_the_same_object(domain: str) -> None:
 
 
 def test_an_element_found_alone_is_the_same_in_its_level() -> None:
-    place = at(folder(BODY), "a")
+    place = at(folder(BODY.replace(b"</a>", b"<x/>" * SMALL + b"</a>")), "a")
     found = at(place, "b")
     missing = place.first("nothing")
     assert isinstance(place, XmlElement)
     assert place._children is None
     assert missing is None
     assert place.first("b") is found
-    assert [child.key for child in place.children] == ["k", "b", "c", "b"]
+    assert [child.key for child in place.children] == ["k", "b", "c", "b", *["x"] * SMALL]
     assert place.children[1] is found
     assert place.children[3] is not found
     assert place.first("b") is found

@@ -113,7 +113,7 @@ class ExpressionCompiler(PathCompiler):
         """Python for what SET may take whole: an element, a list, or a value."""
         if isinstance(node, Path) and self.is_scalar(node) is None:
             return Code(self.elements(node), "LIST") if self.is_list(node) else Code(self.element(node), "TREE")
-        return self.expression(node)
+        return self._first(node) if isinstance(node, The) else self.expression(node)
 
     def on_Literal(self, node: Literal) -> Code:
         value = node.value
@@ -143,6 +143,8 @@ class ExpressionCompiler(PathCompiler):
             decided, function = ("False", "and_") if operator == "AND" else ("True", "or_")
             return Code(f"({decided} if ({kept} := {left}) is {decided} else {function}({kept}, {right}))", "BOOLEAN")
         left_code, right_code = self.expression(node.left), self.expression(node.right)
+        if operator in "+-*/" and "FLOAT" in (left_code.type, right_code.type):
+            left_code, right_code = _as_float(node.left, left_code), _as_float(node.right, right_code)
         if operator in _COMPARISONS:
             return Code(f"{_COMPARISONS[operator]}({left_code.text}, {right_code.text})", "BOOLEAN")
         return Code(
@@ -174,6 +176,8 @@ class ExpressionCompiler(PathCompiler):
             if isinstance(node.operand, Path) and self.is_scalar(node.operand) is None:
                 # A folder with children and no value of its own is not NULL.
                 text = f"presence({self.element(node.operand)})"
+            elif isinstance(node.operand, The):
+                text = f"presence({self._first(node.operand).text})"
             return Code(f"({text} is {'not ' if node.negated else ''}None)", "BOOLEAN")
         code = f"is_({self.expression(node.operand).text}, {node.what!r})"
         return Code(f"(not {code})" if node.negated else code, "BOOLEAN")
@@ -232,6 +236,10 @@ class ExpressionCompiler(PathCompiler):
         return self.select(node)
 
     def on_The(self, node: The) -> Code:
+        return Code(f"single({self._first(node).text})")
+
+    def _first(self, node: The) -> Code:
+        """What THE takes of a list: a row, a field or a value."""
         if isinstance(node.select, Select):
             return self.select(node.select, want="first")
         return Code(f"the({self.tree(node.select).text})")
@@ -340,7 +348,7 @@ class ExpressionCompiler(PathCompiler):
     def as_list(self, node: Expression) -> str:
         if isinstance(node, Path) and self.is_scalar(node) is None:
             return self.elements(node)
-        return self.expression(node).text
+        return self.tree(node).text
 
     def call_FIELDNAME(self, node: Call) -> Code:
         return Code(f"field_name({self.element(self._path_argument(node))})", "CHARACTER")
@@ -393,6 +401,13 @@ class ExpressionCompiler(PathCompiler):
         """Write the functions that the next statement needs."""
         source.extend(self.preludes[-1])
         self.preludes[-1].clear()
+
+
+def _as_float(node: Expression, code: Code) -> Code:
+    """A number beside a FLOAT, which would be made one each time."""
+    if isinstance(node, Literal) and type(node.value) in (int, Decimal):
+        return Code(repr(float(node.value)), "FLOAT")
+    return code
 
 
 def _type_of_sum(operator: str, left: str, right: str) -> str:

@@ -56,6 +56,16 @@ def python_name(*parts: str) -> str:
     return "__".join(re.sub(r"[^0-9A-Za-z_]", "_", part) for part in parts if part)
 
 
+def routine_name(*parts: str) -> str:
+    """The Python function of a routine; the prefix keeps a program's `concat` apart from ours."""
+    return "esql_" + python_name(*parts)
+
+
+def start_name(main: str) -> str:
+    """The function that gives a module's variables their first values, from the name of its Main."""
+    return "start_" + main.rpartition("__")[0]
+
+
 class _Project:
     def __init__(
         self, files: Sequence[SourceFile], functions: Mapping[str, Callable[..., Any]], allow_eval: bool
@@ -75,8 +85,14 @@ class _Project:
         for file in self.files:
             self._announce(file)
         schema_level = {file: self._variables(file.schema, file.declarations, file) for file in map(_Key, self.files)}
-        for file in self.files:
+        starts: list[str] = []
+        for number, file in enumerate(self.files, 1):
             own = schema_level[_Key(file)][1]
+            if own:
+                # A routine may be called from any module of the project, and finds the variables of its own schema.
+                starts.append(f"start_schema_{number}")
+                self._start(file, None, starts[-1], own, self._outer(file, {}))
+        for file in self.files:
             for routine in file.routines:
                 self._routine(file, None, routine, self._outer(file, {}))
             for module in file.modules:
@@ -84,7 +100,8 @@ class _Project:
                 outer = self._outer(file, names)
                 for routine in module.routines:
                     self._routine(file, module, routine, outer)
-                self._start(file, module, [*own, *start], outer)
+                python = start_name(routine_name(*file.schema, module.name, "Main"))
+                self._start(file, module, python, start, outer, starts)
         if self.mistakes:
             raise EsqlInvalid(tuple(sorted(self.mistakes)))
         text = "".join(f"{'    ' * depth}{line}\n" for (depth, line, _), _ in self.lines)
@@ -97,11 +114,11 @@ class _Project:
 
     def _announce(self, file: SourceFile) -> None:
         for routine in file.routines:
-            self.known[(*file.schema, routine.name)] = (python_name(*file.schema, routine.name), routine)
+            self.known[(*file.schema, routine.name)] = (routine_name(*file.schema, routine.name), routine)
         for module in file.modules:
             for routine in module.routines:
                 key = (*file.schema, module.name, routine.name)
-                self.known[key] = (python_name(*key), routine)
+                self.known[key] = (routine_name(*key), routine)
 
     def _outer(self, file: SourceFile, own: dict[str, Symbol]) -> dict[str, Symbol]:
         names: dict[str, Symbol] = {
@@ -150,7 +167,7 @@ class _Project:
 
     def _routine(self, file: SourceFile, module: Module | None, routine: Routine, outer: dict[str, Symbol]) -> None:
         owner = (*file.schema, module.name) if module is not None else file.schema
-        python = python_name(*owner, routine.name)
+        python = routine_name(*owner, routine.name)
         kind = module.kind if module is not None else "COMPUTE"
         if routine.language == "ESQL":
             # Schema-level routines are shared by all kinds of modules; they see the trees of a Compute node.
@@ -207,19 +224,25 @@ class _Project:
             self._mistake(file, routine.place, f"LANGUAGE {routine.language} is not supported")
 
     def _start(
-        self, file: SourceFile, module: Module, start: list[tuple[Declare, str, str]], outer: dict[str, Symbol]
+        self,
+        file: SourceFile,
+        module: Module | None,
+        python: str,
+        start: list[tuple[Declare, str, str]],
+        outer: dict[str, Symbol],
+        before: Sequence[str] = (),
     ) -> None:
-        """A function that gives the module's variables their first values."""
-        place = module.place
-        python = python_name(*file.schema, module.name) + "__start"
+        """A function that gives a module's or schema's variables their first values."""
+        place = module.place if module is not None else Place(1, 1)
+        kind = module.kind if module is not None else "COMPUTE"
         routine = Routine(place, "start", (), None, is_function=False, language="ESQL", body=Begin(place, ()))
-        compiler = RoutineCompiler(
-            routine, python, module.kind, dict(outer), self._routines(file, module), self.constants
-        )
+        compiler = RoutineCompiler(routine, python, kind, dict(outer), self._routines(file, module), self.constants)
         source = Source()
         source.place = place
         try:
             with source.block(f"def {python}(run):"):
+                for name in before:
+                    source.line(f"{name}(run)")
                 for declaration, name, target in start:
                     compiler.source = Source()
                     compiler.source.place = declaration.place

@@ -216,7 +216,7 @@ class StatementCompiler(SelectCompiler):
             self.line(f"{function}({self.made(base, steps)}, {value})")
         elif node.facet == "VALUE":
             value = self.scalar(node.value).text
-            self.line(f"{self.made(base, steps)}.set_value({value})")
+            self.line(f"set_value({self.made(base, steps)}, {value})")
         elif self.is_list(target):
             value = self.tree(node.value).text
             parent = self.made(base, steps[:-1])

@@ -256,7 +256,7 @@ def take(element: Element, source: Element) -> None:
     if type(element) is Root:
         element.replace_content(source)
         return
-    if element.key and source.is_leaf() and type(element) is Element:
+    if type(element) is Element and element.key and source.is_leaf():
         element.value = source.value
         if element._children:
             element.clear()
@@ -346,6 +346,13 @@ def assign_rows(parent: Element, pattern: Pattern, rows: Any) -> None:
         row.key = key
         row.kind = kind
         parent.append(row)
+
+
+def set_value(element: Element, value: Any) -> None:
+    """SET field VALUE = value: NULL keeps the element, which in JSON is a null and no empty object."""
+    element.set_value(value)
+    if value is None and element.kind == kinds_of.NAME and element.is_leaf() and element.domain_name() == "JSON":
+        element.set_kind(kinds_of.JSON_VALUE)
 
 
 def set_name(element: Element, name: Any) -> None:

@@ -46,6 +46,9 @@ interval_of = difference
 """(left - right) qualifier: the difference of two dates or times."""
 
 
+_INFINITY = math.inf
+
+
 def add(a: Any, b: Any) -> Any:
     """a + b."""
     if type(a) is int and type(b) is int:
@@ -53,6 +56,10 @@ def add(a: Any, b: Any) -> Any:
         if -0x8000_0000_0000_0000 <= total <= 0x7FFF_FFFF_FFFF_FFFF:
             return total
         raise overflow("+")
+    if type(a) is float and type(b) is float:
+        result = a + b
+        if -_INFINITY < result < _INFINITY:
+            return result
     if a is None or b is None:
         return None
     return _apply(_ADD, "+", a, b)
@@ -65,6 +72,10 @@ def subtract(a: Any, b: Any) -> Any:
         if -0x8000_0000_0000_0000 <= total <= 0x7FFF_FFFF_FFFF_FFFF:
             return total
         raise overflow("-")
+    if type(a) is float and type(b) is float:
+        result = a - b
+        if -_INFINITY < result < _INFINITY:
+            return result
     if a is None or b is None:
         return None
     return _apply(_SUBTRACT, "-", a, b)
@@ -77,6 +88,10 @@ def multiply(a: Any, b: Any) -> Any:
         if -0x8000_0000_0000_0000 <= total <= 0x7FFF_FFFF_FFFF_FFFF:
             return total
         raise overflow("*")
+    if type(a) is float and type(b) is float:
+        result = a * b
+        if -_INFINITY < result < _INFINITY:
+            return result
     if a is None or b is None:
         return None
     return _apply(_MULTIPLY, "*", a, b)

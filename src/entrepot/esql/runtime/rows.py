@@ -104,10 +104,10 @@ def row_of(value: Any, name: str) -> Element:
     return row
 
 
-def presence(element: Element | None) -> Any:
+def presence(element: Any) -> Any:
     """What IS NULL looks at: the value, or the element itself when it is a folder."""
-    if element is None:
-        return None
+    if not isinstance(element, Element):
+        return element
     return element.value if element.value is not None else (element if element.children else None)
 
 

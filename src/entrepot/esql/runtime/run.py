@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from entrepot.errors import BudgetSpent, EsqlRunError
@@ -49,79 +50,56 @@ Report = Callable[[str, int, str, tuple[str, ...]], None]
 
 
 class Run:
-    """All that a compiled function needs beside its arguments."""
+    """All that a compiled function needs beside its arguments.
 
-    __slots__ = (
-        "_now",
-        "assembly",
-        "database",
-        "database_source",
-        "depth",
-        "emit",
-        "error",
-        "functions",
-        "labels",
-        "local_zone",
-        "mode",
-        "output",
-        "output_root",
-        "properties",
-        "report",
-        "shared",
-        "sqlcode",
-        "sqlerrortext",
-        "sqlnativeerror",
-        "sqlstate",
-        "steps",
-        "throw_on_database_error",
-        "variables",
-    )
+    What a node leaves as it is stays in the class: a run is made for every message.
+    """
 
-    def __init__(
-        self,
-        assembly: Assembly,
-        *,
-        emit: Emit | None = None,
-        database: Database | None = None,
-        database_source: str = "",
-        properties: Mapping[str, Any] | None = None,
-        labels: Mapping[str, str] | None = None,
-        report: Report | None = None,
-        functions: Mapping[str, Callable[..., Any]] | None = None,
-        now: datetime | None = None,
-        local_zone: tzinfo = UTC,
-        steps: int = STEPS_MAX,
-        throw_on_database_error: bool = True,
-        mode: str = "message",
-    ) -> None:
+    emit: Emit | None = None
+    database: Database | None = None
+    database_source = ""
+    """The data source of statements that name none."""
+    throw_on_database_error = True
+    properties: Mapping[str, Any] = MappingProxyType({})
+    """User-defined properties: what EXTERNAL variables have."""
+    labels: Mapping[str, str] = MappingProxyType({})
+    """MessageFlowLabel and its kin."""
+    report: Report | None = None
+    mode = "message"
+    """Which of the output trees go on, the rest being the input's: message, destination, exception, all, ..."""
+    local_zone: tzinfo = UTC
+    steps = STEPS_MAX
+    depth = 0
+    sqlcode = 0
+    sqlstate = ""
+    sqlerrortext = ""
+    sqlnativeerror = 0
+    error: EsqlRunError | None = None
+    """What a HANDLER is handling, for RESIGNAL."""
+    variables: Any = None
+    """The module's own variables; compiled code puts them here."""
+    shared: Any = None
+    _now: datetime | None = None
+    _output: Assembly | None = None
+
+    def __init__(self, assembly: Assembly, **options: Any) -> None:
+        """With the attributes above as options, and `now`, the time of the run."""
         self.assembly = assembly
-        """The message that came in."""
         self.output_root = Root()
-        self.output = Assembly(self.output_root, assembly.environment)
-        """The one that a Compute node makes."""
-        self.emit = emit
-        self.database = database
-        self.database_source = database_source
-        self.properties = properties or {}
-        self.labels = labels or {}
-        self.report = report
-        self.functions = functions or {}
-        self._now = now
-        self.local_zone = local_zone
-        self.steps = steps
-        self.depth = 0
-        self.throw_on_database_error = throw_on_database_error
-        self.mode = mode
-        """Which of the output trees go on, the rest being the input's: message, destination, exception, all, ..."""
-        self.sqlcode = 0
-        self.sqlstate = ""
-        self.sqlerrortext = ""
-        self.sqlnativeerror = 0
-        self.error: EsqlRunError | None = None
-        """What a HANDLER is handling, for RESIGNAL."""
-        self.variables: Any = None
-        """The module's own variables; compiled code puts them here."""
-        self.shared: Any = None
+        for name, value in options.items():
+            if name == "now":
+                self._now = value
+            elif name in _OPTIONS:
+                setattr(self, name, value)
+            else:
+                raise TypeError(f"a run has no option {name}; it has {', '.join(sorted(_OPTIONS))} and now")
+
+    @property
+    def output(self) -> Assembly:
+        """The message that a Compute node makes."""
+        if self._output is None:
+            self._output = Assembly(self.output_root, self.assembly.environment)
+        return self._output
 
     @property
     def input_root(self) -> Root:
@@ -223,5 +201,20 @@ class Run:
         """The data source of a statement: the one it names, or the node's."""
         return name if name else self.database_source
 
+
+_OPTIONS = frozenset(
+    {
+        "database",
+        "database_source",
+        "emit",
+        "labels",
+        "local_zone",
+        "mode",
+        "properties",
+        "report",
+        "steps",
+        "throw_on_database_error",
+    }
+)
 
 _random = random.Random()  # noqa: S311 -- RAND is no secret

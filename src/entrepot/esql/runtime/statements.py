@@ -214,8 +214,10 @@ _WANTS_EXCEPTION = {"exception", "exceptionAndMessage", "exceptionAndDestination
 
 def outgoing(run: Run) -> Assembly:
     """What leaves the node: the trees that its mode takes from the output, the others from the input."""
-    mode = run.mode
-    came, made = run.assembly, run.output
+    mode, came = run.mode, run.assembly
+    if mode == "message":
+        return Assembly(run.output_root, came.environment, came._local_environment, came._exception_list)
+    made = run.output
     return Assembly(
         made.root if mode in _WANTS_MESSAGE else came.root,
         came.environment,
@@ -256,7 +258,8 @@ def propagate(
     if run.emit is not None and name != "nowhere":
         run.emit(where, name, leaving)
     if delete and run.mode:
-        for tree in (run.output_root, run.output._local_environment, run.output._exception_list):
+        made = run.output
+        for tree in (made.root, made._local_environment, made._exception_list):
             if tree is not None:
                 tree.clear()
 

@@ -179,7 +179,7 @@ def ends_with(source: Any, wanted: Any) -> bool | None:
 def position(wanted: Any, source: Any, *arguments: Any, form: str = "IN") -> int | None:
     """POSITION(wanted IN source [FROM place] [REPEAT n]): where the n-th one stands, 0 when there is none.
 
-    A negative n counts from the end, and then FROM counts from the end, too: 2 leaves the last character out.
+    A negative n searches backwards: from the place to the beginning, or from the end without one.
     """
     if wanted is None or source is None or None in arguments:
         return None
@@ -205,7 +205,7 @@ def position(wanted: Any, source: Any, *arguments: Any, form: str = "IN") -> int
             if place < 0:
                 return 0
         return int(place) + 1
-    end = len(text) - start + 1
+    end = start if "FROM" in form else len(text)
     for _ in range(-repeat):
         if end < 0:
             return 0
