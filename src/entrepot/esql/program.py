@@ -17,14 +17,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from entrepot.errors import BudgetSpent, EsqlRunError, ModelNotFound
-from entrepot.esql.checker import require_valid
+from entrepot.errors import BudgetSpent, EsqlInvalid, EsqlRunError, ModelNotFound
+from entrepot.esql.checker import CheckOptions, require_valid
 from entrepot.esql.compiler.project import GENERATED, Compiled, compile_project, module_of, start_name
 from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
 from entrepot.esql.runtime.run import Emit, Run
 from entrepot.esql.runtime.statements import outgoing
 from entrepot.esql.syntax import Return, SourceFile
-from entrepot.models.tree import Assembly
+from entrepot.models.tree import COPIES, Assembly
 
 Functions = Mapping[str, Callable[..., Any]]
 """Python functions by the EXTERNAL NAME under which ESQL calls them."""
@@ -41,6 +41,8 @@ class EsqlModule:
         start = program.compiled.namespace[start_name(main.__name__)]
         # Most modules have no variables of their own, and then there is nothing to be done for each message.
         self._start: Callable[[Run], None] | None = start if start.__code__.co_names else None
+        # Without loops and calls there is no end of the budget, and nobody has to pay for copies.
+        self._can_repeat = "run.steps" in program.source or "run.enter()" in program.source
 
     def run(self, run: Run) -> bool | None:
         """Run Main; its answer.
@@ -49,6 +51,16 @@ class EsqlModule:
             EsqlRunError: The program failed; `place` says where.
         """
         run.shared = self.program.compiled.shared
+        if not self._can_repeat:
+            return self._run(run)
+        # A PROPAGATE runs other programs within this one.
+        paying, COPIES.charge = COPIES.charge, run.charge
+        try:
+            return self._run(run)
+        finally:
+            COPIES.charge = paying
+
+    def _run(self, run: Run) -> bool | None:
         try:
             if self._start is not None:
                 run.variables = SimpleNamespace()
@@ -58,8 +70,12 @@ class EsqlModule:
             if not error.place:
                 error.place = self.program.place_of(error)
             raise
-        except RecursionError as error:
-            raise BudgetSpent("calls or trees inside of each other are too deep", place=self.name) from error
+        except (RecursionError, MemoryError) as error:
+            many = "calls or trees inside of each other are too deep"
+            problem = (
+                many if isinstance(error, RecursionError) else "there is no memory left for what the program makes"
+            )
+            raise BudgetSpent(problem, place=self.program.place_of(error) or self.name) from error
         return answer
 
     def compute(self, assembly: Assembly, emit: Emit | None = None, **options: Any) -> list[tuple[str, Assembly]]:
@@ -79,7 +95,9 @@ class EsqlModule:
 
     def filter(self, assembly: Assembly, **options: Any) -> bool | None:
         """What a Filter node does: the terminal true, false or unknown."""
-        return self.run(Run(assembly, mode="", **options))
+        run = Run(assembly, **options)
+        run.mode = ""
+        return self.run(run)
 
 
 def _collect(outputs: list[tuple[str, Assembly]], where: str, name: str, leaving: Assembly) -> None:
@@ -144,6 +162,21 @@ def _again(files: Sequence[SourceFile], functions: Functions, allow_eval: bool) 
     return Program(files, functions=functions, allow_eval=allow_eval)
 
 
+def read_program(path: Path | str) -> str:
+    """The text of a .esql file, in UTF-8 with or without a mark.
+
+    Raises:
+        EsqlInvalid: A byte is no UTF-8; says where.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        column = error.start - error.object.rfind(b"\n", 0, error.start)
+        problem = f"the byte {error.object[error.start]:#04x} is no UTF-8"
+        raise EsqlInvalid(((str(path), line, column, problem, ""),)) from None
+
+
 def compile_files(
     paths: Sequence[Path | str], *, functions: Functions | None = None, allow_eval: bool = False
 ) -> Program:
@@ -152,21 +185,21 @@ def compile_files(
     Raises:
         EsqlInvalid: All mistakes in all of them.
     """
-    texts = {str(path): Path(path).read_text(encoding="utf-8") for path in paths}
+    texts = {str(path): read_program(path) for path in paths}
     return compile_texts(texts, functions=functions, allow_eval=allow_eval)
 
 
 def compile_texts(texts: Mapping[str, str], *, functions: Functions | None = None, allow_eval: bool = False) -> Program:
     """A program from texts by file name."""
     files = [parse_file(text, file) for file, text in texts.items()]
-    require_valid(files)
+    require_valid(files, CheckOptions(allow_eval=allow_eval))
     return Program(files, functions=functions, allow_eval=allow_eval)
 
 
 def compile_statements(text: str, file: str = "<statements>", *, kind: str = "COMPUTE", **options: Any) -> EsqlModule:
     """A module from bare statements, as the broker document prints them; RETURN TRUE is added."""
     source = module_of(parse_statements(text, file), file, text, kind)
-    require_valid([source])
+    require_valid([source], CheckOptions(allow_eval=bool(options.get("allow_eval"))))
     return Program([source], **options).module("Statements")
 
 

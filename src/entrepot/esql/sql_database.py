@@ -24,7 +24,7 @@ _SQLITE_STATES = {
 
 
 class SqlDatabase:
-    """Runs SQL text with `?` on DB-API connections. Units of work are the owner's business, except COMMIT and ROLLBACK."""
+    """Runs SQL text with `?` on DB-API connections. Units of work are their owner's, except COMMIT and ROLLBACK."""
 
     def __init__(self, connections: Any) -> None:
         self._connections: dict[str, Any] = dict(connections) if isinstance(connections, Mapping) else {"": connections}

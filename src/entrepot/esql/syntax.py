@@ -392,8 +392,8 @@ class CallStatement(Node):
 
 @dataclass(frozen=True, slots=True)
 class Move(Node):
-    """MOVE ref TO path | PARENT | PREVIOUSSIBLING | NEXTSIBLING | FIRSTCHILD | LASTCHILD [TYPE t] [NAMESPACE n] [NAME x]
-    [REPEAT TYPE NAME]."""
+    """MOVE ref TO path | PARENT | PREVIOUSSIBLING | NEXTSIBLING | FIRSTCHILD | LASTCHILD
+    [TYPE t] [NAMESPACE n] [NAME x] [REPEAT TYPE NAME]."""
 
     reference: str
     direction: str

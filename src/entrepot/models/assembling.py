@@ -140,9 +140,12 @@ def render_message(root: Root, like: Message | None = None) -> Message:
     if like is None:
         unread = root.unread
         if type(unread) is Unopened and unread.parser.name not in FORMATS:
-            message = unread.origin.message
-            body = message.body if root.body is None else root.body.render()
-            return message if body is message.body else replace(message, body=body)
+            opened = root.opened or {}
+            body = opened.get(unread.parser.name)
+            if all(folder is body or not folder.dirty for folder in opened.values()):
+                message = unread.origin.message
+                data = message.body if body is None else body.render()
+                return message if data is message.body else replace(message, body=data)
         rendered = _with_new_body(root.children)
         if rendered is not None:
             return rendered

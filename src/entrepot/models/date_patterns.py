@@ -89,6 +89,10 @@ class DatePattern:
         return iter((self.parse, self.render))
 
 
+PATTERN_CHARACTERS_MAX = 200
+"""Longer ones are no pattern of a date; programs and messages can make up patterns."""
+
+
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str, zone: tzinfo = UTC) -> DatePattern:
     """A pattern, ready to use; `zone` is where values without one are when the pattern writes a zone.
@@ -98,6 +102,8 @@ def compile_pattern(pattern: str, zone: tzinfo = UTC) -> DatePattern:
     """
     if pattern in ("I", "IU", "T", "TU"):
         return _compile_iso(pattern, zone)
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise ValueError(f"the pattern {pattern[:40]!r}... is longer than {PATTERN_CHARACTERS_MAX} characters")
     tokens = tokenize(pattern)
     letters = {letter for letter, count in tokens if count}
     if not letters:

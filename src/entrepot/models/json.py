@@ -23,6 +23,7 @@ from decimal import Decimal
 from typing import Any
 
 from entrepot.errors.flows import MessageTooComplex, MessageUnreadable, MessageUnwritable
+from entrepot.limits import BODY_BYTES_MAX, KIB
 from entrepot.models.domains import WholeOnly
 from entrepot.models.element_types import JSON_ARRAY, JSON_OBJECT, JSON_VALUE
 from entrepot.models.tree import DEPTH_MAX, Element, Folder
@@ -112,7 +113,7 @@ class JsonDomain(WholeOnly):
             raise MessageUnwritable("JSON", folder.path(), "it has one child, named Data, and nothing else")
         if data[0].value is not None:
             raise MessageUnwritable("JSON", data[0].path(), "at the top there is an object or an array")
-        out: list[str] = []
+        out = _Pieces()
         _write(data[0], out, 1)
         text = "".join(out)
         encoding = _codec(folder)
@@ -279,6 +280,8 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
 
 
 NAMES_MAX = 20_000
+NAME_KEPT = 256
+LARGE = 64 * KIB
 _names: dict[str, str] = {}
 """Names as they are written; bounded, because messages can make up names."""
 
@@ -288,12 +291,23 @@ def _member(key: str) -> str:
     text = _names.get(key)
     if text is None:
         text = _string(key) + ":"
-        if len(_names) < NAMES_MAX:
+        if len(_names) < NAMES_MAX and len(key) < NAME_KEPT:
             _names[key] = text
     return text
 
 
-def _write(element: Element, out: list[str], depth: int) -> None:
+class _Pieces(list[str]):
+    """What is written so far. Elements may share a large text, so that a small tree can be a huge message."""
+
+    large = 0
+
+    def require_room(self, length: int) -> None:
+        self.large += length
+        if self.large > BODY_BYTES_MAX:
+            raise ValueError(f"with it the message is longer than {BODY_BYTES_MAX} bytes")
+
+
+def _write(element: Element, out: _Pieces, depth: int) -> None:
     """One object or array."""
     if depth > DEPTH_MAX:
         raise MessageUnwritable("JSON", "Data", f"the tree is deeper than {DEPTH_MAX} levels")
@@ -320,7 +334,10 @@ def _write(element: Element, out: list[str], depth: int) -> None:
             _write(child, out, depth + 1)
         else:
             try:
-                out.append(mark + name + _TEXTS[value.__class__](value))
+                text = _TEXTS[value.__class__](value)
+                if len(text) > LARGE:
+                    out.require_room(len(text))
+                out.append(mark + name + text)
             except (KeyError, ValueError) as error:
                 is_type = isinstance(error, KeyError)
                 problem = f"{type(value).__name__} is no type of a value" if is_type else str(error)

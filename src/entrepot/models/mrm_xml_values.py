@@ -129,6 +129,7 @@ _READERS: dict[ValueType, Read] = {
     ValueType.BINARY: _binary,
 }
 
+
 def _decimal_text(value: Decimal) -> str:
     text = str(value)
     # Most need no more than that; exponents, infinities and NaN have letters.

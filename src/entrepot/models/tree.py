@@ -482,59 +482,62 @@ class Unread(Protocol):
     """A message whose folders nobody has asked for yet."""
 
     @property
-    def body_key(self) -> str: ...
+    def keys(self) -> tuple[str, ...]:
+        """The names of its folders, in order; all different."""
 
-    def body_folder(self) -> Folder:
-        """The folder of the body alone."""
-
-    def folders(self, body: Folder | None) -> list[Element]:
-        """All folders in order; with `body` for the body's, where somebody has it already."""
+    def folder(self, key: str) -> Folder:
+        """One of them alone."""
 
 
 class Root(Element):
     """Root of a message; its children are folders where their names are those of domains.
 
     Most programs look at the body and take the headers along, so a root may hold a message instead of folders: then
-    the body's folder is made alone, and all others when one of them is asked for.
+    each folder is made when it is asked for by name, and all of them when something else is asked.
     """
 
-    __slots__ = ("body", "unread")
+    __slots__ = ("opened", "unread")
 
     def __init__(self, key: str = "Root", unread: Unread | None = None) -> None:
         super().__init__(key)
         self.unread = unread
-        self.body: Folder | None = None
-        """The body's folder, while the others are not made."""
+        self.opened: dict[str, Folder] | None = None
+        """The folders that were asked for, while the others are not made."""
 
     def first(self, key: str) -> Element | None:
         unread = self.unread
-        if unread is not None and key == unread.body_key:
-            body = self.body
-            if body is None:
-                body = self.body = unread.body_folder()
-                body.parent = self
-            return body
-        return Element.first(self, key)
+        if unread is None:
+            return Element.first(self, key)
+        opened = self.opened
+        if opened is None:
+            opened = self.opened = {}
+        folder = opened.get(key)
+        if folder is None:
+            if key not in unread.keys:
+                return None
+            folder = opened[key] = unread.folder(key)
+            folder.parent = self
+        return folder
 
     def load(self) -> list[Element]:
         unread, self.unread = self.unread, None
         if unread is None:
             return Element.load(self)
-        body, self.body = self.body, None
-        return self.fill(unread.folders(body))
+        opened, self.opened = self.opened or {}, None
+        return self.fill([opened.get(key) or unread.folder(key) for key in unread.keys])
 
     def is_leaf(self) -> bool:
         return not self.children
 
     def clear(self) -> None:
-        self.unread = self.body = None
+        self.unread = self.opened = None
         if self._children is None:
             self._children = []
             STRUCTURE[0] += 1
         Element.clear(self)
 
     def replace_content(self, source: Element) -> None:
-        if isinstance(source, Root) and source.unread is not None and (source.body is None or not source.body.dirty):
+        if isinstance(source, Root) and source.is_unchanged():
             if self.unread is not None or self._children:
                 self.clear()
             self.unread = source.unread
@@ -545,6 +548,13 @@ class Root(Element):
             self.fill(copies)
         self.changed(structure=True)
 
+    def is_unchanged(self) -> bool:
+        """It still holds its message, and nobody has changed a folder."""
+        if self.unread is None:
+            return False
+        opened = self.opened
+        return not opened or not any(folder.dirty for folder in opened.values())
+
     def new_child(self, key: str, kind: int = NAME) -> Element:
         from entrepot.models.domains import find_domain
 
@@ -552,7 +562,7 @@ class Root(Element):
         return Element(key, None, kind) if domain is None else Folder(domain)
 
     def copy(self) -> Root:
-        if self.unread is not None and (self.body is None or not self.body.dirty):
+        if self.is_unchanged():
             return Root(self.key, self.unread)
         twin = Root(self.key)
         twin.value = self.value

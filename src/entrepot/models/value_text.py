@@ -31,8 +31,20 @@ def float_text(value: float) -> str:
         return "INF" if value > 0 else "-INF"
     if value == 0:
         return "0E+0"
-    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
-    return f"{mantissa}E{exponent}"
+    written = repr(value)
+    if "e" in written:
+        return f"{Decimal(written).normalize():E}"
+    # The shortest digits that mean this number, as repr has them, with the point behind the first.
+    sign = "-" if value < 0 else ""
+    whole, _, fraction = written.lstrip("-").partition(".")
+    if whole != "0":
+        digits, exponent = (whole + fraction).rstrip("0"), len(whole) - 1
+    else:
+        digits = fraction.lstrip("0")
+        exponent = len(digits) - len(fraction) - 1
+        digits = digits.rstrip("0")
+    point = "." if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{point}{digits[1:]}E{exponent:+d}"
 
 
 def decimal_text(value: Decimal) -> str:

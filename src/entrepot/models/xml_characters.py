@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import re
 
+from entrepot.limits import KIB
+
+LARGE = 64 * KIB
 LONG = 200
 """Shorter texts are searched with one pattern; longer ones are quicker as bytes."""
 
@@ -34,8 +37,12 @@ def require_characters(text: str) -> None:
 
 
 def is_plain(text: str) -> bool:
-    """Nothing in it needs to be escaped, or cannot be."""
-    if len(text) < LONG or not text.isascii():
+    """Nothing in it needs to be escaped, or cannot be. Large texts never are: the writer looks at each of them."""
+    if len(text) < LONG:
+        return _NOT_PLAIN.search(text) is None
+    if len(text) > LARGE:
+        return False
+    if not text.isascii():
         return _NOT_PLAIN.search(text) is None
     raw = text.encode()
     return len(raw.translate(None, _NOT_PLAIN_BYTES)) == len(raw)

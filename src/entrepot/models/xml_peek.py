@@ -21,7 +21,7 @@ from entrepot.models.xml_reading import COMPACT, ENCODING, MIXED
 
 BODY_BYTES_MIN = 16 * 1024
 """Shorter bodies are read as a whole; that costs about as much as this does."""
-PREFIX_BYTES = (512, 4096)
+PREFIX_BYTES = (256, 2048)
 """How much is read at first, and how much when that was not enough."""
 
 _TAG = re.compile(rb"<(/?)([^\s/>]+)[^>]*?(/?)>")
@@ -37,63 +37,69 @@ def peek(folder: Folder, keys: tuple[str, ...]) -> tuple[bool, Any]:
     for number, prefix_bytes in enumerate(PREFIX_BYTES):
         if number == len(roots):
             roots.append(_beginning(folder, prefix_bytes))
-        found = _ask(roots[number], keys)
-        if found is not _NOTHING or roots[number] is False:
+        root = roots[number]
+        if root is None:
+            continue
+        if not keys or keys[0] != root.tag:
+            return _NOTHING
+        found = _ask(root, keys)
+        if found is not _NOTHING:
             return found
     return _NOTHING
 
 
-def _ask(root: etree._Element | bool, keys: tuple[str, ...]) -> tuple[bool, Any]:
-    if root is False or not keys or keys[0] != root.tag:  # type: ignore[union-attr]
-        return _NOTHING
+def _ask(root: etree._Element, keys: tuple[str, ...]) -> tuple[bool, Any]:
     node = root
-    for position, key in enumerate(keys):
-        if not position:
-            continue
-        if not key or "*" in key or (key[0] == "{" and key.find("}") < 2) or key == "xmlns":
+    for position, key in enumerate(keys[1:], 2):
+        if key == "xmlns" or (not key.isalnum() and _is_no_name(key)):
             return _NOTHING
-        attribute = node.get(key)  # type: ignore[union-attr]
+        attribute = node.get(key)
         if attribute is not None:
-            return (True, attribute) if position == len(keys) - 1 else _NOTHING
-        node = next(node.iterchildren(key), None)  # type: ignore[union-attr]
+            return (True, attribute) if position == len(keys) else _NOTHING
+        node = next(node.iterchildren(key), None)
         if node is None:
             return _NOTHING
-    if len(node):  # type: ignore[arg-type]
+    if len(node):
         return True, None
-    if node is root or node.get(NIL) is not None:  # type: ignore[union-attr]
+    if node is root or node.get(NIL) is not None:
         return _NOTHING
-    return True, node.text or ""  # type: ignore[union-attr]
+    return True, node.text or ""
 
 
-def _beginning(folder: Folder, prefix_bytes: int) -> etree._Element | bool:
-    """The document element as far as the beginning of the body has it; False when that is not to be trusted."""
+def _is_no_name(key: str) -> bool:
+    """What lxml would read as a pattern, or as nonsense."""
+    return not key or "*" in key or (key[0] == "{" and key.find("}") < 2)
+
+
+def _beginning(folder: Folder, prefix_bytes: int) -> etree._Element | None:
+    """The document element as far as the beginning of the body has it; None when that is not to be trusted."""
     body = folder.body
     if body is None or len(body) < BODY_BYTES_MIN or body[:1] != b"<":
-        return False
+        return None
     cut = body.rfind(b"</", 0, prefix_bytes)
     end = body.find(b">", cut, cut + prefix_bytes) + 1
     if cut < 0 or not end:
-        return False
+        return None
     start = 0
     if body[1:2] == b"?":
         start = body.find(b"?>", 0, end) + 2
         declared = ENCODING.match(body, 0, start)
         if declared is None or declared[1].upper() not in _UTF_8:
-            return False
+            return None
     prefix = body[start:end]
     if start == 0 and folder.ccsid not in (0, 1208, 367) and not prefix.isascii():
-        return False
+        return None
     # Single characters are found faster than pairs of them, and are rare.
     if b"&" in prefix or (b"!" in prefix and b"<!" in prefix) or (b"?" in prefix and b"<?" in prefix):
-        return False
+        return None
     name = folder.domain.name
     if name == "XML" and b":" in prefix and (b"xmlns" in prefix or b"xml:" in prefix):
-        return False
+        return None
     parser = COMPACT if name in ("XMLNSC", "SOAP") else MIXED
     try:
         root = etree.fromstring(prefix + _closing(prefix), parser)
     except (etree.XMLSyntaxError, ValueError):
-        return False
+        return None
     return root
 
 

@@ -16,7 +16,14 @@ from lxml import etree  # type: ignore[import-untyped]
 from entrepot.errors.flows import MessageTooComplex, MessageUnreadable
 from entrepot.models.tree import Folder
 
-_SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
+_SAFE = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "huge_tree": False,
+    # Only XPath's id() would need them.
+    "collect_ids": False,
+}
 _COMPACT = {"remove_comments": True, "remove_pis": True, "remove_blank_text": True}
 
 COMPACT = etree.XMLParser(**_SAFE, **_COMPACT)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from lxml import etree  # type: ignore[import-untyped]
 
 from entrepot.errors.flows import MessageUnwritable
+from entrepot.limits import BODY_BYTES_MAX
 from entrepot.models.element_types import (
     NAME,
     VALUE,
@@ -37,6 +38,7 @@ from entrepot.models.element_types import (
 from entrepot.models.tree import DEPTH_MAX, Element, Folder
 from entrepot.models.value_text import xml_text
 from entrepot.models.xml_characters import (
+    LARGE,
     PREFIXED_NAME,
     UNPREFIXED_NAME,
     NotXml,
@@ -82,6 +84,7 @@ _SIMPLE = (XMLNSC_FIELD, NAME)
 _SINGLE = frozenset({XMLNSC_SINGLE_ATTRIBUTE, XMLNSC_SINGLE_NAMESPACE})
 
 NAMES_MAX = 20_000
+NAME_KEPT = 256
 _names: dict[str, str] = {}
 """Names that were found to be XML's, each as its tag; bounded, because messages can make up names."""
 
@@ -164,7 +167,7 @@ _NOTHING = _Scope({"xml": XML_URI})
 
 
 class _Writer:
-    __slots__ = ("aware", "encoding", "folder", "generated", "out", "roles")
+    __slots__ = ("aware", "encoding", "folder", "generated", "large", "out", "roles")
 
     def __init__(self, folder: Folder, encoding: str) -> None:
         self.folder = folder
@@ -173,6 +176,8 @@ class _Writer:
         self.aware = folder.domain.name != "XML"
         self.generated = 0
         self.out: list[str] = []
+        self.large = 0
+        """Characters of large texts so far."""
 
     def document(self) -> bytes:
         documents = 0
@@ -274,9 +279,18 @@ class _Writer:
             out.append(f"</{tag}>")
         return True
 
+    def value_text(self, element: Element) -> str:
+        """The text of a value. Elements may share a large one, so that a small tree can be a huge message."""
+        text = xml_text(element.value)
+        if len(text) > LARGE:
+            self.large += len(text)
+            if self.large > BODY_BYTES_MAX:
+                raise NotXml(f"with it the message is longer than {BODY_BYTES_MAX} bytes")
+        return text
+
     def text(self, element: Element) -> str:
         try:
-            text = xml_text(element.value)
+            text = self.value_text(element)
             return cdata_text(text) if self.role(element.kind) == CDATA_ELEMENT else content_text(text)
         except (NotXml, TypeError) as error:
             raise self.refusal(element, str(error)) from None
@@ -356,7 +370,7 @@ class _Writer:
     def content(self, element: Element, role: int) -> None:
         """Text, a CDATA section, a comment or a processing instruction."""
         try:
-            text = xml_text(element.value)
+            text = self.value_text(element)
             if role == TEXT:
                 self.out.append(content_text(text))
             elif role == CDATA:
@@ -421,7 +435,7 @@ class _Writer:
 
     def pair(self, element: Element, name: str) -> str:
         try:
-            text = attribute_text(xml_text(element.value), "'" if element.kind in _SINGLE else '"')
+            text = attribute_text(self.value_text(element), "'" if element.kind in _SINGLE else '"')
         except (NotXml, TypeError) as error:
             raise self.refusal(element, str(error)) from None
         return f" {name}={text}"
@@ -473,7 +487,7 @@ class _Writer:
                 name.encode(self.encoding)
             except UnicodeEncodeError:
                 raise self.refusal(element, f"its name has characters that {self.encoding} lacks") from None
-        elif (self.aware or ":" not in name) and len(_names) < NAMES_MAX:
+        elif (self.aware or ":" not in name) and len(_names) < NAMES_MAX and len(name) < NAME_KEPT:
             _names[name] = name
         return name
 

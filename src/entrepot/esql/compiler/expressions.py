@@ -169,6 +169,8 @@ class ExpressionCompiler(PathCompiler):
 
     def on_Is(self, node: Is) -> Code:
         if node.what == "NULL":
+            if isinstance(node.operand, Literal):
+                return Code(repr((node.operand.value is None) is not node.negated), "BOOLEAN")
             operand = self.expression(node.operand)
             text = operand.text
             if operand.type == "LIST":

@@ -79,6 +79,13 @@ class Names:
         self._blocks[-1][name] = symbol
         return symbol
 
+    def locals_in_scope(self) -> dict[str, Symbol]:
+        """Variables of the routine itself that can be seen here, the innermost of each name."""
+        found: dict[str, Symbol] = {}
+        for block in self._blocks[1:]:
+            found.update(block)
+        return {name: symbol for name, symbol in found.items() if symbol.kind in ("scalar", "reference", "row")}
+
     def declared_here(self, name: str) -> Symbol | None:
         return self._blocks[-1].get(name)
 

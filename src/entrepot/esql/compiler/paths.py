@@ -220,6 +220,9 @@ class PathCompiler:
                 keys = []
             code, prefix = self._indexed(code, prefix, step, walk) or (one(code, step), ())
         code, keys = self.remembered(prefix, code, keys, _REMEMBERED[walk], whole=False)
+        if walk == "walk" and len(keys) == 1 and code.isidentifier():
+            # A variable always has an element.
+            return f"{code}.first({keys[0]!r})"
         return f"{walk}({code}, {keys_literal(keys)})" if keys else code
 
     def remembered(
@@ -312,6 +315,8 @@ class PathCompiler:
                 return Code(f"read_below({symbol.python}, {keys_literal(known)})")
             prefix = (symbol.python,) if symbol.python in self.trees else ()
             start, rest = self.remembered(prefix, symbol.python, known, "find_from", whole=False)
+            if len(rest) == 1 and start.isidentifier():
+                return Code(f"value_of({start}.first({rest[0]!r}))")
             return Code(f"read({start}, {keys_literal(rest)})")
         split = len(keys)
         while split and keys[split - 1] is not None:

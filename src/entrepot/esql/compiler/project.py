@@ -145,6 +145,10 @@ class _Project:
                     continue
                 stem = python_name(*owner, name)
                 kind = declaration.type.name if declaration.type is not None else "CHARACTER"
+                value = declaration.value.value if isinstance(declaration.value, LiteralValue) else None
+                if declaration.constant and not declaration.scope and _CONSTANT_TYPES.get(type(value)) == kind:
+                    symbols[name] = Symbol("scalar", repr(value), kind, constant=True, local=False)
+                    continue
                 where = "run.shared" if declaration.scope == "SHARED" else "run.variables"
                 row = "row" if kind in ("ROW", "LIST") else "scalar"
                 symbols[name] = Symbol(

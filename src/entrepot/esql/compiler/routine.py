@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from entrepot.errors import EsqlInvalid
 from entrepot.esql.compiler.databases import DatabaseCompiler
+from entrepot.esql.compiler.evaluation import Evaluator
 from entrepot.esql.compiler.names import TREES, Names, Symbol
 from entrepot.esql.compiler.paths import Code
-from entrepot.esql.compiler.source import Line, Source
-from entrepot.esql.syntax import Begin, Call, Declare, Literal, Path, Place, Routine, Step
+from entrepot.esql.compiler.source import INDENT, Line, Source
+from entrepot.esql.syntax import Begin, Call, Declare, Eval, Literal, Path, Place, Routine, Step
 
 _WORDS = re.compile(r"\w+")
 
@@ -67,7 +69,6 @@ class RoutineCompiler(DatabaseCompiler):
         self.routines = routines
         self.allow_eval = allow_eval
         self.names = Names(outer)
-        self.declared: set[str] = set()
         self.trees_used: dict[str, str] = {}
 
     def compile(self, *, main: bool) -> list[Line]:
@@ -85,18 +86,15 @@ class RoutineCompiler(DatabaseCompiler):
             if kind == "REFERENCE":
                 python = self.names.fresh(parameter.name, "r")
                 self.names.declare(parameter.name, Symbol("reference", python))
-                self.declared.update((python, f"moved_{python}", f"at_{python}"))
                 opening.append(f"moved_{python}, at_{python} = {python} is not None, 0")
                 opening.append(f"if {python} is None: {python} = Element('')")
             elif kind in ("ROW", "LIST"):
                 python = self.names.fresh(parameter.name, "row")
                 self.names.declare(parameter.name, Symbol("row", python))
                 opening.append(f"{python} = row_of({python}, {parameter.name!r})")
-                self.declared.add(python)
             else:
                 python = self.names.fresh(parameter.name)
                 self.names.declare(parameter.name, Symbol("scalar", python, kind, constant=parameter.constant))
-                self.declared.add(python)
             parameters.append(python)
             if parameter.direction != "IN":
                 self.outs.append(python)
@@ -154,7 +152,41 @@ class RoutineCompiler(DatabaseCompiler):
             return node.value.value
         raise self.unsupported(node, "a NAMESPACE is a character literal")
 
+    # --- EVAL -------------------------------------------------------------------------------------------
+
     def evaluation(self, node: Call) -> Code:
+        text = self.expression(node.arguments[0]).text
+        evaluator, names = self._evaluator(node, statements=False)
+        values = "".join(f", {symbol.python}" for symbol in names.values())
+        return Code(f"{evaluator}(run, {text}{values}){'[0]' if names else ''}")
+
+    def do_Eval(self, node: Eval) -> None:
+        text = self.expression(node.text).text
+        evaluator, names = self._evaluator(node, statements=True)
+        values = "".join(f", {symbol.python}" for symbol in names.values())
+        kept = self.names.temporary()
+        self.line(f"{kept} = {evaluator}(run, {text}{values})")
+        for number, symbol in enumerate(names.values(), 1):
+            if not symbol.constant:
+                self.source.line(f"{symbol.python} = {kept}[{number}]")
+
+    def _evaluator(self, node: Call | Eval, *, statements: bool) -> tuple[str, dict[str, Symbol]]:
         if not self.allow_eval:
             raise self.unsupported(node, "EVAL is off: it runs text as a program; allow_eval turns it on")
-        raise self.unsupported(node, "EVAL")
+        names = self.names.locals_in_scope()
+        outer = dict(self.names._blocks[0])
+
+        def compile_routine(routine: Routine, text: str) -> Callable[..., Any]:
+            constants = dict(self.constants)
+            compiler = RoutineCompiler(routine, "evaluated", self.module_kind, dict(outer), self.routines, constants)
+            try:
+                lines = compiler.compile(main=False)
+            except Unsupported as problem:
+                mistake = ("<EVAL>", problem.place.line, problem.place.column, problem.problem, text)
+                raise EsqlInvalid((mistake,)) from None
+            source = "".join(f"{INDENT * depth}{line}\n" for depth, line, _ in lines)
+            exec(compile(source, "<EVAL>", "exec"), constants)  # noqa: S102 -- allowed by whoever deployed it
+            function: Callable[..., Any] = constants["evaluated"]
+            return function
+
+        return self.constant(Evaluator(names, compile_routine, statements=statements), "evaluate"), names

@@ -29,6 +29,8 @@ from entrepot.esql.compiler.source import Source
 from entrepot.esql.syntax import Call, Expression, Literal, Path, RowOf, Select, Selected, Step
 from entrepot.esql.syntax import Source as FromSource
 
+_SCALARS = ("CHARACTER", "INTEGER", "DECIMAL", "FLOAT", "BOOLEAN", "BLOB")
+
 
 class SelectCompiler(ExpressionCompiler):
     """The part of a routine's compiler that knows SELECT and ROW."""
@@ -85,7 +87,12 @@ class SelectCompiler(ExpressionCompiler):
         elements = self.elements(first.path)
         self.flush(source)
         python = self._correlation(first)
-        with source.block(f"for {python} in {elements}:"):
+        listed = f"all_{python}"
+        source.line(f"{listed} = {elements}")
+        # Paid before the condition is asked: a join of long lists takes its time even if it finds nothing.
+        source.line(f"run.steps -= len({listed})")
+        source.line("if run.steps < 0: run.spent()")
+        with source.block(f"for {python} in {listed}:"):
             self._loops(source, node, sources[1:], want)
 
     def _correlation(self, first: FromSource) -> str:
@@ -106,6 +113,8 @@ class SelectCompiler(ExpressionCompiler):
         self.flush(source)
         names = ", ".join(self._correlation(table) for table in tables)
         with source.block(f"for {names}{',' if len(tables) == 1 else ''} in {query}:"):
+            source.line("run.steps -= 1")
+            source.line("if run.steps < 0: run.spent()")
             self._loops(source, node, rest, want)
 
     def table_query(self, node: Select, tables: list[FromSource], *, alone: bool) -> str:
@@ -132,8 +141,6 @@ class SelectCompiler(ExpressionCompiler):
             self._result(source, node, want)
 
     def _result(self, source: Source, node: Select, want: str) -> None:
-        source.line("run.steps -= 1")
-        source.line("if run.steps < 0: run.spent()")
         if node.form == "aggregate":
             self._accumulate(source, node)
         elif node.form == "item":
@@ -172,10 +179,12 @@ class SelectCompiler(ExpressionCompiler):
                 source.line(f"if total is None or {compare}(value, total): total = value")
 
     def _put_all(self, source: Source, selected: tuple[Selected, ...]) -> None:
-        """A select list into a new row. A name of its own is added; one that others begin with too is looked for."""
-        heads = [_head(each) for each in selected]
+        """A select list into a new row. A name that is new to it is added; others are looked for."""
+        before: set[str | None] = set()
         for number, each in enumerate(selected, 1):
-            self.put(source, each, number, alone=heads.count(heads[number - 1]) == 1 and None not in heads)
+            head = _head(each)
+            self.put(source, each, number, alone=head is not None and head not in before and None not in before)
+            before.add(head)
 
     def put(self, source: Source, selected: Selected, number: int, row: str = "row", *, alone: bool = False) -> None:
         """One thing of a select list into the row."""
@@ -204,6 +213,14 @@ class SelectCompiler(ExpressionCompiler):
                 source.line(f"{function.replace('put', 'add')}({row}, {self.plain_key(alias[0])!r}, {code.text})")
             else:
                 source.line(f"{function}({row}, {self._alias_keys(alias)}, {code.text})")
+        elif (
+            alone
+            and len(alias) == 1
+            and last.index is None
+            and code.type not in ("TREE", "LIST", "")
+            and self.key(last)
+        ):
+            source.line(f"add_value({row}, {self.key(last)!r}, {code.text}, {self.kinds(last.kinds)}[0])")
         elif isinstance(node, Literal) and node.value is not None:
             target = self.made(row, alias)
             self.flush(source)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from entrepot.esql.compiler.names import TREES, Symbol
@@ -18,7 +19,6 @@ from entrepot.esql.syntax import (
     Declare,
     DeleteField,
     Detach,
-    Eval,
     Expression,
     For,
     Handler,
@@ -41,8 +41,6 @@ from entrepot.esql.syntax import (
     While,
 )
 
-_LOOPS = (While, Repeat, Loop, For)
-
 
 class StatementCompiler(SelectCompiler):
     """The part of a routine's compiler that knows statements."""
@@ -55,103 +53,80 @@ class StatementCompiler(SelectCompiler):
         """Python names of what the routine gives back beside its value."""
         self.loops: list[str] = []
         """Labels of the loops and blocks around us that Python can leave itself, innermost last."""
-        self.continuing: list[str] = []
-        """Functions of CONTINUE handlers in force."""
 
     # --- blocks ---------------------------------------------------------------------------------------
 
     def statements(self, body: tuple[Statement, ...]) -> None:
         handlers = [statement for statement in body if isinstance(statement, Handler)]
-        exits = [handler for handler in handlers if handler.action == "EXIT"]
-        going_on = [handler for handler in handlers if handler.action == "CONTINUE"]
         rest = [statement for statement in body if not isinstance(statement, Handler)]
-        # Variables are declared before handlers, and handlers may use them.
-        first = next((n for n, statement in enumerate(rest) if not isinstance(statement, Declare)), len(rest))
         if not handlers:
             for statement in rest:
                 self.statement(statement)
             return
+        # Variables are declared before handlers, and handlers may use them.
+        first = next(number for number, statement in enumerate(body) if isinstance(statement, Handler))
         for statement in rest[:first]:
             self.statement(statement)
-        functions = [self._continue_handler(handler) for handler in going_on]
-        self.continuing.extend(functions)
-        if exits:
-            with self.source.block("try:"):
-                for statement in rest[first:]:
-                    self.statement(statement)
-            del self.continuing[len(self.continuing) - len(functions) :]
-            with self.source.block("except EsqlRunError as error:"):
-                for number, handler in enumerate(exits):
-                    with self.source.block(f"{'el' if number else ''}if handles(error, {handler.states!r}):"):
-                        self.source.line("run.signal(error)")
-                        self.statement(handler.body)
-                with self.source.block("else:"):
-                    self.source.line("raise")
-        else:
+        if _goes_on(body):
+            self._resuming(rest[first:], handlers)
+            return
+        with self.source.block("try:"):
             for statement in rest[first:]:
                 self.statement(statement)
-            del self.continuing[len(self.continuing) - len(functions) :]
+        with self.source.block("except EsqlRunError as error:"):
+            self._handled(handlers)
 
-    def _continue_handler(self, handler: Handler) -> str:
-        """CONTINUE goes on behind the statement that failed, so every statement calls this when it fails."""
-        function = self.names.temporary().replace("t", "handle_")
-        outer, self.source = self.source, Source()
-        self.source.place = handler.place
-        with self.source.block(f"def {function}(error):"):
-            with self.source.block(f"if not handles(error, {handler.states!r}):"):
-                self.source.line("raise error")
-            self.source.line("run.signal(error)")
-            inside = Source(self.source.depth)
-            body, self.source = self.source, inside
-            loops, self.loops = self.loops, []
-            self.in_handler += 1
-            self.statement(handler.body)
-            self.in_handler -= 1
-            self.loops = loops
-            self.source = body
-            assigned = sorted(self.assigned_names(inside))
-            if assigned:
-                self.source.line(f"nonlocal {', '.join(assigned)}")
-            self.source.lines.extend(inside.lines)
-        outer.extend(self.source.lines)
-        self.source = outer
-        return function
+    def _resuming(self, body: list[Statement], handlers: list[Handler]) -> None:
+        """Statements of a block with a CONTINUE handler: it goes on behind the one of them that failed."""
+        reached = self.names.temporary()
+        self.source.line(f"{reached} = 0")
+        # To Python this is a loop, so whoever wants to leave one around it has to jump.
+        self.loops.append("")
+        with self.source.block(f"while {reached} < {len(body)}:"):
+            with self.source.block("try:"):
+                for number, statement in enumerate(body, 1):
+                    self.source.place = statement.place
+                    with self.source.block(f"if {reached} < {number}:"):
+                        self.source.line(f"{reached} = {number}")
+                        if isinstance(statement, Declare):
+                            self._declaration(statement)
+                        else:
+                            self.statement(statement)
+            with self.source.block("except EsqlRunError as error:"):
+                self._handled(handlers)
+        self.loops.pop()
 
-    in_handler = 0
+    def _handled(self, handlers: list[Handler]) -> None:
+        """The first handler that takes the error, in the order of the program."""
+        resumes = any(handler.action == "CONTINUE" for handler in handlers)
+        for number, handler in enumerate(handlers):
+            self.source.place = handler.place
+            with self.source.block(f"{'el' if number else ''}if handles(error, {handler.states!r}):"):
+                with self.source.block("with run.handling(error):"), self.names.block():
+                    self.statement(handler.body)
+                if resumes and handler.action == "EXIT":
+                    self.source.line("break")
+        with self.source.block("else:"):
+            self.source.line("raise")
 
-    def assigned_names(self, source: Source) -> set[str]:
-        """Variables that lines assign to and that were declared outside of them."""
-        names: set[str] = set()
-        for _, text, _ in source.lines:
-            target, equals, _ = text.partition(" = ")
-            if equals:
-                names.update(name.strip() for name in target.split(",") if name.strip() in self.declared)
-        return names
-
-    declared: set[str]
-    """Python names of the routine's variables so far."""
+    def _declaration(self, node: Declare) -> None:
+        """Whatever its value comes to, the variable has to be there for a handler that goes on behind it."""
+        known = {name for name in node.names if self.names.declared_here(name) is not None}
+        start = len(self.source.lines)
+        self.statement(node)
+        for name in node.names:
+            symbol = self.names.declared_here(name)
+            if symbol is None or name in known or symbol.kind not in ("scalar", "reference"):
+                continue
+            python = symbol.python
+            empty = f"{python} = None"
+            if symbol.kind == "reference":
+                empty = f"{python}, moved_{python}, at_{python} = Root({name!r}), False, 0"
+            self.source.lines.insert(start, (self.source.depth, empty, node.place))
 
     def statement(self, node: Statement) -> None:
         self.source.place = node.place
-        if self.continuing and not isinstance(
-            node, (Begin, If, CaseStatement, *_LOOPS, Declare, Return, Leave, Iterate)
-        ):
-            with self.source.block("try:"):
-                getattr(self, "do_" + type(node).__name__)(node)
-            with self.source.block("except EsqlRunError as error:"):
-                self._dispatch(list(self.continuing))
-            return
         getattr(self, "do_" + type(node).__name__)(node)
-
-    def _dispatch(self, functions: list[str]) -> None:
-        function = functions.pop()
-        if not functions:
-            self.source.line(f"{function}(error)")
-            return
-        with self.source.block("try:"):
-            self.source.line(f"{function}(error)")
-        with self.source.block("except EsqlRunError as error:"):
-            self._dispatch(functions)
 
     def line(self, text: str) -> None:
         """A line of this statement, after the functions that its expressions need."""
@@ -177,14 +152,12 @@ class StatementCompiler(SelectCompiler):
             base, steps = self.base(node.value)
             target = self.below(base, steps)
             self.names.declare(name, Symbol("reference", python))
-            self._declared(python, f"moved_{python}", f"at_{python}")
             self.line(f"{python}, moved_{python}, at_{python} = refer({target}, {base})")
             return
         if kind in ("ROW", "LIST"):
             python = known.python if known is not None else self.names.fresh(name, "row")
             value = None if node.value is None else self.tree(node.value)
             self.names.declare(name, Symbol("row", python))
-            self._declared(python)
             self.line(f"{python} = Root({name!r})")
             if value is not None:
                 self.line(f"assign({python}, {value.text})")
@@ -192,14 +165,10 @@ class StatementCompiler(SelectCompiler):
         python = known.python if known is not None else self.names.fresh(name)
         value_text = "None" if node.value is None else self.converted(self.expression(node.value), kind)
         self.names.declare(name, Symbol("scalar", python, kind, constant=node.constant))
-        self._declared(python)
         self.line(f"{python} = {value_text}")
 
     def namespace_value(self, node: Declare) -> str:
         raise NotImplementedError
-
-    def _declared(self, *names: str) -> None:
-        self.declared.update(names)
 
     def do_Set(self, node: Set) -> None:
         target = node.target
@@ -236,6 +205,11 @@ class StatementCompiler(SelectCompiler):
         if value.type == "TREE" and value.text in TREES["COMPUTE"]:
             self.line(f"take({self.made(base, steps)}, {value.text})")
             return
+        if value.type == "TREE" and base in self.trees and len(steps) == 1:
+            key = self.plain_key(steps[0])
+            if key is not None:
+                self.line(f"take_folder({base}, {key!r}, {value.text})")
+                return
         if value.type == "TREE":
             kept = self.names.temporary()
             self.line(f"{kept} = {value.text}")
@@ -280,15 +254,13 @@ class StatementCompiler(SelectCompiler):
         for number, (test, (_, body)) in enumerate(zip(tests, node.branches, strict=True)):
             with self.source.block(f"{'el' if number else ''}if {test}:"), self.names.block():
                 self.statements(body)
-        with self.source.block("else:"), self.names.block():
-            if node.otherwise is None:
-                self.source.line("raise EsqlRunError('no WHEN of the CASE statement was true, and there is no ELSE')")
-            else:
+        if node.otherwise:
+            with self.source.block("else:"), self.names.block():
                 self.statements(node.otherwise)
 
     def _loop(self, head: str, label: str, body: tuple[Statement, ...], before: tuple[str, ...] = ()) -> None:
         # A LEAVE or ITERATE out of an inner loop travels as an exception, because Python cannot name loops.
-        far = bool(label) and any(_mentions(statement, label, 0) for statement in body)
+        far = bool(label) and _jumps(body, label)
         if far:
             self.source.line("try:")
             self.source.depth += 1
@@ -333,7 +305,6 @@ class StatementCompiler(SelectCompiler):
         with self.names.block():
             python = self.names.fresh(node.name, "r")
             self.names.declare(node.name, Symbol("reference", python, constant=True))
-            self._declared(python, f"moved_{python}", f"at_{python}")
             self.source.line(f"moved_{python}, at_{python} = True, 0")
             self._loop(f"for {python} in list({elements}):", node.label, node.body)
 
@@ -362,9 +333,9 @@ class StatementCompiler(SelectCompiler):
             self._begin(node)
 
     def _begin(self, node: Begin) -> None:
-        if node.label and any(_mentions(statement, node.label, 0, near=True) for statement in node.body):
+        if node.label and _jumps(node.body, node.label, near=True):
             # A block that can be left is a loop of one turn.
-            far = any(_mentions(statement, node.label, 0) for statement in node.body)
+            far = _jumps(node.body, node.label)
             if far:
                 self.source.line("try:")
                 self.source.depth += 1
@@ -381,8 +352,6 @@ class StatementCompiler(SelectCompiler):
             self.statements(node.body)
 
     def do_Return(self, node: Return) -> None:
-        if self.in_handler:
-            raise self.unsupported(node, "RETURN inside of a CONTINUE handler")
         if node.value is None:
             value = "None"
         elif self.routine is not None and self.routine.returns is not None:
@@ -577,24 +546,30 @@ class StatementCompiler(SelectCompiler):
     def do_Handler(self, node: Handler) -> None:
         raise self.unsupported(node, "a HANDLER here: declare it at the beginning of a block")
 
-    def do_Eval(self, node: Eval) -> None:
-        raise self.unsupported(node, "EVAL as a statement")
+
+def _goes_on(body: Sequence[Statement]) -> bool:
+    """Whether a block has a CONTINUE handler."""
+    return any(isinstance(statement, Handler) and statement.action == "CONTINUE" for statement in body)
 
 
-def _mentions(statement: object, label: str, inside: int, *, near: bool = False) -> bool:
-    """Whether a statement jumps to a label from inside of another loop, or with `near` from anywhere."""
+def _jumps(body: Sequence[Statement], label: str, inside: int = 0, *, near: bool = False) -> bool:
+    """Whether statements jump to a label from inside of another loop, or with `near` from anywhere.
+
+    A block with a CONTINUE handler is a loop to Python.
+    """
+    inside += _goes_on(body)
+    return any(_mentions(statement, label, inside, near=near) for statement in body)
+
+
+def _mentions(statement: Statement, label: str, inside: int, *, near: bool) -> bool:
     if isinstance(statement, Leave | Iterate):
         return statement.label == label and (inside > 0 or near)
-    deeper = inside
-    if isinstance(statement, _LOOPS) or (isinstance(statement, Begin) and statement.label):
-        deeper += 1
-    bodies: list[object] = []
+    if isinstance(statement, Handler):
+        return _mentions(statement.body, label, inside, near=near)
+    bodies: list[Sequence[Statement]] = []
     if isinstance(statement, If | CaseStatement):
-        for _, body in statement.branches:
-            bodies.extend(body)
-        bodies.extend(statement.otherwise or ())
+        bodies = [*(body for _, body in statement.branches), statement.otherwise or ()]
     elif isinstance(statement, Begin | While | Repeat | Loop | For):
-        bodies.extend(statement.body)
-    elif isinstance(statement, Handler):
-        bodies.append(statement.body)
-    return any(_mentions(part, label, deeper, near=near) for part in bodies)
+        bodies = [statement.body]
+        inside += not isinstance(statement, Begin) or bool(statement.label)
+    return any(_jumps(body, label, inside, near=near) for body in bodies)

@@ -18,6 +18,7 @@ from entrepot.errors.flows import ModelError
 from entrepot.esql.runtime.casts_to_numbers import Casts, cast_failed
 from entrepot.esql.runtime.dates import datetime_literal
 from entrepot.esql.runtime.intervals import interval_literal
+from entrepot.esql.runtime.large import LARGE, require_room
 from entrepot.models.code_pages import decode, encode
 from entrepot.models.value_text import decimal_text, float_text
 from entrepot.models.values import Bits, Interval
@@ -34,13 +35,18 @@ def float_as_character(value: float) -> str:
     return float_text(float(f"{value:.15g}"))
 
 
+def _hexadecimal(data: bytes) -> str:
+    require_room("CAST", 2 * len(data) + 3)
+    return f"X'{data.hex()}'"
+
+
 TO_CHARACTER: Casts = {
     str: str,
     int: str,
     Decimal: decimal_text,
     float: float_as_character,
     bool: lambda value: "TRUE" if value else "FALSE",
-    bytes: lambda value: f"X'{value.hex()}'",
+    bytes: _hexadecimal,
     Bits: lambda value: f"B'{value.digits}'",
     date: datetime_literal,
     time: datetime_literal,
@@ -68,13 +74,16 @@ def character_of_bytes(data: bytes, ccsid: int | None, encoding: int | None) -> 
 def bytes_of_character(text: str, ccsid: int | None, encoding: int | None) -> bytes:
     """The bytes of a text in a code page; raises CastFailed as `character_of_bytes` does."""
     try:
-        return encode(
+        data = encode(
             text,
             CCSID_DEFAULT if ccsid is None else ccsid,
             encoding=ENCODING_DEFAULT if encoding is None else encoding,
         )
     except ModelError as failure:
         raise CastFailed(f"CHARACTER cannot become a BLOB: {failure.what}", sqlstate="S22018", number=2595) from failure
+    if len(data) > LARGE:
+        require_room("CAST", len(data))
+    return data
 
 
 def _blob_from_text(text: str) -> bytes:
@@ -94,6 +103,7 @@ def bytes_of_bits(bits: Bits) -> bytes:
 
 
 def bits_of_bytes(data: bytes) -> Bits:
+    require_room("CAST", 8 * len(data))
     return Bits(f"{int.from_bytes(data, 'big'):0{len(data) * 8}b}" if data else "")
 
 

@@ -22,6 +22,7 @@ from entrepot.esql.runtime.casts_to_numbers import TO_DECIMAL, TO_FLOAT, TO_INTE
 from entrepot.esql.runtime.dates import time_to_local, to_local
 from entrepot.esql.runtime.intervals import compare_intervals
 from entrepot.esql.runtime.type_names import incompatible, plain, type_name_of
+from entrepot.limits import SELECTOR_CHARACTERS_MAX
 from entrepot.models.values import Bits, Interval
 from entrepot.selectors.like import PatternError, compile_pattern
 
@@ -125,8 +126,13 @@ greater_equal = _ordering(operator.ge, ">=")
 # --- LIKE -------------------------------------------------------------------------------------------
 
 
+PATTERN_CHARACTERS_MAX = SELECTOR_CHARACTERS_MAX
+
+
 @lru_cache(maxsize=1024)
 def _matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise EsqlRunError(f"LIKE: the pattern is longer than {PATTERN_CHARACTERS_MAX} characters", number=2420)
     if escape is None:
         # The backslash is the escape character that nobody asked for, so one before an ordinary
         # character, as in a Windows path, stands for itself.

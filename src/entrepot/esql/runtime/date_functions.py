@@ -15,13 +15,14 @@ from decimal import Decimal
 from typing import Any
 
 from entrepot.errors.esql import EsqlRunError
+from entrepot.esql.runtime import dates
 from entrepot.esql.runtime.intervals import fields_of, of_seconds, parts_of
 from entrepot.esql.runtime.type_names import type_name_of, wrong_argument
 from entrepot.models.values import Interval
 
 
 def _local(run: Any) -> datetime:
-    return run.now.astimezone(run.local_zone).replace(tzinfo=None)  # type: ignore[no-any-return]
+    return dates.local(run.now, run.local_zone).replace(tzinfo=None)  # type: ignore[no-any-return]
 
 
 def current_date(run: Any) -> date:
@@ -50,7 +51,7 @@ def current_gmttimestamp(run: Any) -> datetime:
 
 def local_timezone(run: Any) -> Interval:
     """LOCAL_TIMEZONE: how far local time is ahead of GMT, INTERVAL HOUR TO MINUTE."""
-    offset = run.now.astimezone(run.local_zone).utcoffset()
+    offset = dates.local(run.now, run.local_zone).utcoffset()
     seconds = 0 if offset is None else int(offset.total_seconds())
     return of_seconds("HOUR TO MINUTE", seconds)
 

@@ -44,6 +44,11 @@ def use_zone(zone: tzinfo | None) -> None:
     _zone = zone
 
 
+def local(moment: datetime, zone: tzinfo | None = None) -> datetime:
+    """An aware time in the local zone."""
+    return moment.astimezone(zone or _zone)
+
+
 def now() -> datetime:
     return _clock().astimezone(UTC)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from entrepot.errors.esql import CastFailed
 from entrepot.esql.runtime.dates import local_offset, shift, unreadable
-from entrepot.models.date_patterns import DatePattern, compile_pattern
+from entrepot.models.date_patterns import PATTERN_CHARACTERS_MAX, DatePattern, compile_pattern
 
 
 def _compiled(pattern: str, offset: timedelta) -> DatePattern:
@@ -27,6 +27,8 @@ def _compiled(pattern: str, offset: timedelta) -> DatePattern:
 @lru_cache(maxsize=512)
 def _names_zone(pattern: str) -> bool:
     """Whether a pattern may write the zone, so that it matters which one is the local."""
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise CastFailed(f"FORMAT {pattern[:40]!r}... is no pattern of a date: it is too long", number=2595)
     return pattern[:1] in ("I", "T") or "z" in pattern.lower()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from entrepot.errors import EsqlRunError
 from entrepot.models import element_types as kinds_of
-from entrepot.models.tree import STRUCTURE, Element, Folder, Root
+from entrepot.models.tree import COPIES, STRUCTURE, Element, Folder, Root
 
 Pattern = tuple[str | None, str | None, tuple[int, ...]]
 """Namespace, name, kinds; None for any of the first two, no kinds for any kind."""
@@ -282,6 +282,16 @@ def take(element: Element, source: Element) -> None:
     element.replace_content(source)
 
 
+def take_folder(root: Element, key: str, source: Element | None) -> None:
+    """SET OutputRoot.MQMD = InputRoot.MQMD and its like, without making a folder only to replace it."""
+    if type(source) is Folder and type(root) is Root and source.key == key and root.first(key) is None:
+        root.append(source.copy())
+    elif source is None:
+        discard(root.first(key))
+    else:
+        take(make(root, (key,)), source)
+
+
 def _same_domain(element: Element, source: Folder) -> bool:
     return type(element) is Folder and element.domain is source.domain
 
@@ -310,6 +320,8 @@ def assign_list(parent: Element, pattern: Pattern, values: Any) -> None:
     """SET name[] = list: the elements of that name are replaced by one for each of the list."""
     copies = values if type(values) is list else [] if values is None else [values]
     copies = [value.copy() if isinstance(value, Element) else value for value in copies]
+    if COPIES.charge is not None:
+        COPIES.charge(len(copies))
     for old in list(matching(parent, pattern)):
         parent.remove(old)
     namespace, name, kinds = pattern
@@ -441,6 +453,12 @@ def attach(element: Element, target: Element, where: str) -> None:
     """ATTACH: a detached tree gets a place."""
     if element.parent is not None:
         raise EsqlRunError("ATTACH: the tree is attached already; DETACH it first", number=3282)
+    # It has no parent, so a place inside of it is one whose root it is.
+    above: Element | None = target
+    while above is not None:
+        if above is element:
+            raise EsqlRunError(f"ATTACH: {target.path()} lies in the tree that is to be attached", number=3282)
+        above = above.parent
     place(element, target, where)
 
 

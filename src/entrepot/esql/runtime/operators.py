@@ -21,6 +21,7 @@ from typing import Any
 
 from entrepot.esql.runtime.dates import add_interval, difference
 from entrepot.esql.runtime.intervals import add_intervals, negate_interval, scale_interval
+from entrepot.esql.runtime.large import LARGE, require_room
 from entrepot.esql.runtime.type_names import INTEGER_MAX, INTEGER_MIN, divided_by_zero, incompatible, overflow, plain
 from entrepot.models.values import Bits, Interval
 
@@ -175,14 +176,19 @@ for _number in (int, Decimal, float):
 def concat(a: Any, b: Any) -> Any:
     """a || b, of two CHARACTERs, two BLOBs or two BITs."""
     if type(a) is str and type(b) is str:
-        return a + b
+        text = a + b
+        if len(text) > LARGE:
+            require_room("||", len(text))
+        return text
     if a is None or b is None:
         return None
     a, b = plain(a), plain(b)
     if type(a) is type(b):
         if type(a) is str or type(a) is bytes:
+            require_room("||", len(a) + len(b))
             return a + b
         if type(a) is Bits:
+            require_room("||", len(a.digits) + len(b.digits))
             return Bits(a.digits + b.digits)
     raise incompatible("||", a, b)
 

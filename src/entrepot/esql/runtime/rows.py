@@ -7,6 +7,7 @@ from typing import Any
 
 from entrepot.errors import EsqlRunError
 from entrepot.esql.runtime.fields import assign, make, take
+from entrepot.models.element_types import NAME
 from entrepot.models.tree import Element, Root
 
 
@@ -41,10 +42,10 @@ def new_row() -> Element:
     return row
 
 
-def add_value(row: Element, key: str, value: Any) -> None:
+def add_value(row: Element, key: str, value: Any, kind: int = NAME) -> None:
     """A value into a new row that has no such name; NULL leaves no element."""
     if value is not None:
-        child = Element(key, value)
+        child = Element(key, value, kind)
         child.parent = row
         row._children.append(child)  # type: ignore[union-attr]
 

@@ -2,22 +2,29 @@
 """One run of a module on one message: its trees, its budget, and whom it talks to.
 
 The budget stops programs that loop or recurse without end: every turn of a
-loop and every call costs a step.
+loop, every call, every row of a SELECT and every copied element costs a step.
+It is given out in portions, and with each the memory that the run has taken
+is looked at, so that no turn of a loop has to.
 """
 
 from __future__ import annotations
 
+import mmap
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from entrepot.errors import BudgetSpent, EsqlRunError
+from entrepot.limits import MIB, RUN_MEMORY_BYTES_MAX
 from entrepot.models.tree import Assembly, Element, Root
 
 STEPS_MAX = 10_000_000
-"""Turns of loops and calls that one run may take."""
+"""Turns of loops, calls, rows and copies that one run may take."""
+STEPS_AT_A_TIME = 10_000
 CALLS_DEEP_MAX = 150
 """Calls inside of calls. Python allows a thousand frames, and a call takes up to three."""
 
@@ -67,11 +74,15 @@ class Run:
     report: Report | None = None
     mode = "message"
     """Which of the output trees go on, the rest being the input's: message, destination, exception, all, ..."""
-    local_zone: tzinfo = UTC
-    steps = STEPS_MAX
+    local_zone: tzinfo | None = None
+    """What local times are local to; None is what `dates.use_zone` said, or the machine's zone."""
+    steps = STEPS_AT_A_TIME
+    """Of the budget, what is left of the present portion."""
+    steps_later = STEPS_MAX - STEPS_AT_A_TIME
+    """What is not yet given out."""
     depth = 0
     sqlcode = 0
-    sqlstate = ""
+    sqlstate = "00000"
     sqlerrortext = ""
     sqlnativeerror = 0
     error: EsqlRunError | None = None
@@ -80,6 +91,8 @@ class Run:
     """The module's own variables; compiled code puts them here."""
     shared: Any = None
     _now: datetime | None = None
+    _resident_bytes: int | None = None
+    """Memory of the process when the second portion of the budget was given out."""
     _output: Assembly | None = None
 
     def __init__(self, assembly: Assembly, **options: Any) -> None:
@@ -89,10 +102,13 @@ class Run:
         for name, value in options.items():
             if name == "now":
                 self._now = value
+            elif name == "steps":
+                self.steps = min(value, STEPS_AT_A_TIME)
+                self.steps_later = value - self.steps
             elif name in _OPTIONS:
                 setattr(self, name, value)
             else:
-                raise TypeError(f"a run has no option {name}; it has {', '.join(sorted(_OPTIONS))} and now")
+                raise TypeError(f"a run has no option {name}; it has {', '.join(sorted(_OPTIONS))}, steps and now")
 
     @property
     def output(self) -> Assembly:
@@ -145,11 +161,32 @@ class Run:
     # --- the budget ---------------------------------------------------------------------------
 
     def spent(self) -> None:
-        """
+        """Called when `steps` has fallen below nothing: give out the next portion.
+
         Raises:
-            BudgetSpent: Always; called when `steps` has fallen below nothing.
+            BudgetSpent: There is none, or the run has taken too much memory.
         """
-        raise BudgetSpent("the program took more steps than its budget allows: it loops without end", number=2230)
+        missing = -self.steps
+        if missing > self.steps_later:
+            self.steps_later = 0
+            raise BudgetSpent("the program took more steps than its budget allows: it loops without end", number=2230)
+        self._require_memory()
+        portion = min(max(missing, STEPS_AT_A_TIME), self.steps_later)
+        self.steps += portion
+        self.steps_later -= portion
+
+    def charge(self, steps: int) -> None:
+        """Work that was done at once costs more than one step: copies of trees, large strings."""
+        self.steps -= steps
+        if self.steps < 0:
+            self.spent()
+
+    def _require_memory(self) -> None:
+        taken = resident_bytes()
+        if self._resident_bytes is None:
+            self._resident_bytes = taken
+        elif taken - self._resident_bytes > RUN_MEMORY_BYTES_MAX:
+            raise BudgetSpent(f"the program took more than {RUN_MEMORY_BYTES_MAX // MIB} MiB of memory", number=2230)
 
     def enter(self) -> None:
         """A call begins."""
@@ -162,13 +199,16 @@ class Run:
 
     # --- exceptions -----------------------------------------------------------------------------
 
-    def signal(self, error: EsqlRunError) -> None:
-        """A HANDLER takes over: SQLSTATE and its kin tell it what happened."""
-        self.error = error
-        self.sqlstate = error.state
-        self.sqlcode = -1
-        self.sqlnativeerror = error.native_error
-        self.sqlerrortext = error.problem
+    @contextmanager
+    def handling(self, error: EsqlRunError) -> Iterator[None]:
+        """A HANDLER's own SQLSTATE and its kin: they tell what happened, and end with the handler."""
+        before = (self.error, self.sqlstate, self.sqlcode, self.sqlnativeerror, self.sqlerrortext)
+        self.error, self.sqlstate, self.sqlcode = error, error.state, -1
+        self.sqlnativeerror, self.sqlerrortext = error.native_error, error.problem
+        try:
+            yield
+        finally:
+            self.error, self.sqlstate, self.sqlcode, self.sqlnativeerror, self.sqlerrortext = before
 
     def resignal(self) -> None:
         error = self.error
@@ -212,9 +252,20 @@ _OPTIONS = frozenset(
         "mode",
         "properties",
         "report",
-        "steps",
         "throw_on_database_error",
     }
 )
+
+
+_STATUS = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Memory of this process; 0 where the system does not tell."""
+    try:
+        return int(_STATUS.read_bytes().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
+
 
 _random = random.Random()  # noqa: S311 -- RAND is no secret

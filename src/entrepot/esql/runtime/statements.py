@@ -192,7 +192,7 @@ def bitstream(
         raise EsqlRunError("ASBITSTREAM: the field belongs to no domain that could write it", number=2498)
     model = _model(message_set, message_type, message_format)
     if element is above and model is None and encoding in (None, above.encoding) and ccsid in (None, above.ccsid):
-        return above.render()
+        return _rendered(above)
     folder = Folder(
         above.domain,
         ccsid=ccsid or above.ccsid or _property(run, "CodedCharSetId", 1208),
@@ -200,7 +200,15 @@ def bitstream(
         model=model or above.model,
     )
     folder.fill([child.copy() for child in element.children] if element is above else [element.copy()])
-    return folder.domain.render(folder)
+    return _rendered(folder)
+
+
+def _rendered(folder: Folder) -> bytes:
+    # As with PARSE, a HANDLER can take it.
+    try:
+        return folder.render()
+    except EntrepotError as error:
+        raise EsqlRunError(f"ASBITSTREAM: {error.what}", number=2498) from error
 
 
 # --- messages, exceptions, logging ---------------------------------------------------------------------------

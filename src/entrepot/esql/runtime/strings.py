@@ -15,6 +15,7 @@ from typing import Any
 
 from entrepot.errors.esql import EsqlRunError
 from entrepot.esql.runtime.casts_to_text import bytes_of_bits
+from entrepot.esql.runtime.large import LARGE, require_room
 from entrepot.esql.runtime.type_names import plain, require_integer, type_name_of, wrong_argument
 from entrepot.models.values import Bits
 
@@ -229,6 +230,7 @@ def overlay(source: Any, replacement: Any, start: Any, *arguments: Any, form: st
     new = _digits("OVERLAY", replacement)
     first = max(require_integer("OVERLAY", start) - 1, 0)
     count = _count("OVERLAY", arguments[0]) if arguments else len(new)
+    require_room("OVERLAY", len(text) + len(new))
     return _like(source, text[:first] + new + text[first + count :])
 
 
@@ -250,6 +252,7 @@ def replace(source: Any, wanted: Any, replacement: Any = "") -> Any:
         grown = len(text) + text.count(search) * (len(new) - len(search))
         if grown > RESULT_MAX:
             raise _too_long("REPLACE")
+        require_room("REPLACE", grown)
     return _like(source, text.replace(search, new))
 
 
@@ -261,6 +264,7 @@ def replicate(source: Any, count: Any) -> Any:
     times = _count("REPLICATE", count)
     if len(text) * times > RESULT_MAX:
         raise _too_long("REPLICATE")
+    require_room("REPLICATE", len(text) * times)
     return _like(source, text * times)
 
 
@@ -271,11 +275,17 @@ def space(count: Any) -> str | None:
     times = _count("SPACE", count)
     if times > RESULT_MAX:
         raise _too_long("SPACE")
+    require_room("SPACE", times)
     return " " * times
 
 
-@lru_cache(maxsize=256)
 def _translation(wanted: str, replacement: str) -> dict[int, str | None]:
+    # Tables of large strings are not kept: the keys alone would fill the memory.
+    return (_table if len(wanted) + len(replacement) < LARGE else _table.__wrapped__)(wanted, replacement)
+
+
+@lru_cache(maxsize=256)
+def _table(wanted: str, replacement: str) -> dict[int, str | None]:
     table: dict[int, str | None] = {}
     for place, character in enumerate(wanted):
         # The first of two equal characters counts; one without a partner goes out.
@@ -303,7 +313,11 @@ def upper(source: Any) -> str | None:
     if source is None:
         return None
     if isinstance(source, str):
-        return source.upper()
+        text = source.upper()
+        # Some letters have two or three for a capital one.
+        if len(text) > LARGE:
+            require_room("UPPER", len(text))
+        return text
     raise wrong_argument("UPPER", source, "CHARACTER")
 
 
@@ -311,7 +325,10 @@ def lower(source: Any) -> str | None:
     if source is None:
         return None
     if isinstance(source, str):
-        return source.lower()
+        text = source.lower()
+        if len(text) > LARGE:
+            require_room("LOWER", len(text))
+        return text
     raise wrong_argument("LOWER", source, "CHARACTER")
 
 
@@ -328,6 +345,7 @@ def base64_encode(source: Any) -> str | None:
         data = source
     else:
         raise wrong_argument("BASE64ENCODE", source, "CHARACTER, BLOB or BIT")
+    require_room("BASE64ENCODE", (len(data) + 2) // 3 * 4)
     return base64.b64encode(data).decode("ascii")
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from entrepot.message import Message
-from entrepot.models.tree import Element, Folder
+from entrepot.models.domains import find_domain
+from entrepot.models.tree import Folder
 
 
 class _Elsewhere(bytes):
@@ -58,22 +59,15 @@ class Unopened(msgspec.Struct, frozen=True, gc=False):
     model: Any
 
     @property
-    def body_key(self) -> str:
-        return self.origin.domain
+    def keys(self) -> tuple[str, ...]:
+        return "Properties", "MQMD", self.origin.domain
 
-    def body_folder(self) -> Folder:
+    def folder(self, key: str) -> Folder:
         origin = self.origin
+        if key == "MQMD" or key == "Properties":
+            domain = find_domain(key)
+            assert domain is not None
+            return Folder(domain, ELSEWHERE, model=origin)
         return Folder(
             self.parser, origin.message.body, ccsid=origin.body_ccsid, encoding=origin.body_encoding, model=self.model
         )
-
-    def folders(self, body: Folder | None) -> list[Element]:
-        from entrepot.models.headers.mqmd import MQMD
-        from entrepot.models.headers.properties import PROPERTIES
-
-        origin = self.origin
-        return [
-            Folder(PROPERTIES, ELSEWHERE, model=origin),
-            Folder(MQMD, ELSEWHERE, model=origin),
-            self.body_folder() if body is None else body,
-        ]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable
+from entrepot.limits import BODY_BYTES_MAX
 from entrepot.models.code_pages import codec_of, decode, encode
 from entrepot.models.element_types import NAME
 from entrepot.models.logical import MessageSet
@@ -150,6 +151,8 @@ class SwiftCodec:
                 pieces.append(write_block(block))
             except ValueError as error:
                 raise MessageUnwritable("MRM", f"MRM.{name}", str(error)) from None
+        if sum(map(len, pieces)) > BODY_BYTES_MAX:
+            raise MessageUnwritable("MRM", "MRM.Block4", f"the message is longer than {BODY_BYTES_MAX} bytes")
         return encode("".join(pieces), ccsid, "MRM", domain="MRM", encoding=encoding)
 
     def _write_text(self, table: Table, sequence: Element, pieces: list[str]) -> None:

@@ -8,6 +8,7 @@ an error is computed when there is an error.
 from __future__ import annotations
 
 from entrepot.errors import MessageTooComplex, MessageUnreadable, MessageUnwritable, ModelNotFound
+from entrepot.limits import BODY_BYTES_MAX
 from entrepot.models.code_pages import decode, encode
 from entrepot.models.logical import MessageSet, TdsFormat
 from entrepot.models.mrm import Codec
@@ -87,4 +88,6 @@ class TdsCodec:
         except Unwritten as trouble:
             path = ".".join((self._name, *(name.rpartition("}")[2] for name in reversed(trouble.steps))))
             raise MessageUnwritable("TDS", path, trouble.problem) from None
+        if sum(map(len, pieces)) > BODY_BYTES_MAX:
+            raise MessageUnwritable("TDS", self._name, f"the message is longer than {BODY_BYTES_MAX} bytes")
         return encode("".join(pieces), self._ccsid or ccsid, self._name, domain="TDS", encoding=encoding)
