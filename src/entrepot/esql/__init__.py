@@ -7,4 +7,30 @@ parsing     text to that tree
 checker     everything that is wrong with a program, before it runs
 compiler/   that tree to Python source, and to functions
 runtime/    what the functions call: fields, values, casts, dates, SELECT, databases
+program     a compiled program, ready to run on messages
 """
+
+from __future__ import annotations
+
+from entrepot.esql.program import (
+    EsqlModule,
+    Program,
+    compile_condition,
+    compile_files,
+    compile_statements,
+    compile_texts,
+)
+from entrepot.esql.runtime.run import Database, Run
+from entrepot.esql.sql_database import SqlDatabase
+
+__all__ = [
+    "Database",
+    "EsqlModule",
+    "Program",
+    "Run",
+    "SqlDatabase",
+    "compile_condition",
+    "compile_files",
+    "compile_statements",
+    "compile_texts",
+]

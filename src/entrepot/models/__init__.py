@@ -9,3 +9,26 @@ logical        the model of a message set; notation, copybook and mxsd read one
 cwf/, tds/, mrm_xml                  its three physical formats
 swift/         SWIFT's messages as TDS models
 """
+
+from __future__ import annotations
+
+from entrepot.models.assembling import parse_message, render_message
+from entrepot.models.logical import MessageFormat, MessageSet
+from entrepot.models.message_sets import find_set, load_set, register_set
+from entrepot.models.mrm import MRM
+from entrepot.models.tree import Assembly, Element, Folder, Root
+
+__all__ = [
+    "MRM",
+    "Assembly",
+    "Element",
+    "Folder",
+    "MessageFormat",
+    "MessageSet",
+    "Root",
+    "find_set",
+    "load_set",
+    "parse_message",
+    "register_set",
+    "render_message",
+]
