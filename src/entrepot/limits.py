@@ -82,3 +82,6 @@ UNITS_PER_CONNECTION_MAX = 1_000
 """Units of work that one connection may have open."""
 WAITING_PER_CONNECTION_MAX = 10_000
 """Gets that one connection may have waiting, and its consumers."""
+
+RUN_MEMORY_BYTES_MAX = 1024 * MIB
+"""What the process may grow by while an ESQL program takes more and more steps on one message."""

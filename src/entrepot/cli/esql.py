@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from entrepot.cli import output
+from entrepot.cli import esql_run, output
 from entrepot.cli.arguments import Json
 
 if TYPE_CHECKING:
@@ -17,15 +16,7 @@ if TYPE_CHECKING:
     from entrepot.esql.mistakes import Mistake
     from entrepot.esql.syntax import SourceFile
 
-app = typer.Typer(help="Check ESQL programs.", no_args_is_help=True)
-
-_ROUTINE = re.compile(r"\bCREATE\s+(?:\w+\s+MODULE|FUNCTION|PROCEDURE)\b", re.IGNORECASE)
-
-
-@app.callback()
-def _group() -> None:
-    # With this, `check` stays a command of its own while it is the only one.
-    pass
+app = typer.Typer(help="Check ESQL programs, see what they become, and try them on messages.", no_args_is_help=True)
 
 
 @app.command()
@@ -92,7 +83,7 @@ def _check(paths: list[Path], options: CheckOptions) -> list[Mistake]:
             try:
                 sources.append(parse_file(text, name))
             except EsqlInvalid:
-                if _ROUTINE.search(text) is not None:
+                if esql_run.ROUTINE.search(text) is not None:
                     raise
                 found += check_statements(parse_statements(text, name), name, text, options)
         except EsqlInvalid as error:
@@ -141,3 +132,7 @@ def _tell(files: list[Path], found: list[Mistake]) -> None:
 
 def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+app.command()(esql_run.show)
+app.command()(esql_run.run)

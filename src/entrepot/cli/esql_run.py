@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,9 @@ from entrepot.errors import InvalidArgument
 if TYPE_CHECKING:
     from entrepot.esql.program import EsqlModule, Program
     from entrepot.models.tree import Assembly
+
+ROUTINE = re.compile(r"\bCREATE\s+(?:\w+\s+MODULE|FUNCTION|PROCEDURE)\b", re.IGNORECASE)
+"""What a project has; a file without it is the body of a Compute node."""
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with ESQL, or folders of them.")]
 Module = Annotated[
@@ -54,7 +58,7 @@ def run(
     from entrepot.models.message_sets import load_set, register_set
 
     chosen = _module(_program(files), module)
-    names: dict[str, str] = {}
+    names: dict[str, Any] = {}
     if model is not None:
         loaded = register_set(load_set(model))
         names = {
@@ -113,13 +117,13 @@ def _print(outputs: list[tuple[str, Assembly]], *, bodies: bool) -> None:
 
 
 def _program(files: list[Path]) -> Program:
-    from entrepot.esql.program import compile_files, compile_statements
+    from entrepot.esql.program import compile_files, compile_statements, read_program
 
     found = [path for file in files for path in (sorted(file.rglob("*.esql")) if file.is_dir() else [file])]
     if not found:
         raise InvalidArgument("FILE", "there is no .esql file in it", "a file with ESQL, or a folder of them")
-    if len(found) == 1 and "MODULE" not in found[0].read_text(encoding="utf-8").upper():
-        return compile_statements(found[0].read_text(encoding="utf-8"), str(found[0])).program
+    if len(found) == 1 and ROUTINE.search(text := read_program(found[0])) is None:
+        return compile_statements(text, str(found[0])).program
     return compile_files(found)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from entrepot.errors import BudgetSpent, EsqlInvalid, EsqlRunError, ModelNotFound
+from entrepot.errors import BudgetSpent, EsqlInvalid, EsqlRunError, MessageTooComplex, ModelNotFound
 from entrepot.esql.checker import CheckOptions, require_valid
 from entrepot.esql.compiler.project import GENERATED, Compiled, compile_project, module_of, start_name
 from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
@@ -70,13 +70,18 @@ class EsqlModule:
             if not error.place:
                 error.place = self.program.place_of(error)
             raise
-        except (RecursionError, MemoryError) as error:
-            many = "calls or trees inside of each other are too deep"
-            problem = (
-                many if isinstance(error, RecursionError) else "there is no memory left for what the program makes"
-            )
-            raise BudgetSpent(problem, place=self.program.place_of(error) or self.name) from error
+        except RecursionError as error:
+            raise self._budget_spent("calls or trees inside of each other are too deep", error) from error
+        except MemoryError as error:
+            raise self._budget_spent("there is no memory left for what the program makes", error) from error
+        except MessageTooComplex as error:
+            if error.domain != "tree":
+                raise
+            raise self._budget_spent(f"{error.path}: {error.problem}", error) from error
         return answer
+
+    def _budget_spent(self, problem: str, error: BaseException) -> BudgetSpent:
+        return BudgetSpent(problem, place=self.program.place_of(error) or self.name)
 
     def compute(self, assembly: Assembly, emit: Emit | None = None, **options: Any) -> list[tuple[str, Assembly]]:
         """What a Compute node does with a message: where each output goes, in order.

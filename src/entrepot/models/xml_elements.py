@@ -172,7 +172,7 @@ class NamespaceElement(XmlElement):
     __slots__ = ()
 
     plain = False
-    uncertain = ("",)
+    uncertain: tuple[str, ...] = ("",)
 
     def __init__(self, key: str, source: etree._Element, parent: Element | None) -> None:
         XmlElement.__init__(self, key, source, parent)
@@ -291,7 +291,7 @@ class BareMixedElement(PlainMixedElement):
     __slots__ = ()
 
     attributed = False
-    uncertain = ("{", "")
+    uncertain: tuple[str, ...] = ("{", "")
 
     first = XmlElement.first
 

@@ -25,6 +25,7 @@ PREFIX_BYTES = (256, 2048)
 """How much is read at first, and how much when that was not enough."""
 
 _TAG = re.compile(rb"<(/?)([^\s/>]+)[^>]*?(/?)>")
+_FIRST_NAME = re.compile(rb"\s*<([^\s/>]+)").match
 _UTF_8 = (b"UTF-8", b"UTF8", b"US-ASCII", b"ASCII")
 
 _NOTHING: tuple[bool, Any] = (False, None)
@@ -56,8 +57,12 @@ def _ask(root: etree._Element, keys: tuple[str, ...]) -> tuple[bool, Any]:
         attribute = node.get(key)
         if attribute is not None:
             return (True, attribute) if position == len(keys) else _NOTHING
-        node = next(node.iterchildren(key), None)
-        if node is None:
+        # A prefix has few elements, and the one that is wanted is near its beginning.
+        for child in node:
+            if child.tag == key:
+                node = child
+                break
+        else:
             return _NOTHING
     if len(node):
         return True, None
@@ -107,8 +112,8 @@ def _closing(prefix: bytes) -> bytes:
     """End tags for what is open at the end. Where this is deceived, the result is not well-formed and not used."""
     if prefix.count(b"<") - 2 * prefix.count(b"</") - prefix.count(b"/>") == 1:
         # Only the document element is open.
-        first = _TAG.search(prefix)
-        return b"</" + first[2] + b">" if first is not None else b""
+        first = _FIRST_NAME(prefix)
+        return b"</" + first[1] + b">" if first is not None else b""
     opened: list[bytes] = []
     for end, name, empty in _TAG.findall(prefix):
         if end:

@@ -142,6 +142,9 @@ class ExpressionCompiler(PathCompiler):
             kept = self.names.temporary()
             decided, function = ("False", "and_") if operator == "AND" else ("True", "or_")
             return Code(f"({decided} if ({kept} := {left}) is {decided} else {function}({kept}, {right}))", "BOOLEAN")
+        if operator in ("=", "<>") and (self._is_many(node.left) or self._is_many(node.right)):
+            code = f"same({self.tree(node.left).text}, {self.tree(node.right).text})"
+            return Code(code if operator == "=" else f"not_({code})", "BOOLEAN")
         left_code, right_code = self.expression(node.left), self.expression(node.right)
         if operator in "+-*/" and "FLOAT" in (left_code.type, right_code.type):
             left_code, right_code = _as_float(node.left, left_code), _as_float(node.right, right_code)
@@ -151,6 +154,10 @@ class ExpressionCompiler(PathCompiler):
             f"{_ARITHMETIC[operator]}({left_code.text}, {right_code.text})",
             _type_of_sum(operator, left_code.type, right_code.type),
         )
+
+    def _is_many(self, node: Expression) -> bool:
+        """Whether an operand is a row or a list, so that the other one has to be seen as a whole, too."""
+        return isinstance(node, RowOf | ListOf) or (isinstance(node, Path) and self.is_list(node))
 
     def on_Between(self, node: Between) -> Code:
         operands = ", ".join(self.expression(part).text for part in (node.operand, node.low, node.high))

@@ -302,9 +302,6 @@ class PathCompiler:
             if scalar.kind == "namespace":
                 return Code(repr(scalar.type), "CHARACTER")
             return Code(scalar.python, scalar.type)
-        kind = self._kind_constant(path)
-        if kind is not None:
-            return Code(f"0x{kind:08x}", "INTEGER")
         symbol, steps = self.resolve(path)
         if symbol.kind == "database":
             raise self.unsupported(path, "a database column outside of a SELECT")
@@ -325,14 +322,6 @@ class PathCompiler:
             tail = [key for key in keys[split:] if key is not None]
             return Code(f"read({self.below(symbol.python, steps[:split])}, {keys_literal(tail)})")
         return Code(f"value_of({self.below(symbol.python, steps)})")
-
-    def _kind_constant(self, path: Path) -> int | None:
-        """`XMLNSC.Attribute` or `NameValue` as a number, where no variable has that name."""
-        names = [step.name for step in path.steps]
-        if len(names) > 2 or None in names or self.names.find(names[0] or "") is not None:
-            return None
-        domain, name = (names[0], names[1]) if len(names) == 2 else ("GENERIC", names[0])
-        return NAMED.get((domain or "").upper(), {}).get((name or "").upper())
 
     # --- making -------------------------------------------------------------------------------------
 

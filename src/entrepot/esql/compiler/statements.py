@@ -76,7 +76,7 @@ class StatementCompiler(SelectCompiler):
         with self.source.block("except EsqlRunError as error:"):
             self._handled(handlers)
 
-    def _resuming(self, body: list[Statement], handlers: list[Handler]) -> None:
+    def _resuming(self, body: Sequence[Statement], handlers: list[Handler]) -> None:
         """Statements of a block with a CONTINUE handler: it goes on behind the one of them that failed."""
         reached = self.names.temporary()
         self.source.line(f"{reached} = 0")
@@ -374,6 +374,8 @@ class StatementCompiler(SelectCompiler):
         if found is None:
             raise self.unsupported(node, f"there is no procedure {'.'.join(node.name)}")
         python, routine = found
+        if node.schema is not None:
+            raise self.unsupported(node, "CALL ... EXTERNAL SCHEMA is not supported: name the schema in EXTERNAL NAME")
         if len(node.arguments) != len(routine.parameters):
             problem = f"{routine.name} takes {len(routine.parameters)} arguments, not {len(node.arguments)}"
             raise self.unsupported(node, problem)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from entrepot.errors import EsqlRunError
+from entrepot.esql.runtime.comparing import equal
 from entrepot.esql.runtime.fields import assign, make, take
 from entrepot.models.element_types import NAME
 from entrepot.models.tree import Element, Root
@@ -93,6 +94,31 @@ def put_children(row: Element, source: Element | None) -> None:
     if source is not None:
         for child in source.children:
             row.append(child.copy())
+
+
+def same(left: Any, right: Any) -> bool | None:
+    """Rows and lists with =: as many parts, and each of the same name and equal to its counterpart."""
+    if type(left) is list or type(right) is list:
+        return _all_same(left if type(left) is list else [left], right if type(right) is list else [right])
+    if isinstance(left, Element) and isinstance(right, Element) and not (left.is_leaf() and right.is_leaf()):
+        children = left.children, right.children
+        if [child.key for child in children[0]] != [child.key for child in children[1]]:
+            return False
+        return _all_same(*children)
+    return equal(
+        left.value if isinstance(left, Element) else left, right.value if isinstance(right, Element) else right
+    )
+
+
+def _all_same(left: list[Any], right: list[Any]) -> bool | None:
+    if len(left) != len(right):
+        return False
+    answer: bool | None = True
+    for one, other in zip(left, right, strict=True):
+        answer = and_(answer, same(one, other))
+        if answer is False:
+            break
+    return answer
 
 
 def row_of(value: Any, name: str) -> Element:

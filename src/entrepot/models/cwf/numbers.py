@@ -285,5 +285,7 @@ def write_hexfloat(value: float, length: int) -> bytes:
     if power > 63:
         raise ValueError(f"{value} is too large for a System/390 float")
     if power < -64:
-        return bytes(length)
+        # Below the least power the fraction begins with zeros, as far as it goes.
+        power = -64
+        fraction = round(math.ldexp(mantissa, bits + exponent - 4 * power))
     return bytes((sign | power + 64,)) + fraction.to_bytes(length - 1, "big")

@@ -83,7 +83,8 @@ class Layout:
         end = value.find(b"\0")
         if end < 0:
             return decode(value, ccsid, name, offset, domain=self.domain)
-        return decode(value[:end], ccsid, name, offset, domain=self.domain).ljust(size)
+        # As many blanks as bytes are left; a character before them may have more than one.
+        return decode(value[:end], ccsid, name, offset, domain=self.domain) + " " * (size - end)
 
     def write(self, values: Mapping[str, Any], encoding: int, ccsid: int) -> bytes:
         """The bytes of a structure; a field that is missing or NULL has its default.

@@ -333,6 +333,9 @@ class SimpleField:
 
     def _writer(self) -> Write:
         finish, key = self._finisher(), self.member.name
+        # Quotes tell an empty string from NULL.
+        quoted = self.extent is Extent.MARKS and self.simple.type is ValueType.STRING
+        nothing = 2 * self.markup.quote if quoted else ""
         write_value, null = self.texts.write, self._null_writer()
         noted = self.noted
         # What a number is written with is checked once, here, if no mark could be part of it.
@@ -355,7 +358,7 @@ class SimpleField:
                 return index + 1
             try:
                 text = write_value(value)
-                pieces.append(text if safe else finish(text, writing))
+                pieces.append(text if safe else finish(text, writing) or nothing)
             except ValueError as error:
                 raise Unwritten(str(error), key) from None
             except Unwritten as trouble:
