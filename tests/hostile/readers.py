@@ -42,6 +42,8 @@ class Reader:
     write: Callable[[Element], bytes]
     """The bytes of a tree that was read; raises EntrepotError."""
     seeds: tuple[bytes, ...]
+    settles: bool = False
+    """Writing puts some fields right, so that only what was written once comes back as it is."""
 
 
 def walk(element: Element) -> Element:
@@ -283,7 +285,7 @@ def _readers() -> dict[str, Reader]:
         "MQMD": domain("MQMD", write_mqmd({}), write_mqmd({"Version": 1, "UserIdentifier": "ann"})),
         "MQRFH2": domain("MQRFH2", RFH2_SEED, rfh2()),
         "MQDLH": domain("MQDLH", DLH_SEED),
-        "headers": Reader(_chain, _write_chain, (DLH_SEED + RFH2_SEED + b"<rest/>",)),
+        "headers": Reader(_chain, _write_chain, (DLH_SEED + RFH2_SEED + b"<rest/>",), settles=True),
         "CWF counts": coded(counted, COUNTED_SEED, ccsid=LATIN, encoding=BIG),
         "CWF numbers": coded(numbers, NUMBERS_SEED, ccsid=LATIN, encoding=ZOS),
         "CWF dates": coded(dates, DATES_SEED, ccsid=LATIN, encoding=BIG),

@@ -89,7 +89,8 @@ class EsqlModule:
         With `emit`, outputs go there at once instead, as a flow needs it.
         """
         outputs: list[tuple[str, Assembly]] = []
-        run = Run(assembly, emit=emit or partial(_collect, outputs), **options)
+        run = Run(assembly, **options)
+        run.emit = emit or partial(_collect, outputs)
         if self.run(run) is True:
             leaving = outgoing(run)
             if emit is not None:

@@ -102,6 +102,7 @@ class Element:
                 parent.load()
             parent._index = None
         self.key = key
+        STRUCTURE[0] += 1
         self.changed(structure=True)
 
     def set_value(self, value: Any) -> None:
@@ -573,11 +574,11 @@ class Root(Element):
 class Assembly:
     """The four trees that travel through a flow together.
 
-    Most messages need neither a local environment nor an exception list, so these two are made when somebody asks.
-    The environment is one for a whole flow, and made at once.
+    Most messages need only the first, so the others are made when somebody asks. The environment is one for a whole
+    flow: who makes an assembly from another one hands it over.
     """
 
-    __slots__ = ("_exception_list", "_local_environment", "environment", "root")
+    __slots__ = ("_environment", "_exception_list", "_local_environment", "root")
 
     def __init__(
         self,
@@ -587,9 +588,15 @@ class Assembly:
         exception_list: Element | None = None,
     ) -> None:
         self.root = root or Root()
-        self.environment = environment or Root("Environment")
+        self._environment = environment
         self._local_environment = local_environment
         self._exception_list = exception_list
+
+    @property
+    def environment(self) -> Element:
+        if self._environment is None:
+            self._environment = Root("Environment")
+        return self._environment
 
     @property
     def local_environment(self) -> Element:

@@ -37,6 +37,9 @@ NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 FOUND_MAX = 6
 """After so many searches in a level it is loaded as a whole; the next ones are then found in a dictionary."""
 
+NEAR = 10
+"""So many children are looked at one by one before lxml is asked to search."""
+
 SMALL = 6
 """A level of so few children is loaded at once: a search in lxml's tree costs as much as two or three elements."""
 
@@ -53,6 +56,18 @@ def attributes_of(source: etree._Element, names: list[str]) -> Iterable[tuple[st
         return found
     # For items(), lxml looks for each value from the first attribute on; thousands of them would take hours.
     return zip(names, _values_of_attributes(source), strict=True)
+
+
+def _child_named(source: etree._Element, key: str) -> etree._Element | None:
+    """The first child of a name. To look at a few children costs less than a search that lxml has to set up."""
+    looked_at = 0
+    for child in source:
+        if child.tag == key:
+            return child
+        looked_at += 1
+        if looked_at == NEAR:
+            return next(source.iterchildren(key), None)
+    return None
 
 
 class XmlElement(Element):
@@ -107,7 +122,7 @@ class XmlElement(Element):
         ):
             self.load()
             return Element.first(self, key)
-        child = next(source.iterchildren(key), None)
+        child = _child_named(source, key)
         if child is None:
             found[key] = None
             return None

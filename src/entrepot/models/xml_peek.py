@@ -21,7 +21,7 @@ from entrepot.models.xml_reading import COMPACT, ENCODING, MIXED
 
 BODY_BYTES_MIN = 16 * 1024
 """Shorter bodies are read as a whole; that costs about as much as this does."""
-PREFIX_BYTES = (256, 2048)
+PREFIX_BYTES = (128, 1024)
 """How much is read at first, and how much when that was not enough."""
 
 _TAG = re.compile(rb"<(/?)([^\s/>]+)[^>]*?(/?)>")

@@ -39,7 +39,7 @@ from entrepot.esql.runtime.dates import use_clock, use_zone
 from entrepot.esql.sql_database import SqlDatabase
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message, render_message
-from entrepot.models.tree import Assembly, Element, Root
+from entrepot.models.tree import Assembly, Element
 from entrepot.models.tree_json import tree_from_json, tree_to_json
 
 NOW = datetime(2022, 6, 27, 17, 10, 37, tzinfo=UTC)
@@ -116,9 +116,7 @@ def _assembly(case: dict[str, Any]) -> Assembly:
     body = bytes.fromhex(case["input_hex"]) if "input_hex" in case else case.get("input", "<none/>").encode()
     assembly = parse_message(Message(body, message_id=b"m" * 24), domain=case.get("domain", "XMLNSC"))
     if "environment" in case:
-        made = tree_from_json({"name": "Environment", "children": case["environment"]})
-        assembly.environment = Root("Environment")
-        for child in list(made.children):
+        for child in tree_from_json({"name": "Environment", "children": case["environment"]}).children:
             assembly.environment.append(child.copy())
     return assembly
 

@@ -212,7 +212,9 @@ class StatementCompiler(SelectCompiler):
                 return
         if value.type == "TREE":
             kept = self.names.temporary()
-            self.line(f"{kept} = {value.text}")
+            # The source is taken as it was before the target was made in it.
+            copied = f"copied({value.text})" if self._holds(node, base, steps) else value.text
+            self.line(f"{kept} = {copied}")
             with self.source.block(f"if {kept} is None:"):
                 self.source.line(f"discard({self.below(base, steps)})")
             with self.source.block("else:"):
@@ -227,6 +229,14 @@ class StatementCompiler(SelectCompiler):
             self.source.line(f"discard({self.below(base, steps)})")
         with self.source.block("else:"):
             self.source.line(f"assign({self.made(base, steps)}, {kept})")
+
+    def _holds(self, node: Expression, base: str, steps: tuple[Step, ...]) -> bool:
+        """Whether a path leads to a place above another one, as far as names tell."""
+        if not isinstance(node, Path):
+            return False
+        there, way = self.base(node)
+        keys = [self.plain_key(step) for step in way]
+        return there == base and None not in keys and keys == [self.plain_key(step) for step in steps[: len(way)]]
 
     def _never_null(self, node: Expression) -> bool:
         return type(node).__name__ == "Literal"

@@ -25,6 +25,7 @@ from entrepot.esql.runtime.intervals import (
     of_months,
     of_seconds,
     read_interval,
+    read_interval_literal,
     scale_interval,
 )
 from entrepot.esql.runtime.type_names import type_name_of
@@ -81,7 +82,9 @@ TO_GMTTIMESTAMP: Casts = {
 
 
 def to_interval(qualifier: str) -> Casts:
-    """The casts to an INTERVAL with this qualifier."""
+    """The casts to an INTERVAL with this qualifier; without one, to that of the value or of a literal in a text."""
+    if not qualifier:
+        return {Interval: lambda value: value, str: read_interval_literal}
     fields = fields_of(qualifier)
     normal = normal_qualifier(fields)
     name = f"INTERVAL {normal}"

@@ -246,6 +246,11 @@ def assign(element: Element, value: Any) -> None:
         element.set_value(value)
 
 
+def copied(source: Element | None) -> Element | None:
+    """The source of a SET whose target lies in it."""
+    return None if source is None else source.copy()
+
+
 def take(element: Element, source: Element) -> None:
     """SET field = another field: value and children as a copy, the own name and kind stay.
 

@@ -128,6 +128,18 @@ def read_interval(text: str, qualifier: str) -> Interval:
     return _of_parts(fields, amounts, negative)
 
 
+def read_interval_literal(text: str) -> Interval:
+    """INTERVAL '1:30' HOUR TO MINUTE, in a text.
+
+    Raises:
+        CastFailed: The text is none, or lacks the qualifier.
+    """
+    found = _LITERAL.fullmatch(text)
+    if found is None or not found[3]:
+        raise CastFailed(f"{text[:80]!r} is no INTERVAL with its qualifier", sqlstate="S22018", number=2595)
+    return read_interval(text, found[3].upper())
+
+
 def _unreadable(text: str, fields: tuple[str, ...]) -> CastFailed:
     name = f"INTERVAL {normal_qualifier(fields)}"
     return CastFailed(

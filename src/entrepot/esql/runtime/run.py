@@ -94,11 +94,11 @@ class Run:
     _resident_bytes: int | None = None
     """Memory of the process when the second portion of the budget was given out."""
     _output: Assembly | None = None
+    _output_root: Root | None = None
 
     def __init__(self, assembly: Assembly, **options: Any) -> None:
         """With the attributes above as options, and `now`, the time of the run."""
         self.assembly = assembly
-        self.output_root = Root()
         for name, value in options.items():
             if name == "now":
                 self._now = value
@@ -109,6 +109,13 @@ class Run:
                 setattr(self, name, value)
             else:
                 raise TypeError(f"a run has no option {name}; it has {', '.join(sorted(_OPTIONS))}, steps and now")
+
+    @property
+    def output_root(self) -> Root:
+        root = self._output_root
+        if root is None:
+            root = self._output_root = Root()
+        return root
 
     @property
     def output(self) -> Assembly:

@@ -161,7 +161,8 @@ def read_folders(data: bytes, ccsid: int, encoding: int, offset: int) -> list[El
     plain = plain.rstrip(b" \0")
 
     def where() -> int:
-        index = max(0, parser.CurrentByteIndex - len(_WRAPPER))
+        # What is never closed is found wrong in the tag that we have added behind it.
+        index = min(max(0, parser.CurrentByteIndex - len(_WRAPPER)), len(plain))
         if plain is data or ccsid in (1208, 1209):
             return offset + index
         before = plain[:index].decode(errors="ignore")
