@@ -101,9 +101,7 @@ def works() -> dict[str, Callable[[], bytes]]:
         for name in FORMATS
     }
     return {
-        f"{NAMES[source]} to {NAMES[target]}": partial(
-            convert, program(source, target), options[source], found[source]
-        )
+        f"{NAMES[source]} to {NAMES[target]}": partial(convert, program(source, target), options[source], found[source])
         for source in FORMATS
         for target in FORMATS
     }

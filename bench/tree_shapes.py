@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from xml.parsers import expat
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from entrepot.models.tree import Element, Folder
 from entrepot.models.xml import XMLNSC

@@ -90,7 +90,7 @@ NAMED: dict[str, dict[str, int]] = {
     "MQRFH2": {"FIELD": NAME_VALUE},
     "GENERIC": {"NAME": NAME, "VALUE": VALUE, "NAMEVALUE": NAME_VALUE},
 }
-"""`(XMLNSC.Attribute)` in a program, in capitals: domain, name, number. ESQL writes a bare `(NameValue)` for the last."""
+"""`(XMLNSC.Attribute)` in a program, in capitals: domain, name, number. A bare `(NameValue)` is of the last one."""
 
 ATTRIBUTES: dict[str, frozenset[int]] = {
     "XML": frozenset({XML_ATTRIBUTE}),
@@ -104,12 +104,21 @@ ATTRIBUTES: dict[str, frozenset[int]] = {
 
 def translate(kind: int, source: str, target: str) -> int:
     """The kind that plays the same part in another domain: an attribute stays an attribute."""
-    if source == target or not kind & 0x00FFFFFF and kind != NAME_VALUE:
+    if source == target:
         return kind
+    old_xml = target in ("XML", "XMLNS")
     if kind in ATTRIBUTES.get(source, ()):
-        return XML_ATTRIBUTE if target in ("XML", "XMLNS") else XMLNSC_ATTRIBUTE
-    if kind == NAME_VALUE and target in ("XML", "XMLNS"):
-        return NAME
-    if kind in (XML_NAMESPACE, XMLNSC_NAMESPACE, XMLNSC_SINGLE_NAMESPACE) and source != "JSON":
-        return XML_NAMESPACE if target in ("XML", "XMLNS") else XMLNSC_NAMESPACE
-    return kind & 0xFF000000 if target not in ("XML", "XMLNS") or kind & 0xFF000000 != NAME_VALUE else NAME
+        return XML_ATTRIBUTE if old_xml else XMLNSC_ATTRIBUTE if target in ATTRIBUTES else NAME_VALUE
+    if kind in _NAMESPACES.get(source, ()):
+        return XML_NAMESPACE if old_xml else XMLNSC_NAMESPACE if target in ATTRIBUTES else NAME_VALUE
+    plain = kind & 0xFF000000
+    # What is a simple field elsewhere would be an attribute there.
+    return NAME if old_xml and plain == NAME_VALUE else plain
+
+
+_NAMESPACES = {
+    "XML": {XML_NAMESPACE},
+    "XMLNS": {XML_NAMESPACE},
+    "XMLNSC": {XMLNSC_NAMESPACE, XMLNSC_SINGLE_NAMESPACE},
+    "SOAP": {XMLNSC_NAMESPACE, XMLNSC_SINGLE_NAMESPACE},
+}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from entrepot.errors.flows import MessageUnreadable
 from entrepot.models import xml_peek, xml_plain_names, xml_reading, xml_writing

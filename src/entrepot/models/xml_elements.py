@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from entrepot.errors.flows import MessageTooComplex
 from entrepot.models.element_types import (
@@ -60,11 +60,9 @@ def attributes_of(source: etree._Element, names: list[str]) -> Iterable[tuple[st
 
 def _child_named(source: etree._Element, key: str) -> etree._Element | None:
     """The first child of a name. To look at a few children costs less than a search that lxml has to set up."""
-    looked_at = 0
-    for child in source:
+    for looked_at, child in enumerate(source):
         if child.tag == key:
             return child
-        looked_at += 1
         if looked_at == NEAR:
             return next(source.iterchildren(key), None)
     return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from entrepot.models.tree import Folder
 from entrepot.models.xml_elements import NIL

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from entrepot.errors.flows import MessageTooComplex, MessageUnreadable
 from entrepot.models.tree import Folder

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from entrepot.errors.flows import MessageUnwritable
 from entrepot.limits import BODY_BYTES_MAX

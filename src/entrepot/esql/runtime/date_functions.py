@@ -22,7 +22,7 @@ from entrepot.models.values import Interval
 
 
 def _local(run: Any) -> datetime:
-    return dates.local(run.now, run.local_zone).replace(tzinfo=None)  # type: ignore[no-any-return]
+    return dates.local(run.now, run.local_zone).replace(tzinfo=None)
 
 
 def current_date(run: Any) -> date:
