@@ -83,8 +83,10 @@ XML_SEEDS = (
     b'<s:e xmlns:s="urn:s" xmlns="urn:d"><s:b n="&lt;&amp;&#65;"><row>1</row><row/> tail </s:b></s:e>',
     b"<r>" + b"".join(b"<i k='%d'>v%d</i>" % (n, n) for n in range(12)) + b"</r>",
 )
-SOAP_SEED = (
-    b'<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Header/><s:Body><m>1</m></s:Body></s:Envelope>'
+SOAP_SEEDS = (
+    b'<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Header/><s:Body><m>1</m></s:Body></s:Envelope>',
+    b'<?xml version="1.0"?><Envelope xmlns="http://www.w3.org/2003/05/soap-envelope" xmlns:q="urn:q" q:v="1"><Header>'
+    b'<q:t role="x">a</q:t></Header><Body q:i="2"><Fault xmlns:p="urn:p"><p:w/></Fault></Body></Envelope>',
 )
 JSON_SEEDS = (
     b'{"a": [1, -2.5, 1e3, true, null, "\\u00e9\\n", {"b": {}}], "c": "\xc3\xa9", "a": 2}',
@@ -278,7 +280,7 @@ def _readers() -> dict[str, Reader]:
         "XML": domain("XML", *XML_SEEDS),
         "XMLNS": domain("XMLNS", *XML_SEEDS),
         "XMLNSC": domain("XMLNSC", *XML_SEEDS),
-        "SOAP": domain("SOAP", SOAP_SEED, *XML_SEEDS),
+        "SOAP": domain("SOAP", *SOAP_SEEDS),
         "JSON": domain("JSON", *JSON_SEEDS),
         "BLOB": domain("BLOB", b"bytes"),
         "MIME": domain("MIME", MIME_SEED),
@@ -300,9 +302,7 @@ def _readers() -> dict[str, Reader]:
         "TDS pattern": coded(tds_pattern, b"abc123"),
         "TDS fixed": coded(tds_fixed, b"4220240229abcdef"),
         "TDS quoted": coded(tds_quoted, b"'a*b'*c?*d"),
-        "TDS orders": coded(
-            of_set(_tds_set("tds_orders"), "Orders", "TDS1"), (GOLDEN / "tds_orders.bin").read_bytes()
-        ),
+        "TDS orders": coded(of_set(_tds_set("tds_orders"), "Orders", "TDS1"), (GOLDEN / "tds_orders.bin").read_bytes()),
         "TDS records": coded(
             of_set(_tds_set("tds_records"), "Records", "TDS1"), (GOLDEN / "tds_records.bin").read_bytes()
         ),

@@ -17,11 +17,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from entrepot.errors import CodePageUnknown, EntrepotError, EsqlInvalid, MessageUnreadable, MessageUnwritable, ModelInvalid
+from entrepot.errors import (
+    CodePageUnknown,
+    EntrepotError,
+    EsqlInvalid,
+    MessageUnreadable,
+    MessageUnwritable,
+    ModelInvalid,
+)
 from entrepot.esql.program import compile_statements, compile_texts
 from entrepot.models.copybook import read_copybook
-from entrepot.models.mrm import _compile
 from entrepot.models.mrm import MessageFormat as Wanted
+from entrepot.models.mrm import _compile
 from entrepot.models.mxsd import read_mxsd
 from entrepot.models.notation import read_notation
 
@@ -58,7 +65,11 @@ def mangled(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
         kind = draw(st.integers(0, 8))
         length = draw(st.integers(1, 16))
         if kind == 0:
-            data = data[:at] + bytes([data[at] ^ 1 << draw(st.integers(0, 7))]) + data[at + 1 :] if at < len(data) else data
+            data = (
+                data[:at] + bytes([data[at] ^ 1 << draw(st.integers(0, 7))]) + data[at + 1 :]
+                if at < len(data)
+                else data
+            )
         elif kind == 1:
             data = data[:at] + bytes([draw(st.sampled_from(_BYTES))]) + data[at + 1 :]
         elif kind == 2:
@@ -147,7 +158,8 @@ MXSD_SEED = b"""<xsd:schema xmlns:xsd="http://www.w3.org/2001/XMLSchema" targetN
 <xsd:element name="Order"><xsd:complexType><xsd:sequence><xsd:element name="id"><xsd:simpleType>
 <xsd:restriction base="xsd:string"><xsd:maxLength value="10"/><xsd:pattern value="[A-Z]{1,4}"/></xsd:restriction>
 </xsd:simpleType></xsd:element><xsd:choice><xsd:element name="line" type="t:Line" maxOccurs="unbounded"/>
-<xsd:element name="none" type="xsd:boolean"/></xsd:choice></xsd:sequence></xsd:complexType></xsd:element></xsd:schema>"""
+<xsd:element name="none" type="xsd:boolean"/></xsd:choice></xsd:sequence></xsd:complexType></xsd:element>
+</xsd:schema>"""
 
 
 def _text(data: bytes) -> str:
@@ -240,13 +252,17 @@ def _statements(text: str) -> Any:
     return compile_statements(text, "f.esql")
 
 
-@pytest.mark.parametrize(("seeds", "compile_text"), [(PROGRAMS, _file), (STATEMENTS, _statements)], ids=["files", "statements"])
+@pytest.mark.parametrize(
+    ("seeds", "compile_text"), [(PROGRAMS, _file), (STATEMENTS, _statements)], ids=["files", "statements"]
+)
 def test_mangled_programs_are_refused_or_compiled(seeds: tuple[bytes, ...], compile_text: Callable[[str], Any]) -> None:
     fuzz_programs(seeds, compile_text, SLICE)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize(("seeds", "compile_text"), [(PROGRAMS, _file), (STATEMENTS, _statements)], ids=["files", "statements"])
+@pytest.mark.parametrize(
+    ("seeds", "compile_text"), [(PROGRAMS, _file), (STATEMENTS, _statements)], ids=["files", "statements"]
+)
 def test_many_mangled_programs_are_refused_or_compiled(
     seeds: tuple[bytes, ...], compile_text: Callable[[str], Any]
 ) -> None:

@@ -16,7 +16,7 @@ from entrepot.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from entrepot.esql.program import EsqlModule, Program
-    from entrepot.models.tree import Assembly
+    from entrepot.models.tree import Assembly, Element, Root
 
 ROUTINE = re.compile(r"\bCREATE\s+(?:\w+\s+MODULE|FUNCTION|PROCEDURE)\b", re.IGNORECASE)
 """What a project has; a file without it is the body of a Compute node."""
@@ -50,6 +50,7 @@ def run(
     ] = None,
     database: Annotated[Path | None, typer.Option(help="A SQLite file that Database.TABLE means.")] = None,
     body: Annotated[bool, typer.Option("--body", help="Print the rendered bodies instead of the trees.")] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="Print MQMD and Properties also as they came.")] = False,
     json: Json = False,
 ) -> None:
     """Run a module on a message and print the trees that come out, terminal by terminal."""
@@ -84,7 +85,7 @@ def run(
     if json:
         output.print_json([_as_json(terminal, leaving) for terminal, leaving in outputs])
     else:
-        _print(outputs, bodies=body)
+        _print(outputs, bodies=body, headers=headers)
 
 
 def _as_json(terminal: str, leaving: Assembly) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def _as_json(terminal: str, leaving: Assembly) -> dict[str, Any]:
     }
 
 
-def _print(outputs: list[tuple[str, Assembly]], *, bodies: bool) -> None:
+def _print(outputs: list[tuple[str, Assembly]], *, bodies: bool, headers: bool) -> None:
     from entrepot.models.assembling import render_message
     from entrepot.models.tree_json import tree_text
 
@@ -110,10 +111,19 @@ def _print(outputs: list[tuple[str, Assembly]], *, bodies: bool) -> None:
             sys.stdout.buffer.flush()
             continue
         output.say(f"terminal {terminal}")
-        for tree in (leaving.root, leaving.local_environment, leaving.environment):
+        for tree in (*_worth_showing(leaving.root, headers=headers), leaving.local_environment, leaving.environment):
             if tree.children:
                 for line in tree_text(tree).splitlines():
                     output.say(f"  {line}")
+
+
+def _worth_showing(root: Root, *, headers: bool) -> list[Element]:
+    """The folders of a message; thirty fields of a descriptor that nobody touched would hide the rest."""
+    return [
+        folder
+        for folder in root.children
+        if headers or folder.key not in ("MQMD", "Properties") or getattr(folder, "dirty", True)
+    ]
 
 
 def _program(files: list[Path]) -> Program:

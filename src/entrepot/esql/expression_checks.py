@@ -81,7 +81,6 @@ MISSING_DOMAINS = frozenset({"DFDL", "DataObject", "IDOC", "JMSMap", "JMSStream"
 """Domains of the real product that are not here; a path into one would find nothing, and nobody would know why."""
 
 _ROOTS = frozenset({"InputRoot", "OutputRoot", "Root"})
-_SOAP_PARTS = frozenset({"Attachment", "Body", "Context", "Header"})
 
 Report = Callable[[Place, str, str], None]
 
@@ -363,10 +362,6 @@ class ExpressionChecks:
         self.steps(node.steps)
         if symbol is None and len(node.steps) > 1 and node.steps[0].name in _ROOTS:
             self.domain(node, node.steps[1].name)
-            if node.steps[1].name == "SOAP" and len(node.steps) > 2 and node.steps[2].name in _SOAP_PARTS:
-                part = node.steps[2].name
-                if node.steps[2].namespace is None:
-                    self.mistake(node, f"SOAP.{part} is not supported: the SOAP folder holds the whole Envelope")
         if symbol is None or len(node.steps) > 1:
             return ""
         return _scalar(symbol.type)

@@ -8,10 +8,12 @@ needs recursion.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from lark import Lark, Token, UnexpectedToken
@@ -94,6 +96,20 @@ class _Grammar:
         return self.lark.parse_interactive(start=start).parser_state
 
 
+def _table_file() -> str | None:
+    """Where the parser's table is kept, since building it takes more than a second; None for nowhere.
+
+    Whoever could write there could make us run code, so it has to be a folder of our own that nobody else can write to.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "entrepot"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except (OSError, RuntimeError):
+        return None
+    return str(folder / "esql.lark-table") if found.st_uid == os.getuid() and not found.st_mode & 0o022 else None
+
+
 @cache
 def _grammar() -> _Grammar:
     text = files("entrepot.esql").joinpath("esql.lark").read_text(encoding="utf-8")
@@ -104,6 +120,7 @@ def _grammar() -> _Grammar:
         start=["file", "body", "lone_expression"],
         maybe_placeholders=True,
         transformer=_Builder(),
+        cache=_table_file() or False,
     )
     states = lark.parse_interactive(start="file").parser_state.parse_conf.states
     return _Grammar(lark, frozenset(name for actions in states.values() for name in actions if not name.islower()))

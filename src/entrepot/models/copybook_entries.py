@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from entrepot.errors import ModelInvalid
 from entrepot.models.copybook_pictures import Picture, read_picture
 from entrepot.models.copybook_text import Word
+from entrepot.models.model_extent import PROBLEM_CHARACTERS_MAX
 
 OCCURS_MAX = 999_999_999
 
@@ -327,7 +328,7 @@ class EntryReader:
         return self._invalid(word, f"{word.text} is no clause that data descriptions of messages have")
 
     def _invalid(self, word: Word, problem: str) -> ModelInvalid:
-        return ModelInvalid(self._file, word.line, word.column, problem)
+        return ModelInvalid(self._file, word.line, word.column, problem[:PROBLEM_CHARACTERS_MAX])
 
 
 _Clause = Callable[[EntryReader, Entry, Word], None]

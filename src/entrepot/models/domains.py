@@ -45,7 +45,7 @@ _PLACES = {
     "XML": "entrepot.models.xml:XML",
     "XMLNS": "entrepot.models.xml:XMLNS",
     "XMLNSC": "entrepot.models.xml:XMLNSC",
-    "SOAP": "entrepot.models.xml:SOAP",
+    "SOAP": "entrepot.models.soap:SOAP",
     "JSON": "entrepot.models.json:JSON",
     "BLOB": "entrepot.models.blob:BLOB",
     "MIME": "entrepot.models.mime:MIME",

@@ -118,29 +118,34 @@ def _read_parts(data: bytes, start: int, end: int, boundary: str, depth: int, pa
     parts = Element("Parts")
     children: list[Element] = []
     opened = -1
-    content = data[start:end]
-    for found in edge.finditer(content):
+    # Within the whole body: parts of parts of parts would each hold a copy of what is left of it.
+    for found in edge.finditer(data, start, end):
+        begins = found.start()
+        if begins > start:
+            # A boundary begins a line, and the line end before it belongs to it.
+            if data[begins - 1] != 0x0A:
+                continue
+            begins = max(start, begins - (2 if data[begins - 2 : begins] == b"\r\n" else 1))
         if opened < 0:
-            if found.start() > 0:
-                children.append(Element("", content[: found.start()].decode("latin-1"), VALUE))
+            if begins > start:
+                children.append(Element("", data[start:begins].decode("latin-1"), VALUE))
         else:
             part = Element("Part")
-            stop = max(opened, found.start())
-            part.fill(_read_entity(data, start + opened, start + stop, depth + 1, f"{path}.Parts.Part"))
+            part.fill(_read_entity(data, opened, max(opened, begins), depth + 1, f"{path}.Parts.Part"))
             children.append(part)
-        _, opened = _line(content, found.end(), len(content))
+        _, opened = _line(data, found.end(), end)
         if found.group(1):
-            if opened < len(content):
-                children.append(Element("", content[opened:].decode("latin-1"), VALUE))
+            if opened < end:
+                children.append(Element("", data[opened:end].decode("latin-1"), VALUE))
             parts.fill(children)
             return parts
     problem = "the last boundary is missing" if opened >= 0 else f"there is no boundary {boundary!r}"
     raise MessageUnreadable("MIME", f"{path}.Parts", end, problem)
 
 
-def _edge(boundary: str) -> re.Pattern[bytes]:
-    """The line end before a boundary belongs to the boundary, and so do blanks behind it."""
-    return re.compile(rb"(?:^|\r?\n)--" + re.escape(boundary.encode("ascii", "replace")) + rb"(--)?[ \t]*(?=\r?\n|\Z)")
+def _edge(boundary: str, before: bytes = b"") -> re.Pattern[bytes]:
+    """A boundary with the blanks behind it. Without anything before it, it can be searched for quickly."""
+    return re.compile(before + rb"--" + re.escape(boundary.encode("ascii", "replace")) + rb"(--)?[ \t]*(?=\r?\n|\Z)")
 
 
 def _data(content: bytes) -> Element:
@@ -197,7 +202,7 @@ def _write_parts(parts: Element, kind: str, path: str, depth: int) -> list[bytes
     boundary = parameters(kind).get("boundary", "")
     if not kind.lower().lstrip().startswith("multipart/") or not 1 <= len(boundary) <= BOUNDARY_CHARACTERS_MAX:
         raise MessageUnwritable("MIME", path, "Content-Type names no multipart with a boundary")
-    edge, within = b"--" + boundary.encode("ascii", "replace"), _edge(boundary)
+    edge, within = b"--" + boundary.encode("ascii", "replace"), _edge(boundary, rb"(?:^|\n)")
     pieces: list[bytes] = []
     outside: list[list[bytes]] = [[], []]
     written = 0

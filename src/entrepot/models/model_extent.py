@@ -13,6 +13,10 @@ MEMBERS_MAX = 200_000
 """How many members a message may have, each type counted wherever it is used."""
 
 
+PROBLEM_CHARACTERS_MAX = 500
+"""What is wrong is told with words of the file, and those may be as long as it is."""
+
+
 def extent(structure: Structure, known: dict[int, tuple[Structure, int]]) -> int:
     """The number of members at and below a structure; `known` keeps what was counted, for the next time."""
     counted = known.get(id(structure))

@@ -32,7 +32,7 @@ from entrepot.models.logical import (
     ValueType,
     XmlFormat,
 )
-from entrepot.models.model_extent import MEMBERS_MAX, extent
+from entrepot.models.model_extent import MEMBERS_MAX, PROBLEM_CHARACTERS_MAX, extent
 from entrepot.models.mxsd_files import BYTES_MAX, SCHEMA, Library, Schema, find_message_set
 from entrepot.models.mxsd_physical import field_given, reps_of, structure_given
 from entrepot.models.mxsd_types import BUILTIN, SimpleType, with_facets
@@ -113,7 +113,7 @@ class _Reader:
         return MessageSet(name, messages, self.formats, first.file, first.namespace)
 
     def _wrong(self, node: etree._Element, schema: Schema, problem: str) -> NoReturn:
-        raise ModelInvalid(schema.file, node.sourceline or 1, 1, problem)
+        raise ModelInvalid(schema.file, node.sourceline or 1, 1, problem[:PROBLEM_CHARACTERS_MAX])
 
     def _unsupported(self, node: etree._Element, schema: Schema, more: str = "") -> NoReturn:
         self._wrong(node, schema, f"xsd:{etree.QName(node).localname}{more} is not supported")

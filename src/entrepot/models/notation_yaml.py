@@ -16,6 +16,7 @@ from typing import NoReturn
 import yaml
 
 from entrepot.errors import ModelInvalid
+from entrepot.models.model_extent import PROBLEM_CHARACTERS_MAX
 
 NESTING_MAX = 100
 """How deep a model may nest."""
@@ -35,7 +36,7 @@ class Place:
     column: int
 
     def wrong(self, problem: str) -> NoReturn:
-        raise ModelInvalid(self.file, self.line, self.column, problem)
+        raise ModelInvalid(self.file, self.line, self.column, problem[:PROBLEM_CHARACTERS_MAX])
 
 
 @dataclass(slots=True)

@@ -250,7 +250,8 @@ class Element:
 
     def clear(self) -> None:
         """Take all children out."""
-        if not self.is_leaf():
+        # What was never loaded need not be loaded to be taken out.
+        if self._children or (self._children is None and type(self) is not Element):
             STRUCTURE[0] += 1
         self.changed(structure=True)
         for child in self._children or ():

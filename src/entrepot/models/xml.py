@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domains whose bodies are XML: XMLNSC, SOAP, XMLNS and the old XML.
+"""The domains whose bodies are XML: XMLNSC, XMLNS and the old XML.
 
-XMLNSC (and SOAP, which is the same under another name) drops comments,
+XMLNSC (and SOAP below Header and Body, soap.py) drops comments,
 processing instructions and text between elements; XMLNS and XML keep them.
 XML knows no namespaces: `<a:b>` is an element named a:b there. A body is parsed
 when somebody looks inside, level by level (xml_elements.py), and a body that
@@ -125,6 +125,5 @@ class PrefixedDomain(MixedDomain):
 
 
 XMLNSC = CompactDomain("XMLNSC")
-SOAP = CompactDomain("SOAP")
 XMLNS = MixedDomain("XMLNS")
 XML = PrefixedDomain("XML")

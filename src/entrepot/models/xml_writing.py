@@ -95,13 +95,17 @@ def render(folder: Folder) -> bytes:
     Raises:
         MessageUnwritable: Something in it has no place in XML: a name, a character, a second document element.
     """
-    encoding = "utf-8" if folder.ccsid == 1208 else codec(folder)
+    encoding = encoding_of(folder)
     if not folder.restructured:
         written = _values_only(folder, encoding)
         if written is not None:
             return written
     writer = _Writer(folder, encoding)
     return writer.document()
+
+
+def encoding_of(folder: Folder) -> str:
+    return "utf-8" if folder.ccsid == 1208 else codec(folder)
 
 
 # --- only values changed --------------------------------------------------------------------------
@@ -115,21 +119,34 @@ def _values_only(folder: Folder, encoding: str) -> bytes | None:
     document = children[-1]
     if not isinstance(document, XmlElement):
         return None
-    head = ""
+    declaration: Declaration | None = None
     if len(children) == 2:
-        if not isinstance(children[0], Declaration):
+        first = children[0]
+        if not isinstance(first, Declaration):
             return None
-        head = declaration_text(children[0], encoding)
+        declaration = first
+    return values_put_back(folder, document.source, declaration, encoding)
+
+
+def values_put_back(
+    folder: Folder, source: etree._Element, declaration: Declaration | None, encoding: str
+) -> bytes | None:
+    """The document `source` with the values that changed in the folder; None when it cannot say them.
+
+    Raises:
+        MessageUnwritable: A value has something that XML has no place for.
+    """
     for element in folder.touched or ():
         try:
             if not _put_back(element):
                 return None
         except (ValueError, TypeError) as error:
             raise MessageUnwritable(folder.domain.name, element.path(), str(error)) from None
+    head = "" if declaration is None else declaration_text(declaration, encoding)
     if encoding == "utf-8":
-        written: bytes = etree.tostring(document.source, encoding="utf-8", with_tail=False)
+        written: bytes = etree.tostring(source, encoding="utf-8", with_tail=False)
         return head.encode() + written if head else written
-    text: str = etree.tostring(document.source, encoding="unicode", with_tail=False)
+    text: str = etree.tostring(source, encoding="unicode", with_tail=False)
     return _encoded(folder, head + text, encoding)
 
 

@@ -75,11 +75,12 @@ def compile_filter(text: object) -> Filter:
         problem = f"a content filter has at most {FILTER_CHARACTERS_MAX} characters, this one has {len(text)}"
         raise ContentFilterSyntaxError(text[:_EXCERPT_CHARACTERS] + "...", FILTER_CHARACTERS_MAX + 1, problem)
     name, colon, expression = text.partition(":")
-    languages = _known_languages()
-    if not colon or name not in languages:
+    language = _language(name) if colon else None
+    if language is None:
         what = f"there is no language {name!r}" if colon else "the language and a colon are missing"
-        raise ContentFilterSyntaxError(text, 1, f"{what}; there is {', '.join(sorted(languages))}")
-    return languages[name].compile(expression)
+        known = ", ".join(sorted({*_PLACES, *_languages}))
+        raise ContentFilterSyntaxError(text, 1, f"{what}; there is {known}")
+    return language.compile(expression)
 
 
 class Content:
@@ -94,16 +95,17 @@ class Content:
     def matches(self, filter_: Filter) -> bool:
         name = filter_.language
         if name not in self._documents:
-            self._documents[name] = _known_languages()[name].parse(self._body)
+            language = _language(name)
+            assert language is not None
+            self._documents[name] = language.parse(self._body)
         document = self._documents[name]
         return document is not None and filter_.matches(document)
 
 
-def _known_languages() -> dict[str, Language]:
+def _language(name: str) -> Language | None:
     # Imported late, so that a process that never sees a content filter loads neither lxml nor lark; and by name,
     # because ESQL lives above this room.
-    for name, place in _PLACES.items():
-        if name not in _languages:
-            module, _, attribute = place.partition(":")
-            register(getattr(import_module(module), attribute)())
-    return _languages
+    if name not in _languages and name in _PLACES:
+        module, _, attribute = _PLACES[name].partition(":")
+        register(getattr(import_module(module), attribute)())
+    return _languages.get(name)

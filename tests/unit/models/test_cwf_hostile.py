@@ -107,10 +107,10 @@ def test_a_huge_count_fails_at_once_without_taking_memory(count: int) -> None:
     body = count.to_bytes(4, "big") + b"123456"
     codec.parse(b"\0\0\0\0", LATIN, BIG)
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(MessageUnreadable, match="and the message has 6 left"):
         codec.parse(body, LATIN, BIG)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert took < 0.1

@@ -51,7 +51,8 @@ KINDS = {
 @pytest.mark.parametrize("flood", ["*", ":", "a:", "*a:", "b:", "a", "''", "?", "a01", "*b:1*c:1"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_flood_costs_no_more_than_its_length(kind: str, flood: str) -> None:
-    began = time.perf_counter()
+    # Processor time, because other tests run beside this one.
+    began = time.process_time()
     try:
         elements = read(KINDS[kind], flood * (MEGABYTE // len(flood)))
     except MessageUnreadable as error:
@@ -59,16 +60,16 @@ def test_flood_costs_no_more_than_its_length(kind: str, flood: str) -> None:
     else:
         # One element has it all, or there are no more than the model allows.
         assert len(elements) <= 100
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 4
 
 
 def test_flood_of_allowed_repeats_takes_linear_time() -> None:
     compiled = codec(simple("A", least=0, most=None, repeat_delimiter=":"), separation=ALL, delimiter="*")
     spent = []
     for size in (25_000, 100_000):
-        began = time.perf_counter()
+        began = time.process_time()
         assert len(read(compiled, "x:" * size + "x")) == size + 1
-        spent.append(time.perf_counter() - began)
+        spent.append(time.process_time() - began)
     assert spent[1] < 20 * spent[0] + 0.2
 
 
@@ -106,10 +107,10 @@ def test_alternatives_that_keep_failing_are_given_up() -> None:
         return group("", *ways, composition=CHOICE, separation=FIXED)
 
     compiled = codec(choices(18), separation=FIXED)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(MessageTooComplex, match="failed so often"):
         read(compiled, "x" + "*2" * 18)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_models_deeper_than_trees_are_refused() -> None:

@@ -80,7 +80,7 @@ def test_wrong_topic_is_named_where_it_stands(text: str, column: int, problem: s
         ("ALT SUB('s') SELECTOR('a > > 1')", 23, "SELECTOR, column 5: "),
         ("ALT SUB('s') CONTENT('xpath:/a[')", 22, "CONTENT, column 10: "),
         ("ALT SUB('s') CONTENT('/a')", 22, "CONTENT, column 1: the language and a colon are missing"),
-        ("ALT SUB('s') CONTENT('esql:a')", 22, "CONTENT, column 1: there is no language 'esql'"),
+        ("ALT SUB('s') CONTENT('xslt:a')", 22, "CONTENT, column 1: there is no language 'xslt'"),
         ("ALT SUB('s') PUBPRTY(ASPARENT)", 22, "PUBPRTY takes ASPUB or ASQDEF or a whole number from 0 to 9"),
         ("ALT SUB('s') DESTCORL('ABC')", 23, "DESTCORL takes hex digits, two for each of at most 128 bytes, not ABC"),
         ("ALT SUB('s') EXPIRY(0)", 21, "EXPIRY takes UNLIMITED or a whole number from 1 to"),

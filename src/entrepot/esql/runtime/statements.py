@@ -193,8 +193,10 @@ def bitstream(
     model = _model(message_set, message_type, message_format)
     if element is above and model is None and encoding in (None, above.encoding) and ccsid in (None, above.ccsid):
         return _rendered(above)
+    # A field of a SOAP message is no SOAP message, but it is XML.
+    part_of_soap = element is not above and above.domain.name == "SOAP"
     folder = Folder(
-        above.domain,
+        (part_of_soap and find_domain("XMLNSC")) or above.domain,
         ccsid=ccsid or above.ccsid or _property(run, "CodedCharSetId", 1208),
         encoding=encoding or above.encoding,
         model=model or above.model,
