@@ -6,6 +6,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from entrepot.errors import MessageUnwritable
 from entrepot.models.element_types import (
     XML_DECLARATION,
     XML_ENCODING,
@@ -81,6 +82,8 @@ def declaration_text(element: Element, codec: str) -> str:
         for child in element.children:
             name = _BY_KIND.get(child.kind, child.key.lower())
             fields[name] = xml_text(child.value)
+    _require(element, "version", fields.get("version") or "1.0", _VERSION)
+    _require(element, "standalone", fields.get("standalone") or "yes", _STANDALONE)
     text = f'<?xml version="{fields.get("version") or "1.0"}"'
     encoding = fields.get("encoding")
     if encoding:
@@ -88,6 +91,15 @@ def declaration_text(element: Element, codec: str) -> str:
     if fields.get("standalone"):
         text += f' standalone="{fields["standalone"]}"'
     return text + "?>"
+
+
+_VERSION = re.compile(r"1\.[0-9]+")
+_STANDALONE = re.compile("yes|no")
+
+
+def _require(element: Element, name: str, value: str, form: re.Pattern[str]) -> None:
+    if not form.fullmatch(value):
+        raise MessageUnwritable(element.domain_name(), element.path(), f"its {name} cannot be {value!r}")
 
 
 def _same(encoding: str, codec: str) -> bool:
