@@ -21,7 +21,7 @@ from lxml import etree
 
 from entrepot.models.tree import Element, Folder
 from entrepot.models.xml import XMLNSC
-from entrepot.models.xml_characters import content_text
+from entrepot.models.xml.characters import content_text
 
 ROUNDS = 40
 SECONDS_PER_ROUND = 0.004

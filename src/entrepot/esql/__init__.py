@@ -3,8 +3,8 @@
 
 esql.lark   the grammar
 syntax      a program as a tree
-parsing     text to that tree
-checker     everything that is wrong with a program, before it runs
+parsing/    text to that tree
+checker/    everything that is wrong with a program, before it runs
 compiler/   that tree to Python source, and to functions
 runtime/    what the functions call: fields, values, casts, dates, SELECT, databases
 program     a compiled program, ready to run on messages

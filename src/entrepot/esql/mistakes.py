@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from lark import Token
 
 from entrepot.errors.esql import EsqlInvalid
-from entrepot.esql.words import STATEMENT_STARTS, words
+from entrepot.esql.parsing.words import STATEMENT_STARTS, words
 
 MISTAKE = "mistake"
 WARNING = "warning"

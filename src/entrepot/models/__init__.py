@@ -4,9 +4,10 @@
 tree           elements, folders that parse on demand, the message assembly above them
 element_types  the kinds of elements that each domain knows (attribute, CDATA, array ...)
 domains        which parser and renderer stands behind a folder's name
-xml, json, blob, mime, headers/      self-defining domains
-logical        the model of a message set; notation, copybook and mxsd read one
-cwf/, tds/, mrm_xml                  its three physical formats
+assembling     a message of the queue manager to these trees and back; headers/ are MQ's own
+xml/, soap, json, blob, mime        self-defining domains
+logical        the model of a message set; notation/, copybook/ and mxsd/ read one
+mrm            the domain of modelled messages; cwf/, tds/ and mrm_xml/ are its physical formats
 swift/         SWIFT's messages as TDS models
 """
 

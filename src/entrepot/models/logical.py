@@ -5,8 +5,8 @@
        │                                      │ physical               │ physical
        └ formats: CWF1, TDS1, XML1 …          └─────── one entry for each format ───────┘
 
-Models come from YAML (notation.py), COBOL copybooks (copybook.py) and MRM
-definitions (mxsd.py); codecs are compiled from them once for each message and
+Models come from YAML (notation/), COBOL copybooks (copybook/) and MRM
+definitions (mxsd/); codecs are compiled from them once for each message and
 format. All of it is frozen, so it can be shared and sent to Spark's workers.
 """
 

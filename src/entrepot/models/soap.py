@@ -20,7 +20,6 @@ from typing import Any
 from lxml import etree
 
 from entrepot.errors.flows import MessageTooComplex, MessageUnreadable, MessageUnwritable
-from entrepot.models import xml_peek, xml_writing
 from entrepot.models.element_types import (
     ATTRIBUTES,
     NAME_VALUE,
@@ -32,9 +31,11 @@ from entrepot.models.element_types import (
 from entrepot.models.tree import Element, Folder
 from entrepot.models.value_text import xml_text
 from entrepot.models.xml import CompactDomain
-from entrepot.models.xml_declaration import Declaration
-from entrepot.models.xml_elements import NAMESPACES_MAX, XMLNS_URI, NamespaceElement, XmlElement, attributes_of
-from entrepot.models.xml_reading import offset_of, recoded
+from entrepot.models.xml import peek as xml_peek
+from entrepot.models.xml import writing as xml_writing
+from entrepot.models.xml.declaration import Declaration
+from entrepot.models.xml.elements import NAMESPACES_MAX, XMLNS_URI, NamespaceElement, XmlElement, attributes_of
+from entrepot.models.xml.reading import offset_of, recoded
 
 SHOWN_MAX = 200
 """So much of a name is told in an error; XML's names can be 50,000 characters long."""

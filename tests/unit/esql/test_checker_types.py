@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from entrepot.errors.esql import EsqlRunError
-from entrepot.esql.certain_types import SCALARS, can_become, type_of_value
 from entrepot.esql.checker import check_statements
+from entrepot.esql.checker.certain_types import SCALARS, can_become, type_of_value
 from entrepot.esql.parsing import parse_expression, parse_statements
 from entrepot.esql.runtime.casting import cast
 from entrepot.esql.syntax import Literal

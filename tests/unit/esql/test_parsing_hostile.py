@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.errors import EsqlInvalid
-from entrepot.esql.building import DEPTH_MAX, walk
 from entrepot.esql.checker import check_statements
 from entrepot.esql.parsing import TEXT_CHARACTERS_MAX, parse_expression, parse_file, parse_statements
-from entrepot.esql.words import words
+from entrepot.esql.parsing.building import DEPTH_MAX, walk
+from entrepot.esql.parsing.words import words
 
 WORDS = sorted(
     words(

@@ -55,11 +55,9 @@ def _member(name: str, content: Simple | Structure, least: int, most: int | None
 
 
 def simple(
-    name: str, type: str = "string", *, least: int = 1, most: int | None = 1, valid: str = "", **said: Any
+    name: str, type: str = "string", *, least: int = 1, most: int | None = 1, valid: str = "", **said: Any  # noqa: A002
 ) -> Member:
-    content = Simple(
-        ValueType(type), pattern=valid, **{key: said.pop(key) for key in _SIMPLE if key in said}
-    )
+    content = Simple(ValueType(type), pattern=valid, **{key: said.pop(key) for key in _SIMPLE if key in said})
     member = _member(name, content, least, most, said)
     assert not said, said
     return member
@@ -86,7 +84,9 @@ def message_set(content: Structure, **tds: Any) -> MessageSet:
     return MessageSet("SET", {"M": MessageModel("M", content)}, {"T": TdsFormat(**tds)})
 
 
-def codec(*members: Member, composition: Composition = SEQUENCE, tds: dict[str, Any] | None = None, **said: Any) -> Codec:
+def codec(
+    *members: Member, composition: Composition = SEQUENCE, tds: dict[str, Any] | None = None, **said: Any
+) -> Codec:
     return compile_tds(message_set(structure("M", *members, composition=composition, **said), **(tds or {})), "M", "T")
 
 
@@ -95,7 +95,10 @@ Tree = list[tuple[str, Any]]
 
 def tree_of(elements: list[Element]) -> Tree:
     """[(name, value)], with a list for the value of what has children."""
-    return [(element.key, tree_of(element.children) if element.kind == 0x01000000 else element.value) for element in elements]
+    return [
+        (element.key, tree_of(element.children) if element.kind == 0x01000000 else element.value)
+        for element in elements
+    ]
 
 
 def element_of(name: str, value: Any) -> Element:

@@ -10,7 +10,7 @@ import pytest
 
 from entrepot.errors import ModelInvalid
 from entrepot.models.copybook import load_copybook, read_copybook
-from entrepot.models.copybook_pictures import Picture, read_picture
+from entrepot.models.copybook.pictures import Picture, read_picture
 from entrepot.models.cwf import compile_cwf
 from entrepot.models.logical import (
     Composition,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entrepot.models.date_patterns import compile_pattern, parse_date, parse_datetime, parse_time
+from entrepot.models.dates.patterns import compile_pattern, parse_date, parse_datetime, parse_time
 
 HOUR_AHEAD = timezone(timedelta(hours=1))
 

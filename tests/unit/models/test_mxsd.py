@@ -23,7 +23,7 @@ from entrepot.models.logical import (
 )
 from entrepot.models.mrm_xml import compile_xml
 from entrepot.models.mxsd import load_mxsd, read_mxsd
-from entrepot.models.mxsd_types import python_pattern
+from entrepot.models.mxsd.types import python_pattern
 from entrepot.models.notation import read_notation, write_notation
 from entrepot.models.tree import Element
 

@@ -23,7 +23,7 @@ from entrepot.models.element_types import (
     XMLNSC_NAMESPACE,
 )
 from entrepot.models.tree import Element, Folder, Root
-from entrepot.models.xml_elements import XmlElement
+from entrepot.models.xml.elements import XmlElement
 
 U11 = "http://schemas.xmlsoap.org/soap/envelope/"
 U12 = "http://www.w3.org/2003/05/soap-envelope"

@@ -11,7 +11,7 @@ from entrepot.errors.flows import MessageUnwritable
 from entrepot.models.domains import find_domain
 from entrepot.models.element_types import XMLNSC_FIELD
 from entrepot.models.tree import Element, Folder
-from entrepot.models.xml_elements import FOUND_MAX, SMALL, XmlElement
+from entrepot.models.xml.elements import FOUND_MAX, SMALL, XmlElement
 
 DOMAINS = ["XMLNSC", "XMLNS", "XML"]
 BODY = b'<a k="v"><b>1</b><c><d>2</d><d>3</d></c><b>4</b></a>'

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.errors.flows import MessageUnreadable
-from entrepot.models import xml_peek
 from entrepot.models.domains import find_domain
 from entrepot.models.tree import Element, Folder
+from entrepot.models.xml import peek as xml_peek
 
 PAD = b"<pad>" + b"x" * 20_000 + b"</pad>"
 NOTHING = (False, None)

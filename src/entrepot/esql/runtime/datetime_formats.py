@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dates and times as text by CAST's FORMAT: yyyyMMdd, dd MMM yyyy HH:mm, I, TU.
 
-The patterns are those of message models (models/date_patterns.py), and so is
+The patterns are those of message models (models/dates/patterns.py), and so is
 their meaning. What ESQL adds are its types: a TIMESTAMP is in the local
 zone, a GMTTIMESTAMP in GMT, and text that names its zone is moved there.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from entrepot.errors.esql import CastFailed
 from entrepot.esql.runtime.dates import local_offset, shift, unreadable
-from entrepot.models.date_patterns import PATTERN_CHARACTERS_MAX, DatePattern, compile_pattern
+from entrepot.models.dates.patterns import PATTERN_CHARACTERS_MAX, DatePattern, compile_pattern
 
 
 def _compiled(pattern: str, offset: timedelta) -> DatePattern:

@@ -10,8 +10,8 @@ from typing import Any
 from entrepot.models.cwf.byte_orders import Endian
 from entrepot.models.cwf.logical_values import as_moment
 from entrepot.models.cwf.numbers import Read, Write, packed_digits
-from entrepot.models.date_patterns import DatePattern, compile_pattern
-from entrepot.models.iso_dates import Moment
+from entrepot.models.dates.iso import Moment
+from entrepot.models.dates.patterns import DatePattern, compile_pattern
 from entrepot.models.logical import ValueType
 
 DATE_FORMATS = {

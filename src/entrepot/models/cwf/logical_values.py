@@ -15,8 +15,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from entrepot.models.cwf.numbers import Digits, Finish
-from entrepot.models.date_patterns import parse_date, parse_datetime, parse_time
-from entrepot.models.iso_dates import Moment
+from entrepot.models.dates.iso import Moment
+from entrepot.models.dates.patterns import parse_date, parse_datetime, parse_time
 from entrepot.models.logical import ValueType
 from entrepot.models.value_text import xml_text
 

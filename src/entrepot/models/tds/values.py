@@ -16,7 +16,7 @@ from datetime import date, datetime, time
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any
 
-from entrepot.models.date_patterns import compile_pattern
+from entrepot.models.dates.patterns import compile_pattern
 from entrepot.models.logical import Simple, TdsField, TdsFormat, ValueType
 from entrepot.models.tds.mnemonics import spell
 from entrepot.models.value_text import TEXTS
