@@ -55,7 +55,13 @@ def _member(name: str, content: Simple | Structure, least: int, most: int | None
 
 
 def simple(
-    name: str, type: str = "string", *, least: int = 1, most: int | None = 1, valid: str = "", **said: Any  # noqa: A002
+    name: str,
+    type: str = "string",  # noqa: A002
+    *,
+    least: int = 1,
+    most: int | None = 1,
+    valid: str = "",
+    **said: Any,
 ) -> Member:
     content = Simple(ValueType(type), pattern=valid, **{key: said.pop(key) for key in _SIMPLE if key in said})
     member = _member(name, content, least, most, said)
