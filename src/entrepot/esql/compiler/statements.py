@@ -73,7 +73,7 @@ class StatementCompiler(SelectCompiler):
         with self.source.block("try:"):
             for statement in rest[first:]:
                 self.statement(statement)
-        with self.source.block("except EsqlRunError as error:"):
+        with self.source.block("except HANDLED as error:"):
             self._handled(handlers)
 
     def _resuming(self, body: Sequence[Statement], handlers: list[Handler]) -> None:
@@ -92,13 +92,14 @@ class StatementCompiler(SelectCompiler):
                             self._declaration(statement)
                         else:
                             self.statement(statement)
-            with self.source.block("except EsqlRunError as error:"):
+            with self.source.block("except HANDLED as error:"):
                 self._handled(handlers)
         self.loops.pop()
 
     def _handled(self, handlers: list[Handler]) -> None:
         """The first handler that takes the error, in the order of the program."""
         resumes = any(handler.action == "CONTINUE" for handler in handlers)
+        self.source.line("error = taken(error)")
         for number, handler in enumerate(handlers):
             self.source.place = handler.place
             with self.source.block(f"{'el' if number else ''}if handles(error, {handler.states!r}):"):

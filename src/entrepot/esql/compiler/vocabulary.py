@@ -18,6 +18,7 @@ def vocabulary() -> dict[str, Any]:
         "Root": Root,
         "STRUCTURE": STRUCTURE,
         "EsqlRunError": EsqlRunError,
+        "HANDLED": statements.HANDLED,
         "interval_of": operators.interval_of,
     }
     for module in (operators, comparing, casting, database, fields, rows, statements):

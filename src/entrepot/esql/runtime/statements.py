@@ -8,7 +8,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from entrepot.errors import BudgetSpent, CastFailed, EntrepotError, EsqlRunError, UserException
+from entrepot.errors import (
+    BudgetSpent,
+    CastFailed,
+    EntrepotError,
+    EsqlRunError,
+    MessageTooComplex,
+    ModelError,
+    UserException,
+)
 from entrepot.esql.runtime.casting import to_character
 from entrepot.esql.runtime.comparing import like
 from entrepot.esql.runtime.fields import key_of, namespace_of, place, take
@@ -297,6 +305,19 @@ def log(
         if exception and run.error is not None:
             inserts = (*inserts, run.error.problem)
         run.report(where, message if type(message) is int else 2951, " ".join(inserts), inserts)
+
+
+HANDLED = (EsqlRunError, ModelError)
+"""What a HANDLER may take: what the program did, and what it met in a message that was not read before."""
+
+
+def taken(error: EsqlRunError | ModelError) -> EsqlRunError:
+    """An error as a HANDLER sees it."""
+    if isinstance(error, EsqlRunError):
+        return error
+    if isinstance(error, MessageTooComplex) and error.domain == "tree":
+        return BudgetSpent(error.problem)
+    return EsqlRunError(error.what, number=5902, inserts=(error.what,))
 
 
 def handles(error: EsqlRunError, states: tuple[tuple[str, str, str], ...]) -> bool:
