@@ -203,7 +203,9 @@ class PathCompiler:
     def below(self, base: str, steps: tuple[Step, ...]) -> str:
         return self._chain(base, steps, "walk", self._step)
 
-    def _chain(self, base: str, steps: tuple[Step, ...], walk: str, one: Callable[[str, Step], str]) -> str:
+    def _chain(
+        self, base: str, steps: tuple[Step, ...], walk: str, one: Callable[[str, Step], str], *, whole: bool = False
+    ) -> str:
         """A path from `base`: runs of plain names at once, every other step by `one`."""
         code = base
         prefix: tuple[str, ...] = (base,) if base in self.trees else ()
@@ -219,7 +221,7 @@ class PathCompiler:
                 prefix = (*prefix, *keys) if prefix else ()
                 keys = []
             code, prefix = self._indexed(code, prefix, step, walk) or (one(code, step), ())
-        code, keys = self.remembered(prefix, code, keys, _REMEMBERED[walk], whole=False)
+        code, keys = self.remembered(prefix, code, keys, _REMEMBERED[walk], whole=whole)
         if walk == "walk" and len(keys) == 1 and code.isidentifier():
             # A variable always has an element.
             return f"{code}.first({keys[0]!r})"
@@ -230,11 +232,11 @@ class PathCompiler:
     ) -> tuple[str, list[str]]:
         """Python for the beginning of a path, and the keys behind it.
 
-        Programs walk the same paths again and again. Where a beginning of two steps or more is used twice, its end
-        is kept at a site until the structure of some tree changes.
+        Programs walk the same paths again and again. Where a beginning is used twice, its end is kept at a site until
+        the structure of some tree changes.
         """
         count = len(keys) if whole else len(keys) - 1
-        if len(prefix) != 1 or count < 2:
+        if len(prefix) != 1 or count < 1:
             return code, keys
         site = self._site((*prefix, *keys[:count]))
         if site is None:
@@ -309,7 +311,7 @@ class PathCompiler:
         known = [key for key in keys if key is not None]
         if steps and len(known) == len(keys):
             if symbol.kind == "tree" and len(known) > 1 and path.steps[0].name in ("InputRoot", "Root"):
-                return Code(f"read_below({symbol.python}, {keys_literal(known)})")
+                return Code(self._read_below(symbol.python, known))
             prefix = (symbol.python,) if symbol.python in self.trees else ()
             start, rest = self.remembered(prefix, symbol.python, known, "find_from", whole=False)
             if len(rest) == 1 and start.isidentifier():
@@ -323,11 +325,29 @@ class PathCompiler:
             return Code(f"read({self.below(symbol.python, steps[:split])}, {keys_literal(tail)})")
         return Code(f"value_of({self.below(symbol.python, steps)})")
 
+    def _read_below(self, root: str, keys: list[str]) -> str:
+        """A value of the message that came in: the beginning of its body may tell, so it is not walked at once."""
+        site = self._site((root, *keys[:-1])) if root in self.trees else None
+        if site is None:
+            return f"read_below({root}, {keys_literal(keys)})"
+        walked = f"read_from({site}, {root}, {keys_literal(keys[:-1])}, {keys[-1]!r})"
+        return f"(value_of({site}[1].first({keys[-1]!r})) if {site}[0] == STRUCTURE[0] else {walked})"
+
     # --- making -------------------------------------------------------------------------------------
 
     def made(self, base: str, steps: tuple[Step, ...]) -> str:
         """Python for the element at the end of a path, created where it is missing."""
         return self._chain(base, steps, "make", self._made_step)
+
+    def made_parent(self, base: str, steps: tuple[Step, ...]) -> tuple[str, str] | None:
+        """Python for the element above the end of a path, created where it is missing, and the last name.
+
+        None when the last step is more than a name.
+        """
+        key = self.plain_key(steps[-1]) if steps else None
+        if key is None:
+            return None
+        return self._chain(base, steps[:-1], "make", self._made_step, whole=True), key
 
     def _made_step(self, code: str, step: Step) -> str:
         index = step.index

@@ -29,7 +29,7 @@ from entrepot.esql.compiler.source import Source
 from entrepot.esql.syntax import Call, Expression, Literal, Path, RowOf, Select, Selected, Step
 from entrepot.esql.syntax import Source as FromSource
 
-_SCALARS = ("CHARACTER", "INTEGER", "DECIMAL", "FLOAT", "BOOLEAN", "BLOB")
+SCALARS = ("CHARACTER", "INTEGER", "DECIMAL", "FLOAT", "BOOLEAN", "BLOB")
 
 
 class SelectCompiler(ExpressionCompiler):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from entrepot.esql.compiler.names import TREES, Symbol
 from entrepot.esql.compiler.paths import Code
-from entrepot.esql.compiler.selects import SelectCompiler, list_function
+from entrepot.esql.compiler.selects import SCALARS, SelectCompiler, list_function
 from entrepot.esql.compiler.source import Source
 from entrepot.esql.syntax import (
     Attach,
@@ -219,17 +219,29 @@ class StatementCompiler(SelectCompiler):
             with self.source.block(f"if {kept} is None:"):
                 self.source.line(f"discard({self.below(base, steps)})")
             with self.source.block("else:"):
-                self.source.line(f"take({self.made(base, steps)}, {kept})")
+                self.source.line(self._put("put_field", "take({}, {})", base, steps, kept))
             return
-        if value.type in ("INTEGER", "CHARACTER", "BOOLEAN", "BLOB") and self._never_null(node):
-            self.line(f"{self.made(base, steps)}.set_value({value.text})")
+        if value.type in SCALARS and self._never_null(node):
+            self.line(self._put("put_scalar", "{}.set_value({})", base, steps, value.text))
             return
         kept = self.names.temporary()
         self.line(f"{kept} = {value.text}")
         with self.source.block(f"if {kept} is None:"):
             self.source.line(f"discard({self.below(base, steps)})")
         with self.source.block("else:"):
-            self.source.line(f"assign({self.made(base, steps)}, {kept})")
+            if value.type in SCALARS:
+                self.source.line(self._put("put_scalar", "{}.set_value({})", base, steps, kept))
+            else:
+                self.source.line(f"assign({self.made(base, steps)}, {kept})")
+
+    def _put(self, below: str, else_: str, base: str, steps: tuple[Step, ...], value: str) -> str:
+        """A call that gives something to a field: by its name below its parent, or to the field itself."""
+        parent = self.made_parent(base, steps)
+        return (
+            else_.format(self.made(base, steps), value)
+            if parent is None
+            else f"{below}({parent[0]}, {parent[1]!r}, {value})"
+        )
 
     def _holds(self, node: Expression, base: str, steps: tuple[Step, ...]) -> bool:
         """Whether a path leads to a place above another one, as far as names tell."""

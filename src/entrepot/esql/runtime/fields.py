@@ -81,6 +81,16 @@ def read_below(root: Element, keys: tuple[str, ...]) -> Any:
     return read(folder, keys[1:])
 
 
+def read_from(site: list[Any], root: Element, keys: tuple[str, ...], last: str) -> Any:
+    """`read_below` of a path whose beginning is remembered once it had to be walked."""
+    folder = root.first(keys[0])
+    if type(folder) is Folder and folder._children is None:
+        known, value = folder.peek((*keys[1:], last))
+        if known:
+            return value
+    return read(find_from(site, root, keys), (last,))
+
+
 def value_of(element: Element | None) -> Any:
     return None if element is None else element.value
 
@@ -285,6 +295,27 @@ def take(element: Element, source: Element) -> None:
         element.changed(structure=True)
         return
     element.replace_content(source)
+
+
+def put_field(parent: Element, key: str, source: Element) -> None:
+    """`take` by the child of that name, which is made where it is missing."""
+    child = parent.first(key)
+    if child is None:
+        child = parent.append(parent.new_child(key))
+    if type(child) is Element and source.is_leaf() and not child._children:
+        child.value = source.value
+        if not child._told:
+            child.changed(structure=True)
+    else:
+        take(child, source)
+
+
+def put_scalar(parent: Element, key: str, value: Any) -> None:
+    """A value for the child of that name, which is made where it is missing."""
+    child = parent.first(key)
+    if child is None:
+        child = parent.append(parent.new_child(key))
+    child.set_value(value)
 
 
 def take_folder(root: Element, key: str, source: Element | None) -> None:
