@@ -168,10 +168,12 @@ class Element:
         if index is None:
             index = {}
             for child in self.children:
-                if child.key in index:
-                    index[child.key].append(child)
+                key = child.key
+                named = index.get(key)
+                if named is None:
+                    index[key] = [child]
                 else:
-                    index[child.key] = [child]
+                    named.append(child)
             self._index = index
         return index
 
@@ -220,8 +222,13 @@ class Element:
         children.append(child)
         index = self._index
         if index is not None:
-            index.setdefault(child.key, []).append(child)
-        self.changed(structure=True)
+            named = index.get(child.key)
+            if named is None:
+                index[child.key] = [child]
+            else:
+                named.append(child)
+        if not self._told:
+            self.changed(structure=True)
         return child
 
     def add(self, key: str, value: Any = None, kind: int = NAME) -> Element:
