@@ -5,6 +5,7 @@ Bytes in, bytes out, in one process: a message with its descriptor is made a
 tree, the program runs, the result is rendered. By hand the body alone is
 parsed, changed and serialised. Both take turns, so that a machine that
 changes its speed changes it for both; the ratio is of neighbouring turns.
+Python's collector runs seldom, as in a process whose work is messages.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from broker_messages import STACK
 from entrepot.esql.program import EsqlModule, compile_condition, compile_statements
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message, render_message
+from entrepot.models.collecting import collect_seldom
 from figures import MEMORY_ONLY, Figure, Outcome, at_least, at_most
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "tests" / "golden" / "esql" / "broker"
@@ -165,6 +167,7 @@ def turns(works: list[Callable[[], object]], quick: bool) -> list[list[float]]:
 
 
 def measure(*, quick: bool = False) -> Outcome:
+    collect_seldom()
     figures: list[Figure] = []
     for name, (by_hand, in_esql, message) in programs().items():
         for size in broker_messages.SIZES:

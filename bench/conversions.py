@@ -19,6 +19,7 @@ from compute import turns
 from entrepot.esql.program import EsqlModule, compile_statements
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message, render_message
+from entrepot.models.collecting import collect_seldom
 from entrepot.models.logical import MessageFormat, MessageSet
 from entrepot.models.message_sets import find_set, register_set
 from entrepot.models.mrm import MRM
@@ -123,6 +124,7 @@ def swift() -> Callable[[], bytes]:
 
 
 def measure(*, quick: bool = False) -> Outcome:
+    collect_seldom()
     figures = []
     for name, work in works().items():
         samples = [1 / found[0] for found in turns([work], quick)]

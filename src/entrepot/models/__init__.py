@@ -9,11 +9,13 @@ xml/, soap, json, blob, mime        self-defining domains
 logical        the model of a message set; notation/, copybook/ and mxsd/ read one
 mrm            the domain of modelled messages; cwf/, tds/ and mrm_xml/ are its physical formats
 swift/         SWIFT's messages as TDS models
+collecting     how often Python looks for trees that nobody needs
 """
 
 from __future__ import annotations
 
 from entrepot.models.assembling import parse_message, render_message
+from entrepot.models.collecting import collect_seldom
 from entrepot.models.logical import MessageFormat, MessageSet
 from entrepot.models.message_sets import find_set, load_set, register_set
 from entrepot.models.mrm import MRM
@@ -27,6 +29,7 @@ __all__ = [
     "MessageFormat",
     "MessageSet",
     "Root",
+    "collect_seldom",
     "find_set",
     "load_set",
     "parse_message",

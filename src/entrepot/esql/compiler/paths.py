@@ -182,6 +182,11 @@ class PathCompiler:
             return repr(known) if known is not None else f"key_of({self.namespace(step)}, {step.name!r})"
         return None
 
+    def _known_kind(self, step: Step) -> tuple[str, str] | None:
+        """Key and kind of `(XML.Attribute)name`, where the name is known now and there is one kind."""
+        key = self.key(step)
+        return (key, self.kinds(step.kinds)[1:-2]) if key is not None and len(step.kinds) == 1 else None
+
     def _number(self, step: Step) -> str:
         assert step.index is not None
         return "1" if step.index.expression is None else self.expression(step.index.expression).text
@@ -267,6 +272,9 @@ class PathCompiler:
         index = step.index
         computed = self._computed_key(step)
         if index is None:
+            known = self._known_kind(step)
+            if known is not None:
+                return f"find_kind({code}, {known[0]!r}, {known[1]})"
             return f"walk({code}, ({computed},))" if computed else f"first_matching({code}, {self.pattern(step)})"
         if index.form == "all":
             raise self.unsupported(step, "[] stands for a list, and one element is wanted here")
@@ -353,6 +361,9 @@ class PathCompiler:
         index = step.index
         computed = self._computed_key(step)
         if index is None:
+            known = self._known_kind(step)
+            if known is not None:
+                return f"make_kind({code}, {known[0]!r}, {known[1]})"
             return f"make({code}, ({computed},))" if computed else f"make_matching({code}, {self.pattern(step)})"
         if index.form == "all":
             raise self.unsupported(step, "[] stands for a list, and one element is wanted here")

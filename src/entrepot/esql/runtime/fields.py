@@ -156,6 +156,20 @@ def first_matching(element: Element | None, pattern: Pattern) -> Element | None:
     return found[0] if found else None
 
 
+def find_kind(element: Element | None, key: str, kind: int) -> Element | None:
+    """`(kind)name`: the first child of that name and kind."""
+    if element is not None:
+        for child in element.all(key):
+            if child.kind == kind or kind_matches(child, kind):
+                return child
+    return None
+
+
+def make_kind(element: Element, key: str, kind: int) -> Element:
+    """The same, made where it is missing."""
+    return find_kind(element, key, kind) or element.append(element.new_child(key, kind))
+
+
 def key_of(namespace: Any, name: Any) -> str:
     """The key of a namespace and a name that the program has computed."""
     if type(name) is not str or type(namespace) is not str:
