@@ -20,7 +20,6 @@ from entrepot.models.value_text import xml_text
 from entrepot.models.xml.reading import is_ascii_like, recoded
 
 _FIELD = re.compile(r"""(version|encoding|standalone)\s*=\s*["']([^"']*)["']""")
-_END_MAX = 400
 _COMPACT_NAMES = {"version": "Version", "encoding": "Encoding", "standalone": "StandAlone"}
 _MIXED = {
     "version": ("Version", XML_VERSION),
