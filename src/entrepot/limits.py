@@ -57,6 +57,13 @@ QUEUE_BUFFER_BYTES_DEFAULT = 256 * MIB
 RUN_BYTES = 4 * MIB
 """How much of a queue goes to disk, or comes back, at a time."""
 
+CLAIM_NAME_CHARACTERS_MAX = 200
+CLAIMS_PER_USER_MAX = 10_000
+"""Names whose epochs are remembered for one user, together with the prefixes he has had numbers for."""
+EPOCH_MAX = 2**62
+CLAIM_STATUS_BYTES_MAX = 16 * KIB
+"""What a claim may say about itself, as JSON."""
+
 SELECTOR_CHARACTERS_MAX = 10_240
 SELECTOR_DEPTH_MAX = 100
 

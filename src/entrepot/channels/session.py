@@ -23,6 +23,7 @@ from entrepot.channels.waiting_get import Got, WaitingGet
 from entrepot.channels.waiting_group import GotGroup, WaitingGroup
 from entrepot.errors import (
     EntrepotError,
+    Fenced,
     LimitExceeded,
     LogFull,
     NotAuthorized,
@@ -64,6 +65,7 @@ class Session:
         "consumers",
         "desk",
         "engine",
+        "fenced",
         "identity",
         "leases",
         "number",
@@ -91,6 +93,8 @@ class Session:
         self._blockers = 0
         self._aside = 0
         self.closed = False
+        self.fenced: Fenced | None = None
+        """Why nothing more is done for this partner, though its connection is still there."""
         self.on_unblocked: Callable[[], None] = lambda: None
         self._allowed: set[tuple[str, str, str]] = set()
         """What this partner is known to be allowed, until authorities change: asked with every message."""
@@ -213,6 +217,7 @@ class Session:
         if self.closed:
             return
         try:
+            self._require_unfenced()
             if self.engine.run(verb, done):
                 done(None)
         except (QueueFull, SpillFailed) as full:
@@ -269,6 +274,7 @@ class Session:
         if self.closed:
             return
         try:
+            self._require_unfenced()
             if error is not None:
                 raise error
             if self.engine.run(verb, done):
@@ -414,7 +420,7 @@ class Session:
         self.leases.discard(lease)
         if not lease.counted:
             with self.desk.host.lock:
-                self.engine.manager.count_tries(lease)
+                self.engine.manager.backout_counts.count_tries(lease)
         _merge(lease, unit)
 
     def reject(self, lease: Unit, problem: str, done: Done = lambda _: None) -> None:
@@ -445,13 +451,13 @@ class Session:
         self._stop_gets(unit)
         self.attempt(verb, partial(self._ended, unit, done))
 
-    def commit(self, unit: Unit, done: Done) -> None:
+    def commit(self, unit: Unit, done: Done, *, counted: bool = True) -> None:
         if self.waiting:
             self._stop_gets(unit)
-        self.attempt(lambda: self.engine.manager.commit(unit), partial(self._ended, unit, done))
+        self.attempt(lambda: self.engine.manager.commit(unit, counted=counted), partial(self._ended, unit, done))
 
-    def back_out(self, unit: Unit) -> None:
-        """Let nothing of the unit happen.
+    def back_out(self, unit: Unit, *, counted: bool = True) -> None:
+        """Let nothing of the unit happen; `counted`: what it has got counts as tried.
 
         Raises:
             UnitFinished: It has ended otherwise.
@@ -459,7 +465,7 @@ class Session:
         self.units.discard(unit)
         unit.require_active()
         self._stop_gets(unit)
-        self.engine.back_out(unit)
+        self.engine.back_out(unit, counted=counted)
 
     def _stop_gets(self, unit: Unit) -> None:
         """A unit of work ends: nothing may come under it any more."""
@@ -536,12 +542,30 @@ class Session:
 
     # --- the end ------------------------------------------------------------------------------------
 
+    def fence(self, error: Fenced) -> None:
+        """Somebody has taken the partner's place: what it left open is backed out, and no more is done for it.
+
+        What it had committed before stands, and is still answered.
+        """
+        self.fenced = error
+        self._let_go()
+
+    def _require_unfenced(self) -> None:
+        if self.fenced is not None:
+            raise self.fenced
+
     def close(self) -> None:
         """The partner has gone: back out what it left open, and drop its temporary queues."""
         if self.closed:
             return
         self.closed = True
         self.desk.leave(self.number)
+        self._let_go()
+        if self.desk.host.failure is None:
+            self.subscriptions.leave_all()
+            self.desk.host.remove_temporary(self.temporary)
+
+    def _let_go(self) -> None:
         for waiting in list(self.waiting):
             waiting.cancel()
         for consumer in list(self.consumers):
@@ -553,8 +577,6 @@ class Session:
             self.release(list(self.leases), tried=True)
             for unit in list(self.units):
                 self.engine.back_out(unit)
-            self.subscriptions.leave_all()
-            self.desk.host.remove_temporary(self.temporary)
         self.units.clear()
 
     @property

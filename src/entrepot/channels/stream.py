@@ -183,7 +183,7 @@ class Stream:
         self._seen += count
         engine = self._session.engine
         with engine.host.lock:
-            engine.manager.count_tries(tried)
+            engine.manager.backout_counts.count_tries(tried)
         self._let_go(tried.takes)
         self.pump()  # their bodies may have kept others from coming
 

@@ -17,7 +17,7 @@ from entrepot import checks, limits
 from entrepot.channels import vetting
 from entrepot.errors import EntrepotError, InvalidArgument, WrongQueueKind
 from entrepot.message import Message, Report
-from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE
+from entrepot.queues.definitions import CLAIMS_QUEUE, SYNCHRONIZATION_QUEUE
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.reports import undeliverable
 from entrepot.queues.routes import Route
@@ -97,6 +97,8 @@ def find_route(manager: QueueManager, name: str) -> Route:
     if route.queue.definition.name == SYNCHRONIZATION_QUEUE:
         # Whoever could put there could make a channel forget what it has delivered.
         raise WrongQueueKind(name, "memory of channels", "take messages from elsewhere")
+    if route.queue.definition.name == CLAIMS_QUEUE:
+        raise WrongQueueKind(name, "memory of claims", "take messages from elsewhere")
     return route
 
 

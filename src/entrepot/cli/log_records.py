@@ -237,7 +237,8 @@ class LogView:
                     self._queue_of.pop(key, None)
                 return {"unit": record.unit, "keys": record.keys, "queues": queues}
             case Taken():
-                return {"keys": record.keys, "queues": self._queues(record.keys)}
+                forgiven = {"forgiven": record.forgiven} if record.forgiven else {}
+                return {"keys": record.keys, **forgiven, "queues": self._queues(record.keys + record.forgiven)}
             case Commit():
                 return {"unit": record.unit, "queues": self._unit_queues.pop(record.unit, [])}
             case Prepare():

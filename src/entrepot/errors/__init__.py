@@ -13,6 +13,7 @@
     ├ FlowError              between bytes and flows
     │ ├ ModelError           a message and the model it is read with; path and offset
     │ └ EsqlError            a program, before it runs and while it does; line and column
+    ├ SparkError             Java and Spark
     ├ MqscError              a command of the administration language
     ├ SecurityError          somebody may not, or is not who he says
     └ RecoveryError          the disk, the recovery log, the checkpoint
@@ -39,6 +40,7 @@ from entrepot.errors.channels import (
     ConnectFailed,
     ConnectionClosed,
     ConnectionLost,
+    Fenced,
     FrameTooLong,
     FrameUnreadable,
     HandshakeTimedOut,
@@ -63,13 +65,20 @@ from entrepot.errors.esql import (
 )
 from entrepot.errors.flows import (
     CodePageUnknown,
+    DestinationMissing,
     FlowError,
+    FlowInvalid,
+    LabelNotFound,
     MessageTooComplex,
     MessageUnreadable,
     MessageUnwritable,
     ModelError,
     ModelInvalid,
     ModelNotFound,
+    NodeError,
+    NodeTypeUnknown,
+    NowhereToSetAside,
+    RetriedTooOften,
     ValidationFailed,
 )
 from entrepot.errors.global_units import (
@@ -154,6 +163,15 @@ from entrepot.errors.settings import (
     NoServer,
     SettingError,
 )
+from entrepot.errors.spark import (
+    JavaNotFound,
+    JavaTooOld,
+    JavaUnusable,
+    SparkError,
+    SparkMasterUnreachable,
+    SparkNotStarted,
+    SparkSessionOpen,
+)
 from entrepot.errors.topics import (
     ContentFilterSyntaxError,
     DurabilityNotAllowed,
@@ -190,6 +208,7 @@ __all__ = [
     "DatabaseFailed",
     "DatabaseUnavailable",
     "DatabaseWorkEnded",
+    "DestinationMissing",
     "DiskFailed",
     "DiskFull",
     "DistributionFailed",
@@ -199,8 +218,10 @@ __all__ = [
     "EsqlInvalid",
     "EsqlRunError",
     "ExtraMissing",
+    "Fenced",
     "FileNotPrivate",
     "FlowError",
+    "FlowInvalid",
     "FormatUnsupported",
     "FrameTooLong",
     "FrameUnreadable",
@@ -215,6 +236,10 @@ __all__ = [
     "InvalidSetting",
     "InvalidTopic",
     "InvalidUrl",
+    "JavaNotFound",
+    "JavaTooOld",
+    "JavaUnusable",
+    "LabelNotFound",
     "LimitExceeded",
     "ListenerUnsafe",
     "LogDamaged",
@@ -233,8 +258,11 @@ __all__ = [
     "MqscScriptFailed",
     "MqscSyntaxError",
     "NoServer",
+    "NodeError",
+    "NodeTypeUnknown",
     "NotAuthorized",
     "NotCoordinated",
+    "NowhereToSetAside",
     "ObjectExists",
     "ObjectNotFound",
     "OnePhaseTwice",
@@ -259,6 +287,7 @@ __all__ = [
     "QueueingError",
     "RecoveryError",
     "RequestTimedOut",
+    "RetriedTooOften",
     "RunDamaged",
     "SecurityError",
     "SecurityFileUnusable",
@@ -266,6 +295,10 @@ __all__ = [
     "SelectorSyntaxError",
     "SequenceMismatch",
     "SettingError",
+    "SparkError",
+    "SparkMasterUnreachable",
+    "SparkNotStarted",
+    "SparkSessionOpen",
     "SpillFailed",
     "SubscribeInhibited",
     "SubscriptionDiffers",

@@ -136,6 +136,15 @@ class QueueManagerQuiescing(ChannelError):
     hint = "Connect again later."
 
 
+class Fenced(ChannelError):
+    name: str
+    epoch: int
+    current: int
+    code = "C14"
+    text = "somebody else acts as {name}: its epoch is {current}, this one's {epoch}"
+    hint = "Nothing more is done for this connection, and what it left open was backed out. Let this worker end."
+
+
 class ProtocolError(ChannelError):
     code = "C20"
 

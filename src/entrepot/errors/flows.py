@@ -10,6 +10,82 @@ class FlowError(EntrepotError):
     code = "F00"
 
 
+class FlowInvalid(FlowError):
+    flow: str
+    mistakes: tuple[tuple[str, str, str], ...]
+    """Where, what is wrong there, and what to do about it."""
+    code = "F01"
+
+    @property
+    def what(self) -> str:
+        count = len(self.mistakes)
+        told = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
+        return f"{count} mistake{'s' if count > 1 else ''} in the flow {self.flow}:\n" + "\n".join(told) + "\n"
+
+    hint = "Nothing was deployed. `entrepot flow check` tells the same without deploying."
+
+
+class NodeError(FlowError):
+    """Something that a node met while a message was in it."""
+
+    code = "F02"
+
+
+class LabelNotFound(NodeError):
+    flow: str
+    node: str
+    label: str
+    known: tuple[str, ...]
+    code = "F03"
+
+    @property
+    def what(self) -> str:
+        named = f"there is no label {self.label!r}" if self.label else "the destination list names no label"
+        return f"{self.flow}, {self.node}: {named}; there is {', '.join(sorted(self.known)) or 'none'}"
+
+    hint = "Put the name of a Label node into LocalEnvironment.Destination.RouterList.DestinationData.labelName."
+
+
+class DestinationMissing(NodeError):
+    flow: str
+    node: str
+    problem: str
+    code = "F04"
+    text = "{flow}, {node}: {problem}"
+    hint = "Say where the message is to go, in the node or in the message."
+
+
+class RetriedTooOften(NodeError):
+    queue: str
+    tries: int
+    code = "F05"
+    text = "a message on {queue} was in {tries} units of work that were never committed"
+    hint = "It may be what ends the process that works on it. Look at it with `entrepot browse`."
+
+
+class NowhereToSetAside(NodeError):
+    flow: str
+    node: str
+    queue: str
+    problem: str
+    code = "F06"
+    retryable = True
+    text = "{flow}, {node}: a message on {queue} has failed, and nobody takes it: {problem}"
+    hint = "It stays on its queue. Connect the failure terminal, or set BOQNAME, or DEADQ of the queue manager."
+
+
+class NodeTypeUnknown(FlowError):
+    type: str
+    known: tuple[str, ...]
+    code = "F07"
+
+    @property
+    def what(self) -> str:
+        return f"there is no node type {self.type!r}; there is {', '.join(self.known)}"
+
+    hint = "docs/FLOWS.md tells what each does."
+
+
 class ModelError(FlowError):
     code = "D00"
 

@@ -392,6 +392,7 @@ MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
 PERFORMANCE_EVENT_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
 SYNCHRONIZATION_QUEUE = "SYSTEM.CHANNEL.SYNCQ"
 CHANNEL_INITIATION_QUEUE = "SYSTEM.CHANNEL.INITQ"
+CLAIMS_QUEUE = "SYSTEM.CLAIMS.QUEUE"
 CLIENT_CHANNEL = "SYSTEM.DEF.SVRCONN"
 BASE_TOPIC = "SYSTEM.BASE.TOPIC"
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
@@ -503,6 +504,12 @@ def system_objects() -> tuple[Definition, ...]:
             user_source="NOACCESS",
         ),
         *topic_objects(),
+        LocalQueue(
+            name=CLAIMS_QUEUE,
+            description="The highest epoch of every claim",
+            depth_max=limits.DEPTH_MAX,
+            default_persistent=True,
+        ),
         # Last, because where it is the others have been: see Administration.define_missing.
         LocalQueue(
             name=SYNCHRONIZATION_QUEUE,

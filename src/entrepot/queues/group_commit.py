@@ -58,10 +58,10 @@ class GroupCommit:
             self.flush()
             self._marked_position = self._log.appended_position
 
-    def note(self, record: Record) -> None:
+    def note(self, record: Record, record_bytes: int = _NOTE_BYTES) -> None:
         """Gather a record that nobody waits for, safe from a kill of this process as soon as may be."""
         try:
-            self._log.require_room(_NOTE_BYTES, reserved=True)
+            self._log.require_room(record_bytes, reserved=True)
         except (LogFull, DiskFailed):
             return  # a note is not worth the last of the log; the next promise will tell of the disk
         self._log.append([record])

@@ -167,14 +167,12 @@ class Host(Serverless):
             self._await(settlement)
         if message is not None or wait_s <= 0:
             return message
-        return self._get_when_it_comes(name, criteria, unit, wait_s)
+        return self.get_when_it_comes(name, criteria, unit or self.private_unit(), wait_s)
 
-    def _get_when_it_comes(
-        self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float
-    ) -> Message | None:
+    def get_when_it_comes(self, name: str, criteria: Criteria | None, guard: Unit, wait_s: float) -> Message | None:
+        """Wait for a message under a unit of work, or under a private one outside of any."""
         ticket = threading.Lock()
         ticket.acquire()
-        guard = unit or self.private_unit()
         waiter = Waiter(criteria, guard, ticket.release)
         self.wait(name, waiter)
         try:
@@ -182,7 +180,7 @@ class Host(Serverless):
                 self.stop_waiting(waiter)
             if waiter.error is not None:
                 raise waiter.error
-            if unit is None:
+            if guard.private:
                 self.durably(lambda: self._manager.commit(guard))
             return waiter.message
         except BaseException:
@@ -243,12 +241,12 @@ class Host(Serverless):
     def begin(self) -> Unit:
         return self._manager.begin()
 
-    def commit(self, unit: Unit) -> None:
-        self.durably(lambda: self._manager.commit(unit))
+    def commit(self, unit: Unit, *, counted: bool = True) -> None:
+        self.durably(lambda: self._manager.commit(unit, counted=counted))
 
-    def back_out(self, unit: Unit) -> None:
+    def back_out(self, unit: Unit, *, counted: bool = True) -> None:
         with self._lock:
-            self._manager.back_out(unit)
+            self._manager.back_out(unit, counted=counted)
 
     def prepare(self, unit: Unit, transaction_id: bytes) -> None:
         self.durably(lambda: self._manager.in_doubt.prepare(unit, transaction_id))

@@ -202,15 +202,18 @@ class LoopHost:
     def stop_waiting(self, waiter: Waiter) -> None:
         self.host.stop_waiting(waiter)
 
-    def back_out(self, unit: Unit, *, tried: bool = False) -> None:
-        """Back out a unit if it is still active; `tried`: what an uncounted unit holds has failed once more."""
+    def back_out(self, unit: Unit, *, tried: bool = False, counted: bool = True) -> None:
+        """Back out a unit if it is still active.
+
+        `tried`: what an uncounted unit holds has failed once more. `counted`: see `QueueManager.back_out`.
+        """
         with self._lock:
             self._inside = True
             try:
                 if unit.state is UnitState.ACTIVE:
                     if tried and not unit.counted:
-                        self.manager.count_tries(unit)
-                    self.manager.back_out(unit)
+                        self.manager.backout_counts.count_tries(unit)
+                    self.manager.back_out(unit, counted=counted)
             finally:
                 self._inside = False
         if self._ready:

@@ -35,7 +35,9 @@ from entrepot.errors import (
 from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Message, Report
 from entrepot.queues.administration import Administration
+from entrepot.queues.backout_counts import BackoutCounts
 from entrepot.queues.browsing import browse
+from entrepot.queues.claims import Claims
 from entrepot.queues.consequences import Consequences
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import ManagerAttributes
@@ -55,7 +57,7 @@ from entrepot.queues.timers import Timers
 from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState, give_up_places
 from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.bodies import BodyFile, SharedBody
-from entrepot.recovery_log.record import Commit, Put, Record, Remove, Taken
+from entrepot.recovery_log.record import Commit, Put, Record, Remove
 from entrepot.recovery_log.run import RunStore
 from entrepot.recovery_log.writer import RecoveryLog
 
@@ -107,6 +109,8 @@ class QueueManager:
         self.in_doubt = InDoubt(self)
         self.publishing = Publishing(self)
         self.global_units = GlobalUnits(self)
+        self.claims = Claims(self)
+        self.backout_counts = BackoutCounts(self)
         self._unit_numbers = count(1)
         self._id_head = b""
         self.timers = Timers(clock)
@@ -257,11 +261,6 @@ class QueueManager:
                 safe = message.persistent or (message.report and message.report & _CONFIRM_DELIVERY)
                 return self._take(queue, entry, guard if safe else None)[0]
 
-    def count_tries(self, unit: Unit) -> None:
-        """Readers have failed with what an uncounted unit holds."""
-        for queue, entry in unit.takes:
-            self._count_backout(queue, entry)
-
     def get_group(self, name: str, criteria: Criteria, unit: Unit) -> list[Message] | None:
         """All messages of the next whole group, in sequence, or None when no group is whole."""
         queue = self.readable(name)
@@ -343,7 +342,7 @@ class QueueManager:
         if entry.message.report:
             unit.consequential = True
         if unit.counted:
-            self._count_backout(queue, entry)
+            self.backout_counts.count(queue, entry)
 
     def present(self, entry: QueuedMessage, now: float) -> Message:
         """The message as its reader sees it."""
@@ -352,15 +351,6 @@ class QueueManager:
             left = message.put_time + message.expiry_s - (now or self.clock.now())
             message = replace(message, expiry_s=max(left, 0.0))
         return replace(message, backout_count=entry.backouts) if entry.backouts else message
-
-    def _count_backout(self, queue: Queue, entry: QueuedMessage) -> None:
-        # Counted when it is taken, not when it is backed out: so a reader that takes the whole
-        # process down with it has been counted too.
-        entry.backouts += 1
-        if entry.log_position >= 0 and queue.definition.backout_hardened:
-            if entry.run is not None:
-                self.recounted[entry.key] = entry.backouts
-            self.group_commit.note(Taken([entry.key]))
 
     # --- arriving -------------------------------------------------------------------------
 
@@ -515,12 +505,14 @@ class QueueManager:
     def internal_unit(self) -> Unit:
         return Unit(0, DISTRIBUTION_MAX * 2)
 
-    def commit(self, unit: Unit, *, delivered: bool = True) -> Settlement | None:
+    def commit(self, unit: Unit, *, delivered: bool = True, counted: bool = True) -> Settlement | None:
         """Let everything the unit did happen, all or nothing; None when nothing of it is persistent.
 
         `delivered` is false when what it takes was of no use to its reader, so that nobody is told it was.
+        `counted` is what becomes of its gets if it is backed out instead.
         """
         unit.require_active()
+        unit.forgiving = not counted
         try:
             return self._commit(unit, delivered=delivered)
         except (DiskFull, DiskFailed) as error:
@@ -640,14 +632,17 @@ class QueueManager:
         self.release(unit)
         return UnitBackedOut(unit.number, error.what) if unit.number else error
 
-    def back_out(self, unit: Unit) -> None:
-        """Let nothing of the unit happen: puts vanish, gets return with a raised backout count."""
+    def back_out(self, unit: Unit, *, counted: bool = True) -> None:
+        """Let nothing of the unit happen: puts vanish, gets return with a raised backout count, unless uncounted."""
         unit.require_active()
+        unit.forgiving = not counted
         self.release(unit)
 
     def release(self, unit: Unit) -> None:
         unit.state = UnitState.BACKED_OUT
         give_up_places(unit.puts)
+        if unit.forgiving:
+            self.backout_counts.forgive(unit)  # first, because who waits for them gets them at once
         for queue, entry in unit.takes:
             self._return(queue, entry)
 

@@ -241,7 +241,8 @@ class _Replay:
             self.manager.global_units.restore(record)
 
     def _replay_taken(self, record: Taken, position: int) -> None:
-        self._count(record.keys, new=self._is_new(position))
+        self._count(record.keys, 1, new=self._is_new(position))
+        self._count(record.forgiven, -1, new=self._is_new(position))
 
     def _replay_define(self, record: Define, position: int) -> None:
         if self._is_new(position):
@@ -273,13 +274,13 @@ class _Replay:
             if resting is not None:
                 resting[0].set_gone(resting[1])
 
-    def _count(self, keys: list[int], *, new: bool) -> None:
+    def _count(self, keys: list[int], by: int, *, new: bool) -> None:
         for key in keys:
             if new:
                 self._wake_run_of(key)
             entry = self.alive.get(key)
             if entry is not None and (new or key not in self.from_checkpoint):
-                entry.backouts += 1
+                entry.backouts = max(entry.backouts + by, 0)
                 if entry.run is not None:
                     self.manager.recounted[key] = entry.backouts
 

@@ -147,6 +147,9 @@ class Taken(Record, gc=False):
     """Units of work have got these messages; each time counts for the backout count."""
 
     keys: list[int]
+    forgiven: list[int] = []
+    """Units of work have given these back, and it does not count that they had them. A release that does not know
+    the field reads a count that is too high, which loses nothing."""
 
 
 class Commit(Record, gc=False):

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One message on its way through a flow: what it has brought about so far.
+
+Outputs, kept states and what is to be done after the commit are collected
+here; whoever runs the kernel makes them happen, all of them or none. So a
+message that fails leaves nothing behind, and its neighbours in the same unit
+of work never notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from entrepot.flows.outside import Output
+from entrepot.message import Message
+
+if TYPE_CHECKING:
+    from entrepot.flows.nodes.node import Node
+    from entrepot.flows.outside import Outside
+
+_MESSAGE_ID_BYTES = 24
+
+
+class Kept(NamedTuple):
+    """A state that a node keeps for messages to come."""
+
+    message: Message
+    expires_s: float | None = None
+    """How long it is kept; for ever when None."""
+    then: str = ""
+    """The queue to which it goes when it expires; it is discarded when empty."""
+
+
+class Failure(NamedTuple):
+    """An error that some node has met, handled or not."""
+
+    node: str
+    error: Exception
+
+
+class Journey:
+    """Where one message has been, and what it leaves."""
+
+    __slots__ = (
+        "after_commit",
+        "failures",
+        "message_id_head",
+        "message_ids_made",
+        "message",
+        "outputs",
+        "outside",
+        "raised",
+        "raised_by",
+        "source_queue",
+        "states",
+        "transactional",
+    )
+
+    def __init__(self, message: Message, outside: Outside, *, source_queue: str = "", transactional: bool = True) -> None:
+        self.message = message
+        """The one that came in."""
+        self.outside = outside
+        self.source_queue = source_queue
+        self.transactional = transactional
+        """What transaction mode automatic means for this message."""
+        self.outputs: list[Output] = []
+        self.states: dict[tuple[str, bytes], Kept | None] = {}
+        """What it keeps in stores; None where it took something away."""
+        self.after_commit: list[Callable[[], None]] = []
+        self.raised: Exception | None = None
+        """The error that is travelling back, so that nodes on its way know that it is not theirs."""
+        self.raised_by: Node | None = None
+        self.failures: list[Failure] = []
+        self.message_id_head = b""
+        """How new message ids begin while an AggregateControl is open, so that replies tell what they belong to."""
+        self.message_ids_made = 0
+
+    def new_message_id(self) -> bytes:
+        """An id for a message that this one gives rise to."""
+        if not self.message_id_head:
+            return self.outside.new_message_id()
+        self.message_ids_made += 1
+        return self.message_id_head + self.message_ids_made.to_bytes(_MESSAGE_ID_BYTES - len(self.message_id_head), "big")
+
+    def time_of_run(self) -> datetime | None:
+        """The time that ESQL is told; None is the clock's."""
+        if not self.outside.own_time:
+            return None
+        return datetime.fromtimestamp(self.outside.now(), UTC)
+
+    def put(self, output: Output) -> None:
+        """Send a message with the unit of work."""
+        if self.outside.careful:
+            self.outside.put(output)
+        self.outputs.append(output)
+
+    def take(self, store: str, key: bytes) -> Message | None:
+        """What was kept under a key, by this message or one before; it is not kept any more."""
+        place = (store, key)
+        if place in self.states:
+            kept = self.states[place]
+            self.states[place] = None
+            return None if kept is None else kept.message
+        found = self.outside.take(store, key)
+        if found is not None:
+            self.states[place] = None
+        return found
+
+    def keep(
+        self, store: str, key: bytes, message: Message, *, expires_s: float | None = None, then: str = ""
+    ) -> None:
+        """Keep a state under a key, in the place of what was kept there before."""
+        self.states[store, key] = Kept(message, expires_s, then)
+
+    def noted(self, node: Node, error: Exception) -> None:
+        """Remember an error that a failure or catch terminal takes care of."""
+        self.failures.append(Failure(node.name, error))

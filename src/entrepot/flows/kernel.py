@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flow compiled: messages in, messages out, no queues and no Spark in it.
+
+    kernel = Kernel(flow)
+    journey = kernel.process(kernel.points[0], message, outside)
+    journey.outputs     what it wants to send, and where
+
+Links become plain calls: a node calls the next one, and an error travels back
+as a Python exception does. A kernel pickles as its definition and is compiled
+again where it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from entrepot.errors import RetriedTooOften
+from entrepot.esql import Program, compile_texts
+from entrepot.flows.checking import require_valid
+from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.journey import Journey
+from entrepot.flows.nodes import find_type
+from entrepot.flows.nodes.input_node import InputNode, Point
+from entrepot.flows.nodes.node import Enter, Node, Plan
+from entrepot.flows.outside import Outside, QueueFacts
+from entrepot.flows.statistics import FlowStatistics, counted
+from entrepot.flows.subflows import expand
+from entrepot.message import Message
+from entrepot.models import register_set
+from entrepot.models.tree import Assembly
+
+CRASHES_MAX = 5
+"""In how many units of work that ended with a crash a message may have been, before it is held to be the cause."""
+
+class Earlier(NamedTuple):
+    """What became of a message before, in units of work that were given back."""
+
+    tries: int = 0
+    error: Exception | None = None
+
+NEVER = Earlier()
+
+class NotAlone(Exception):
+    """A message failed when work was done that cannot be undone for it alone: its unit of work has to go back."""
+
+    def __init__(self, earlier: Earlier) -> None:
+        super().__init__(earlier)
+        self.earlier = earlier
+
+class Kernel:
+    """One flow, ready to run; for one thread."""
+
+    def __init__(self, flow: FlowDefinition, *, node_statistics: bool = False) -> None:
+        """
+        Raises:
+            FlowInvalid: Everything that is wrong with it.
+        """
+        self.flow = flow
+        self._node_statistics = node_statistics
+        flat = expand(flow)
+        require_valid(flat)
+        for message_set in flat.message_sets:
+            register_set(message_set)
+        program: Program | None = compile_texts(flat.esql) if flat.esql else None
+        plan = Plan(flat, program, user_properties=flat.user_properties)
+        self.nodes: dict[str, Node] = {
+            name: find_type(definition.type)(definition, plan) for name, definition in flat.nodes.items()
+        }
+        self.statistics = FlowStatistics(list(self.nodes) if node_statistics else [])
+        self._wire(flat)
+        for node in self.nodes.values():
+            label = node.settings.get("label") if node.type == "Label" else None
+            if label:
+                plan.labels[str(label)] = self._entrance(node, "in")
+        self.points: list[Point] = [
+            point for node in self.nodes.values() if isinstance(node, InputNode) for point in node.points()
+        ]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.flow, self._node_statistics)
+
+    def _wire(self, flat: FlowDefinition) -> None:
+        targets: dict[tuple[str, str], list[Enter]] = {}
+        for link in flat.links:
+            entrance = self._entrance(self.nodes[link.target], link.input)
+            targets.setdefault((link.source, link.terminal), []).append(entrance)
+        for (source, terminal), entrances in targets.items():
+            self.nodes[source].wires[terminal] = entrances[0] if len(entrances) == 1 else _one_after_another(entrances)
+
+    def _entrance(self, node: Node, terminal: str) -> Enter:
+        entrance = node.entrance(terminal)
+        return counted(entrance, self.statistics.nodes[node.name]) if self._node_statistics else entrance
+
+    def point(self, name: str) -> Point:
+        """Where messages come in: by the name of a node, or of its queue."""
+        for point in self.points:
+            if name in (point.node.name, point.queue):
+                return point
+        raise KeyError(name)
+
+    def process(self, point: Point, message: Message, outside: Outside, earlier: Earlier = NEVER) -> Journey:
+        """Take one message through the flow; what is to happen on its account.
+
+        A message that fails is tried again up to the threshold of its queue and
+        then set aside: to the failure terminal of its input node, else to the
+        backout queue, else to the dead-letter queue. So an answer always means
+        that the message has been dealt with.
+
+        Raises:
+            NotAlone: It failed after it had done work in a database, or carefully put something.
+            NowhereToSetAside: It failed, and nobody takes it. It must stay on its queue.
+        """
+        tries, error = earlier
+        facts = outside.facts(point.queue) if point.queue else _NO_FACTS
+        transactional = point.is_transactional(message)
+        left_behind: Journey | None = None
+        statistics = self.statistics
+        while not _is_exhausted(message, tries, facts):
+            journey = Journey(message, outside, source_queue=point.queue, transactional=transactional)
+            try:
+                point.run(message, journey)
+            except Exception as raised:
+                error, tries = raised, tries + 1
+                statistics.failed += 1
+                if outside.careful or outside.database_used():
+                    raise NotAlone(Earlier(tries, error)) from raised
+                if not transactional:
+                    left_behind = journey
+                    break
+                continue
+            statistics.messages += 1
+            statistics.bytes_in += len(message.body)
+            return journey
+        aside = Journey(message, outside, source_queue=point.queue, transactional=transactional)
+        if left_behind is not None:
+            # Outside of a unit of work they would be on their queues already.
+            aside.outputs = left_behind.outputs
+        if error is None:
+            error = RetriedTooOften(point.queue, message.backout_count)
+        point.set_aside(message, aside, error, facts)
+        statistics.messages += 1
+        statistics.set_aside += 1
+        statistics.bytes_in += len(message.body)
+        return aside
+
+_NO_FACTS = QueueFacts()
+
+def _is_exhausted(message: Message, tries: int, facts: QueueFacts) -> bool:
+    if facts.threshold:
+        return tries > 0 and tries + message.backout_count >= facts.threshold
+    # Nobody has said how often to try. An error of the flow comes again, but a crash may have been another's.
+    return tries > 0 or message.backout_count >= CRASHES_MAX
+
+def _one_after_another(entrances: Sequence[Enter]) -> Enter:
+    def enter_all(assembly: Assembly, journey: Journey) -> None:
+        for entrance in entrances:
+            entrance(assembly, journey)
+
+    return enter_all
+
+def _again(flow: FlowDefinition, node_statistics: bool) -> Kernel:
+    return Kernel(flow, node_statistics=node_statistics)
+

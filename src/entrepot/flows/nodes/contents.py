@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ResetContentDescriptor, Validate, Trace and Python: nodes that look at what a message contains."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+from entrepot.errors import EsqlInvalid, ModelNotFound, ValidationFailed
+from entrepot.esql import EsqlModule, Run, compile_condition
+from entrepot.flows.definition import FlowDefinition, NodeDefinition
+from entrepot.flows.journey import Journey
+from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.models import parse_message, render_message
+from entrepot.models.tree import Assembly, Element, Folder
+from entrepot.models.tree_json import tree_text, value_text
+
+
+class ResetContentDescriptor(Node):
+    type: ClassVar[str] = "ResetContentDescriptor"
+    about: ClassVar[str] = "Lets another parser read the message's body from here on."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmResetContentDescriptor",)
+    properties: ClassVar[tuple[Property, ...]] = (
+        Property("domain", "text", "", ibm="messageDomain"),
+        Property("reset_domain", "flag", True, ibm="resetMessageDomain"),
+        Property("message_set", "text", "", ibm="messageSet"),
+        Property("reset_message_set", "flag", False, ibm="resetMessageSet"),
+        Property("message_type", "text", "", ibm="messageType"),
+        Property("reset_message_type", "flag", False, ibm="resetMessageType"),
+        Property("message_format", "text", "", ibm="messageFormat"),
+        Property("reset_message_format", "flag", False, ibm="resetMessageFormat"),
+    )
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        settings = self.settings
+        properties = assembly.root.first("Properties")
+        names: dict[str, str] = {}
+        for ours, theirs in (
+            ("message_set", "MessageSet"),
+            ("message_type", "MessageType"),
+            ("message_format", "MessageFormat"),
+        ):
+            found = None if properties is None else properties.first(theirs)
+            names[ours] = "" if found is None or found.value is None else str(found.value)
+            if settings[f"reset_{ours}"] or settings[ours]:
+                names[ours] = settings[ours]
+        body = next((child for child in reversed(assembly.root.children) if isinstance(child, Folder)), None)
+        domain = body.domain.name if body is not None else ""
+        if settings["reset_domain"] or settings["domain"]:
+            domain = settings["domain"]
+        message = render_message(assembly.root)
+        parsed = parse_message(
+            message, domain=domain, source_queue=journey.source_queue, transactional=journey.transactional, **names
+        )
+        self.propagate(
+            "out",
+            Assembly(parsed.root, assembly.environment, assembly.local_environment, assembly.exception_list),
+            journey,
+        )
+
+
+class Validate(Node):
+    type: ClassVar[str] = "Validate"
+    about: ClassVar[str] = "Lets a message on to `match` when it is what it should be."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmValidate", "ComIbmCheck")
+    outputs: ClassVar[tuple[str, ...]] = ("match", "failure")
+    properties: ClassVar[tuple[Property, ...]] = (
+        Property("domain", "text", "", ibm="domain"),
+        Property("check_domain", "flag", False, ibm="checkDomain"),
+        Property("message_set", "text", "", ibm="set"),
+        Property("check_message_set", "flag", False, ibm="checkSet"),
+        Property("message_type", "text", "", ibm="type"),
+        Property("check_message_type", "flag", False, ibm="checkType"),
+        Property(
+            "validation",
+            "choice",
+            "none",
+            choices=("none", "content", "contentAndValue"),
+            ibm="validateMaster",
+            about="content: read every field of the body by its model",
+        ),
+    )
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        problems = self._problems(assembly)
+        if problems:
+            raise ValidationFailed(self._domain(assembly), tuple(problems))
+        if self.settings["validation"] != "none":
+            # A body that breaks its model is told by its own parser, with the place.
+            for child in assembly.root.children:
+                _read_all(child)
+        self.propagate("match", assembly, journey)
+
+    def _domain(self, assembly: Assembly) -> str:
+        body = next((child for child in reversed(assembly.root.children) if isinstance(child, Folder)), None)
+        return body.domain.name if body is not None else ""
+
+    def _problems(self, assembly: Assembly) -> list[str]:
+        settings = self.settings
+        found = []
+        domain = self._domain(assembly)
+        if (settings["check_domain"] or settings["domain"]) and domain != settings["domain"]:
+            found.append(f"its domain is {domain or 'none'}, not {settings['domain']}")
+        properties = assembly.root.first("Properties")
+        for ours, theirs in (("message_set", "MessageSet"), ("message_type", "MessageType")):
+            if settings[f"check_{ours}"] or settings[ours]:
+                value = None if properties is None else properties.first(theirs)
+                said = "" if value is None or value.value is None else str(value.value)
+                if said != settings[ours]:
+                    found.append(f"its {theirs} is {said or 'empty'}, not {settings[ours]}")
+        return found
+
+
+def _read_all(element: Element) -> None:
+    waiting = [element]
+    while waiting:
+        waiting += waiting.pop().children
+
+
+_INSERT = re.compile(r"\$\{([^}]*)\}")
+
+
+class Trace(Node):
+    type: ClassVar[str] = "Trace"
+    about: ClassVar[str] = "Writes a text with ${ESQL expressions} in it to the user trace or to a file."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmTrace",)
+    properties: ClassVar[tuple[Property, ...]] = (
+        Property(
+            "destination",
+            "choice",
+            "userTrace",
+            choices=("none", "userTrace", "file", "localError"),
+            ibm="destination",
+        ),
+        Property("file", "text", "", ibm="filePath"),
+        Property("pattern", "text", "", ibm="pattern"),
+    )
+
+    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+        super().__init__(definition, plan)
+        self._parts: list[str | EsqlModule] = []
+        pattern: str = self.settings["pattern"]
+        at = 0
+        for insert in _INSERT.finditer(pattern):
+            self._parts.append(pattern[at : insert.start()])
+            self._parts.append(compile_condition(insert.group(1), f"{self.name}.pattern"))
+            at = insert.end()
+        self._parts.append(pattern[at:])
+
+    @classmethod
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+        said = definition.properties
+        found = []
+        if said.get("destination") == "file" and not said.get("file"):
+            found.append(Mistake(definition.name, "it has no file to write to", "Say file."))
+        for insert in _INSERT.finditer(str(said.get("pattern") or "")):
+            try:
+                compile_condition(insert.group(1), f"{definition.name}.pattern")
+            except EsqlInvalid as error:
+                found += [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+        return found
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        if self.settings["destination"] != "none":
+            text = "".join(part if isinstance(part, str) else self._said(part, assembly) for part in self._parts)
+            journey.outside.trace(self.settings["file"] if self.settings["destination"] == "file" else "", text)
+        self.propagate("out", assembly, journey)
+
+    def _said(self, expression: EsqlModule, assembly: Assembly) -> str:
+        # A message may lack what somebody wants to see; that is no reason to stop it.
+        try:
+            value: Any = expression.run(Run(assembly))
+        except Exception as error:
+            return f"({error})"
+        if isinstance(value, list):
+            return "".join(tree_text(each) if isinstance(each, Element) else str(each) for each in value)
+        if isinstance(value, Element):
+            return tree_text(value)
+        return "NULL" if value is None else value_text(value)
+
+
+PythonFunction = Callable[..., Any]
+
+
+class Python(Node):
+    type: ClassVar[str] = "Python"
+    about: ClassVar[str] = "Calls a Python function with the message, as JavaCompute does with a class."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmJavaCompute",)
+    outputs: ClassVar[tuple[str, ...]] = ("out", "failure", "alternate")
+    outputs_free: ClassVar[bool] = True
+    properties: ClassVar[tuple[Property, ...]] = (
+        Property(
+            "function",
+            "any",
+            required=True,
+            ibm="javaClass",
+            about="`module:function`, or the function itself; it gets the message and a `send(terminal, message)`",
+        ),
+    )
+
+    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+        super().__init__(definition, plan)
+        self._function = find_function(self.settings["function"])
+
+    @classmethod
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+        try:
+            find_function(definition.properties.get("function"))
+        except (ModelNotFound, ValueError) as error:
+            return [Mistake(definition.name, str(error), "Write module:function; the module must be importable.")]
+        return []
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        """A function that returns an assembly sends it to `out`; one that returns None has said all by `send`."""
+        answer = self._function(assembly, partial(self._send, journey))
+        if answer is not None:
+            self.propagate("out", answer, journey)
+
+    def _send(self, journey: Journey, terminal: str, assembly: Assembly) -> None:
+        self.propagate(terminal, assembly, journey)
+
+
+def find_function(said: Any) -> PythonFunction:
+    """A function, or the one that `module:function` names.
+
+    Raises:
+        ModelNotFound: There is none of that name.
+        ValueError: That is no name of a function.
+    """
+    if callable(said):
+        function: PythonFunction = said
+        return function
+    module_name, colon, name = str(said or "").partition(":")
+    if not colon or not name:
+        raise ValueError(f"{said!r} is no module:function")
+    try:
+        found = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ModelNotFound("function", f"{module_name}:{name} ({error})", ()) from error
+    if not callable(found):
+        raise ValueError(f"{said!r} is no function")
+    named: PythonFunction = found
+    return named

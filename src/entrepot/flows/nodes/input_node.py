@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where messages enter a flow, and what becomes of them when nobody handles their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from msgspec.structs import replace
+
+from entrepot.errors import EntrepotError, NowhereToSetAside
+from entrepot.flows.exception_list import with_exception
+from entrepot.flows.journey import Journey
+from entrepot.flows.nodes.node import Node, Property
+from entrepot.flows.outside import Output, QueueFacts
+from entrepot.message import Message
+from entrepot.models import parse_message
+from entrepot.models.tree import Assembly
+
+TRANSACTION = Property(
+    "transaction",
+    "choice",
+    "automatic",
+    choices=("yes", "no", "automatic"),
+    ibm="transactionMode",
+    about="yes: outputs and input are one unit of work; automatic: for persistent messages",
+)
+PARSING = (
+    Property("domain", "text", "", ibm="messageDomainProperty", about="which parser reads the body; BLOB when empty"),
+    Property("message_set", "text", "", ibm="messageSetProperty"),
+    Property("message_type", "text", "", ibm="messageTypeProperty"),
+    Property("message_format", "text", "", ibm="messageFormatProperty"),
+)
+
+
+class Source(Protocol):
+    """Where messages come from that lie on no queue; whoever runs the kernel asks it in turn with the queues.
+
+    It keeps what it has handed out until it hears that the unit of work with all of that was committed. It is
+    made in the process that runs the kernel, and used by one thread.
+    """
+
+    def next(self, wait_s: float) -> Message | None:
+        """The next message, or None when none comes within `wait_s`."""
+
+    def committed(self) -> None:
+        """All that was handed out since the last time has been dealt with, for good."""
+
+    def backed_out(self) -> None:
+        """None of that has happened: it is handed out again."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Point:
+    """One place at which messages enter; whoever runs the kernel brings them."""
+
+    node: InputNode
+    run: Callable[[Message, Journey], None]
+    queue: str = ""
+    """The queue that they come from; empty for other sources."""
+    transaction: str = "automatic"
+    source: Callable[[], Source] | None = None
+    """Opens what they come from, where that is no queue."""
+    selector: str = ""
+    internal: bool = False
+    """A queue of the flow itself, such as a timer's; whoever runs the flow makes it when it is missing."""
+
+    def is_transactional(self, message: Message) -> bool:
+        return message.persistent if self.transaction == "automatic" else self.transaction == "yes"
+
+    def set_aside(self, message: Message, journey: Journey, error: Exception, facts: QueueFacts) -> None:
+        self.node.set_aside(message, journey, error, facts)
+
+
+class InputNode(Node):
+    """Parses what comes, sends it to `out`, and catches what comes back."""
+
+    inputs: ClassVar[tuple[str, ...]] = ()
+    outputs: ClassVar[tuple[str, ...]] = ("out", "failure", "catch")
+
+    def points(self) -> list[Point]:
+        raise NotImplementedError
+
+    def parse(self, message: Message, journey: Journey) -> Assembly:
+        """The trees that the flow starts with."""
+        settings: dict[str, Any] = self.settings
+        return parse_message(
+            message,
+            domain=settings["domain"],
+            message_set=settings["message_set"],
+            message_type=settings["message_type"],
+            message_format=settings["message_format"],
+            source_queue=journey.source_queue,
+            transactional=journey.transactional,
+        )
+
+    def run(self, message: Message, journey: Journey) -> None:
+        """A message has come."""
+        self.start(self.parse(message, journey), journey)
+
+    def start(self, assembly: Assembly, journey: Journey) -> None:
+        """Send a message into the flow; an error that comes back goes to `catch`."""
+        catch = self.wires.get("catch")
+        if catch is None:
+            self.propagate("out", assembly, journey)
+            return
+        try:
+            self.propagate("out", assembly, journey)
+        except Exception as error:
+            if journey.raised is not error:
+                journey.raised, journey.raised_by = error, self
+            journey.noted(self, error)
+            catch(with_exception(assembly, error, journey), journey)
+
+    def set_aside(self, message: Message, journey: Journey, error: Exception, facts: QueueFacts) -> None:
+        """A message has failed for the last time.
+
+        Raises:
+            NowhereToSetAside: Neither the failure terminal nor a queue takes it.
+        """
+        failure = self.wires.get("failure")
+        problem = error.what if isinstance(error, EntrepotError) else str(error) or type(error).__name__
+        if failure is not None:
+            if journey.raised is None:
+                journey.raised_by = self
+            try:
+                try:
+                    assembly = self.parse(message, journey)
+                except Exception:
+                    assembly = parse_message(message, domain="BLOB", source_queue=journey.source_queue)
+                failure(with_exception(assembly, error, journey), journey)
+                return
+            except Exception as second:
+                journey.outputs.clear()
+                problem = f"{problem}; and on the way from the failure terminal: {second}"
+        queue = facts.backout_queue or facts.dead_letter_queue
+        if not queue:
+            raise NowhereToSetAside(self.plan.flow.name, self.name, journey.source_queue, problem) from error
+        properties = dict(message.properties)
+        properties.update({"entrepot_flow": self.plan.flow.name, "entrepot_error": problem[:1000]})
+        journey.noted(self, error)
+        journey.put(Output(queue, replace(message, properties=properties, backout_count=0), self.name))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FlowOrder, RouteToLabel, Label, Route, Passthrough, TryCatch and Throw: where a message goes next."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from entrepot.errors import EsqlInvalid, LabelNotFound, UserException
+from entrepot.esql import EsqlModule, Run, compile_condition
+from entrepot.flows.definition import FlowDefinition, NodeDefinition
+from entrepot.flows.exception_list import with_exception
+from entrepot.flows.journey import Journey
+from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.models.tree import Assembly
+
+
+class Passthrough(Node):
+    type: ClassVar[str] = "Passthrough"
+    about: ClassVar[str] = "Lets the message go on as it is; a place to link to."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmPassthru",)
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        self.propagate("out", assembly, journey)
+
+
+class FlowOrder(Node):
+    type: ClassVar[str] = "FlowOrder"
+    about: ClassVar[str] = "Sends the message to `first`, and to `second` when all of that has succeeded."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmFlowOrder",)
+    outputs: ClassVar[tuple[str, ...]] = ("first", "second", "failure")
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        self.propagate("first", assembly, journey)
+        self.propagate("second", assembly, journey)
+
+
+class Label(Node):
+    type: ClassVar[str] = "Label"
+    about: ClassVar[str] = "A place that RouteToLabel and PROPAGATE TO LABEL can name."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmLabel",)
+    properties: ClassVar[tuple[Property, ...]] = (Property("label", "text", required=True, ibm="labelName"),)
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        self.propagate("out", assembly, journey)
+
+
+class RouteToLabel(Node):
+    type: ClassVar[str] = "RouteToLabel"
+    about: ClassVar[str] = "Sends the message to the label that the destination list names first, or last."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmRouteToLabel",)
+    outputs: ClassVar[tuple[str, ...]] = ("failure",)
+    properties: ClassVar[tuple[Property, ...]] = (
+        Property("order", "choice", "last", choices=("first", "last"), ibm="routeTo"),
+    )
+
+    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+        super().__init__(definition, plan)
+        self._index = 0 if self.settings["order"] == "first" else -1
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        """The label is taken off the list, so that a RouteToLabel further on goes to the next."""
+        local = assembly.local_environment.copy()
+        destination = local.first("Destination")
+        router = None if destination is None else destination.first("RouterList")
+        listed = [] if router is None else router.all("DestinationData")
+        names = [data for data in listed if data.first("labelName") is not None or data.first("labelname") is not None]
+        known = tuple(self.plan.labels)
+        if not names:
+            # Older flows write the label right below RouterList.
+            names = [] if router is None else [*router.all("labelName"), *router.all("labelname")]
+        if not names or router is None:
+            raise LabelNotFound(self.plan.flow.name, self.name, "", known)
+        chosen = names[self._index]
+        said: Any = chosen.first("labelName") or chosen.first("labelname") or chosen
+        label = self.plan.labels.get(str(said.value))
+        if label is None:
+            raise LabelNotFound(self.plan.flow.name, self.name, str(said.value), known)
+        router.remove(chosen)
+        label(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
+
+
+class Route(Node):
+    type: ClassVar[str] = "Route"
+    about: ClassVar[str] = "Asks questions in order: the message goes to the terminal of each that is true, or of the first."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmRoute",)
+    outputs: ClassVar[tuple[str, ...]] = ("match", "default", "failure")
+    outputs_free: ClassVar[bool] = True
+    properties: ClassVar[tuple[Property, ...]] = (
+        Property(
+            "routes",
+            "table",
+            required=True,
+            ibm="filterTable",
+            about="a list of {when: an ESQL condition or an XPath, to: a terminal}",
+        ),
+        Property("mode", "choice", "all", choices=("all", "first"), ibm="distributionMode"),
+    )
+
+    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+        super().__init__(definition, plan)
+        self._routes: list[tuple[EsqlModule, str]] = [
+            (compile_condition(condition_of(row["when"]), f"{self.name}.routes"), row.get("to", "match"))
+            for row in self.settings["routes"]
+        ]
+        self._first_only = self.settings["mode"] == "first"
+
+    @classmethod
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+        found = []
+        for number, row in enumerate(definition.properties.get("routes") or (), 1):
+            where = f"{definition.name}.routes[{number}]"
+            if not isinstance(row, dict) or "when" not in row:
+                found.append(Mistake(where, "it has no `when`", "Write {when: CONDITION, to: TERMINAL}."))
+                continue
+            try:
+                compile_condition(condition_of(str(row["when"])), where)
+            except EsqlInvalid as error:
+                found += [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+            except ValueError as error:
+                found.append(Mistake(where, str(error)))
+        return found
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        matched = False
+        for module, terminal in self._routes:
+            run = Run(assembly)
+            run.database = journey.outside.database
+            run.properties = self.plan.user_properties
+            if module.run(run) is True:
+                matched = True
+                self.propagate(terminal, assembly, journey)
+                if self._first_only:
+                    return
+        if not matched:
+            self.propagate("default", assembly, journey)
+
+
+def condition_of(text: str) -> str:
+    """The ESQL of a route; IBM's tables hold XPath, of which the common forms are understood."""
+    from entrepot.flows.xpath import is_xpath, to_esql
+
+    return to_esql(text) if is_xpath(text) else text
+
+
+class TryCatch(Node):
+    type: ClassVar[str] = "TryCatch"
+    about: ClassVar[str] = "Sends the message to `try`; an error that comes back from there goes to `catch`."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmTryCatch",)
+    outputs: ClassVar[tuple[str, ...]] = ("try", "catch", "failure")
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        catch = self.wires.get("catch")
+        if catch is None:
+            self.propagate("try", assembly, journey)
+            return
+        try:
+            self.propagate("try", assembly, journey)
+        except Exception as error:
+            if journey.raised is not error:
+                journey.raised, journey.raised_by = error, self
+            journey.noted(self, error)
+            catch(with_exception(assembly, error, journey), journey)
+
+
+class Throw(Node):
+    type: ClassVar[str] = "Throw"
+    about: ClassVar[str] = "Raises an error on purpose."
+    ibm: ClassVar[tuple[str, ...]] = ("ComIbmThrow",)
+    outputs: ClassVar[tuple[str, ...]] = ("failure",)
+    properties: ClassVar[tuple[Property, ...]] = (
+        Property("number", "integer", 3001, ibm="messageNumber"),
+        Property("text", "text", "", ibm="messageText"),
+        Property("catalog", "text", "", ibm="messageCatalog"),
+    )
+
+    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
+        settings = self.settings
+        raise UserException(
+            settings["text"] or "thrown by a Throw node", number=settings["number"], inserts=(settings["text"],)
+        )

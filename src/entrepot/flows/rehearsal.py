@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world in memory: a flow runs against dictionaries, in milliseconds.
+
+    stage = Rehearsal(now=0.0)
+    journey = stage.feed(kernel, "ORDERS", message)
+    stage.queues["DONE"]            what it has put
+    stage.pass_time(30)             timers fire
+
+For tests of flows, and for replaying archives. What is put on a queue that
+the flow itself reads stays there until `run_all` brings it in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from entrepot.errors import DatabaseFailed
+from entrepot.esql import Database
+from entrepot.flows.journey import Journey, Kept
+from entrepot.flows.kernel import Kernel
+from entrepot.flows.nodes.input_node import Point
+from entrepot.flows.outside import TOPIC, Output, QueueFacts
+from entrepot.message import Message
+
+
+class NoDatabase:
+    """What a flow is told that has no data sources."""
+
+    def query(self, source: str, text: str, values: Sequence[Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        raise _no_database(source)
+
+    def execute(self, source: str, text: str, values: Sequence[Any]) -> int:
+        raise _no_database(source)
+
+    def call(self, source: str, name: str, values: Sequence[Any], directions: Sequence[str], returns: bool) -> Any:
+        raise _no_database(source)
+
+    def finish(self, source: str, commit: bool) -> None:
+        raise _no_database(source)
+
+
+def _no_database(source: str) -> DatabaseFailed:
+    said = f"the data source {source!r}" if source else "a data source"
+    return DatabaseFailed(f"{said} is not known here; name its database when the flow is started", sqlstate="08001")
+
+
+class Rehearsal:
+    """An `Outside` in memory."""
+
+    careful = False
+    own_time = True
+
+    def __init__(
+        self,
+        *,
+        now: float | None = None,
+        database: Database | None = None,
+        facts: Mapping[str, QueueFacts] | None = None,
+    ) -> None:
+        self._now = time.time() if now is None else now
+        self._facts = dict(facts or {})
+        self.database: Database = database or NoDatabase()
+        self.queues: dict[str, list[Message]] = defaultdict(list)
+        self.published: dict[str, list[Message]] = defaultdict(list)
+        self.stores: dict[tuple[str, bytes], tuple[Kept, float | None]] = {}
+        """What is kept, and when it expires."""
+        self.traces: list[tuple[str, str]] = []
+        self._ids = itertools.count(1)
+
+    # --- what nodes ask -----------------------------------------------------------------------
+
+    def now(self) -> float:
+        return self._now
+
+    def new_message_id(self) -> bytes:
+        return b"REHEARSAL" + next(self._ids).to_bytes(15, "big")
+
+    def facts(self, queue: str) -> QueueFacts:
+        return self._facts.get(queue, _DEAD_LETTERS)
+
+    def put(self, output: Output) -> None:
+        self.put_now(output)
+
+    def put_now(self, output: Output) -> None:
+        message = output.message
+        if not message.message_id:
+            message = replace(message, message_id=self.new_message_id())
+        message = replace(message, put_time=self._now)
+        if output.destination.startswith(TOPIC):
+            self.published[output.destination[len(TOPIC) :]].append(message)
+        else:
+            self.queues[output.destination].append(message)
+
+    def get(
+        self,
+        queue: str,
+        *,
+        wait_s: float = 0.0,
+        message_id: bytes | None = None,
+        correlation_id: bytes | None = None,
+        selector: str | None = None,
+        browse: bool = False,
+        transactional: bool = True,
+    ) -> Message | None:
+        """Nobody else puts anything here, so there is no waiting."""
+        matches = _condition(selector)
+        for index, message in enumerate(self.queues[queue]):
+            if message_id is not None and message.message_id != message_id:
+                continue
+            if correlation_id is not None and message.correlation_id != correlation_id:
+                continue
+            if matches(message):
+                return message if browse else self.queues[queue].pop(index)
+        return None
+
+    def take(self, store: str, key: bytes) -> Message | None:
+        found = self.stores.pop((store, key), None)
+        return None if found is None else found[0].message
+
+    def is_kept(self, store: str, key: bytes) -> bool:
+        return (store, key) in self.stores
+
+    def database_used(self) -> bool:
+        return False
+
+    def finish_database(self, source: str) -> None:
+        self.database.finish(source, True)
+
+    def trace(self, destination: str, text: str) -> None:
+        self.traces.append((destination, text))
+
+    # --- running ------------------------------------------------------------------------------
+
+    def feed(self, kernel: Kernel, point: str | Point, message: Message) -> Journey:
+        """Take a message through a flow, and let everything happen that it brings about."""
+        entry = kernel.point(point) if isinstance(point, str) else point
+        if not message.message_id:
+            message = replace(message, message_id=self.new_message_id())
+        if not message.put_time:
+            message = replace(message, put_time=self._now)
+        before = dict(self.stores)
+        try:
+            journey = kernel.process(entry, message, self)
+        except BaseException:
+            self.stores = before
+            raise
+        self.settle(journey)
+        return journey
+
+    def settle(self, journey: Journey) -> None:
+        """Let everything happen that a message has brought about."""
+        for output in journey.outputs:
+            self.put_now(output)
+        for place, kept in journey.states.items():
+            if kept is None:
+                self.stores.pop(place, None)
+            else:
+                expires_at = None if kept.expires_s is None else self._now + kept.expires_s
+                self.stores[place] = (kept, expires_at)
+        for action in journey.after_commit:
+            action()
+
+    def run_all(self, kernel: Kernel, *, rounds_max: int = 10_000) -> int:
+        """Bring in what lies on the queues that the flow reads, until nothing does; how many messages."""
+        done = 0
+        while done < rounds_max:
+            ready = next((point for point in kernel.points if point.queue and self.queues[point.queue]), None)
+            if ready is None:
+                break
+            self.feed(kernel, ready, self.queues[ready.queue].pop(0))
+            done += 1
+        return done
+
+    def pass_time(self, seconds: float, kernel: Kernel | None = None) -> None:
+        """Let time go by; what expires on the way goes where it should, and enters the flow if one is given."""
+        end = self._now + seconds
+        while True:
+            due = [(at, place) for place, (_, at) in self.stores.items() if at is not None and at <= end]
+            if not due:
+                break
+            at, place = min(due)
+            self._now = max(self._now, at)
+            kept, _ = self.stores.pop(place)
+            if kept.then:
+                expired = replace(kept.message, correlation_id=place[1], expiry_s=None)
+                self.put_now(Output(kept.then, expired))
+            if kernel is not None:
+                self.run_all(kernel)
+        self._now = end
+        if kernel is not None:
+            self.run_all(kernel)
+
+
+_DEAD_LETTERS = QueueFacts(dead_letter_queue="DEAD.LETTERS")
+
+
+def _condition(selector: str | None) -> Callable[[Message], bool]:
+    if not selector:
+        return lambda message: True
+    from entrepot.selectors import compile_selector
+
+    compiled = compile_selector(selector)
+    return lambda message: bool(compiled.matches(message))

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where we keep what saves time, and what is nobody else's business."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_folder(name: str) -> Path | None:
+    """A folder in the user's cache that nobody else can write to; None where there can be no such folder.
+
+    Java runs what it finds there, so whoever could write to it could make us run anything.
+    """
+    top = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "entrepot"
+    folder = top / name
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder if _is_ours(top) and _is_ours(folder) else None
+    except OSError:
+        return None
+
+
+def _is_ours(folder: Path) -> bool:
+    found = folder.stat()
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022 and os.access(folder, os.W_OK)
