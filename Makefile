@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Two processes: the crash tests wait for disks and children more than they compute.
 TEST_PROCESSES ?= 2
+# Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
+JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check fix bench torture
@@ -16,7 +18,7 @@ run: .venv/made-run ## show the main job: orders, a planned failure, a SIGKILL, 
 	@$(BIN)/entrepot demo
 
 test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not torture" --timeout 180
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m "not torture" --timeout 180
 
 check: .venv/made-check ## lint, formatting, types and import layers
 	@$(BIN)/ruff check .
@@ -33,13 +35,13 @@ bench: .venv/made-bench ## measure speed, our own and other brokers'; a table he
 	@$(BIN)/python bench/run.py
 
 torture: .venv/made-test ## the long campaigns: every crash point, many seeds
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m torture
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m torture
 
 # A stamp for each set of extras, older than pyproject.toml when something has to be installed.
-.venv/made-run: EXTRAS :=
-.venv/made-test: EXTRAS := [test]
-.venv/made-check: EXTRAS := [check,test]
-.venv/made-bench: EXTRAS := [bench]
+.venv/made-run: EXTRAS := [spark$(JAVA)]
+.venv/made-test: EXTRAS := [test$(JAVA)]
+.venv/made-check: EXTRAS := [check,test$(JAVA)]
+.venv/made-bench: EXTRAS := [bench$(JAVA)]
 
 .venv/made-%: pyproject.toml | .venv/bin/python
 	@echo "installing .$(EXTRAS) into .venv"

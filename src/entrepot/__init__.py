@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from entrepot.connection import Browse, Connection, UnitOfWork, connect
     from entrepot.errors import EntrepotError
     from entrepot.message import Feedback, Message, MessageType, Report
+    from entrepot.queues.claims import Claim
     from entrepot.subscription import Subscription
 
 __all__ = [
     "Browse",
+    "Claim",
     "Connection",
     "EntrepotError",
     "Feedback",
@@ -37,6 +39,7 @@ _HOMES = {
     "entrepot.connection": ("Browse", "Connection", "UnitOfWork", "connect"),
     "entrepot.errors": ("EntrepotError",),
     "entrepot.message": ("Feedback", "Message", "MessageType", "Report"),
+    "entrepot.queues.claims": ("Claim",),
     "entrepot.subscription": ("Subscription",),
 }
 

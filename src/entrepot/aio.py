@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -23,6 +23,7 @@ from entrepot.aio_embedded import AioEmbedded
 from entrepot.binding import RunningUnit
 from entrepot.channels.address import parse
 from entrepot.channels.aio_client import AioClient
+from entrepot.embedded import current_user
 from entrepot.errors import ConnectionClosed, EntrepotError
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
@@ -39,6 +40,7 @@ from entrepot.options import (
     subscription,
 )
 from entrepot.queues import definitions
+from entrepot.queues.claims import Claim, require_epoch, require_name, require_prefix, status_form
 from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
 from entrepot.queues.unit_of_work import UnitState
 
@@ -55,7 +57,7 @@ async def connect(
     name = application or blocking.program()
     if not isinstance(url, str) or url.startswith("embedded:"):
         host, leave = await asyncio.to_thread(blocking.share_host, url)
-        return Connection(AioEmbedded(host, leave), application=name)
+        return Connection(AioEmbedded(host, leave, name), application=name)
     address = parse(url, user=user, password=password)
     client = AioClient(address, application=name, reconnect_s=checks.seconds("reconnect_s", reconnect_s))
     await client.open()
@@ -144,13 +146,15 @@ class UnitOfWork(_Verbs):
         )
         return found
 
-    async def commit(self) -> None:
-        """Let everything happen; on disk when awaited."""
-        await self._end(self._connection.binding.commit(self._unit))
+    async def commit(self, *, counted: bool = True) -> None:
+        """Let everything happen; on disk when awaited. `counted` is `entrepot.UnitOfWork.commit`'s."""
+        checks.flag("counted", counted)
+        await self._end(self._connection.binding.commit(self._unit, counted=counted))
 
-    async def back_out(self) -> None:
-        """Let nothing happen: puts vanish, gets return with a raised backout count."""
-        await self._end(self._connection.binding.back_out(self._unit))
+    async def back_out(self, *, counted: bool = True) -> None:
+        """Let nothing happen: puts vanish, gets return with a raised backout count, unless it is not counted."""
+        checks.flag("counted", counted)
+        await self._end(self._connection.binding.back_out(self._unit, counted=counted))
 
     async def prepare(self, transaction_id: bytes) -> None:
         """Leave the outcome to a coordinator, who says it with `Connection.resolve`."""
@@ -189,7 +193,7 @@ class Connection(_Verbs):
         self._connection = self
         self._unit = None
         self._binding: Any = binding
-        self.user = blocking.current_user()
+        self.user = current_user()
         self.application = application
         self._temporary: list[str] = []
         self._reply_queue = ("", 0)
@@ -305,6 +309,30 @@ class Connection(_Verbs):
     async def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         """Carry out a coordinator's decision about a prepared unit of work."""
         await self.binding.resolve(checks.transaction_id(transaction_id), commit=checks.flag("commit", commit))
+
+    async def claim(self, name: str, epoch: int, *, status: Mapping[str, Any] | None = None) -> str:
+        """Act under a name, as `entrepot.Connection.claim` does; returns the order that was given to it."""
+        order: str = await self.binding.claim(require_name(name), require_epoch(epoch), status_form(status))
+        return order
+
+    async def retire(self, name: str, epoch: int) -> None:
+        """Let nobody below an epoch act under a name, as `entrepot.Connection.retire` does."""
+        await self.binding.retire(require_name(name), require_epoch(epoch))
+
+    async def instruct(self, prefix: str, order: str) -> int:
+        """Give an order to all who act under names that begin so; returns how many they are."""
+        count: int = await self.binding.instruct(require_prefix(prefix), order)
+        return count
+
+    async def claims(self, prefix: str = "") -> list[Claim]:
+        """Who acts under names that begin so, and who last did."""
+        found: list[Claim] = await self.binding.claims(require_prefix(prefix))
+        return found
+
+    async def next_epoch(self, prefix: str) -> int:
+        """A number above all that were ever claimed, retired or given under names that begin so."""
+        epoch: int = await self.binding.next_epoch(require_prefix(prefix))
+        return epoch
 
     async def close(self) -> None:
         """Back out what is open and let the queue manager go."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from weakref import WeakSet
 
-from entrepot.embedded import EmbeddedHost
+from entrepot.embedded import EmbeddedHolder, EmbeddedHost
 from entrepot.errors import EntrepotError, LogFull, QueueFull, RequestTimedOut, SpillFailed
 from entrepot.message import Message
 from entrepot.mqsc import Answer
+from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription
 from entrepot.queues.loop_host import LoopHost
 from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.queues.waiting import Waiter
 
 _FULL_RETRY_S = 0.005
@@ -33,14 +35,17 @@ class AioEmbedded:
     opened = 1
     """Its one connection never breaks."""
 
-    def __init__(self, host: EmbeddedHost, leave: Callable[[], None]) -> None:
+    def __init__(self, host: EmbeddedHost, leave: Callable[[], None], application: str = "") -> None:
         self._host = host
         self._leave = leave
         self._engine = LoopHost(host)
         self._manager = host.manager
+        self._units: WeakSet[Unit] = WeakSet()
+        self._holder = EmbeddedHolder(host, self._units, application)
 
     async def _start(self, verb: Verb) -> asyncio.Future[EntrepotError | None] | None:
         """Run a verb; what is returned is done when its effect is on disk."""
+        self._holder.require_unfenced()
         future: asyncio.Future[EntrepotError | None] = self._engine.loop.create_future()
 
         def done(error: EntrepotError | None) -> None:
@@ -110,6 +115,7 @@ class AioEmbedded:
         """Wait under a unit of work of its own, so that a cancelled wait gives back what came at the last moment."""
         host, engine = self._host, self._engine
         guard = unit or host.private_unit()
+        self._units.add(guard)
         future: asyncio.Future[None] = engine.loop.create_future()
         waiter = Waiter(criteria, guard, engine.waker(partial(_arrived, future)))
         engine.wait(name, waiter)
@@ -172,13 +178,17 @@ class AioEmbedded:
         return self._host.browse(name, criteria, place, limit)
 
     def begin(self) -> Unit:
-        return self._host.begin()
+        self._holder.require_unfenced()
+        unit = self._host.begin()
+        self._units.add(unit)
+        return unit
 
-    async def commit(self, unit: Unit) -> None:
-        await self._durably(partial(self._manager.commit, unit))
+    async def commit(self, unit: Unit, *, counted: bool = True) -> None:
+        await self._durably(partial(self._manager.commit, unit, counted=counted))
 
-    async def back_out(self, unit: Unit) -> None:
-        self._host.back_out(unit)
+    async def back_out(self, unit: Unit, *, counted: bool = True) -> None:
+        if self._holder.fenced is None or unit.state is UnitState.ACTIVE:
+            self._host.back_out(unit, counted=counted)
 
     async def prepare(self, unit: Unit, transaction_id: bytes) -> None:
         await self._durably(partial(self._manager.in_doubt.prepare, unit, transaction_id))
@@ -217,7 +227,26 @@ class AioEmbedded:
         if self._host.failure is None:
             self._host.remove_temporary(names)
 
+    async def claim(self, name: str, epoch: int, status: bytes) -> str:
+        return await asyncio.to_thread(self._holder.claim, name, epoch, status)
+
+    async def retire(self, name: str, epoch: int) -> None:
+        await asyncio.to_thread(self._holder.retire, name, epoch)
+
+    async def instruct(self, prefix: str, order: str) -> int:
+        self._holder.require_unfenced()
+        return self._holder.instruct(prefix, order)
+
+    async def claims(self, prefix: str) -> list[Claim]:
+        self._holder.require_unfenced()
+        return self._holder.claims(prefix)
+
+    async def next_epoch(self, prefix: str) -> int:
+        return await asyncio.to_thread(self._holder.next_epoch, prefix)
+
     async def close(self) -> None:
+        if self._host.failure is None:
+            self._holder.leave()
         await asyncio.to_thread(self._leave)
 
 

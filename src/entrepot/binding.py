@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.mqsc import Answer
+from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription
 from entrepot.queues.global_units import Outcome, Unfinished
@@ -71,10 +72,10 @@ class Coordinator(Protocol):
     def begin(self) -> tuple[Any, str]:
         """A unit of work and its transaction id."""
 
-    def decide(self, unit: Any, branches: Sequence[Branch]) -> None:
+    def decide(self, unit: Any, branches: Sequence[Branch], *, counted: bool = True) -> None:
         """Commit a unit whose branches are all prepared; durable when this returns."""
 
-    def prepare(self, unit: Any, branches: Sequence[Branch]) -> None:
+    def prepare(self, unit: Any, branches: Sequence[Branch], *, counted: bool = True) -> None:
         """Leave the outcome to a database that commits in one phase."""
 
     def resolve(self, transaction_id: str, *, commit: bool) -> None:
@@ -159,9 +160,9 @@ class Binding(Protocol):
 
     def begin(self) -> Any: ...
 
-    def commit(self, unit: Any) -> None: ...
+    def commit(self, unit: Any, *, counted: bool = True) -> None: ...
 
-    def back_out(self, unit: Any) -> None: ...
+    def back_out(self, unit: Any, *, counted: bool = True) -> None: ...
 
     def prepare(self, unit: Any, transaction_id: bytes) -> None: ...
 
@@ -175,6 +176,9 @@ class Binding(Protocol):
     def leave_subscription(self, name: str) -> None: ...
 
     def unsubscribe(self, name: str) -> None: ...
+
+    def claimant(self, units: set[Any], application: str) -> ClaimedBinding:
+        """The same binding for one connection alone, so that it can be fenced; `units` are those it has open."""
 
     def mqsc(self, script: str, source: str) -> list[Answer]: ...
 
@@ -196,3 +200,17 @@ class Binding(Protocol):
     def checkpoint(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+class ClaimedBinding(Binding, Protocol):
+    """One whose connection may act under claims; `queues.claims` says what these verbs promise."""
+
+    def claim(self, name: str, epoch: int, status: bytes) -> str: ...
+
+    def retire(self, name: str, epoch: int) -> None: ...
+
+    def instruct(self, prefix: str, order: str) -> int: ...
+
+    def claims(self, prefix: str) -> list[Claim]: ...
+
+    def next_epoch(self, prefix: str) -> int: ...

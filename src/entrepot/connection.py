@@ -11,7 +11,6 @@ with entrepot.connect("embedded:./qm1") as connection:
 
 from __future__ import annotations
 
-import getpass
 import math
 import sys
 import threading
@@ -22,10 +21,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from entrepot import checks
-from entrepot.binding import Binding, Incoming, RunningUnit, UnitReader
+from entrepot.binding import Binding, RunningUnit
+from entrepot.claiming import ClaimVerbs
 from entrepot.databases.watch import ResourceWatch
-from entrepot.embedded import EmbeddedHost
-from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidArgument, InvalidUrl
+from entrepot.embedded import ClaimedHost, EmbeddedHost, current_user
+from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidUrl
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
 from entrepot.mqsc import Answer, require_ok
@@ -44,6 +44,8 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
 from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
 from entrepot.queues.unit_of_work import UnitState
+from entrepot.reading import Consumption as Consumption
+from entrepot.reading import Reader as Reader
 from entrepot.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -227,6 +229,11 @@ class UnitOfWork(_Verbs):
         self._unit: RunningUnit = unit
 
     @property
+    def local(self) -> UnitOfWork:
+        """What a global unit has of this kind."""
+        return self
+
+    @property
     def state(self) -> str:
         """active, prepared, committed or backed out"""
         return self._unit.state.value
@@ -245,8 +252,11 @@ class UnitOfWork(_Verbs):
         wait_s = checks.wait("wait_s", wait_s)
         return self._connection.host.get_many(queue, limit, criteria(options), unit=self._unit, wait_s=wait_s)
 
-    def commit(self) -> None:
+    def commit(self, *, counted: bool = True) -> None:
         """Let everything happen; on disk when this returns.
+
+        With `counted=False` messages that return, because a put was refused for
+        instance, return as `back_out(counted=False)` gives them back.
 
         Raises:
             UnitBackedOut: The disk is full; nothing happened, and the gets are back on their queues.
@@ -254,12 +264,19 @@ class UnitOfWork(_Verbs):
             DiskFailed: The outcome is unknown; the queue manager has stopped.
             ConnectionLost: The outcome is unknown; the connection broke while the unit was ending.
             QueueingError: Through a channel, a put of this unit was refused; the unit is backed out.
+            Fenced: Somebody else acts under this connection's claim; the unit is backed out.
         """
-        self._end(lambda host: host.commit(self._unit))
+        checks.flag("counted", counted)
+        self._end(lambda host: host.commit(self._unit, counted=counted))
 
-    def back_out(self) -> None:
-        """Let nothing happen: puts vanish, gets return with a raised backout count."""
-        self._end(lambda host: host.back_out(self._unit))
+    def back_out(self, *, counted: bool = True) -> None:
+        """Let nothing happen: puts vanish, gets return with a raised backout count.
+
+        With `counted=False` they return unharmed, as if nobody had got them: for
+        who gives a batch back to take its messages one by one. A crash counts all the same.
+        """
+        checks.flag("counted", counted)
+        self._end(lambda host: host.back_out(self._unit, counted=counted))
 
     def prepare(self, transaction_id: bytes) -> None:
         """Leave the outcome to a coordinator, who says it with `Connection.resolve`, even after a restart."""
@@ -321,7 +338,7 @@ class Browse(Iterator[Message]):
         return self._ahead.pop()
 
 
-class Connection(_Verbs):
+class Connection(_Verbs, ClaimVerbs):
     """A connection to a queue manager; its verbs may be used from any thread."""
 
     def __init__(self, host: Binding, *, application: str = "", leave: Callable[[], None] | None = None) -> None:
@@ -541,81 +558,10 @@ class Connection(_Verbs):
             for opened in list(self._subscriptions):
                 opened.close()
             host.remove_temporary(self._temporary)
+            if isinstance(host, ClaimedHost):
+                host.holder.leave()
         self._host = None
         self._leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Consumption(Iterator[Message]):
-    """The messages of `Connection.consume`; close it, or leave its `with`, to let no more come."""
-
-    def __init__(self, incoming: Incoming, wait_s: float) -> None:
-        self._incoming = incoming
-        self._wait_s = wait_s
-
-    def get(self, wait_s: float = 0.0) -> Message | None:
-        """The next message, or None when none comes within `wait_s`."""
-        return self._incoming.get(wait_s)
-
-    def __next__(self) -> Message:
-        message = self._incoming.get(self._wait_s)
-        if message is None:
-            self.close()
-            raise StopIteration
-        return message
-
-    def close(self) -> None:
-        """Let no more come; what was not used stays on its queue."""
-        self._incoming.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Reader:
-    """A queue's messages for units of work, one after the other; for one thread, like these."""
-
-    def __init__(self, connection: Connection, queue: str, criteria: Criteria | None, read_ahead: int) -> None:
-        self.queue = queue
-        self._connection = connection
-        self._reader: UnitReader = connection.host.reader(queue, criteria, read_ahead)
-        self._unit: RunningUnit | None = None
-        """The last one that has got something."""
-
-    def get(self, unit: UnitOfWork, *, wait_s: float = 0.0) -> Message | None:
-        """The next message, or None when none comes within `wait_s`.
-
-        It leaves its queue when the unit commits, and comes back with a raised
-        `backout_count` unless it does. The next unit may ask when this one has ended.
-
-        Raises:
-            QueueNotFound, GetInhibited: No message was got. It may be tried again.
-            UnitBackedOut: The connection broke; what the unit had got comes again.
-            TooManyUncommitted: The unit is full; commit it first.
-            InvalidArgument: The unit is another connection's, or another one has messages of this reader.
-        """
-        if unit._connection is not self._connection:
-            raise InvalidArgument("unit", "it belongs to another connection", "one of the reader's connection")
-        _ = self._connection.host  # or it is closed
-        # Messages leave in their order, so two units cannot have some each.
-        if self._unit not in (None, unit._unit) and self._unit.state is UnitState.ACTIVE:
-            raise InvalidArgument("unit", "another one has messages of this reader", "that one, until it ends")
-        message = self._reader.get(unit._unit, checks.wait("wait_s", wait_s))
-        if message is not None:
-            self._unit = unit._unit
-        return message
-
-    def close(self) -> None:
-        """Let no more come. What a unit of work has got stays with it; what was read ahead is on its queue again."""
-        self._reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -685,11 +631,3 @@ class Pipeline:
 def program() -> str:
     """What this process calls itself."""
     return Path(sys.argv[0] or "python").name
-
-
-def current_user() -> str:
-    """Who runs this process; through a channel the server finds that out itself."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""  # a container may run under a number that has no name

@@ -3,20 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import getpass
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from entrepot.errors import EntrepotError, RequestTimedOut
+from entrepot.errors import EntrepotError, Fenced, QueueFull, RequestTimedOut, SpillFailed
 from entrepot.message import Message
 from entrepot.mqsc import Answer, dump, run_script
 from entrepot.queues import media
+from entrepot.queues.claims import Claim
 from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
-from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.settlement import Settlement
+from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.recovery_log.record import Branch
+
+_FULL_RETRY_S = 0.005
+_LAST_VERBS = ("remove_temporary", "leave_subscription", "close")
+"""What a connection still has to do when it is fenced."""
+
+Answered = TypeVar("Answered")
 
 
 class EmbeddedHost(Host):
@@ -98,11 +110,206 @@ class EmbeddedHost(Host):
         del read_ahead
         return EmbeddedReader(self, name, criteria)
 
+    def claimant(self, units: set[Any], application: str) -> Any:
+        """A `ClaimedHost`."""
+        return ClaimedHost(self, EmbeddedHolder(self, units, application))
+
+
+class EmbeddedHolder:
+    """A connection of this process, as claims know it; whoever runs a queue manager administers it."""
+
+    administrator = True
+    token = b""
+
+    def __init__(self, host: Host, units: Iterable[Any], application: str) -> None:
+        self._host = host
+        self._units = units
+        """Those that the connection has open; it is the connection that adds to them."""
+        self.guards: set[Unit] = set()
+        """Under which it waits for messages outside of units of work."""
+        self.user = current_user()
+        self.application = application
+        self.fenced: Fenced | None = None
+
+    def require_unfenced(self) -> None:
+        """Refuse every verb once somebody else acts in its place.
+
+        Raises:
+            Fenced
+        """
+        if self.fenced is not None:
+            raise Fenced(self.fenced.name, self.fenced.epoch, self.fenced.current)
+
+    def fence(self, error: Fenced) -> None:
+        self.fenced = error
+        manager = self._host.manager
+        units = {unit for unit in (*self._units, *self.guards) if unit.state is UnitState.ACTIVE}
+        # First nobody waits under them any more, then they end: what returns must not come to their own readers.
+        for queue in manager.objects.queues.values():
+            for waiter in queue.waiters.all():
+                if waiter.unit in units:
+                    waiter.give_up(error)
+        for unit in units:
+            manager.back_out(unit)
+
+    # --- claims ---------------------------------------------------------------------------------
+
+    def claim(self, name: str, epoch: int, status: bytes) -> str:
+        return self._durably(lambda: self._host.manager.claims.claim(self, name, epoch, status))
+
+    def retire(self, name: str, epoch: int) -> None:
+        self._durably(lambda: (None, self._host.manager.claims.retire(self, name, epoch)))
+
+    def next_epoch(self, prefix: str) -> int:
+        return self._durably(lambda: self._host.manager.claims.next_epoch(self, prefix))
+
+    def instruct(self, prefix: str, order: str) -> int:
+        with self._host.lock:
+            return self._host.manager.claims.instruct(self, prefix, order)
+
+    def claims(self, prefix: str) -> list[Claim]:
+        with self._host.lock:
+            return self._host.manager.claims.all(self, prefix)
+
+    def leave(self) -> None:
+        """The connection is closed."""
+        with self._host.lock:
+            self._host.manager.claims.leave(self)
+
+    def _durably(self, verb: Callable[[], tuple[Answered, Settlement | None]]) -> Answered:
+        answers: list[Answered] = []
+
+        def run() -> Settlement | None:
+            self.require_unfenced()
+            answer, settlement = verb()
+            answers.append(answer)
+            return settlement
+
+        self._host.durably(run)
+        return answers[-1]
+
+
+class ClaimedHost:
+    """A host for one connection that acts under a claim; once it is fenced, its verbs are refused.
+
+    Whatever a unit of work does is refused from that moment on. A verb outside
+    of any that another thread has just begun may still be carried out.
+    """
+
+    def __init__(self, host: EmbeddedHost, holder: EmbeddedHolder) -> None:
+        self._host = host
+        self.holder = holder
+
+    def __getattr__(self, name: str) -> Any:
+        """All verbs of a host that are not different here."""
+        found = getattr(self._host, name)
+        return partial(self._guarded, found) if callable(found) and name not in _LAST_VERBS else found
+
+    def _guarded(self, verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        self.holder.require_unfenced()
+        try:
+            return verb(*arguments, **options)
+        except EntrepotError as error:
+            if error.outcome == "not_done":
+                self.holder.require_unfenced()  # its unit has been backed out meanwhile, for instance
+            raise
+
+    def claimant(self, units: set[Any], application: str) -> ClaimedHost:  # noqa: ARG002  # it has them already
+        return self
+
+    def put(self, *arguments: Any, wait_s: float = 0.0, **options: Any) -> Any:
+        """Put as a host does; not after having waited for room longer than it may."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                return self._guarded(self._host.put, *arguments, **options)
+            except (QueueFull, SpillFailed):
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(_FULL_RETRY_S)
+
+    def get(self, name: str, criteria: Criteria | None = None, *, unit: Any = None, wait_s: float = 0.0) -> Any:
+        message = self._guarded(self._host.get, name, criteria, unit=unit)
+        if message is not None or wait_s <= 0:
+            return message
+        guard = unit or self._host.private_unit()
+        self.holder.guards.add(guard)
+        try:
+            return self._guarded(self._host.get_when_it_comes, name, criteria, guard, wait_s)
+        finally:
+            self.holder.guards.discard(guard)
+
+    def back_out(self, unit: Unit, *, counted: bool = True) -> None:
+        if self.holder.fenced is None or unit.state is UnitState.ACTIVE:
+            self._host.back_out(unit, counted=counted)
+
+    @property
+    def coordinator(self) -> ClaimedCoordinator:
+        return ClaimedCoordinator(self._host, self._guarded)
+
+    def get_many(self, name: str, limit: int, criteria: Criteria | None, **options: Any) -> Any:
+        return self._guarded(EmbeddedHost.get_many, self, name, limit, criteria, **options)
+
+    def request(self, *arguments: Any, **options: Any) -> Any:
+        return self._guarded(EmbeddedHost.request, self, *arguments, **options)
+
+    def put_without_answer(self, *arguments: Any, **options: Any) -> Any:
+        return self.put(*arguments, **options)
+
+    def pipeline(self) -> EmbeddedPipeline:
+        return EmbeddedPipeline(self)
+
+    def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedConsumption:
+        del read_ahead
+        self.holder.require_unfenced()
+        return EmbeddedConsumption(self, name, criteria)
+
+    def reader(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedReader:
+        del read_ahead
+        self.holder.require_unfenced()
+        return EmbeddedReader(self, name, criteria)
+
+    # --- claims ---------------------------------------------------------------------------------
+
+    def claim(self, name: str, epoch: int, status: bytes) -> str:
+        return self.holder.claim(name, epoch, status)
+
+    def retire(self, name: str, epoch: int) -> None:
+        self.holder.retire(name, epoch)
+
+    def instruct(self, prefix: str, order: str) -> int:
+        return int(self._guarded(self.holder.instruct, prefix, order))
+
+    def claims(self, prefix: str) -> list[Claim]:
+        found: list[Claim] = self._guarded(self.holder.claims, prefix)
+        return found
+
+    def next_epoch(self, prefix: str) -> int:
+        return self.holder.next_epoch(prefix)
+
+
+class ClaimedCoordinator(HostCoordinator):
+    """Decides nothing more once it is fenced. What was decided before comes to its end all the same."""
+
+    def __init__(self, host: Host, guarded: Callable[..., Any]) -> None:
+        super().__init__(host)
+        self._guarded = guarded
+
+    def begin(self) -> tuple[Unit, str]:
+        begun: tuple[Unit, str] = self._guarded(super().begin)
+        return begun
+
+    def decide(self, unit: Unit, branches: Sequence[Branch], *, counted: bool = True) -> None:
+        self._guarded(super().decide, unit, branches, counted=counted)
+
+    def prepare(self, unit: Unit, branches: Sequence[Branch], *, counted: bool = True) -> None:
+        self._guarded(super().prepare, unit, branches, counted=counted)
+
 
 class EmbeddedPipeline:
     """Each put is carried out at once; only its refusal waits, as through a channel."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host | ClaimedHost) -> None:
         self._host = host
         self._refusal: EntrepotError | None = None
 
@@ -130,7 +337,7 @@ class EmbeddedPipeline:
 class EmbeddedConsumption:
     """One message after another; there is no way on which they could be read ahead."""
 
-    def __init__(self, host: Host, name: str, criteria: Criteria | None) -> None:
+    def __init__(self, host: Host | ClaimedHost, name: str, criteria: Criteria | None) -> None:
         with host.lock:
             host.manager.readable(name)
         self._host = host
@@ -151,7 +358,7 @@ class EmbeddedConsumption:
 class EmbeddedReader:
     """Gets in units of work, one by one."""
 
-    def __init__(self, host: Host, name: str, criteria: Criteria | None) -> None:
+    def __init__(self, host: Host | ClaimedHost, name: str, criteria: Criteria | None) -> None:
         self._host = host
         self._name = name
         self._criteria = criteria
@@ -165,3 +372,11 @@ class EmbeddedReader:
 
     def close(self) -> None:
         self._ended = True
+
+
+def current_user() -> str:
+    """Who runs this process; through a channel the server finds that out itself."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""  # a container may run under a number that has no name

@@ -21,12 +21,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self, Unpack
+from typing import Any, Protocol, Self, Unpack
 
 from sqlalchemy.engine import Connection as DatabaseConnection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from entrepot import checks
 from entrepot.binding import Coordinator, RunningUnit
 from entrepot.databases import points
 from entrepot.databases.branch import OneTimeBranch, OpenBranch
@@ -71,6 +72,9 @@ _COMMIT_AGAIN_S = 0.3
 class LocalUnit(Protocol):
     """The queue manager's own part, as `entrepot.UnitOfWork` does it."""
 
+    _connection: Any
+    _unit: Any
+
     @property
     def state(self) -> str: ...
 
@@ -95,9 +99,9 @@ class LocalUnit(Protocol):
 
     def get_group(self, queue: str, *, wait_s: float = 0.0, selector: str | None = None) -> list[Message] | None: ...
 
-    def commit(self) -> None: ...
+    def commit(self, *, counted: bool = True) -> None: ...
 
-    def back_out(self) -> None: ...
+    def back_out(self, *, counted: bool = True) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,8 @@ class GlobalUnitOfWork:
         recoveries: Recoveries,
         ended: Callable[[], None],
     ) -> None:
-        self._local = local
+        self.local = local
+        """Its part at the queue manager, for readers."""
         self._unit = unit
         self.transaction_id = transaction_id
         """What databases and the queue manager know it by."""
@@ -164,6 +169,8 @@ class GlobalUnitOfWork:
         self._resources = {resource.engine: resource for resource in resources}
         self._recoveries = recoveries
         self._tell_connection = ended
+        self._counted = True
+        """Whether it counts when its commit is refused."""
         self._ended: UnitState | None = None
         """How it has ended, where that is more than its part at the queue manager knows."""
         self._branches: dict[Engine, OpenBranch] = {}
@@ -185,7 +192,7 @@ class GlobalUnitOfWork:
         self, queue: str | Sequence[str], body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
     ) -> bytes:
         """Put a message, as `entrepot.UnitOfWork.put` does."""
-        return self._local.put(queue, body, **options)
+        return self.local.put(queue, body, **options)
 
     def publish(
         self,
@@ -196,21 +203,21 @@ class GlobalUnitOfWork:
         **options: Unpack[PutOptions],
     ) -> bytes:
         """Publish a message, as `entrepot.UnitOfWork.publish` does."""
-        return self._local.publish(topic, body, retain=retain, **options)
+        return self.local.publish(topic, body, retain=retain, **options)
 
     def get(self, queue: str, *, wait_s: float = 0.0, **options: Unpack[GetOptions]) -> Message | None:
         """Get a message, as `entrepot.UnitOfWork.get` does."""
-        return self._local.get(queue, wait_s=wait_s, **options)
+        return self.local.get(queue, wait_s=wait_s, **options)
 
     def get_many(
         self, queue: str, limit: int = 100, *, wait_s: float = 0.0, **options: Unpack[GetOptions]
     ) -> list[Message]:
         """Get up to `limit` messages, as `entrepot.UnitOfWork.get_many` does."""
-        return self._local.get_many(queue, limit, wait_s=wait_s, **options)
+        return self.local.get_many(queue, limit, wait_s=wait_s, **options)
 
     def get_group(self, queue: str, *, wait_s: float = 0.0, selector: str | None = None) -> list[Message] | None:
         """Get all messages of a whole group, as `entrepot.UnitOfWork.get_group` does."""
-        return self._local.get_group(queue, wait_s=wait_s, selector=selector)
+        return self.local.get_group(queue, wait_s=wait_s, selector=selector)
 
     def database(self, engine: Engine) -> DatabaseConnection:
         """The connection on which a database does its part of this unit.
@@ -240,21 +247,24 @@ class GlobalUnitOfWork:
 
     # --- its end ----------------------------------------------------------------------------
 
-    def commit(self) -> None:
+    def commit(self, *, counted: bool = True) -> None:
         """Let everything happen, at the queue manager and at every database.
 
         When this returns the decision is on disk, and the databases have
-        committed, but for those that `unfinished` names.
+        committed, but for those that `unfinished` names. With `counted=False`
+        messages that return because somebody refused return as they were got.
 
         Raises:
             PrepareFailed, DatabaseWorkEnded: A database refused; everything was backed out.
             UnitBackedOut: The queue manager could not; everything was backed out.
+            Fenced: Somebody else acts under the connection's claim; everything was backed out.
             GlobalUnitInDoubt: What was decided is not known here. Every part will follow it.
         """
         self._require_active()
+        self._counted = checks.flag("counted", counted)
         branches = list(self._branches.values())
         if not branches:
-            self._local.commit()
+            self.local.commit(counted=counted)
             return
         points.reached(BEFORE_PREPARE)
         two_phase = [branch for branch in branches if not isinstance(branch, OneTimeBranch)]
@@ -291,7 +301,7 @@ class GlobalUnitOfWork:
     def _decide(self, two_phase: Sequence[OpenBranch], forms: Sequence[Branch]) -> None:
         """Let the queue manager commit its part and write down that all must."""
         try:
-            self._coordinator.decide(self._unit, forms)
+            self._coordinator.decide(self._unit, forms, counted=self._counted)
         except ConnectionLost as error:
             outcome = self._ask_outcome()
             if outcome is None:
@@ -348,7 +358,7 @@ class GlobalUnitOfWork:
     def _let_decide(self, last: OneTimeBranch, two_phase: Sequence[OpenBranch], forms: Sequence[Branch]) -> None:
         """Prepare our own part too, and do what the one database does that cannot prepare."""
         try:
-            self._coordinator.prepare(self._unit, forms)
+            self._coordinator.prepare(self._unit, forms, counted=self._counted)
         except EntrepotError as error:
             # The last agent has not committed, so nobody may; should our part be prepared, it is told so.
             if error.outcome == "unknown":
@@ -445,11 +455,11 @@ class GlobalUnitOfWork:
 
     # --- backing out ------------------------------------------------------------------------
 
-    def back_out(self) -> None:
-        """Let nothing happen, anywhere."""
+    def back_out(self, *, counted: bool = True) -> None:
+        """Let nothing happen, anywhere; messages return as `entrepot.UnitOfWork.back_out` gives them back."""
         self._require_active()
         try:
-            self._local.back_out()
+            self.local.back_out(counted=counted)
         finally:
             self._roll_back()
 
@@ -457,7 +467,7 @@ class GlobalUnitOfWork:
         """The same after something went wrong, of which the caller is told already."""
         if self._state is UnitState.ACTIVE:
             with contextlib.suppress(EntrepotError):
-                self._local.back_out()
+                self.local.back_out(counted=self._counted)
         self._roll_back()
 
     def _roll_back(self) -> None:

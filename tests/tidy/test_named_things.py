@@ -127,8 +127,8 @@ def test_make_targets_that_a_page_names_exist(page: Path) -> None:
 @EACH_PAGE
 def test_error_codes_that_a_page_names_exist_and_fit(page: Path) -> None:
     text = page.read_text()
-    wrong = [code for code in re.findall(r"\[([SCQUTAPREGDFX]\d\d)(?: \d+)?\]", text) if code not in CODES]
-    pairs = re.findall(r"`?(\w+)`?\s+\[([SCQUTAPREGDFX]\d\d)(?: \d+)?\]", text)
+    wrong = [code for code in re.findall(r"\[([SCQUTAPREGDFXJ]\d\d)(?: \d+)?\]", text) if code not in CODES]
+    pairs = re.findall(r"`?(\w+)`?\s+\[([SCQUTAPREGDFXJ]\d\d)(?: \d+)?\]", text)
     for name, code in pairs:
         if name in ERRORS and ERRORS[name].code != code:
             wrong.append(f"{name} is {ERRORS[name].code}, not {code}")

@@ -19,6 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from entrepot.channels.address import SOCKET, Address
+from entrepot.channels.aio_consumption import AioConsumption
 from entrepot.channels.client_core import (
     ANSWER_BYTES_MAX,
     ClientCore,
@@ -34,6 +35,7 @@ from entrepot.errors import (
     ConnectionClosed,
     ConnectionLost,
     EntrepotError,
+    Fenced,
     ProtocolError,
     SecurityError,
     UnitBackedOut,
@@ -41,6 +43,7 @@ from entrepot.errors import (
 )
 from entrepot.message import Message
 from entrepot.mqsc import Answer
+from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription
 from entrepot.queues.unit_of_work import UnitState
@@ -52,7 +55,6 @@ from entrepot.wire.verbs import Verb
 _HANDSHAKE_S = 15.0
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 1.0
-_IDLE_S = 0.02
 _GOODBYE_S = 2.0
 _SILENCE = 2.5
 """A server that says nothing for so many heartbeats is taken for dead."""
@@ -184,6 +186,7 @@ class AioClient:
                 )
                 wire.transport.write(b"".join(self.core.take()))
                 welcome: verbs.Welcome = await future
+                await self._claim_again(wire)
         except ConnectionLost as error:
             raise ConnectFailed(str(address), error.problem) from error
         except (OSError, TimeoutError) as error:
@@ -199,6 +202,16 @@ class AioClient:
         self.heard = self._said = self.loop.time()
         if welcome.heartbeat_s and self._keeper is None:
             self._keeper = self.loop.call_later(welcome.heartbeat_s / 4, self._keep_alive)
+
+    async def _claim_again(self, wire: _Wire) -> None:
+        """Before anything else is said on a new connection, have what the one before had claimed."""
+        slots = self.core.claim_again(lambda: _Slot(self.loop.create_future()))
+        wire.transport.write(b"".join(self.core.take()))
+        try:
+            for slot in slots:
+                await slot.future
+        except Fenced as error:
+            raise self.core.refused(error) from None
 
     async def _reach(self) -> _Wire:
         address = self.address
@@ -233,6 +246,7 @@ class AioClient:
     async def _ensure(self) -> None:
         if self._closed:
             raise ConnectionClosed()
+        self.core.require_unfenced()
         if self._wire is not None:
             return
         if self._reconnect_s <= 0:
@@ -243,7 +257,7 @@ class AioClient:
             while self._wire is None:
                 try:
                     await self.open()
-                except SecurityError:
+                except (SecurityError, Fenced):
                     raise
                 except EntrepotError:
                     if self.loop.time() + pause_s >= deadline or self._closed:
@@ -288,14 +302,19 @@ class AioClient:
             self._flushing = True
             self.loop.call_soon(self.flush)
 
+    @property
+    def _is_hindered(self) -> bool:
+        """Whether nothing can be asked right now."""
+        return self._wire is None or self._closed or not self.writable.is_set() or self.core.fenced is not None
+
     async def _ready(self) -> None:
         """Return with a connection that takes more; what is asked before the next `await` goes there."""
-        while self._wire is None or self._closed or not self.writable.is_set():
+        while self._is_hindered:
             await self._ensure()
             await self.writable.wait()
 
     async def _ask(self, verb: int, payload: Any, *, with_message: bool = False) -> Any:
-        if self._wire is None or self._closed or not self.writable.is_set():
+        if self._is_hindered:
             await self._ready()
         future: asyncio.Future[Any] = self.loop.create_future()
         slot = _Slot(future)
@@ -345,7 +364,7 @@ class AioClient:
         unit: RemoteUnit | None,
         wait_s: float,
     ) -> bytes:
-        if self._wire is None or self._closed or not self.writable.is_set():
+        if self._is_hindered:
             await self._ready()
         if unit is None:
             message_id, frame = self.core.put(name, message, persistent, priority, 0, wait_s)
@@ -451,8 +470,9 @@ class AioClient:
     def begin(self) -> RemoteUnit:
         return self.core.begin_unit()
 
-    async def commit(self, unit: RemoteUnit) -> None:
-        await self._end(unit, UnitState.COMMITTED, Verb.COMMIT, verbs.OfUnit)
+    async def commit(self, unit: RemoteUnit, *, counted: bool = True) -> None:
+        frame = partial(verbs.Commit, counted=counted)
+        await self._end(unit, UnitState.COMMITTED, Verb.COMMIT, frame)
 
     async def prepare(self, unit: RemoteUnit, transaction_id: bytes) -> None:
         await self._end(unit, UnitState.PREPARED, Verb.PREPARE, lambda number: verbs.Prepare(number, transaction_id))
@@ -477,14 +497,14 @@ class AioClient:
             raise
         unit.state = ended
 
-    async def back_out(self, unit: RemoteUnit) -> None:
+    async def back_out(self, unit: RemoteUnit, *, counted: bool = True) -> None:
         if self._closed:
             raise ConnectionClosed()
         _require_active(unit)
         unit.state = UnitState.BACKED_OUT
         if unit.used and unit.opened == self.core.opened and self._wire is not None:
-            with contextlib.suppress(ConnectionLost):
-                await self._ask(Verb.BACK_OUT, verbs.OfUnit(unit.number))
+            with contextlib.suppress(ConnectionLost, Fenced):
+                await self._ask(Verb.BACK_OUT, verbs.BackOut(unit.number, counted))
 
     async def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         await self._ask(Verb.RESOLVE, verbs.Resolve(transaction_id, commit))
@@ -509,11 +529,30 @@ class AioClient:
     async def leave_subscription(self, name: str) -> None:
         if self._wire is None:
             return  # the server has left it when the connection broke
-        with contextlib.suppress(ConnectionLost, ConnectFailed):
+        with contextlib.suppress(ConnectionLost, ConnectFailed, Fenced):
             await self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=False))
 
     async def unsubscribe(self, name: str) -> None:
         await self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=True))
+
+    # --- claims ---------------------------------------------------------------------------------
+
+    async def claim(self, name: str, epoch: int, status: bytes) -> str:
+        order: str = await self._ask_surely(Verb.CLAIM, self.core.claim(name, epoch, status))
+        self.core.claimed[name] = epoch
+        return order
+
+    async def retire(self, name: str, epoch: int) -> None:
+        await self._ask_surely(Verb.RETIRE, verbs.Retire(name, epoch))
+
+    async def instruct(self, prefix: str, order: str) -> int:
+        return int(await self._ask_surely(Verb.INSTRUCT, verbs.Instruct(prefix, order)))
+
+    async def claims(self, prefix: str) -> list[Claim]:
+        return [Claim(*form) for form in await self._ask_surely(Verb.CLAIMS, verbs.OfPrefix(prefix))]
+
+    async def next_epoch(self, prefix: str) -> int:
+        return int(await self._ask_surely(Verb.NEXT_EPOCH, verbs.OfPrefix(prefix)))
 
     # --- consumers ------------------------------------------------------------------------------
 
@@ -545,7 +584,7 @@ class AioClient:
     async def close_consumer(self, ahead: ReadAhead) -> None:
         if self._stop_consumer(ahead):
             self.core.used(ahead, idle=True)
-            with contextlib.suppress(ConnectionLost, ConnectionClosed):
+            with contextlib.suppress(ConnectionLost, ConnectionClosed, Fenced):
                 await self._ask(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number))
 
     def was_used(self, ahead: ReadAhead, *, idle: bool = False) -> None:
@@ -571,94 +610,6 @@ class AioClient:
                 self._keeper.cancel()
             self._drop()
             self.core.lose("the connection was closed")
-
-
-class AioConsumption:
-    """Messages that come by credit, for `async for`."""
-
-    def __init__(self, client: AioClient, name: str, which: verbs.Wanted | None, read_ahead: int) -> None:
-        self._client = client
-        self._name = name
-        self._which = which
-        self._read_ahead = read_ahead
-        self._ahead: ReadAhead | None = None
-        self._unused = False
-        self._ended = False
-
-    async def open(self) -> None:
-        self._ahead = await self._client.open_consumer(self._name, self._which, self._read_ahead)
-
-    async def get(self, wait_s: float) -> Message | None:
-        """The next message, or None when none comes within `wait_s`."""
-        deadline = time.monotonic() + wait_s
-        while not self._ended:
-            ahead = self._ahead
-            assert ahead is not None
-            if self._unused:
-                self._unused = False
-                ahead.given += 1
-                self._client.was_used(ahead)
-            if not ahead.arrived:
-                await self._wait(ahead, deadline)
-            message = ahead.next()
-            if message is not None:
-                self._unused = True
-                return message
-            if isinstance(ahead.error, ConnectionLost):
-                # Nothing persistent that was not used is lost: it is on its queue again.
-                await self._open_again()
-            elif (error := ahead.error) is not None:
-                await self.close()
-                raise error
-            elif time.monotonic() >= deadline:
-                return None
-        return None
-
-    async def _open_again(self) -> None:
-        if self._ended:
-            return
-        try:
-            await self.open()
-        except ConnectionLost:
-            if not self._client.mends_itself:
-                raise
-
-    async def _wait(self, ahead: ReadAhead, deadline: float) -> None:
-        """Return when something has come, or at the deadline."""
-        idle = min(deadline, time.monotonic() + _IDLE_S)
-        await self._wait_until(ahead, idle)
-        if not ahead.arrived and ahead.error is None:
-            # It will take a while: let the server know how far we have come.
-            self._client.was_used(ahead, idle=True)
-            await self._wait_until(ahead, deadline)
-
-    async def _wait_until(self, ahead: ReadAhead, deadline: float) -> None:
-        if ahead.arrived or ahead.error is not None:
-            return
-        # Not asyncio.wait_for: in Python 3.11 it forgets a cancellation that comes together with a message.
-        loop = self._client.loop
-        future: asyncio.Future[None] = loop.create_future()
-        wake = partial(_resolve, future)
-        timer = None if deadline == float("inf") else loop.call_later(max(deadline - time.monotonic(), 0), wake)
-        ahead.wake = wake
-        try:
-            await future
-        finally:
-            ahead.wake = None
-            if timer is not None:
-                timer.cancel()
-
-    async def close(self) -> None:
-        if not self._ended and self._ahead is not None:
-            self._ended = True
-            if self._unused:
-                self._ahead.given += 1
-            await self._client.close_consumer(self._ahead)
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _get_frame(name: str, wait_s: float, criteria: Criteria | None, unit: int) -> verbs.Get:

@@ -34,12 +34,14 @@ from entrepot.errors import (
     ConnectionClosed,
     ConnectionLost,
     EntrepotError,
+    Fenced,
     TooManyUncommitted,
     UnitBackedOut,
     UnitFinished,
 )
 from entrepot.message import Message
 from entrepot.mqsc import Answer
+from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription
 from entrepot.queues.unit_of_work import UnitState
@@ -230,8 +232,10 @@ class Client(Line):
             self._ensure()
             return self._core.begin_unit()
 
-    def commit(self, unit: RemoteUnit) -> None:
-        self._end(unit, UnitState.COMMITTED, lambda number: (Verb.COMMIT, verbs.Commit(number, unit.deliveries)))
+    def commit(self, unit: RemoteUnit, *, counted: bool = True) -> None:
+        self._end(
+            unit, UnitState.COMMITTED, lambda number: (Verb.COMMIT, verbs.Commit(number, unit.deliveries, counted))
+        )
 
     def prepare(self, unit: RemoteUnit, transaction_id: bytes) -> None:
         self._end(
@@ -256,14 +260,14 @@ class Client(Line):
         except EntrepotError as error:
             ended_with(unit, error, unit_active=slot.unit_active)
             if unit.state is UnitState.BACKED_OUT:
-                self._give_back(unit)
+                self.give_back(unit)
             raise
         unit.state = ended
         for ahead in unit.aheads:
             if ahead.unit is unit:
                 ahead.settled, ahead.unit = ahead.given, None
 
-    def back_out(self, unit: RemoteUnit) -> None:
+    def back_out(self, unit: RemoteUnit, *, counted: bool = True) -> None:
         slot = Slot()
         with self._lock:
             if self._closed:
@@ -272,13 +276,14 @@ class Client(Line):
             unit.state = UnitState.BACKED_OUT
             if not unit.used or unit.opened != self._core.opened or self._socket is None:
                 return  # the server has done so when the connection broke
-            self._core.ask(Verb.BACK_OUT, verbs.OfUnit(unit.number), slot)
+            used = [] if counted else unit.deliveries
+            self._core.ask(Verb.BACK_OUT, verbs.BackOut(unit.number, counted, used), slot)
             self._send()
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(ConnectionLost, Fenced):
             self._answer(slot)
-        self._give_back(unit)
+        self.give_back(unit)
 
-    def _give_back(self, unit: RemoteUnit) -> None:
+    def give_back(self, unit: RemoteUnit) -> None:
         """A unit was backed out: what it had comes again, before what was read ahead behind it."""
         for ahead in unit.aheads:
             if ahead.unit is unit or ahead.unit is None:
@@ -434,7 +439,7 @@ class Client(Line):
             self._core.used(ahead, idle=True)
             self._core.ask(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number), slot)
             self._send()
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(ConnectionLost, Fenced):
             self._answer(slot)
 
     # --- read ahead, in units of work -----------------------------------------------------------
@@ -521,7 +526,7 @@ class Client(Line):
                 frame = verbs.OfConsumer(ahead.number, ahead.given, unit.number)
             self._core.ask(Verb.STOP_CONSUMING, frame, slot)
             self._send()
-        with contextlib.suppress(ConnectionLost):
+        with contextlib.suppress(ConnectionLost, Fenced):
             self._answer(slot)
 
     # --- publish/subscribe ----------------------------------------------------------------------
@@ -535,11 +540,42 @@ class Client(Line):
     def leave_subscription(self, name: str) -> None:
         if self._socket is None:
             return  # the server has left it when the connection broke
-        with contextlib.suppress(ConnectionLost, ConnectFailed):
+        with contextlib.suppress(ConnectionLost, ConnectFailed, Fenced):
             self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=False))
 
     def unsubscribe(self, name: str) -> None:
         self._ask(Verb.UNSUBSCRIBE, verbs.Unsubscribe(name, end=True))
+
+    # --- claims ---------------------------------------------------------------------------------
+
+    def claimant(self, units: set[Any], application: str) -> Client:  # noqa: ARG002  # the server knows both
+        """One connection has this client for itself."""
+        return self
+
+    def claim(self, name: str, epoch: int, status: bytes) -> str:
+        # What was lost may have been granted; the token tells the server that it is us who ask again.
+        order: str = self._ask_surely(Verb.CLAIM, self._core.claim(name, epoch, status))
+        with self._lock:
+            self._core.claimed[name] = epoch
+        return order
+
+    def retire(self, name: str, epoch: int) -> None:
+        self._ask_surely(Verb.RETIRE, verbs.Retire(name, epoch))
+
+    def instruct(self, prefix: str, order: str) -> int:
+        count: int = self._ask_surely(Verb.INSTRUCT, verbs.Instruct(prefix, order))
+        return count
+
+    def claims(self, prefix: str) -> list[Claim]:
+        return [Claim(*form) for form in self._ask_surely(Verb.CLAIMS, verbs.OfPrefix(prefix))]
+
+    def next_epoch(self, prefix: str) -> int:
+        epoch: int = self._ask_surely(Verb.NEXT_EPOCH, verbs.OfPrefix(prefix))  # one that is lost is nobody's
+        return epoch
+
+    def unclaimed(self) -> Client:
+        """Another client for the same queue manager, which nobody has fenced; to be closed by who asks for it."""
+        return Client(self.address, application=self._application, reconnect_s=self._reconnect_s)
 
     # --- administration -------------------------------------------------------------------------
 

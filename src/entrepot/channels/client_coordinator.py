@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from entrepot.errors import ConnectionLost
+from entrepot.errors import ConnectionLost, Fenced
 from entrepot.limits import TRANSACTIONS_ASKED_MAX
 from entrepot.queues.global_units import Outcome, Unfinished
 from entrepot.queues.unit_of_work import UnitState
@@ -24,6 +24,7 @@ class ClientCoordinator:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._prepared: dict[str, RemoteUnit] = {}
 
     @property
     def prefix(self) -> str:
@@ -35,22 +36,39 @@ class ClientCoordinator:
         unit.transaction_id = transaction_id
         return unit, transaction_id.decode()
 
-    def decide(self, unit: RemoteUnit, branches: Sequence[Branch]) -> None:
+    def decide(self, unit: RemoteUnit, branches: Sequence[Branch], *, counted: bool = True) -> None:
         name, forms = unit.transaction_id, _forms(branches)
         self._client.end_global(
             unit,
             UnitState.COMMITTED,
-            lambda number: (Verb.DECIDE, verbs.Decide(number, name, forms, used=unit.deliveries)),
+            lambda number: (Verb.DECIDE, verbs.Decide(number, name, forms, used=unit.deliveries, counted=counted)),
         )
 
-    def prepare(self, unit: RemoteUnit, branches: Sequence[Branch]) -> None:
+    def prepare(self, unit: RemoteUnit, branches: Sequence[Branch], *, counted: bool = True) -> None:
         name, forms = unit.transaction_id, _forms(branches)
         self._client.end_global(
-            unit, UnitState.PREPARED, lambda number: (Verb.PREPARE, verbs.Prepare(number, name, unit.deliveries, forms))
+            unit,
+            UnitState.PREPARED,
+            lambda number: (Verb.PREPARE, verbs.Prepare(number, name, unit.deliveries, forms, counted)),
         )
+        self._prepared[name.decode()] = unit
 
     def resolve(self, transaction_id: str, *, commit: bool) -> None:
-        self._client.ask(Verb.DECIDE, verbs.Decide(0, transaction_id.encode(), [], commit))
+        unit = self._prepared.pop(transaction_id, None)
+        self._tell(Verb.DECIDE, verbs.Decide(0, transaction_id.encode(), [], commit))
+        if unit is not None and not commit:
+            self._client.give_back(unit)
+
+    def _tell(self, verb: int, frame: Any) -> Any:
+        """Ask something about what was decided before; who has been fenced since still has to bring it to its end."""
+        try:
+            return self._client.ask(verb, frame)
+        except Fenced:
+            fresh = self._client.unclaimed()
+        try:
+            return fresh.ask(verb, frame)
+        finally:
+            fresh.close()
 
     def outcomes(self, transaction_ids: Sequence[str]) -> list[Outcome]:
         found: list[Outcome] = []
@@ -66,18 +84,18 @@ class ClientCoordinator:
     def _ask(self, transaction_ids: Sequence[str], resource: str = "") -> Any:
         frame = verbs.Outcomes([name.encode() for name in transaction_ids], resource)
         try:
-            return self._client.ask(Verb.OUTCOMES, frame)
+            return self._tell(Verb.OUTCOMES, frame)
         except ConnectionLost:
             if not self._client.mends_itself:
                 raise
-            return self._client.ask(Verb.OUTCOMES, frame)  # asking again changes nothing
+            return self._tell(Verb.OUTCOMES, frame)  # asking again changes nothing
 
     def finish(self, transaction_id: str, branch_ids: Sequence[str]) -> None:
         """Nobody waits for it: should it get lost, the databases are asked once more."""
         self._client.tell(Verb.FORGET, verbs.Forget(transaction_id.encode(), list(branch_ids)))
 
     def met_otherwise(self, transaction_id: str, branch_id: str, outcome: str) -> None:
-        self._client.ask(Verb.FORGET, verbs.Forget(transaction_id.encode(), [branch_id], outcome))
+        self._tell(Verb.FORGET, verbs.Forget(transaction_id.encode(), [branch_id], outcome))
 
     # --- for operators ----------------------------------------------------------------------
 

@@ -10,10 +10,11 @@ work that was open is backed out, because the server does that.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from entrepot.checks import shortened
 from entrepot.errors import (
     ConnectionLost,
     EntrepotError,
+    Fenced,
     FrameUnreadable,
     InvalidArgument,
     InvalidName,
@@ -48,6 +50,7 @@ GATHER_BYTES = 128 * KIB
 ANSWER_BYTES_MAX = 2**32 - 1
 """A server that has let us in may answer as much as a frame can hold: a group of messages comes whole."""
 _NUMBER_MAX = 2**32 - 1
+_TOKEN_BYTES = 16
 # Looking up members of an enumeration costs more than comparing numbers.
 _DELIVERY = int(Verb.DELIVERY)
 _MESSAGE = int(Verb.MESSAGE)
@@ -59,6 +62,9 @@ class Slot(Protocol):
     def resolve(self, value: Any) -> None: ...
 
     def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None: ...
+
+
+SlotKind = TypeVar("SlotKind", bound=Slot)
 
 
 class RemoteUnit:
@@ -215,6 +221,11 @@ class ClientCore:
         """Whether something has gathered that must not wait for the next verb."""
         self.farewell: EntrepotError | None = None
         """Why the server has ended the connection, if it said so."""
+        self.fenced: Fenced | None = None
+        """Who has been fenced does nothing more, and connects no more."""
+        self.claimed: dict[str, int] = {}
+        """Names and epochs, to be claimed again on every connection before anything else is said there."""
+        self._token = os.urandom(_TOKEN_BYTES)
         self._number = 0
         self._consumer_next = 0
         self._unit_next = 0
@@ -264,6 +275,32 @@ class ClientCore:
         self.welcome = welcome
         self.farewell = None
         self._id_head = welcome.message_id_head
+
+    def require_unfenced(self) -> None:
+        """Refuse every verb once somebody else acts in our place.
+
+        Raises:
+            Fenced
+        """
+        if self.fenced is not None:
+            raise Fenced(self.fenced.name, self.fenced.epoch, self.fenced.current)
+
+    def claim(self, name: str, epoch: int, status: bytes = b"") -> verbs.Claim:
+        return verbs.Claim(name, epoch, self._token, status)
+
+    def claim_again(self, make_slot: Callable[[], SlotKind]) -> list[SlotKind]:
+        """A new connection: gather the claims that the one before had."""
+        slots = []
+        for name, epoch in self.claimed.items():
+            slots.append(slot := make_slot())
+            self.ask(Verb.CLAIM, self.claim(name, epoch), slot)
+        return slots
+
+    def refused(self, error: EntrepotError) -> EntrepotError:
+        """One of these claims was not granted again; if somebody else has it, that is the end."""
+        if isinstance(error, Fenced):
+            self.fenced = error
+        return error
 
     def message_id(self) -> bytes:
         """One that nobody else makes: the server has given us our own range."""
@@ -371,6 +408,8 @@ class ClientCore:
     def _handle_unasked(self, verb: int, payload: Any) -> None:
         if verb == Verb.CLOSING:
             self.farewell = from_wire(payload.error)
+            if isinstance(self.farewell, Fenced):
+                self.fenced = self.farewell
         elif verb == Verb.CONSUMER_FAILED:
             ahead = self.consumers.get(payload.consumer)
             if ahead is not None:

@@ -6,7 +6,7 @@ They belong to `NativeLink`, whose table leads here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ def _prepare(link: NativeLink, number: int, frame: verbs.Prepare) -> None:
     session = _session(link)
     name = checks.transaction_id(frame.transaction_id)
     branches = _vetted(frame.branches)
-    unit = _taken(link, frame.unit, frame.used)
+    unit = _taken(link, frame)
     done = partial(link._committed, number, frame.unit, unit)
     if not branches:
         session.prepare(unit, name, done)
@@ -70,7 +70,7 @@ def _decide(link: NativeLink, number: int, frame: verbs.Decide) -> None:
         _require_own(session, name)
         session.attempt(partial(units.resolve, name, commit=frame.commit), partial(link._answer, number))
         return
-    unit = _taken(link, frame.unit, frame.used)
+    unit = _taken(link, frame)
     if not frame.commit or unit.transaction_id != name:
         session.back_out(unit)
         raise InvalidArgument("transaction_id", "it is not this unit's", "what BEGIN_GLOBAL has answered")
@@ -134,22 +134,26 @@ def _session(link: NativeLink) -> Session:
     return link.session
 
 
-def _taken(link: NativeLink, number: int, used: Iterable[tuple[int, int]] = ()) -> Unit:
+def _taken(link: NativeLink, frame: verbs.Prepare | verbs.Decide) -> Unit:
     """The unit that a frame is about to end, with what its consumers have used; if something was refused, it ends now.
 
     Raises:
         UnitFinished: There is none.
         EntrepotError: A put of it was refused.
     """
+    number, counted = frame.unit, frame.counted
     problem = link._errors.pop(number, None)
     unit = link._unit(number)
     if unit is None:
         raise UnitFinished(number, "none")
-    problem = problem or link._consumers.enlist(used, partial(link._begun, number))
+    if problem is None or not counted:
+        too_many = link._consumers.enlist(frame.used, partial(link._begun, number))
+        problem = problem or too_many
     link._units.pop(number, None)
     if problem is not None:
-        _session(link).back_out(unit)
+        _session(link).back_out(unit, counted=counted)
         raise problem
+    unit.forgiving = not counted
     return unit
 
 

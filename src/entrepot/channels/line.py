@@ -26,6 +26,7 @@ from entrepot.errors import (
     ConnectionClosed,
     ConnectionLost,
     EntrepotError,
+    Fenced,
     ProtocolError,
     SecurityError,
 )
@@ -148,6 +149,11 @@ class Line:
             opened.sendall(b"".join(self._core.take()))
             while not slot.done:
                 self._hand_out(reader, _receive(opened, reader))
+            claims = self._core.claim_again(Slot) if slot.error is None else []
+            if claims:
+                opened.sendall(b"".join(self._core.take()))
+            while not all(claim.done for claim in claims):
+                self._hand_out(reader, _receive(opened, reader))
         except (OSError, ProtocolError) as error:
             opened.close()
             self._core.lose(_words(error))
@@ -156,9 +162,10 @@ class Line:
         except BaseException:
             opened.close()
             raise
-        if slot.error is not None:
-            opened.close()
-            raise slot.error
+        for refused in (slot, *claims):
+            if refused.error is not None:
+                opened.close()
+                raise self._core.refused(refused.error)
         self._begin(opened, reader, slot.value)
 
     def _begin(self, opened: socket.socket, reader: FrameReader, welcome: verbs.Welcome) -> None:
@@ -192,9 +199,11 @@ class Line:
         Raises:
             ConnectFailed: None to be had within the time for reconnecting.
             SecurityError: We are not let in any more.
+            Fenced: Somebody else acts in our place.
         """
         if self._closed:
             raise ConnectionClosed()
+        self._core.require_unfenced()
         opened = self._socket
         if opened is not None:
             if time.monotonic() - self._heard < _STALE_S or not self._has_gone(opened):
@@ -207,9 +216,10 @@ class Line:
         pause_s = _RETRY_FIRST_S
         while True:
             try:
+                self._core.require_unfenced()  # its last words may have been that
                 self._open()
                 return
-            except SecurityError:
+            except (SecurityError, Fenced):
                 raise
             except EntrepotError:
                 if time.monotonic() + pause_s >= deadline or self._closed:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 from entrepot import checks
 from entrepot.channels import vetting
 from entrepot.channels.admission import Admission, Caller
+from entrepot.channels.claiming import CLAIMING, SessionHolder
 from entrepot.channels.coordination import COORDINATION
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
@@ -26,6 +27,7 @@ from entrepot.channels.waiting_get import WaitingGet
 from entrepot.channels.waiting_group import WaitingGroup
 from entrepot.errors import (
     EntrepotError,
+    Fenced,
     FrameUnreadable,
     HandshakeTimedOut,
     HeartbeatMissed,
@@ -52,6 +54,10 @@ _ANSWER_BYTES = 512 * KIB
 """When an answer has this much, no more messages join it: with one more it still fits into the longest frame."""
 _BROWSE_MESSAGES_MAX = 1000
 
+_FENCED_S = 2.0
+"""How long a partner that is fenced may ask and be refused, so that it knows what became of what it said before."""
+_HEARD_FROM_THE_FENCED = (Verb.HEARTBEAT, Verb.GOODBYE)
+
 _NOTHING = verbs.Empty()
 
 
@@ -71,8 +77,8 @@ class NativeLink(Link):
 
     __slots__ = (
         "_asked", "_consumers", "_deadline", "_errors", "_leases", "_make_receiver", "_outstanding", "_syncing",
-        "_units", "_unread_bytes", "admission", "caller", "channel", "gate", "handshake_s", "identity", "receiver",
-        "session",
+        "_units", "_unread_bytes", "admission", "caller", "channel", "gate", "handshake_s", "holder", "identity",
+        "receiver", "session",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +101,8 @@ class NativeLink(Link):
         self.session: Session | None = None
         self.channel = Channel(name="")
         self.receiver: ChannelEnd | None = None
+        self.holder: SessionHolder | None = None
+        """As what it has claimed something, if it has."""
         self._make_receiver = make_receiver
         self._units: dict[int, Unit] = {}
         self._errors: dict[int, EntrepotError] = {}
@@ -225,6 +233,15 @@ class NativeLink(Link):
 
     # --- the end ----------------------------------------------------------------------------------
 
+    def fence(self, error: Fenced) -> None:
+        """Somebody has taken the partner's place: tell it why, answer what was carried out before, and end."""
+        if self.session is None or self.session.closed:
+            return
+        if not self.closed:
+            self.send(Verb.CLOSING, 0, verbs.Closing(to_wire(error)))
+            self.desk.loop.call_later(_FENCED_S, self.close)
+        self.session.fence(error)
+
     def close(self, error: EntrepotError | None = None) -> None:
         if isinstance(error, HeartbeatMissed):
             self._consumers.see_all()
@@ -239,6 +256,9 @@ class NativeLink(Link):
             self.receiver.lost()
         if self.session is not None:
             self.session.close()
+        if self.holder is not None:
+            with self.desk.host.lock:
+                self.desk.host.manager.claims.leave(self.holder)
         if self.identity is not None:
             self.admission.leave(self.identity)
             self.identity = None
@@ -263,6 +283,9 @@ class NativeLink(Link):
         method = self._VERBS.get(verb)
         if method is None:
             raise UnknownVerb(verb)
+        if self.session.fenced is not None and verb not in _HEARD_FROM_THE_FENCED:
+            self._answer(number, self.session.fenced)
+            return
         try:
             method(self, number, payload)
         except ProtocolError:
@@ -273,6 +296,8 @@ class NativeLink(Link):
             self.hold()
 
     def _answer(self, number: int, error: EntrepotError | None, value: Any = None, unit: int = 0) -> None:
+        if error is not None and error.outcome == "not_done" and self.session is not None:
+            error = self.session.fenced or error  # a unit that is not there any more, for instance
         if number:
             if error is None:
                 self.send(Verb.DONE, number, verbs.Done(value))
@@ -515,8 +540,9 @@ class NativeLink(Link):
     def _commit(self, number: int, frame: verbs.Commit) -> None:
         assert self.session is not None
         problem = self._errors.pop(frame.unit, None) if self._errors else None
-        if frame.used and problem is None:
-            problem = self._consumers.enlist(frame.used, partial(self._begun, frame.unit))
+        if frame.used and (problem is None or not frame.counted):
+            too_many = self._consumers.enlist(frame.used, partial(self._begun, frame.unit))
+            problem = problem or too_many
         unit = self._units.pop(frame.unit, None)
         if unit is None:
             # Nothing was done in it; if all its verbs were refused, that has to be told.
@@ -524,10 +550,10 @@ class NativeLink(Link):
             return
         if problem is not None:
             # A put that nobody waited for was refused: all or nothing.
-            self.session.back_out(unit)
+            self.session.back_out(unit, counted=frame.counted)
             self._answer(number, problem)
             return
-        self.session.commit(unit, partial(self._committed, number, frame.unit, unit))
+        self.session.commit(unit, partial(self._committed, number, frame.unit, unit), counted=frame.counted)
 
     def _committed(self, number: int, named: int, unit: Unit, error: EntrepotError | None) -> None:
         if error is not None and number and self.session is not None and unit in self.session.units:
@@ -536,12 +562,15 @@ class NativeLink(Link):
         else:
             self._answer(number, error)
 
-    def _back_out(self, number: int, frame: verbs.OfUnit) -> None:
+    def _back_out(self, number: int, frame: verbs.BackOut) -> None:
         assert self.session is not None
         self._errors.pop(frame.unit, None)
+        if frame.used and not frame.counted:
+            # If the unit has no room for them, they stay with their consumers and return as tried.
+            self._consumers.enlist(frame.used, partial(self._begun, frame.unit))
         unit = self._units.pop(frame.unit, None)
         if unit is not None:
-            self.session.back_out(unit)
+            self.session.back_out(unit, counted=frame.counted)
         self._answer(number, None)
 
     def _criteria(self, wanted: verbs.Wanted | None) -> Criteria | None:
@@ -635,6 +664,7 @@ class NativeLink(Link):
         Verb.HEARTBEAT: _heartbeat,
         Verb.GOODBYE: _goodbye,
         **COORDINATION,
+        **CLAIMING,
     }
 
 

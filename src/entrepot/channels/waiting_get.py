@@ -69,6 +69,11 @@ class WaitingGet:
             if self._leasing:
                 self._session.desk.host.give_back(self._name, waiter)
             return
+        if self._session.fenced is not None:
+            if self._leasing:
+                self._session.desk.host.give_back(self._name, waiter)
+            done(None, None, self._session.fenced)
+            return
         lease = self._session.leased(self.guard) if self._leasing else None
         done(waiter.message, lease, waiter.error)
 
@@ -78,7 +83,7 @@ class WaitingGet:
         if self._waiter.message is None and self._waiter.error is None:
             done = self._end()
             if done is not None:
-                done(None, None, None)
+                done(None, None, self._session.fenced)
 
     def cancel(self) -> None:
         """Wait no longer."""

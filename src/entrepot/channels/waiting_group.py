@@ -64,4 +64,4 @@ class WaitingGroup:
 
     def cancel(self) -> None:
         """Wait no longer."""
-        self._end([], None)
+        self._end([], self._session.fenced)

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,6 +113,16 @@ def _tell(path: Path, server: Any, json: bool) -> None:
 
 
 def _start_behind(path: Path, name: str, options: list[str], json: bool) -> None:
+    pid = start_server(path, options)
+    if json:
+        output.print_json({"name": name, "path": str(path), "state": "running", "pid": pid})
+        return
+    output.say(f"Queue manager {name} runs in the background as process {pid}.")
+    output.note(f"Its log: {path / _LOG}. Stop it with entrepot qm stop {path}.")
+
+
+def start_server(path: Path, options: Sequence[str] = ()) -> int:
+    """Run a queue manager in the background; returns its process id when others can connect."""
     if opening.owner(path) is not None:
         with opening.held_still(path):
             raise AssertionError("held_still refuses a queue manager that runs")
@@ -129,13 +140,17 @@ def _start_behind(path: Path, name: str, options: list[str], json: bool) -> None
         last = (path / _LOG).read_text(errors="replace").splitlines()[-5:]
         for line in last:
             output.note(line)
-        output.note(f"Queue manager {name} has not started; {path / _LOG} tells more.")
+        output.note(f"The queue manager at {path} has not started; {path / _LOG} tells more.")
         raise typer.Exit(1)
-    if json:
-        output.print_json({"name": name, "path": str(path), "state": "running", "pid": child.pid})
-        return
-    output.say(f"Queue manager {name} runs in the background as process {child.pid}.")
-    output.note(f"Its log: {path / _LOG}. Stop it with entrepot qm stop {path}.")
+    return child.pid
+
+
+def stop_server(path: Path, *, immediate: bool = False) -> None:
+    """Stop a queue manager that runs in the background, and wait until it has."""
+    with opening.connected(f"unix:{path}") as connection:
+        connection.host.manage("stop", immediate=immediate)  # type: ignore[attr-defined]
+    while opening.owner(path) is not None:
+        time.sleep(_POLL_S)
 
 
 def stop(
@@ -151,10 +166,7 @@ def stop(
     name = read_settings(path).name
     stopped = opening.owner(path) is None
     if not stopped:
-        with opening.connected(f"unix:{path}") as connection:
-            connection.host.manage("stop", immediate=immediate)  # type: ignore[attr-defined]
-        while opening.owner(path) is not None:
-            time.sleep(_POLL_S)
+        stop_server(path, immediate=immediate)
     if json:
         output.print_json({"name": name, "state": "stopped"})
     else:

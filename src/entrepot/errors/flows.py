@@ -86,6 +86,79 @@ class NodeTypeUnknown(FlowError):
     hint = "docs/FLOWS.md tells what each does."
 
 
+class FlowNotReady(FlowError):
+    flow: str
+    problems: tuple[str, ...]
+    code = "F08"
+
+    @property
+    def what(self) -> str:
+        return f"the flow {self.flow} cannot run here:\n" + "\n".join(self.problems) + "\n"
+
+    hint = "Nothing was begun."
+
+
+class FlowEnded(FlowError):
+    flow: str
+    problem: str
+    code = "F09"
+    text = "the flow {flow} does not run: {problem}"
+    hint = "What it had not committed is on its queues again. `entrepot flow status` tells what runs."
+
+
+class InstancesTooMany(FlowError):
+    instances: int
+    slots: int
+    code = "F10"
+    text = "{instances} instances want a task each, and Spark has {slots} slots here"
+    hint = "Ask for fewer, or for more slots with --master local[N]."
+
+
+class AggregationFailed(NodeError):
+    flow: str
+    node: str
+    problem: str
+    code = "F40"
+    text = "{flow}, {node}: {problem}"
+    hint = "Put AggregateRequest behind the output node, both behind AggregateControl; a reply names its request's id."
+
+
+class StateUnreadable(NodeError):
+    queue: str
+    problem: str
+    code = "F41"
+    text = "a message on {queue} is no state that a flow has kept: {problem}"
+    hint = "These queues belong to flows alone; look who else puts messages there."
+
+
+class TimeoutRequestInvalid(NodeError):
+    flow: str
+    node: str
+    field: str
+    problem: str
+    code = "F42"
+    text = "{flow}, {node}: {field} of the timeout request {problem}"
+    hint = "docs/FLOWS.md has the fields of a timeout request. No timer was set or cancelled."
+
+
+class TimeoutExists(NodeError):
+    flow: str
+    node: str
+    identifier: str
+    code = "F43"
+    text = "{flow}, {node}: there is a timeout request {identifier!r} already, and AllowOverwrite is FALSE"
+    hint = "Cancel it, choose another Identifier, or set AllowOverwrite to TRUE."
+
+
+class NotCollectable(NodeError):
+    flow: str
+    node: str
+    problem: str
+    code = "F44"
+    text = "{flow}, {node}: {problem}"
+    hint = "Collections hold plain messages; the correlation path must lead to one value."
+
+
 class ModelError(FlowError):
     code = "D00"
 

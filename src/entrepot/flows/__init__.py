@@ -2,10 +2,10 @@
 """The route: message flows as graphs of nodes, and the kernels that they are compiled to.
 
 definition   a flow as it was written: nodes, links, what travels with them
-notation     our YAML; msgflow/ imports IBM's files, maps/ their mappings
+loading      a flow from a file: notation reads our YAML, msgflow/ IBM's files, maps/ their mappings
 subflows     subflows put in their places
-checking     everything that is wrong with a flow, before it runs
-drawing      a flow as a tree for the terminal, and as SVG
+checking/    everything that is wrong with a flow, before it runs
+drawing      a flow as a tree for the terminal; picture draws it as SVG
 nodes/       one class a node type
 kernel       a flow compiled; journey is one message's way through it
 outside      what nodes may ask of the world; rehearsal is a world in memory
@@ -15,3 +15,22 @@ A flow knows neither queues nor Spark: `entrepot.spark` joins the two.
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from entrepot.flows.definition import FlowDefinition
+    from entrepot.flows.kernel import Kernel
+    from entrepot.flows.loading import load_flow
+
+__all__ = ["FlowDefinition", "Kernel", "load_flow"]
+
+_PLACES = {"FlowDefinition": "definition", "Kernel": "kernel", "load_flow": "loading"}
+
+
+def __getattr__(name: str) -> Any:
+    # Parsers, ESQL and models come with these, and whoever imports one module of the room needs none of them.
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -38,6 +38,13 @@ class Place:
 
 NOWHERE = Place()
 
+SUBFLOW = "Subflow"
+"""The type of a node that stands for a whole subflow; its property `flow` says which."""
+INPUT = "Input"
+"""The type of a node that is an input terminal of its subflow; its name is the terminal's."""
+OUTPUT = "Output"
+"""The same for an output terminal."""
+
 
 @dataclass(slots=True)
 class NodeDefinition:
@@ -48,6 +55,10 @@ class NodeDefinition:
     properties: dict[str, Any] = field(default_factory=dict)
     """By our names; what was not said is not there."""
     place: Place = NOWHERE
+    places: dict[str, Place] = field(default_factory=dict)
+    """Where the value of each property begins; without a column where its text does not stand there as it is."""
+    user_properties: dict[str, Any] = field(default_factory=dict)
+    """What the node sees in the place of the flow's, because it comes from a subflow that has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,8 @@ class FlowDefinition:
     """The texts of its ESQL files by file name."""
     message_sets: list[MessageSet] = field(default_factory=list)
     place: Place = NOWHERE
+    places: dict[str, Place] = field(default_factory=dict)
+    """Where other things were written: `promote.NAME`, `properties.NAME`, `subflows.NAME`."""
 
     def node(self, type_name: str, name: str = "", /, **properties: Any) -> NodeDefinition:
         """Add a node; without a name it is called after its type."""
@@ -102,6 +115,11 @@ class FlowDefinition:
     ) -> None:
         """Let what leaves a terminal arrive at another node."""
         self.links.append(Link(_name_of(source), terminal, _name_of(target), input))
+
+    @property
+    def is_subflow(self) -> bool:
+        """Whether it has terminals of its own, so that it is a part and cannot run."""
+        return any(node.type in (INPUT, OUTPUT) for node in self.nodes.values())
 
     def leading_from(self, name: str) -> Iterator[Link]:
         """The links that start at a node."""

@@ -2,28 +2,48 @@
 """The ExceptionList: an error as the tree in which flows look at it.
 
     ExceptionList
-      RecoverableException
+      RecoverableException          number 2230: the node that could not go on
         File, Line, Function, Type, Name, Label, Catalog, Severity, Number, Text
-        Insert: Type, Text          one for each
-        ParserException             what was behind it, innermost last
+        Insert: Type 14, Text       the node's label
+        ParserException             what was behind it; its last child may tell more
+          File, Line, ...
+          Insert: Type, Text        one for each
+
+Programs walk down it by MOVE ... LASTCHILD for as long as there is a Number,
+so what was behind an error is always the last child, and the innermost of
+them says best what went wrong. Order and types of the fields are those of
+IBM's brokers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
-from entrepot.errors import DatabaseFailed, EntrepotError, EsqlRunError, ModelError
+from entrepot.errors import CastFailed, DatabaseFailed, EntrepotError, EsqlRunError, ModelError, UserException
+from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.tree import Assembly, Element
+from entrepot.models.value_text import xml_text
+from entrepot.models.values import Bits, Interval
 
 if TYPE_CHECKING:
     from entrepot.flows.journey import Journey
     from entrepot.flows.nodes.node import Node
 
-_OUTERMOST = 2230
+RETHROWN = 2230
 """What IBM's brokers say of a node that could not go on: error detected whilst processing a message in a node."""
+_DATABASE = 2321
+"""Theirs for what a database refuses; the SQLSTATE stands one level below."""
+_PARSING = 5902
+"""Theirs for a body that its parser cannot read."""
 _CATALOG = "BIPmsgs"
-_SEVERITY = 3
-_INSERT_CHARACTER = 5
+_ERROR = 3
+"""The severity of all that nobody has thrown on purpose."""
+_LABEL = 14
+_INTEGER = 2
+_CHARACTER = 5
+_CAUSES_MAX = 10
 
 
 def with_exception(assembly: Assembly, error: BaseException, journey: Journey) -> Assembly:
@@ -37,43 +57,98 @@ def exception_list(error: BaseException, node: Node | None) -> Element:
     """The tree that tells of an error."""
     told = Element("ExceptionList")
     outer = told.add("RecoverableException")
-    _fill(outer, error, node, _OUTERMOST, "Caught exception and rethrowing")
-    inner = outer.add(_kind(error))
-    _fill(inner, error, node, _number(error), _text(error))
-    for text in _inserts(error):
-        insert = inner.add("Insert")
-        insert.add("Type", _INSERT_CHARACTER)
-        insert.add("Text", text)
+    _fill(outer, error, node, RETHROWN, "Caught exception and rethrowing")
+    if node is not None:
+        _add_insert(outer, _LABEL, _label(node))
+    within = outer
+    for each in _causes(error):
+        if isinstance(each, DatabaseFailed):
+            within = within.add("DatabaseException")
+            _fill(within, each, node, _DATABASE, "Root SQL exception")
+            _add_insert(within, _INTEGER, "-1")
+        within = _add_told(within, each, node)
     return told
 
 
-def _fill(element: Element, error: BaseException, node: Node | None, number: int, text: str) -> None:
+def _add_told(within: Element, error: BaseException, node: Node | None) -> Element:
+    told = within.add(_kind(error))
+    _fill(
+        told,
+        error,
+        node,
+        _number(error),
+        _text(error),
+        severity=getattr(error, "severity", _ERROR),
+        catalog=getattr(error, "catalog", _CATALOG),
+    )
+    for value in _inserts(error):
+        _add_insert(told, _type_number(value), "" if value is None else xml_text(value))
+    return told
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error, and what was behind it where that is something of its own: a node of ours that asked a database."""
+    found = [error]
+    while len(found) < _CAUSES_MAX:
+        cause = found[-1].__cause__
+        if not isinstance(cause, EntrepotError) or cause in found:
+            break
+        found.append(cause)
+    return found
+
+
+def _fill(
+    element: Element,
+    error: BaseException,
+    node: Node | None,
+    number: int,
+    text: str,
+    *,
+    severity: int = _ERROR,
+    catalog: str = _CATALOG,
+) -> None:
     file, line = _place(error)
-    element.add("File", file)
-    element.add("Line", line)
-    element.add("Function", type(error).__name__)
-    element.add("Type", f"ComIbm{node.type}Node" if node else "")
-    element.add("Name", node.name if node else "")
-    element.add("Label", f"{node.plan.flow.name}.{node.name}" if node else "")
-    element.add("Catalog", _CATALOG)
-    element.add("Severity", _SEVERITY)
-    element.add("Number", number)
-    element.add("Text", text)
+    for name, value in (
+        ("File", file),
+        ("Line", line),
+        ("Function", type(error).__name__),
+        ("Type", f"ComIbm{node.type}Node" if node else ""),
+        ("Name", node.name if node else ""),
+        ("Label", _label(node) if node else ""),
+        ("Catalog", catalog),
+        ("Severity", severity),
+        ("Number", number),
+        ("Text", text),
+    ):
+        element.add(name, value, NAME_VALUE)
+
+
+def _add_insert(element: Element, type_number: int, text: str) -> None:
+    insert = element.add("Insert")
+    insert.add("Type", type_number, NAME_VALUE)
+    insert.add("Text", text, NAME_VALUE)
+
+
+def _label(node: Node) -> str:
+    """flow.node, and flow.subflow.node for one that came from a subflow."""
+    return f"{node.plan.flow.name}.{node.name.replace('/', '.')}"
 
 
 def _kind(error: BaseException) -> str:
+    if isinstance(error, UserException):
+        return "UserException"
     if isinstance(error, DatabaseFailed):
         return "DatabaseException"
-    if isinstance(error, ModelError):
-        return "ParserException"
-    return "UserException" if type(error).__name__ == "UserException" else "RecoverableException"
+    if isinstance(error, CastFailed):
+        return "CastException"
+    return "ParserException" if isinstance(error, ModelError) else "RecoverableException"
 
 
 def _number(error: BaseException) -> int:
-    number = getattr(error, "number", 0)
+    number = getattr(error, "number", 0) or getattr(error, "reason", 0)
     if number:
         return int(number)
-    return int(getattr(error, "reason", 0) or _OUTERMOST)
+    return _PARSING if isinstance(error, ModelError) else RETHROWN
 
 
 def _text(error: BaseException) -> str:
@@ -82,9 +157,34 @@ def _text(error: BaseException) -> str:
     return error.what if isinstance(error, EntrepotError) else str(error) or type(error).__name__
 
 
-def _inserts(error: BaseException) -> tuple[str, ...]:
-    found = getattr(error, "inserts", ())
-    return tuple(str(each) for each in found)
+def _inserts(error: BaseException) -> tuple[Any, ...]:
+    if isinstance(error, DatabaseFailed) and not error.inserts:
+        return error.sqlstate, error.native_error, error.problem
+    return tuple(getattr(error, "inserts", ()))
+
+
+def _type_number(value: Any) -> int:
+    for types, number in _TYPE_NUMBERS:
+        if isinstance(value, types):
+            zoned = isinstance(value, datetime | time) and value.tzinfo is not None
+            return number + zoned
+    return 0
+
+
+_TYPE_NUMBERS: tuple[tuple[type | tuple[type, ...], int], ...] = (
+    (bool, 1),
+    (int, _INTEGER),
+    (float, 3),
+    (Decimal, 4),
+    (str, _CHARACTER),
+    (time, 6),  # GMTTIME is the next
+    (datetime, 9),  # GMTTIMESTAMP too
+    (date, 8),
+    (Interval, 11),
+    (bytes, 12),
+    (Bits, 13),
+)
+"""The numbers of IBM's types of inserts; a datetime is a date to Python, so it comes first."""
 
 
 def _place(error: BaseException) -> tuple[str, int]:

@@ -19,6 +19,7 @@ from entrepot.message import Message
 if TYPE_CHECKING:
     from entrepot.flows.nodes.node import Node
     from entrepot.flows.outside import Outside
+    from entrepot.flows.states import OpenAggregate
 
 _MESSAGE_ID_BYTES = 24
 
@@ -40,15 +41,40 @@ class Failure(NamedTuple):
     error: Exception
 
 
+class Earlier(NamedTuple):
+    """What became of a message before, in units of work that were given back."""
+
+    tries: int = 0
+    error: Exception | None = None
+    raised_by: Node | None = None
+    """The node that met the error."""
+    failure_failed: bool = False
+    """Whether it was on its way from the failure terminal, and did not arrive."""
+
+
+NEVER = Earlier()
+
+
+class NotAlone(Exception):
+    """A message failed when work was done that cannot be undone for it alone: its unit of work has to go back."""
+
+    def __init__(self, earlier: Earlier) -> None:
+        super().__init__(earlier)
+        self.earlier = earlier
+
+
 class Journey:
     """Where one message has been, and what it leaves."""
 
     __slots__ = (
         "after_commit",
+        "aggregate",
+        "failure_failed",
         "failures",
+        "has_got",
+        "message",
         "message_id_head",
         "message_ids_made",
-        "message",
         "outputs",
         "outside",
         "raised",
@@ -58,7 +84,9 @@ class Journey:
         "transactional",
     )
 
-    def __init__(self, message: Message, outside: Outside, *, source_queue: str = "", transactional: bool = True) -> None:
+    def __init__(
+        self, message: Message, outside: Outside, *, source_queue: str = "", transactional: bool = True
+    ) -> None:
         self.message = message
         """The one that came in."""
         self.outside = outside
@@ -73,16 +101,28 @@ class Journey:
         """The error that is travelling back, so that nodes on its way know that it is not theirs."""
         self.raised_by: Node | None = None
         self.failures: list[Failure] = []
+        self.failure_failed = False
+        """It has been on its way from the failure terminal in a unit of work that was given back."""
+        self.has_got = False
+        """A node has got another message in the unit of work; only the whole unit can give that back."""
         self.message_id_head = b""
         """How new message ids begin while an AggregateControl is open, so that replies tell what they belong to."""
         self.message_ids_made = 0
+        self.aggregate: OpenAggregate | None = None
+        """What AggregateRequest nodes add to while an AggregateControl is open."""
 
     def new_message_id(self) -> bytes:
         """An id for a message that this one gives rise to."""
         if not self.message_id_head:
             return self.outside.new_message_id()
         self.message_ids_made += 1
-        return self.message_id_head + self.message_ids_made.to_bytes(_MESSAGE_ID_BYTES - len(self.message_id_head), "big")
+        return self.message_id_head + self.message_ids_made.to_bytes(
+            _MESSAGE_ID_BYTES - len(self.message_id_head), "big"
+        )
+
+    def is_bound(self) -> bool:
+        """Whether something was done that cannot be undone for this message alone."""
+        return self.has_got or self.outside.careful or self.outside.database_used()
 
     def time_of_run(self) -> datetime | None:
         """The time that ESQL is told; None is the clock's."""
@@ -108,9 +148,14 @@ class Journey:
             self.states[place] = None
         return found
 
-    def keep(
-        self, store: str, key: bytes, message: Message, *, expires_s: float | None = None, then: str = ""
-    ) -> None:
+    def is_kept(self, store: str, key: bytes) -> bool:
+        """Whether something is kept under a key; another instance may have it at the moment."""
+        place = (store, key)
+        if place in self.states:
+            return self.states[place] is not None
+        return self.outside.is_kept(store, key)
+
+    def keep(self, store: str, key: bytes, message: Message, *, expires_s: float | None = None, then: str = "") -> None:
         """Keep a state under a key, in the place of what was kept there before."""
         self.states[store, key] = Kept(message, expires_s, then)
 

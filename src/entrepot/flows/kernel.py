@@ -13,17 +13,17 @@ again where it arrives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from entrepot.errors import RetriedTooOften
 from entrepot.esql import Program, compile_texts
 from entrepot.flows.checking import require_valid
 from entrepot.flows.definition import FlowDefinition
-from entrepot.flows.journey import Journey
+from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
 from entrepot.flows.nodes import find_type
 from entrepot.flows.nodes.input_node import InputNode, Point
 from entrepot.flows.nodes.node import Enter, Node, Plan
-from entrepot.flows.outside import Outside, QueueFacts
+from entrepot.flows.outside import Output, Outside, QueueFacts
 from entrepot.flows.statistics import FlowStatistics, counted
 from entrepot.flows.subflows import expand
 from entrepot.message import Message
@@ -33,20 +33,6 @@ from entrepot.models.tree import Assembly
 CRASHES_MAX = 5
 """In how many units of work that ended with a crash a message may have been, before it is held to be the cause."""
 
-class Earlier(NamedTuple):
-    """What became of a message before, in units of work that were given back."""
-
-    tries: int = 0
-    error: Exception | None = None
-
-NEVER = Earlier()
-
-class NotAlone(Exception):
-    """A message failed when work was done that cannot be undone for it alone: its unit of work has to go back."""
-
-    def __init__(self, earlier: Earlier) -> None:
-        super().__init__(earlier)
-        self.earlier = earlier
 
 class Kernel:
     """One flow, ready to run; for one thread."""
@@ -58,8 +44,8 @@ class Kernel:
         """
         self.flow = flow
         self._node_statistics = node_statistics
+        require_valid(flow)
         flat = expand(flow)
-        require_valid(flat)
         for message_set in flat.message_sets:
             register_set(message_set)
         program: Program | None = compile_texts(flat.esql) if flat.esql else None
@@ -76,6 +62,9 @@ class Kernel:
         self.points: list[Point] = [
             point for node in self.nodes.values() if isinstance(node, InputNode) for point in node.points()
         ]
+        if node_statistics:
+            for point in self.points:
+                point.run = counted(point.run, self.statistics.nodes[point.node.name])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.flow, self._node_statistics)
@@ -108,23 +97,23 @@ class Kernel:
         that the message has been dealt with.
 
         Raises:
-            NotAlone: It failed after it had done work in a database, or carefully put something.
+            NotAlone: It failed after it had got a message, done work in a database, or carefully put something.
             NowhereToSetAside: It failed, and nobody takes it. It must stay on its queue.
         """
-        tries, error = earlier
+        tries, error, raised_by, failure_failed = earlier
         facts = outside.facts(point.queue) if point.queue else _NO_FACTS
         transactional = point.is_transactional(message)
         left_behind: Journey | None = None
         statistics = self.statistics
-        while not _is_exhausted(message, tries, facts):
+        while not _is_exhausted(message, tries, facts, transactional):
             journey = Journey(message, outside, source_queue=point.queue, transactional=transactional)
             try:
                 point.run(message, journey)
             except Exception as raised:
-                error, tries = raised, tries + 1
+                error, tries, raised_by = raised, tries + 1, journey.raised_by
                 statistics.failed += 1
-                if outside.careful or outside.database_used():
-                    raise NotAlone(Earlier(tries, error)) from raised
+                if journey.is_bound():
+                    raise NotAlone(Earlier(tries, error, raised_by)) from raised
                 if not transactional:
                     left_behind = journey
                     break
@@ -135,22 +124,35 @@ class Kernel:
         aside = Journey(message, outside, source_queue=point.queue, transactional=transactional)
         if left_behind is not None:
             # Outside of a unit of work they would be on their queues already.
-            aside.outputs = left_behind.outputs
+            aside.outputs = [output for output in left_behind.outputs if not self._is_in_unit(output)]
         if error is None:
             error = RetriedTooOften(point.queue, message.backout_count)
-        point.set_aside(message, aside, error, facts)
+        aside.raised_by, aside.failure_failed = raised_by, failure_failed
+        try:
+            point.set_aside(message, aside, error, facts)
+        except NotAlone:
+            raise NotAlone(Earlier(tries, error, raised_by, failure_failed=True)) from error
         statistics.messages += 1
         statistics.set_aside += 1
         statistics.bytes_in += len(message.body)
         return aside
 
+    def _is_in_unit(self, output: Output) -> bool:
+        """Whether the node that sent it wants a unit of work whatever the message came in."""
+        node = self.nodes.get(output.node)
+        return node is not None and node.settings.get("transaction") == "yes"
+
+
 _NO_FACTS = QueueFacts()
 
-def _is_exhausted(message: Message, tries: int, facts: QueueFacts) -> bool:
-    if facts.threshold:
-        return tries > 0 and tries + message.backout_count >= facts.threshold
-    # Nobody has said how often to try. An error of the flow comes again, but a crash may have been another's.
-    return tries > 0 or message.backout_count >= CRASHES_MAX
+
+def _is_exhausted(message: Message, tries: int, facts: QueueFacts, transactional: bool) -> bool:
+    if tries:
+        # A threshold that nobody has set is 1, as in IBM's brokers: an error of the flow would come again.
+        return not transactional or tries + message.backout_count >= facts.threshold
+    # Untried, but it was in units of work that were never committed: a crash may have been another message's.
+    return message.backout_count >= facts.threshold + CRASHES_MAX
+
 
 def _one_after_another(entrances: Sequence[Enter]) -> Enter:
     def enter_all(assembly: Assembly, journey: Journey) -> None:
@@ -159,6 +161,6 @@ def _one_after_another(entrances: Sequence[Enter]) -> Enter:
 
     return enter_all
 
+
 def _again(flow: FlowDefinition, node_statistics: bool) -> Kernel:
     return Kernel(flow, node_statistics=node_statistics)
-

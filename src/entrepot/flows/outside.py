@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from entrepot.esql import Database
 from entrepot.message import Message
 
-TOPIC = "topic://"
+TOPIC = "topic:"
 """Before the destination of a publication."""
 
 
@@ -21,7 +21,7 @@ class Output(NamedTuple):
     """A message that leaves the flow."""
 
     destination: str
-    """A queue, QUEUE@MANAGER, or `topic://` and a topic."""
+    """A queue, QUEUE@MANAGER, or `topic:` and a topic."""
     message: Message
     """With everything said: persistence, priority, ids, expiry."""
     node: str = ""

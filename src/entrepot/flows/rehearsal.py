@@ -7,11 +7,14 @@
     stage.pass_time(30)             timers fire
 
 For tests of flows, and for replaying archives. What is put on a queue that
-the flow itself reads stays there until `run_all` brings it in.
+the flow itself reads stays there until `run_all` brings it in. Each message
+has a unit of work of its own, databases included: one that fails leaves
+nothing behind but what was put outside of it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections import defaultdict
@@ -22,9 +25,9 @@ from msgspec.structs import replace
 
 from entrepot.errors import DatabaseFailed
 from entrepot.esql import Database
-from entrepot.flows.journey import Journey, Kept
+from entrepot.flows.journey import NEVER, Journey, Kept, NotAlone
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import Point
+from entrepot.flows.nodes.input_node import InputNode, Point
 from entrepot.flows.outside import TOPIC, Output, QueueFacts
 from entrepot.message import Message
 
@@ -50,6 +53,37 @@ def _no_database(source: str) -> DatabaseFailed:
     return DatabaseFailed(f"{said} is not known here; name its database when the flow is started", sqlstate="08001")
 
 
+class _WatchedDatabase:
+    """Remembers which data sources were asked since the message began, so that their work ends with it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.used: set[str] = set()
+
+    def query(self, source: str, text: str, values: Sequence[Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        self.used.add(source)
+        return self._database.query(source, text, values)
+
+    def execute(self, source: str, text: str, values: Sequence[Any]) -> int:
+        self.used.add(source)
+        return self._database.execute(source, text, values)
+
+    def call(self, source: str, name: str, values: Sequence[Any], directions: Sequence[str], returns: bool) -> Any:
+        self.used.add(source)
+        return self._database.call(source, name, values, directions, returns)
+
+    def finish(self, source: str, commit: bool) -> None:
+        self.used.discard(source)
+        self._database.finish(source, commit)
+
+    def finish_all(self, commit: bool) -> None:
+        for source in sorted(self.used):
+            # One that was never there has nothing to end; who asked it was told so.
+            with contextlib.suppress(DatabaseFailed):
+                self.finish(source, commit)
+        self.used.clear()
+
+
 class Rehearsal:
     """An `Outside` in memory."""
 
@@ -65,13 +99,16 @@ class Rehearsal:
     ) -> None:
         self._now = time.time() if now is None else now
         self._facts = dict(facts or {})
-        self.database: Database = database or NoDatabase()
+        self._watched = _WatchedDatabase(database or NoDatabase())
+        self.database: Database = self._watched
         self.queues: dict[str, list[Message]] = defaultdict(list)
         self.published: dict[str, list[Message]] = defaultdict(list)
         self.stores: dict[tuple[str, bytes], tuple[Kept, float | None]] = {}
         """What is kept, and when it expires."""
         self.traces: list[tuple[str, str]] = []
         self._ids = itertools.count(1)
+        self._got: list[tuple[str, int, Message]] = []
+        """What nodes have got in the unit of work, and from where."""
 
     # --- what nodes ask -----------------------------------------------------------------------
 
@@ -110,24 +147,30 @@ class Rehearsal:
     ) -> Message | None:
         """Nobody else puts anything here, so there is no waiting."""
         matches = _condition(selector)
+        self._discard_expired(queue)
         for index, message in enumerate(self.queues[queue]):
             if message_id is not None and message.message_id != message_id:
                 continue
             if correlation_id is not None and message.correlation_id != correlation_id:
                 continue
             if matches(message):
-                return message if browse else self.queues[queue].pop(index)
+                if not browse:
+                    del self.queues[queue][index]
+                    if transactional:
+                        self._got.append((queue, index, message))
+                return message
         return None
 
     def take(self, store: str, key: bytes) -> Message | None:
-        found = self.stores.pop((store, key), None)
+        # It goes when the message that takes it has succeeded (`settle`): until then nothing has happened.
+        found = self.stores.get((store, key))
         return None if found is None else found[0].message
 
     def is_kept(self, store: str, key: bytes) -> bool:
         return (store, key) in self.stores
 
     def database_used(self) -> bool:
-        return False
+        return bool(self._watched.used)
 
     def finish_database(self, source: str) -> None:
         self.database.finish(source, True)
@@ -138,23 +181,48 @@ class Rehearsal:
     # --- running ------------------------------------------------------------------------------
 
     def feed(self, kernel: Kernel, point: str | Point, message: Message) -> Journey:
-        """Take a message through a flow, and let everything happen that it brings about."""
+        """Take a message through a flow, and let everything happen that it brings about.
+
+        Raises:
+            NowhereToSetAside: It failed, and nobody takes it. Nothing of it has happened.
+        """
         entry = kernel.point(point) if isinstance(point, str) else point
         if not message.message_id:
             message = replace(message, message_id=self.new_message_id())
         if not message.put_time:
             message = replace(message, put_time=self._now)
-        before = dict(self.stores)
-        try:
-            journey = kernel.process(entry, message, self)
-        except BaseException:
-            self.stores = before
-            raise
-        self.settle(journey)
-        return journey
+        earlier = NEVER
+        while True:
+            try:
+                journey = kernel.process(entry, message, self, earlier)
+            except NotAlone as given_back:
+                self._back_out()
+                earlier = given_back.earlier
+            except BaseException:
+                self._back_out()
+                raise
+            else:
+                self.settle(journey)
+                return journey
+
+    def _back_out(self) -> None:
+        for queue, index, message in reversed(self._got):
+            self.queues[queue].insert(index, message)
+        self._got.clear()
+        self._watched.finish_all(commit=False)
+
+    def prime(self, kernel: Kernel) -> None:
+        """Begin the flow's timers, as its first instance does."""
+        for node in kernel.nodes.values():
+            if isinstance(node, InputNode):
+                journey = Journey(Message(b""), self)
+                node.prime(journey)
+                self.settle(journey)
 
     def settle(self, journey: Journey) -> None:
         """Let everything happen that a message has brought about."""
+        self._got.clear()
+        self._watched.finish_all(commit=True)
         for output in journey.outputs:
             self.put_now(output)
         for place, kept in journey.states.items():
@@ -170,12 +238,25 @@ class Rehearsal:
         """Bring in what lies on the queues that the flow reads, until nothing does; how many messages."""
         done = 0
         while done < rounds_max:
-            ready = next((point for point in kernel.points if point.queue and self.queues[point.queue]), None)
+            ready = next((point for point in kernel.points if self._is_waiting(point)), None)
             if ready is None:
                 break
             self.feed(kernel, ready, self.queues[ready.queue].pop(0))
             done += 1
         return done
+
+    def _is_waiting(self, point: Point) -> bool:
+        if not point.queue:
+            return False
+        self._discard_expired(point.queue)
+        return bool(self.queues[point.queue])
+
+    def _discard_expired(self, queue: str) -> None:
+        waiting = self.queues[queue]
+        if any(message.expiry_s is not None for message in waiting):
+            self.queues[queue] = [
+                message for message in waiting if (at := message.expires_at()) is None or at > self._now
+            ]
 
     def pass_time(self, seconds: float, kernel: Kernel | None = None) -> None:
         """Let time go by; what expires on the way goes where it should, and enters the flow if one is given."""

@@ -8,13 +8,14 @@ call does; `own` in a report takes that out again by the nodes below.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.node import Enter
-from entrepot.models.tree import Assembly
+
+Came = TypeVar("Came")
+"""What enters: a message at an input node, its trees at all others."""
 
 
 @dataclass(slots=True)
@@ -84,14 +85,14 @@ _callers: list[NodeStatistics] = []
 """The nodes that are at work, the innermost last; a kernel belongs to one thread of one process."""
 
 
-def counted(enter: Enter, node: NodeStatistics) -> Enter:
+def counted(enter: Callable[[Came, Journey], None], node: NodeStatistics) -> Callable[[Came, Journey], None]:
     """An entrance that counts who comes and how long they stay."""
 
-    def enter_counted(assembly: Assembly, journey: Journey) -> None:
+    def enter_counted(came: Came, journey: Journey) -> None:
         _callers.append(node)
         elapsed, cpu = time.perf_counter_ns(), time.thread_time_ns()
         try:
-            enter(assembly, journey)
+            enter(came, journey)
         except Exception:
             node.errors += 1
             raise

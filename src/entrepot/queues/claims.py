@@ -77,7 +77,7 @@ class Holder(Protocol):
     administrator: bool
     application: str
     token: bytes
-    """The same for all connections that one client makes after another."""
+    """The same for all connections that one client makes after another; empty: it cannot be told."""
 
     def fence(self, error: Fenced) -> None:
         """Let it do nothing more; called under the engine's lock."""
@@ -299,7 +299,7 @@ class Claims:
 
 def _may_renew(held_by: Holder | None, holder: Holder) -> bool:
     # A client that has connected again is known by its token: we may not have noticed yet that it was gone.
-    return held_by is None or held_by is holder or held_by.token == holder.token
+    return held_by is None or held_by is holder or (bool(holder.token) and held_by.token == holder.token)
 
 
 def _require_own(holder: Holder, known: _Known, name: str, authority: str) -> None:

@@ -33,10 +33,12 @@ class HostCoordinator:
             unit = self._units.begin()
         return unit, unit.transaction_id.decode()
 
-    def decide(self, unit: Unit, branches: Sequence[Branch]) -> None:
+    def decide(self, unit: Unit, branches: Sequence[Branch], *, counted: bool = True) -> None:
+        unit.forgiving = not counted
         self._host.durably(partial(self._units.decide, unit, branches))
 
-    def prepare(self, unit: Unit, branches: Sequence[Branch]) -> None:
+    def prepare(self, unit: Unit, branches: Sequence[Branch], *, counted: bool = True) -> None:
+        unit.forgiving = not counted
         self._host.durably(partial(self._units.prepare, unit, branches))
 
     def resolve(self, transaction_id: str, *, commit: bool) -> None:

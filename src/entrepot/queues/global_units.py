@@ -92,7 +92,7 @@ class GlobalUnits:
         if self._active.get(transaction_id) is not unit:
             raise NotCoordinated(_text(transaction_id), "this unit of work is not global")
         if not branches:
-            return manager.commit(unit)
+            return manager.commit(unit, counted=not unit.forgiving)
         self._require_fitting(transaction_id, branches)
         planned = len(unit.puts)
         try:

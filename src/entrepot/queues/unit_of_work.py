@@ -70,7 +70,7 @@ class Unit:
         self.private = False
         """Whether it only guards a get that waits: then it is no delivery that could be backed out."""
         self.counted = True
-        """Whether taking a message counts as a try of it; if not, `BackoutCounts.count_tries` does it when one fails."""
+        """Whether taking a message is a try of it; if not, `BackoutCounts.count_tries` does so when one fails."""
         self.forgiving = False
         """Whether its end, if that is a back-out, takes back what was counted: its messages were not at fault."""
         self.transaction_id = b""

@@ -10,8 +10,9 @@ archive when it ends, without anybody waiting for it; later sessions use it.
                            KEY.new      what the recording JVM has written
                            KEY.lock     locked by the recording JVM for as long as it lives
 
-The key stands for the JVM and its class path, so another Java or another
-Spark records its own. An archive that Java does not take is removed.
+The key stands for the JVM, its options and class path, and for the kind of
+session, so that each kind finds the classes it needs. An archive that Java
+does not take is removed.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from pathlib import Path
 from entrepot.spark.folders import cache_folder
 from entrepot.spark.java import Java
 
-ARCHIVES_MAX = 3
-"""So many are kept; each has 150 MB or more."""
+ARCHIVES_MAX = 4
+"""So many are kept; each has 70 to 200 MB."""
 
 # From this version on one archive holds everything; before, it comes on top of one that the JDK brings.
 _WHOLE_SINCE = 25
@@ -48,14 +49,14 @@ class ClassArchive:
         self._whole = whole
 
     @classmethod
-    def for_command(cls, java: Java, command: Sequence[str]) -> ClassArchive | None:
+    def for_command(cls, java: Java, command: Sequence[str], kind: str) -> ClassArchive | None:
         """None where Java could keep no archive of it, or where we have no folder to keep it in."""
         folder = cache_folder("spark")
         whole = java.major >= _WHOLE_SINCE
         class_path = command[command.index("-cp") + 1]
         if folder is None or _has_loose_classes(class_path) or not (whole or _has_foundation(java)):
             return None
-        return cls(folder, _key(java, command, class_path), whole=whole)
+        return cls(folder, _key(java, command, class_path, kind), whole=whole)
 
     @property
     def is_there(self) -> bool:
@@ -117,14 +118,14 @@ def _has_loose_classes(class_path: str) -> bool:
     return any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
 
 
-def _key(java: Java, command: Sequence[str], class_path: str) -> str:
-    digest = sha256(f"{java.executable.resolve()} {java.version}".encode())
+def _key(java: Java, command: Sequence[str], class_path: str, kind: str) -> str:
+    digest = sha256(f"{kind} {java.executable.resolve()} {java.version}".encode())
     for entry in class_path.split(os.pathsep):
         paths = Path(entry[:-1]).glob("*.jar") if entry.endswith("*") else [Path(entry)]
         for path in sorted(path for path in paths if path.exists()):
             found = path.stat()
             digest.update(f"\n{path} {found.st_size} {found.st_mtime_ns}".encode())
-    for option in command[: command.index("-cp")] + command[command.index("-cp") + 2 : _main(command)]:
+    for option in [*command[: command.index("-cp")], *command[command.index("-cp") + 2 : _main(command)]]:
         digest.update(f"\n{_memory_class(option)}".encode())
     return digest.hexdigest()[:24]
 
@@ -137,7 +138,7 @@ def _main(command: Sequence[str]) -> int:
 
 def _memory_class(option: str) -> str:
     """An archive fits every heap whose pointers are of the same length."""
-    heap = re.fullmatch(r"-Xmx(\d+)([kmgt]?)", option.lower())
+    heap = re.fullmatch(r"-xmx(\d+)([kmgt]?)", option.lower())
     if heap is None:
         return option
     return "long" if int(heap[1]) * _UNITS[heap[2]] >= _POINTERS_SHORT_BYTES_MAX else "short"

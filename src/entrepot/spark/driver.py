@@ -52,8 +52,11 @@ class Driver:
         }
         quiet = f"-Dlog4j2.configurationFile={files('entrepot.spark').joinpath('log4j2.properties')}"
         command = java_command(java, self._environment, DRIVER, driver_arguments(settings))
-        self._archive = ClassArchive.for_command(java, command)
         self._command = with_options(command, [quiet, *options])
+        # "local", "spark", "yarn": a driver of a cluster loads none of the classes that run tasks.
+        self._archive = ClassArchive.for_command(
+            java, self._command, settings["spark.master"].partition("[")[0].partition(":")[0]
+        )
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -70,7 +73,7 @@ class Driver:
     def _popen(self, options: Sequence[str], keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(  # noqa: S603
-                with_options(self._command, options),
+                with_options(self._command, [f"-XX:ErrorFile={self.folder / 'crash'}", *options]),
                 env=self._environment,
                 stdin=subprocess.PIPE,
                 stdout=log,

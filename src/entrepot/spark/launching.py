@@ -65,7 +65,7 @@ def spark_environment(java: Java) -> dict[str, str]:
     home = spark_home()
     environment = {**os.environ, "SPARK_HOME": str(home), "JAVA_HOME": str(java.home)}
     loading = '. "$SPARK_HOME/bin/load-spark-env.sh" && exec env -0'
-    finished = subprocess.run(
+    finished = subprocess.run(  # noqa: S603
         ["bash", "-c", loading],  # noqa: S607
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -94,8 +94,8 @@ def java_command(java: Java, environment: Mapping[str, str], main: str, argument
     )
     # Lines for people, a line with NUL alone, then the words of the command with NUL behind each.
     command = finished.stdout.partition(b"\0\n")[2].split(b"\0")[:-1]
-    if finished.returncode or not command:
-        raise SparkNotStarted("its launcher refuses", last_words(finished.stderr + finished.stdout))
+    if finished.returncode or not command or command[-1] == b"--usage-error":
+        raise SparkNotStarted("its launcher refuses", last_words(finished.stderr or finished.stdout))
     return [os.fsdecode(word) for word in command]
 
 

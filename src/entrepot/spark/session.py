@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a JVM that starts and watches Python tasks and does no work itself: it compiles less and collects alone."""
 
 _REACH_S = 5.0
+_EXERCISE_S = 20.0
 _opening = threading.Lock()
 _driver: Driver | None = None
 
@@ -45,14 +46,44 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     long_tasks: int = 0,
     light: bool = False,
+    preload: Sequence[str] = ("pandas", "pyarrow"),
     log: Path | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> SparkSession:
-    """Start Spark and return its session, ready for jobs.
+    """Start Spark and return its session, ready for queries; arguments and errors are those of `open_context`."""
+    context = open_context(
+        master,
+        app=app,
+        settings=settings,
+        long_tasks=long_tasks,
+        light=light,
+        preload=preload,
+        log=log,
+        on_progress=on_progress,
+    )
+    on_progress("opening the session")
+    from pyspark.sql import SparkSession
+
+    return SparkSession(context)
+
+
+def open_context(
+    master: str | None = None,
+    *,
+    app: str,
+    settings: Mapping[str, str] | None = None,
+    long_tasks: int = 0,
+    light: bool = False,
+    preload: Sequence[str] = (),
+    log: Path | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> SparkContext:
+    """Start Spark for jobs of Python tasks; a session, for queries, takes a second more and can be had later.
 
     Without a master all of it runs on this machine, with a slot for each of `long_tasks` and more besides, reachable
-    from nowhere else. `settings` come before ours. `light` is for sessions whose Python tasks do the work. What Spark
-    prints goes to `log`, else to a file that `session_log` names and that goes with the session.
+    from nowhere else. `settings` come before ours. `light` is for sessions whose Python tasks do the work; `preload`
+    are modules that every worker on this machine finds imported. What Spark prints goes to `log`, else to a file that
+    `session_log` names and that goes with the session.
 
     Raises:
         ExtraMissing, JavaNotFound, JavaTooOld, JavaUnusable: Something has to be installed first.
@@ -64,16 +95,16 @@ def open_session(
     require_master(master)
     with _opening:
         spark_home()
-        _refuse_second()
         _reach(master)
+        _refuse_second()
         on_progress("looking for Java")
         java = find_java()
         on_progress(f"starting Java {java.version}")
         folder = private_folder()
-        chosen = all_settings(master, app, settings or {}, folder)
+        chosen = all_settings(master, app, settings or {}, folder, preload)
         driver = Driver(java, chosen, folder, log or folder / "log", LIGHT if light else ())
         try:
-            return _session(driver, chosen, on_progress)
+            return _context(driver, chosen, on_progress)
         except BaseException:
             _let_go(driver)
             raise
@@ -89,28 +120,29 @@ def spark_session(master: str | None = None, *, app: str, **options: Any) -> Ite
         close_session(spark)
 
 
-def close_session(spark: SparkSession) -> None:
-    """Stop the session and end its JVM. Running jobs are cancelled."""
+def close_session(spark: SparkSession | SparkContext) -> None:
+    """Stop a session or context of ours and end its JVM. Running jobs are cancelled."""
     with _opening:
+        if _driver is not None and _driver.is_recording:
+            _exercise(spark)
         with contextlib.suppress(Exception):  # its JVM may be gone
             spark.stop()
         if _driver is not None:
             _let_go(_driver)
 
 
-def session_log(spark: SparkSession) -> Path | None:
-    """Where a session's errors and its workers' output are; None if it is not one of ours."""
-    return _driver.log if _driver is not None and spark.sparkContext is _active_context() else None
+def session_log() -> Path | None:
+    """Where this process's Spark, and its workers, leave their errors; None if no session of ours is open."""
+    return _driver.log if _driver is not None else None
 
 
 # --- starting -----------------------------------------------------------------------------------------
 
 
-def _session(driver: Driver, settings: Mapping[str, str], on_progress: Callable[[str], None]) -> SparkSession:
+def _context(driver: Driver, settings: Mapping[str, str], on_progress: Callable[[str], None]) -> SparkContext:
     global _driver
     # Half a second of imports, while Java starts.
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
 
     port, secret = driver.answered()
     _driver = driver
@@ -123,17 +155,15 @@ def _session(driver: Driver, settings: Mapping[str, str], on_progress: Callable[
     conf.setAll(list(settings.items()))
     with _environment_with(found), _own_interrupts():
         try:
-            context = SparkContext(conf=conf)
+            return SparkContext(conf=conf)
         except Exception as error:
             raise SparkNotStarted(_reason(error), driver.words()) from error
-    on_progress("Spark is ready")
-    return SparkSession(context)
 
 
 def _refuse_second() -> None:
     context = _active_context()
     if context is not None:
-        raise SparkSessionOpen(context.master)
+        raise SparkSessionOpen(context.master or "a master of its own")
     if _driver is not None:
         _let_go(_driver)
 
@@ -195,6 +225,33 @@ def _own_interrupts() -> Iterator[None]:
 
 
 # --- ending -------------------------------------------------------------------------------------------
+
+
+def _exercise(spark: SparkSession | SparkContext) -> None:
+    """Let Java load what most sessions need, so that the archive has it even if this session ran next to nothing."""
+    worker = threading.Thread(target=_small_jobs, args=(spark,), daemon=True)
+    worker.start()
+    worker.join(_EXERCISE_S)
+
+
+def _small_jobs(spark: SparkSession | SparkContext) -> None:
+    from pyspark import SparkContext
+
+    context = spark if isinstance(spark, SparkContext) else spark.sparkContext
+    with contextlib.suppress(Exception):
+        context.cancelAllJobs()
+        context.parallelize(range(2), 2).mapPartitionsWithIndex(_rows_unchanged).count()
+        if not isinstance(spark, SparkContext):
+            frame = spark.range(2).mapInArrow(_batches_unchanged, "id long")
+            frame.selectExpr("sum(id) AS total").collect()
+
+
+def _rows_unchanged(_: int, rows: Iterable[Any]) -> Iterable[Any]:
+    return rows
+
+
+def _batches_unchanged(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
 
 
 def _let_go(driver: Driver) -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
 from entrepot.errors import InvalidSetting
+from entrepot.spark.quick_daemon import PRELOAD
 
 LOOPBACK = "127.0.0.1"
 ATTEMPTS = 4
@@ -44,12 +45,13 @@ _ALWAYS = {
 }
 
 
-def local_master(long_tasks: int = 0) -> str:
+def local_master(long_tasks: int = 0, *, attempts: int = ATTEMPTS) -> str:
     """The master for this machine alone: a slot for each task that runs for ever, and one for each CPU besides.
 
-    A slot is a thread that waits for a Python process; idle ones cost next to nothing.
+    A slot is a thread that waits for a Python process; idle ones cost next to nothing. `attempts` is how often a task
+    may be tried: here it counts in the master's name alone, and Spark does not look at spark.task.maxFailures.
     """
-    return f"local[{long_tasks + max(2, os.cpu_count() or 1)},{ATTEMPTS}]"
+    return f"local[{long_tasks + max(2, os.cpu_count() or 1)},{attempts}]"
 
 
 def require_master(master: str) -> None:
@@ -74,12 +76,16 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def all_settings(master: str, app: str, own: Mapping[str, str], folder: Path) -> dict[str, str]:
+def all_settings(
+    master: str, app: str, own: Mapping[str, str], folder: Path, preload: Sequence[str] = ()
+) -> dict[str, str]:
     """Everything a session is started with; `own` are the caller's, `folder` a private one."""
     chosen = {**_ALWAYS, "spark.task.maxFailures": str(ATTEMPTS)}
     if stays_here(master):
         chosen |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
         chosen |= _sockets(folder)
+        chosen["spark.python.daemon.module"] = "entrepot.spark.quick_daemon"
+        chosen[f"spark.executorEnv.{PRELOAD}"] = ",".join(preload)
     if master.startswith("local") and not master.startswith("local-cluster"):
         # Other users of the machine can reach the loopback interface too. Here Spark makes up the secret itself.
         chosen["spark.authenticate"] = "true"

@@ -60,6 +60,8 @@ class Item:
     persistent: bool
     order: int = 0
     backouts: int = 0
+    forgiven: int = 0
+    """How often it was given back uncounted since the last crash: a power cut may take that note, and not the count."""
     uncertain: bool = False
     """Whether a crash may have lost a count that nobody could see since."""
     taken_by: object = None
@@ -306,8 +308,13 @@ class Simulation:
     def _back_out(self) -> None:
         if self.open:
             work = self.open.pop(self.random.randrange(len(self.open)))
-            self.manager.back_out(work.unit)
+            # By the number and not by chance, so that seeds which have found a bug once still do the same.
+            counted = work.unit.number % 3 != 0
+            self.manager.back_out(work.unit, counted=counted)
             self._undo(work)
+            for item in work.takes if not counted else ():
+                item.backouts -= 1
+                item.forgiven += 1
 
     def _prepare(self) -> None:
         if not self.open:
@@ -505,10 +512,10 @@ class Simulation:
                 if exact and not item.uncertain:
                     assert message.backout_count == item.backouts, f"{item} has count {message.backout_count}"
                 # Around a full disk a checkpoint may count what the log will count again.
-                assert self.faulted or item.uncertain or message.backout_count <= item.backouts, (
+                assert self.faulted or item.uncertain or message.backout_count <= item.backouts + item.forgiven, (
                     f"{item} has {message.backout_count}"
                 )
-                item.backouts, item.uncertain = message.backout_count, False
+                item.backouts, item.forgiven, item.uncertain = message.backout_count, 0, False
 
     def _compare(self) -> None:
         for name in QUEUES:

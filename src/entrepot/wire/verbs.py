@@ -47,11 +47,17 @@ class Verb(enum.IntEnum):
     DECIDE = 27
     OUTCOMES = 28
     FORGET = 29
+    CLAIM = 30
+    RETIRE = 31
     # Between queue managers:
     CHANNEL_HELLO = 32
     CHANNEL_MESSAGE = 33
     CHANNEL_END_OF_BATCH = 34
     CHANNEL_PING = 35
+    # A client's again:
+    INSTRUCT = 36
+    CLAIMS = 37
+    NEXT_EPOCH = 38
     # Answers:
     WELCOME = 64
     DONE = 65
@@ -166,15 +172,25 @@ class Browse(Payload, gc=False):
 
 
 class OfUnit(Payload, gc=False):
-    """BACK_OUT and BEGIN_GLOBAL."""
+    """BEGIN_GLOBAL."""
 
     unit: int
+
+
+class BackOut(Payload, gc=False):
+    unit: int
+    counted: bool = True
+    """Whether what returns counts as tried."""
+    used: list[tuple[int, int]] = []
+    """Of an uncounted one: what it has used of consumers, which does not count either."""
 
 
 class Commit(Payload, gc=False):
     unit: int
     used: list[tuple[int, int]] = []
     """Consumers, and up to which of its deliveries the unit has used each: these leave their queues with it."""
+    counted: bool = True
+    """Whether what returns, if the unit is backed out instead, counts as tried."""
 
 
 class Prepare(Payload, gc=False):
@@ -183,6 +199,7 @@ class Prepare(Payload, gc=False):
     used: list[tuple[int, int]] = []
     branches: list[tuple[str, str, int]] = []
     """Of a global unit, whose transaction id it has to be: resource, branch id, the database's own number."""
+    counted: bool = True
 
 
 class Resolve(Payload, gc=False):
@@ -199,6 +216,7 @@ class Decide(Payload, gc=False):
     branches: list[tuple[str, str, int]]
     commit: bool = True
     used: list[tuple[int, int]] = []
+    counted: bool = True
 
 
 class Outcomes(Payload, gc=False):
@@ -292,6 +310,37 @@ class Manage(Payload, gc=False):
 
     what: str
     arguments: dict[str, Any] = {}
+
+
+class Claim(Payload, gc=False):
+    """Take the right to act under a name, or renew it; the answer is the order that was given to it."""
+
+    name: str
+    epoch: int
+    token: bytes = b""
+    """The same whenever this client connects again, and nobody else's."""
+    status: bytes = b""
+    """A mapping as JSON; empty: as before."""
+
+
+class Retire(Payload, gc=False):
+    """Nobody below an epoch may act under a name any more."""
+
+    name: str
+    epoch: int
+
+
+class Instruct(Payload, gc=False):
+    """An order to all who act under names that begin so."""
+
+    prefix: str
+    order: str
+
+
+class OfPrefix(Payload, gc=False):
+    """CLAIMS and NEXT_EPOCH: names that begin so."""
+
+    prefix: str
 
 
 class ChannelHello(Payload, gc=False):
@@ -406,7 +455,7 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.GET_GROUP: GetGroup,
     Verb.BROWSE: Browse,
     Verb.COMMIT: Commit,
-    Verb.BACK_OUT: OfUnit,
+    Verb.BACK_OUT: BackOut,
     Verb.PREPARE: Prepare,
     Verb.RESOLVE: Resolve,
     Verb.IN_DOUBT: Empty,
@@ -427,6 +476,11 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.DECIDE: Decide,
     Verb.OUTCOMES: Outcomes,
     Verb.FORGET: Forget,
+    Verb.CLAIM: Claim,
+    Verb.RETIRE: Retire,
+    Verb.INSTRUCT: Instruct,
+    Verb.CLAIMS: OfPrefix,
+    Verb.NEXT_EPOCH: OfPrefix,
     Verb.CHANNEL_HELLO: ChannelHello,
     Verb.CHANNEL_MESSAGE: ChannelMessage,
     Verb.CHANNEL_END_OF_BATCH: ChannelEndOfBatch,

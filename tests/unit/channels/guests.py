@@ -265,7 +265,7 @@ SAMPLES: dict[Verb, Any] = {
     Verb.GET_GROUP: verbs.GetGroup("Q", 1),
     Verb.BROWSE: verbs.Browse("Q", None, 5),
     Verb.COMMIT: verbs.Commit(1),
-    Verb.BACK_OUT: verbs.OfUnit(1),
+    Verb.BACK_OUT: verbs.BackOut(1),
     Verb.PREPARE: verbs.Prepare(1, b"x"),
     Verb.RESOLVE: verbs.Resolve(b"x", True),
     Verb.IN_DOUBT: verbs.Empty(),
@@ -286,6 +286,11 @@ SAMPLES: dict[Verb, Any] = {
     Verb.DECIDE: verbs.Decide(7, b"x", [("postgresql://db/shop", "x-0", 1)]),
     Verb.OUTCOMES: verbs.Outcomes([b"x"], "postgresql://db/shop"),
     Verb.FORGET: verbs.Forget(b"x", ["x-0"]),
+    Verb.CLAIM: verbs.Claim("flow/1", 1, b"token", b'{"messages": 7}'),
+    Verb.RETIRE: verbs.Retire("flow/2", 1),
+    Verb.INSTRUCT: verbs.Instruct("flow/", "stop"),
+    Verb.CLAIMS: verbs.OfPrefix("flow/"),
+    Verb.NEXT_EPOCH: verbs.OfPrefix("flow/"),
     Verb.CHANNEL_HELLO: verbs.ChannelHello(
         "ENTREPOT", 1, "IN", "QM2", "", "", "", 0, b"", 0, b"", 50, 30.0, True, 999_999_999
     ),

@@ -284,13 +284,13 @@ def propagate(
 
 def throw(severity: Any, catalog: Any, message: Any, values: tuple[Any, ...]) -> None:
     """THROW USER EXCEPTION."""
-    del severity
     inserts = tuple("" if value is None else to_character(value) for value in values)
     number = message if type(message) is int else 2951
     raise UserException(
         problem=" ".join(inserts) or f"user exception {number}",
         number=number,
         inserts=inserts,
+        severity=severity if type(severity) is int else 1,
         catalog=catalog or "WMQIv6",
     )
 

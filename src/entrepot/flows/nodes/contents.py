@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import importlib
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 
 from entrepot.errors import EsqlInvalid, ModelNotFound, ValidationFailed
-from entrepot.esql import EsqlModule, Run, compile_condition
+from entrepot.esql import EsqlModule, Run, compile_statements
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
 from entrepot.models import parse_message, render_message
-from entrepot.models.tree import Assembly, Element, Folder
+from entrepot.models.tree import Assembly, Element, Folder, Root
 from entrepot.models.tree_json import tree_text, value_text
 
 
@@ -51,7 +50,7 @@ class ResetContentDescriptor(Node):
         domain = body.domain.name if body is not None else ""
         if settings["reset_domain"] or settings["domain"]:
             domain = settings["domain"]
-        message = render_message(assembly.root)
+        message = render_message(_redescribed(assembly.root, domain, names))
         parsed = parse_message(
             message, domain=domain, source_queue=journey.source_queue, transactional=journey.transactional, **names
         )
@@ -60,6 +59,26 @@ class ResetContentDescriptor(Node):
             Assembly(parsed.root, assembly.environment, assembly.local_environment, assembly.exception_list),
             journey,
         )
+
+
+def _redescribed(root: Root, domain: str, names: dict[str, str]) -> Root:
+    """A message whose MQRFH2 does not contradict what the node says: parsers believe mcd more than their caller."""
+    header = root.first("MQRFH2")
+    if header is None or header.first("mcd") is None:
+        return root
+    root = root.copy()
+    header = root.first("MQRFH2")
+    described = None if header is None else header.first("mcd")
+    if described is None:
+        return root
+    told = {"Msd": domain.lower() or "none", "Set": names["message_set"], "Type": names["message_type"]}
+    for name, value in {**told, "Fmt": names["message_format"]}.items():
+        field = described.first(name)
+        if field is not None:
+            field.set_value(value)
+        elif value:
+            described.add(name, value)
+    return root
 
 
 class Validate(Node):
@@ -120,7 +139,7 @@ def _read_all(element: Element) -> None:
         waiting += waiting.pop().children
 
 
-_INSERT = re.compile(r"\$\{([^}]*)\}")
+_SAID = "SET Environment.Said = "
 
 
 class Trace(Node):
@@ -141,14 +160,10 @@ class Trace(Node):
 
     def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
         super().__init__(definition, plan)
-        self._parts: list[str | EsqlModule] = []
-        pattern: str = self.settings["pattern"]
-        at = 0
-        for insert in _INSERT.finditer(pattern):
-            self._parts.append(pattern[at : insert.start()])
-            self._parts.append(compile_condition(insert.group(1), f"{self.name}.pattern"))
-            at = insert.end()
-        self._parts.append(pattern[at:])
+        self._parts: list[str | tuple[str, EsqlModule]] = [
+            (text, _compiled(text, f"{self.name}.pattern")) if is_insert else text
+            for is_insert, text in _pattern_parts(self.settings["pattern"] or "")
+        ]
 
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
@@ -156,30 +171,58 @@ class Trace(Node):
         found = []
         if said.get("destination") == "file" and not said.get("file"):
             found.append(Mistake(definition.name, "it has no file to write to", "Say file."))
-        for insert in _INSERT.finditer(str(said.get("pattern") or "")):
-            try:
-                compile_condition(insert.group(1), f"{definition.name}.pattern")
-            except EsqlInvalid as error:
-                found += [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+        for is_insert, text in _pattern_parts(str(said.get("pattern") or "")):
+            if is_insert:
+                try:
+                    _compiled(text, f"{definition.name}.pattern")
+                except EsqlInvalid as error:
+                    found += [Mistake(definition.name, f"${{{text}}}: {at[3]}") for at in error.mistakes]
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         if self.settings["destination"] != "none":
-            text = "".join(part if isinstance(part, str) else self._said(part, assembly) for part in self._parts)
+            text = "".join(
+                part if isinstance(part, str) else self._said(*part, assembly, journey) for part in self._parts
+            )
             journey.outside.trace(self.settings["file"] if self.settings["destination"] == "file" else "", text)
         self.propagate("out", assembly, journey)
 
-    def _said(self, expression: EsqlModule, assembly: Assembly) -> str:
+    def _said(self, text: str, expression: EsqlModule, assembly: Assembly, journey: Journey) -> str:
+        own = Assembly(assembly.root, assembly.environment.copy(), assembly.local_environment, assembly.exception_list)
+        run = Run(own, properties=self.user_properties, database=journey.outside.database)
+        run._now = journey.time_of_run()
         # A message may lack what somebody wants to see; that is no reason to stop it.
         try:
-            value: Any = expression.run(Run(assembly))
+            expression.run(run)
         except Exception as error:
             return f"({error})"
-        if isinstance(value, list):
-            return "".join(tree_text(each) if isinstance(each, Element) else str(each) for each in value)
-        if isinstance(value, Element):
-            return tree_text(value)
-        return "NULL" if value is None else value_text(value)
+        said = own.environment.first("Said")
+        if said is None:
+            return "NULL"
+        if not said.children:
+            return value_text(said.value)
+        said.key = text.strip().rpartition(".")[2]
+        return tree_text(said)
+
+
+def _pattern_parts(pattern: str) -> Iterator[tuple[bool, str]]:
+    """The parts of a pattern, and whether each is an expression; braces inside of one belong to it."""
+    at = 0
+    while (start := pattern.find("${", at)) >= 0:
+        end, depth = start + 2, 1
+        while end < len(pattern) and depth:
+            depth += {"{": 1, "}": -1}.get(pattern[end], 0)
+            end += 1
+        if depth:
+            break
+        yield False, pattern[at:start]
+        yield True, pattern[start + 2 : end - 1]
+        at = end
+    yield False, pattern[at:]
+
+
+def _compiled(expression: str, where: str) -> EsqlModule:
+    return compile_statements(f"{_SAID}{expression};", where, kind="DATABASE")
 
 
 PythonFunction = Callable[..., Any]
@@ -214,10 +257,23 @@ class Python(Node):
         return []
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
-        """A function that returns an assembly sends it to `out`; one that returns None has said all by `send`."""
-        answer = self._function(assembly, partial(self._send, journey))
-        if answer is not None:
-            self.propagate("out", answer, journey)
+        """A function that returns an assembly sends it to `out`; one that returns None has said all by `send`.
+
+        It may change what it gets: nodes beside it, and a catch terminal before it, see the message as it was.
+        """
+        own = Assembly(
+            assembly.root.copy(),
+            assembly.environment,
+            assembly.local_environment.copy(),
+            assembly.exception_list.copy(),
+        )
+        answer = self._function(own, partial(self._send, journey))
+        if answer is None:
+            return
+        if not isinstance(answer, Assembly):
+            name = getattr(self._function, "__qualname__", "the function")
+            raise TypeError(f"{name} returned {type(answer).__name__}; return the message, or None after `send`")
+        self.propagate("out", answer, journey)
 
     def _send(self, journey: Journey, terminal: str, assembly: Assembly) -> None:
         self.propagate(terminal, assembly, journey)

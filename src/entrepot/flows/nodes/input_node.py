@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from entrepot.errors import EntrepotError, NowhereToSetAside
 from entrepot.flows.exception_list import with_exception
-from entrepot.flows.journey import Journey
+from entrepot.flows.journey import NEVER, Journey, NotAlone
 from entrepot.flows.nodes.node import Node, Property
 from entrepot.flows.outside import Output, QueueFacts
 from entrepot.message import Message
@@ -26,6 +26,7 @@ TRANSACTION = Property(
     ibm="transactionMode",
     about="yes: outputs and input are one unit of work; automatic: for persistent messages",
 )
+_PROBLEM_CHARACTERS = 1000
 PARSING = (
     Property("domain", "text", "", ibm="messageDomainProperty", about="which parser reads the body; BLOB when empty"),
     Property("message_set", "text", "", ibm="messageSetProperty"),
@@ -84,6 +85,9 @@ class InputNode(Node):
     def points(self) -> list[Point]:
         raise NotImplementedError
 
+    def prime(self, journey: Journey) -> None:
+        """The flow starts: put what has to be there before the first message, such as a timer's token."""
+
     def parse(self, message: Message, journey: Journey) -> Assembly:
         """The trees that the flow starts with."""
         settings: dict[str, Any] = self.settings
@@ -119,27 +123,49 @@ class InputNode(Node):
         """A message has failed for the last time.
 
         Raises:
+            NotAlone: The failure terminal did not take it either, and only the whole unit can undo what was done there.
             NowhereToSetAside: Neither the failure terminal nor a queue takes it.
         """
         failure = self.wires.get("failure")
         problem = error.what if isinstance(error, EntrepotError) else str(error) or type(error).__name__
-        if failure is not None:
-            if journey.raised is None:
-                journey.raised_by = self
+        journey.raised_by = journey.raised_by or self
+        journey.noted(journey.raised_by, error)
+        if failure is not None and not journey.failure_failed:
+            sent_before = len(journey.outputs)
             try:
-                try:
-                    assembly = self.parse(message, journey)
-                except Exception:
-                    assembly = parse_message(message, domain="BLOB", source_queue=journey.source_queue)
-                failure(with_exception(assembly, error, journey), journey)
+                failure(with_exception(self._as_it_came(message, journey), error, journey), journey)
                 return
             except Exception as second:
-                journey.outputs.clear()
+                if journey.is_bound():
+                    raise NotAlone(NEVER) from second
+                journey.noted(journey.raised_by or self, second)
+                del journey.outputs[sent_before:]
+                journey.states.clear()
+                journey.after_commit.clear()
                 problem = f"{problem}; and on the way from the failure terminal: {second}"
-        queue = facts.backout_queue or facts.dead_letter_queue
-        if not queue:
-            raise NowhereToSetAside(self.plan.flow.name, self.name, journey.source_queue, problem) from error
-        properties = dict(message.properties)
-        properties.update({"entrepot_flow": self.plan.flow.name, "entrepot_error": problem[:1000]})
-        journey.noted(self, error)
-        journey.put(Output(queue, replace(message, properties=properties, backout_count=0), self.name))
+        for each in self.contents(message):
+            self._put_aside(each, journey, problem, facts, error)
+
+    def contents(self, message: Message) -> list[Message]:
+        """What goes to a backout queue when a message has failed: itself, or the messages that it stands for."""
+        return [message]
+
+    def _put_aside(self, message: Message, journey: Journey, problem: str, facts: QueueFacts, error: Exception) -> None:
+        for queue in (facts.backout_queue, facts.dead_letter_queue):
+            if not queue:
+                continue
+            told = {"entrepot_flow": self.plan.flow.name, "entrepot_error": problem[:_PROBLEM_CHARACTERS]}
+            own = replace(message, properties={**message.properties, **told}, backout_count=0)
+            try:
+                journey.put(Output(queue, own, self.name))
+                return
+            except EntrepotError as refused:
+                problem = f"{problem}; and {queue} refused it: {refused.what}"
+        raise NowhereToSetAside(self.plan.flow.name, self.name, journey.source_queue, problem) from error
+
+    def _as_it_came(self, message: Message, journey: Journey) -> Assembly:
+        """The trees of a message that has failed; it may have been its headers or its model that could not be read."""
+        try:
+            return self.parse(message, journey)
+        except Exception:
+            return parse_message(message, domain="BLOB", source_queue=journey.source_queue)

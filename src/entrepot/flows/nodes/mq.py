@@ -72,9 +72,9 @@ class _Sender(Node):
             message = replace(message, persistent=wanted, backout_count=0)
         return message
 
-    def _send(self, destination: str, message: Message, journey: Journey) -> None:
+    def _send(self, destination: str, message: Message, journey: Journey, transaction: str) -> None:
         output = Output(destination, message, self.name)
-        if self._transaction == "no":
+        if transaction == "no":
             journey.outside.put_now(output)
         else:
             journey.put(output)
@@ -139,7 +139,9 @@ class MQOutput(_Sender):
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         message = self._message(assembly, journey)
-        if self._mode == "queue" and not self._new_ids:
+        # Whoever stands behind this node is told the id, so then the queue manager is not left to make one.
+        needs_id = not message.message_id and "out" in self.wires
+        if self._mode == "queue" and not self._new_ids and not needs_id:
             # The way of most messages.
             if self._transaction == "no":
                 journey.outside.put_now(Output(self._queue, message, self.name))
@@ -149,32 +151,40 @@ class MQOutput(_Sender):
                 self._go_on(assembly, journey, [(self._queue, message)])
             return
         sent = []
-        for destination in self._destinations(assembly, message):
-            own = self._with_new_ids(message, journey) if self._new_ids else message
-            self._send(destination, own, journey)
+        for destination, wanted in self._destinations(assembly, message):
+            own = self._own(message, wanted, journey)
+            self._send(destination, own, journey, wanted.get("transactionMode") or self._transaction)
             sent.append((destination, own))
         self._go_on(assembly, journey, sent)
 
-    def _with_new_ids(self, message: Message, journey: Journey) -> Message:
+    def _own(self, message: Message, wanted: dict[str, str], journey: Journey) -> Message:
+        """The message as one destination gets it; what its entry in the list says goes before the node's word."""
         settings = self.settings
-        changes: dict[str, bytes] = {}
-        if settings["new_message_id"]:
+        changes: dict[str, Any] = {}
+        if not message.message_id or _is_wanted(wanted.get("newMsgId"), settings["new_message_id"]):
             changes["message_id"] = journey.new_message_id()
-        if settings["new_correlation_id"]:
+        if _is_wanted(wanted.get("newCorrelId"), settings["new_correlation_id"]):
             changes["correlation_id"] = journey.outside.new_message_id()
-        return replace(message, **changes)
+        if wanted.get("persistenceMode") in ("yes", "no"):
+            changes["persistent"] = wanted["persistenceMode"] == "yes"
+        if "replyToQ" in wanted:
+            changes["reply_to"] = wanted["replyToQ"]
+        if "replyToQMgr" in wanted:
+            changes["reply_to_manager"] = wanted["replyToQMgr"]
+        return replace(message, **changes) if changes else message
 
-    def _destinations(self, assembly: Assembly, message: Message) -> list[str]:
+    def _destinations(self, assembly: Assembly, message: Message) -> list[tuple[str, dict[str, str]]]:
+        """Where it goes, and what each entry of a destination list wants to be otherwise."""
         if self._mode == "queue":
-            return [self._queue]
+            return [(self._queue, {})]
         if self._mode == "reply":
-            return [reply_queue(message, self)]
+            return [(reply_queue(message, self), {})]
         found = []
         for listed in _listed(assembly.local_environment):
-            queue = _text(listed, "queueName")
-            manager = _text(listed, "queueManagerName")
+            wanted = {field.name: str(field.value).strip() for field in listed if field.value is not None}
+            queue, manager = wanted.get("queueName"), wanted.get("queueManagerName")
             if queue:
-                found.append(f"{queue}@{manager}" if manager else queue)
+                found.append((f"{queue}@{manager}" if manager else queue, wanted))
         if not found:
             raise DestinationMissing(self.plan.flow.name, self.name, "LocalEnvironment.Destination.MQ lists no queue")
         return found
@@ -192,9 +202,8 @@ def _listed(local: Element) -> list[Element]:
     ]
 
 
-def _text(element: Element, name: str) -> str:
-    found = element.first(name)
-    return "" if found is None or found.value is None else str(found.value).strip()
+def _is_wanted(said: str | None, otherwise: bool) -> bool:
+    return otherwise if said is None else said.lower() in ("yes", "true", "1")
 
 
 def reply_queue(message: Message, node: Node) -> str:
@@ -228,7 +237,7 @@ class MQReply(_Sender):
             reply_to_manager="",
             report=0,
         )
-        self._send(destination, reply, journey)
+        self._send(destination, reply, journey, self._transaction)
         self._go_on(assembly, journey, [(destination, reply)])
 
 
@@ -260,20 +269,23 @@ class MQGet(Node):
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         settings = self.settings
         wait_ms: int = settings["wait_ms"]
-        asked = render_message(assembly.root)
+        transactional = settings["transaction"] == "yes" or (
+            settings["transaction"] == "automatic" and journey.transactional
+        )
         found = journey.outside.get(
             settings["queue"],
             wait_s=float("inf") if wait_ms < 0 else wait_ms / 1000,
-            message_id=asked.message_id if settings["by_message_id"] else None,
-            correlation_id=asked.correlation_id if settings["by_correlation_id"] else None,
+            message_id=self._asked(assembly, "MsgId") if settings["by_message_id"] else None,
+            correlation_id=self._asked(assembly, "CorrelId") if settings["by_correlation_id"] else None,
             selector=settings["selector"] or None,
             browse=settings["browse"],
-            transactional=settings["transaction"] == "yes"
-            or (settings["transaction"] == "automatic" and journey.transactional),
+            transactional=transactional,
         )
         if found is None:
             self.propagate("noMessage", assembly, journey)
             return
+        if transactional and not settings["browse"]:
+            journey.has_got = True
         got = parse_message(
             found,
             domain=settings["domain"],
@@ -292,6 +304,13 @@ class MQGet(Node):
                 place.append(folder.copy())
         root = assembly.root if settings["message"] == "none" else got.root
         self.propagate("out", Assembly(root, assembly.environment, local, assembly.exception_list), journey)
+
+    def _asked(self, assembly: Assembly, field: str) -> bytes:
+        found = assembly.root.get("MQMD", field)
+        if not isinstance(found, bytes):
+            problem = f"it is to get a message by {field}, and the one that came in has no MQMD.{field}"
+            raise DestinationMissing(self.plan.flow.name, self.name, problem)
+        return found
 
 
 def _steps(path: str) -> list[str]:

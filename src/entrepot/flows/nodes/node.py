@@ -51,6 +51,12 @@ class Mistake:
     """File, line and column, or the node's name."""
     problem: str
     advice: str = ""
+    severity: Literal["mistake", "warning"] = "mistake"
+
+    @property
+    def is_warning(self) -> bool:
+        """It may be meant so; the flow runs."""
+        return self.severity == "warning"
 
 
 @dataclass(slots=True)
@@ -76,6 +82,8 @@ class Node:
     about: ClassVar[str] = ""
     properties: ClassVar[tuple[Property, ...]] = ()
     inputs: ClassVar[tuple[str, ...]] = ("in",)
+    inputs_free: ClassVar[bool] = False
+    """Whether a definition may name further input terminals."""
     outputs: ClassVar[tuple[str, ...]] = ("out", "failure")
     outputs_free: ClassVar[bool] = False
     """Whether a definition may name further output terminals."""
@@ -87,6 +95,8 @@ class Node:
         self.plan = plan
         self.settings: dict[str, Any] = {declared.name: declared.default for declared in self.properties}
         self.settings.update(definition.properties)
+        self.user_properties: Mapping[str, Any] = {**plan.user_properties, **definition.user_properties}
+        """What ESQL of this node sees as EXTERNAL."""
         self.wires: dict[str, Enter] = {}
         """By output terminal; one that is not connected is not here."""
 

@@ -37,7 +37,9 @@ class Publication(Node):
         topics = topics or ([self.settings["topic"]] if self.settings["topic"] else [])
         if not topics:
             raise DestinationMissing(
-                self.plan.flow.name, self.name, "neither Properties.Topic nor MQRFH2.psc.Topic nor the node names a topic"
+                self.plan.flow.name,
+                self.name,
+                "neither Properties.Topic nor MQRFH2.psc.Topic nor the node names a topic",
             )
         message = render_message(assembly.root)
         message = replace(message, retained=retain or self.settings["retain"], backout_count=0)

@@ -81,7 +81,9 @@ class RouteToLabel(Node):
 
 class Route(Node):
     type: ClassVar[str] = "Route"
-    about: ClassVar[str] = "Asks questions in order: the message goes to the terminal of each that is true, or of the first."
+    about: ClassVar[str] = (
+        "Asks questions in order: the message goes to the terminal of each that is true, or of the first."
+    )
     ibm: ClassVar[tuple[str, ...]] = ("ComIbmRoute",)
     outputs: ClassVar[tuple[str, ...]] = ("match", "default", "failure")
     outputs_free: ClassVar[bool] = True
@@ -125,7 +127,7 @@ class Route(Node):
         for module, terminal in self._routes:
             run = Run(assembly)
             run.database = journey.outside.database
-            run.properties = self.plan.user_properties
+            run.properties = self.user_properties
             if module.run(run) is True:
                 matched = True
                 self.propagate(terminal, assembly, journey)
@@ -175,6 +177,12 @@ class Throw(Node):
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         settings = self.settings
+        text = settings["text"]
+        # A place of its own, or a Compute that propagated the message here would claim the error for its line.
         raise UserException(
-            settings["text"] or "thrown by a Throw node", number=settings["number"], inserts=(settings["text"],)
+            text or "thrown by a Throw node",
+            number=settings["number"],
+            inserts=(text, f"{self.plan.flow.name}.{self.name.replace('/', '.')}"),
+            place=self.name,
+            catalog=settings["catalog"] or "BIPmsgs",
         )

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`entrepot flow run`, `stop` and `status`: flows at work on Spark, and what they do."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from entrepot.cli import opening, output
+from entrepot.cli.arguments import Json, Reachable
+
+if TYPE_CHECKING:
+    from entrepot.spark.live import LiveFlow
+
+_WATCH_S = 1.0
+_NO_GROUP = "default"
+
+FlowPath = Annotated[
+    list[Path], typer.Argument(metavar="FLOW...", help="Flows: our YAML, or IBM's .msgflow; each becomes a job.")
+]
+Databases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--database", metavar="NAME=URL", help="A data source and its SQLAlchemy URL; without NAME= for all others."
+    ),
+]
+
+
+def database_pair(text: str) -> tuple[str, str]:
+    """NAME=URL, or a URL alone for every data source that is not named."""
+    name, equals, url = text.partition("=")
+    if not equals or "://" in name:
+        name, url = "", text
+    if "://" not in url:
+        raise typer.BadParameter(f"{text!r} is no data source; write ORDERS=postgresql+psycopg://host/db")
+    return name, url
+
+
+def run(
+    path: Reachable,
+    flows: FlowPath,
+    instances: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Tasks for each flow; what the flow says unless given.")
+    ] = None,
+    group: Annotated[str, typer.Option(help="The execution group; the same flow may run in several.")] = _NO_GROUP,
+    database: Databases = None,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master, such as spark://host:7077; on this machine unless given.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Messages that may share a unit of work.")] = 100,
+    trace: Annotated[str, typer.Option(metavar="FILE", help="Write the user trace to FILE.0, FILE.1 ...")] = "",
+    statistics: Annotated[bool, typer.Option("--statistics", help="Account for every node, too.")] = False,
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="Stop when the input queues have been empty for a second.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Let flows work on queues, until Ctrl-C or `entrepot flow stop`.
+
+    Where no server runs in the folder yet, one is started, and stopped in the end. A flow that runs already is taken
+    over: the old run finishes its units of work, and is fenced after that.
+    """
+    from entrepot.flows import load_flow
+    from entrepot.spark.live import LiveFlow
+    from entrepot.spark.session import close_session, open_context
+
+    definitions = [load_flow(flow) for flow in flows]
+    databases = dict(map(database_pair, database or ()))
+    wanted = sum(instances or definition.instances for definition in definitions)
+    with _served(path) as url, _stopping() as asked:
+        begun = time.monotonic()
+        with _progress(json) as tell:
+            context = open_context(master, app="entrepot flow run", light=True, long_tasks=wanted, on_progress=tell)
+            try:
+                with contextlib.ExitStack() as stack:
+                    running = []
+                    for definition in definitions:
+                        tell(f"starting {definition.name}")
+                        live = LiveFlow(
+                            context,
+                            definition,
+                            url,
+                            instances=instances,
+                            group=group,
+                            databases=databases,
+                            batch_max=batch,
+                            node_statistics=statistics,
+                            user_trace=trace,
+                        )
+                        running.append(stack.enter_context(live))
+                    for live in running:
+                        live.wait_until_running()
+                    tell("")
+                    _say_started(running, time.monotonic() - begun, json)
+                    _watch(running, asked, until_empty=until_empty, quiet=json)
+                    for live in running:
+                        live.stop()
+                    report = [row for live in running for row in live.status()]
+            finally:
+                close_session(context)
+        for live in running:
+            if not asked.is_set():
+                live.wait(0)
+    if json:
+        output.print_json({"instances": report})
+    else:
+        _print_status(report)
+
+
+def stop(
+    path: Reachable,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The flow.")],
+    group: Annotated[str, typer.Option(help="Only this execution group.")] = "",
+    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for its end.")] = 30.0,
+    json: Json = False,
+) -> None:
+    """Let every instance of a flow finish its unit of work and end."""
+    prefix = f"flow/{name}/{group}/" if group else f"flow/{name}/"
+    with opening.connected(path) as connection:
+        before = [claim for claim in connection.claims(prefix) if claim.connected]
+        deadline = time.monotonic() + wait
+        left = before
+        while left:
+            connection.instruct(prefix, "stop")
+            left = [claim for claim in connection.claims(prefix) if claim.connected]
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.05)
+    if json:
+        output.print_json({"flow": name, "stopped": len(before) - len(left), "running": len(left)})
+    elif not before:
+        output.say(f"No instance of {name} runs.")
+    else:
+        output.say(f"{len(before) - len(left)} of {len(before)} instances of {name} have stopped.")
+    if left:
+        raise typer.Exit(1)
+
+
+def status(
+    path: Reachable,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One flow; all unless given.")] = "",
+    json: Json = False,
+) -> None:
+    """Tell which flows run on a queue manager, and what their instances have done."""
+    from entrepot.spark.live import told
+
+    with opening.connected(path) as connection:
+        rows = told(connection.claims(f"flow/{name}/" if name else "flow/"))
+    if json:
+        output.print_json({"instances": rows})
+    else:
+        _print_status(rows)
+
+
+# --- while it runs --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _served(path: Path | str) -> Iterator[str]:
+    """The URL of a server: the one that runs, or one for as long as the flows do."""
+    if isinstance(path, str):
+        yield path
+        return
+    from entrepot.cli.serving import start_server, stop_server
+    from entrepot.queues.folder import read_settings
+
+    read_settings(path)
+    if opening.serves(path):
+        yield f"unix:{path}"
+        return
+    start_server(path)
+    try:
+        yield f"unix:{path}"
+    finally:
+        stop_server(path)
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """Set when somebody wants the flows to end."""
+    asked = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Any]:
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("starting") as line:
+        if quiet:
+            line.stop()
+        begun = time.monotonic()
+
+        def tell(what: str) -> None:
+            if what:
+                line.update(f"{what} ({time.monotonic() - begun:.1f} s)")
+            else:
+                line.stop()
+
+        yield tell
+
+
+def _say_started(running: list[LiveFlow], seconds: float, json: bool) -> None:
+    if json:
+        output.print_json({"state": "running", "flows": [live.name for live in running]}, lines=True)
+        return
+    for live in running:
+        output.say(f"Flow {live.name} runs, {len(live.status())} instances.")
+    output.note(f"Started in {seconds:.1f} s. Ctrl-C or entrepot flow stop ends it.")
+
+
+def _watch(running: list[LiveFlow], asked: threading.Event, *, until_empty: bool, quiet: bool) -> None:
+    """Wait for an order to stop, and tell now and then what happens."""
+    counts = {live.name: -1 for live in running}
+    while not asked.is_set() and any(live.is_running for live in running):
+        asked.wait(_WATCH_S)
+        idle = True
+        for live in running:
+            rows = live.status()
+            messages = sum(int(row.get("messages", 0)) for row in rows)
+            if messages != counts[live.name]:
+                idle = False
+                if not quiet:
+                    _tell_rate(live.name, messages, counts[live.name], rows)
+                counts[live.name] = messages
+        if until_empty and idle:
+            return
+
+
+def _tell_rate(name: str, messages: int, before: int, rows: list[dict[str, Any]]) -> None:
+    if before < 0:
+        return
+    problems = {str(row["problem"]) for row in rows if row.get("problem")}
+    set_aside = sum(int(row.get("set_aside", 0)) for row in rows)
+    more = f", {set_aside:,} set aside" if set_aside else ""
+    output.note(f"{name}: {messages:,} messages, {(messages - before) / _WATCH_S:,.0f}/s{more}")
+    for problem in problems:
+        output.note(f"{name}: {problem}")
+
+
+def _print_status(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        output.say("No flow has run here.")
+        return
+    shown = [
+        {
+            "flow": str(row["name"]).removeprefix("flow/"),
+            "state": "running" if row["connected"] else "stopped",
+            "messages": row.get("messages", 0),
+            "outputs": row.get("outputs", 0),
+            "failed": row.get("failed", 0),
+            "set aside": row.get("set_aside", 0),
+            "CPU s": row.get("cpu_s", 0.0),
+            "problem": row.get("problem", ""),
+        }
+        for row in rows
+    ]
+    output.table(list(shown[0]), [list(each.values()) for each in shown])
+    for row in rows:
+        nodes = row.get("nodes")
+        if nodes:
+            output.table(
+                ["node", "messages", "errors", "elapsed ms", "CPU ms"],
+                [[name, n["messages"], n["errors"], n["elapsed_ms"], n["cpu_ms"]] for name, n in nodes.items()],
+            )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data source `entrepot`: queues as tables and streams, rows as messages.
+
+    register(spark)
+    orders = spark.read.format("entrepot").option("url", "unix:./qm1").option("queue", "ORDERS").load()
+    rows.write.format("entrepot").option("url", "unix:./qm1").option("queue", "DONE").mode("append").save()
+
+docs/SPARK.md has all options and what they promise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from entrepot.spark.options import ReadingOptions, WritingOptions
+from entrepot.spark.payload import Payload
+from entrepot.spark.rows import QUEUE_SCHEMA
+from entrepot.spark.sink import BatchWriter, StreamWriter, check_rows
+from entrepot.spark.source import QueueReader
+from entrepot.spark.stream_source import BrowsingReader, ConsumingReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+NAME = "entrepot"
+
+
+class EntrepotDataSource(DataSource):
+    """What Spark asks for by `format("entrepot")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def _reading(self) -> tuple[ReadingOptions, Payload | None]:
+        options = ReadingOptions.read(self.options)
+        payload = Payload.load(options.model, options.message_type, options.message_format) if options.model else None
+        return options, payload
+
+    def schema(self) -> StructType:
+        _, payload = self._reading()
+        fields = [*QUEUE_SCHEMA, *(payload.columns if payload is not None else ())]
+        import pyarrow as pa
+
+        return from_arrow_schema(pa.schema(fields))
+
+    def reader(self, schema: StructType) -> QueueReader:
+        return QueueReader(*self._reading())
+
+    def streamReader(self, schema: StructType) -> ConsumingReader | BrowsingReader:  # noqa: N802 -- Spark's name
+        options, payload = self._reading()
+        return ConsumingReader(options, payload) if options.consume else BrowsingReader(options, payload)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        options = WritingOptions.read(self.options)
+        check_rows(schema, options, overwrite=overwrite)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 -- Spark's name
+        options = WritingOptions.read(self.options)
+        check_rows(schema, options, overwrite=overwrite)
+        return StreamWriter(options)
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session know the data source; doing it again does no harm."""
+    spark.dataSource.register(EntrepotDataSource)

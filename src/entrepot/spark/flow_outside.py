@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world beyond a flow: a queue manager and databases, in one unit of work for a batch of messages.
+
+States that nodes keep lie as messages on queues of their own, found by their
+correlation id. Within a batch they are answered from memory, so that four
+replies of one aggregate cost one get; what is left at the end is put back
+with the same commit that sends the outputs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from entrepot.connection import Connection, UnitOfWork
+from entrepot.errors import DatabaseFailed, DatabaseUnavailable, MqscError, NotAuthorized, QueueNotFound
+from entrepot.esql import Database
+from entrepot.flows.journey import Journey, Kept
+from entrepot.flows.outside import TOPIC, Output, QueueFacts
+from entrepot.flows.rehearsal import NoDatabase
+from entrepot.message import Message, Report
+from entrepot.queues.criteria import Criteria
+
+if TYPE_CHECKING:
+    from entrepot.global_unit import GlobalUnitOfWork
+    from entrepot.spark.flow_databases import FlowDatabases
+
+    Unit = UnitOfWork | GlobalUnitOfWork
+
+_FACTS_FOR_S = 5.0
+"""How long what a queue's definition says is believed."""
+_TIMER_REPORT = Report.EXPIRATION | Report.WITH_DATA | Report.PASS_CORRELATION_ID | Report.PASS_MESSAGE_ID
+_ROOM_S = 0.001
+"""A put that may wait for room is answered; that is what a careful flow wants."""
+_SHORTEST_S = 0.001
+
+_CONNECTION_CLASS = "08"
+"""How the SQLSTATE of a connection that failed begins."""
+
+
+class FlowOutside:
+    """An `Outside` for one instance of a flow."""
+
+    own_time = False
+
+    def __init__(self, connection: Connection, databases: FlowDatabases | None, trace: Callable[[str, str], None]) -> None:
+        self._connection = connection
+        self._databases = databases
+        self.database: Database = databases if databases is not None else NoDatabase()
+        self._write_trace = trace
+        self.careful = False
+        self._unit: Unit | None = None
+        self._states: dict[tuple[str, bytes], Kept | None] = {}
+        """What this batch has taken from stores or will leave there."""
+        self._facts: dict[str, tuple[float, QueueFacts]] = {}
+        self._stores: set[str] = set()
+        self._id_head = os.urandom(16)
+        self._ids = 0
+
+    # --- the batch ----------------------------------------------------------------------------
+
+    def begin(self, unit: Unit) -> None:
+        """Work from now on belongs to this unit."""
+        self._unit = unit
+        self._states = {}
+        if self._databases is not None:
+            self._databases.begin(None if isinstance(unit, UnitOfWork) else unit)
+
+    def next_message(self) -> None:
+        """What databases do from now on is another message's."""
+        if self._databases is not None:
+            self._databases.used = False
+
+    def accept(self, journey: Journey) -> int:
+        """Let what a message has brought about happen with the unit of work; how many bytes leave."""
+        unit = self._unit
+        size = 0
+        if journey.outputs:
+            local = _local(unit)
+            put = self._connection.host.put
+            for output in journey.outputs:
+                message = output.message
+                size += len(message.body)
+                if not self.careful:
+                    put(
+                        output.destination,
+                        message,
+                        persistent=message.persistent,
+                        priority=message.priority,
+                        unit=local,
+                    )
+        if journey.states:
+            self._states.update(journey.states)
+        return size
+
+    def settle_states(self) -> None:
+        """Put back what nodes keep, before the commit."""
+        for (store, key), kept in self._states.items():
+            if kept is not None:
+                self._keep(store, key, kept)
+        self._states = {}
+
+    def _keep(self, store: str, key: bytes, kept: Kept) -> None:
+        self.require_queue(store)
+        message = replace(
+            kept.message,
+            correlation_id=key,
+            expiry_s=None if kept.expires_s is None else max(kept.expires_s, _SHORTEST_S),
+            report=_TIMER_REPORT if kept.then else 0,
+            reply_to=kept.then,
+            reply_to_manager="",
+            backout_count=0,
+        )
+        if kept.then:
+            self.require_queue(kept.then)
+        self._connection.host.put(
+            store, message, persistent=message.persistent, priority=message.priority, unit=_local(self._unit)
+        )
+
+    def require_queue(self, name: str) -> None:
+        """Make a queue of the flow's own, unless it is there."""
+        if name not in self._stores:
+            self._connection.mqsc(f"DEFINE QLOCAL('{name}') DEFPSIST(YES) MAXDEPTH(999999999) NOREPLACE")
+            self._stores.add(name)
+
+    def require_queues(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.require_queue(name)
+
+    def commit_databases(self) -> None:
+        if self._databases is not None:
+            self._databases.commit()
+
+    def back_out_databases(self) -> None:
+        if self._databases is not None:
+            self._databases.back_out()
+
+    # --- what nodes ask -----------------------------------------------------------------------
+
+    def now(self) -> float:
+        return time.time()
+
+    def new_message_id(self) -> bytes:
+        self._ids += 1
+        return self._id_head + self._ids.to_bytes(8, "big")
+
+    def facts(self, queue: str) -> QueueFacts:
+        known = self._facts.get(queue)
+        now = time.monotonic()
+        if known is None or known[0] < now:
+            known = (now + _FACTS_FOR_S, self._asked_facts(queue))
+            self._facts[queue] = known
+        return known[1]
+
+    def _asked_facts(self, queue: str) -> QueueFacts:
+        try:
+            described = self._connection.mqsc(f"DISPLAY QUEUE('{queue}') BOTHRESH BOQNAME")[0].rows
+            manager = self._connection.mqsc("DISPLAY QMGR DEADQ")[0].rows
+        except (MqscError, NotAuthorized):
+            return QueueFacts()  # who may not look is told nothing, and tries a message once
+        row: dict[str, Any] = dict(described[0]) if described else {}
+        dead: dict[str, Any] = dict(manager[0]) if manager else {}
+        return QueueFacts(
+            int(row.get("BOTHRESH") or 0), str(row.get("BOQNAME") or "").strip(), str(dead.get("DEADQ") or "").strip()
+        )
+
+    def put(self, output: Output) -> None:
+        message = output.message
+        self._connection.host.put(
+            output.destination,
+            message,
+            persistent=message.persistent,
+            priority=message.priority,
+            unit=_local(self._unit),
+            wait_s=0.0 if output.destination.startswith(TOPIC) else _ROOM_S,
+        )
+
+    def put_now(self, output: Output) -> None:
+        message = output.message
+        self._connection.host.put(
+            output.destination, message, persistent=message.persistent, priority=message.priority
+        )
+
+    def get(
+        self,
+        queue: str,
+        *,
+        wait_s: float = 0.0,
+        message_id: bytes | None = None,
+        correlation_id: bytes | None = None,
+        selector: str | None = None,
+        browse: bool = False,
+        transactional: bool = True,
+    ) -> Message | None:
+        connection = self._connection
+        wanted: dict[str, Any] = {
+            "message_id": message_id,
+            "correlation_id": correlation_id,
+            "selector": selector,
+        }
+        if browse:
+            deadline = time.monotonic() + wait_s
+            while True:
+                found = next(iter(connection.browse(queue, **wanted)), None)
+                if found is not None or time.monotonic() >= deadline:
+                    return found
+                time.sleep(0.01)  # nobody tells a browser that something has come
+        if transactional and self._unit is not None:
+            return self._unit.get(queue, wait_s=wait_s, **wanted)
+        return connection.get(queue, wait_s=wait_s, **wanted)
+
+    def take(self, store: str, key: bytes) -> Message | None:
+        place = (store, key)
+        if place in self._states:
+            kept = self._states[place]
+            return None if kept is None else kept.message
+        try:
+            found = self._connection.host.get(store, Criteria(correlation_id=key), unit=_local(self._unit))
+        except QueueNotFound:
+            return None
+        if found is not None:
+            # Should the message fail, or not keep it itself, it is put back as it was.
+            self._states[place] = Kept(found, found.expiry_s, found.reply_to)
+        return found
+
+    def is_kept(self, store: str, key: bytes) -> bool:
+        """Where nothing is found, it may be that another instance has it: then the answer is yes, to ask again."""
+        place = (store, key)
+        if place in self._states:
+            return self._states[place] is not None
+        return self._held_elsewhere(store)
+
+    def _held_elsewhere(self, store: str) -> bool:
+        """Whether another instance has taken something from a store and not yet committed: it may be this."""
+        try:
+            rows = self._connection.mqsc(f"DISPLAY QSTATUS('{store}') UNCOM")[0].rows
+        except MqscError:
+            return False
+        mine = sum(place[0] == store for place in self._states)
+        return bool(rows) and int(rows[0].get("UNCOM") or 0) > mine
+
+    def database_used(self) -> bool:
+        return self._databases is not None and self._databases.used
+
+    def finish_database(self, source: str) -> None:
+        if self._databases is not None:
+            self._databases.finish_now(source)
+
+    def trace(self, destination: str, text: str) -> None:
+        self._write_trace(destination, text)
+
+
+def _local(unit: Unit | None) -> Any:
+    """The queue manager's own part of a unit of work."""
+    if unit is None:
+        return None
+    return unit._unit
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Whether a database could not be reached, rather than refused something."""
+    return isinstance(error, DatabaseUnavailable) or (
+        isinstance(error, DatabaseFailed) and error.state.startswith(_CONNECTION_CLASS)
+    )
+
+
+class TraceFiles:
+    """Where Trace nodes and LOG write: files that are opened when first needed."""
+
+    def __init__(self, user_trace: str) -> None:
+        self._user_trace = user_trace
+        self._files: dict[str, Any] = {}
+
+    def __call__(self, destination: str, text: str) -> None:
+        path = destination or self._user_trace
+        if not path:
+            return
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = Path(path).open("a", encoding="utf-8")
+        file.write(text if destination else f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        file.flush()
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flow at work: a Spark job for each execution group, a long-running task for each instance.
+
+    with LiveFlow(spark, flow, "unix:./qm1", instances=2) as live:
+        live.status()
+        live.redeploy(flow_of_today)
+
+Exactly once is the queue manager's doing, not Spark's. Spark finds a place
+for each instance, starts it again when it dies, and keeps instances apart.
+Because a cancelled task goes on for seconds, every attempt works under a
+claim with an epoch, and whoever comes later fences those before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from entrepot.connection import Connection, connect
+from entrepot.errors import (
+    ConnectionLost,
+    EntrepotError,
+    Fenced,
+    FlowEnded,
+    FlowNotReady,
+    InstancesTooMany,
+    MqscError,
+    NotAuthorized,
+)
+from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.kernel import Kernel
+from entrepot.queues.claims import Claim
+from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.spark.instance import STOP, run_instance
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_LOGGER = logging.getLogger("entrepot")
+
+_ASK_S = 0.05
+_AGAIN_S = 0.5
+_AGAIN_S_MAX = 30.0
+_STEADY_S = 60.0
+"""A job that has run for so long was not ended by what ended the one before."""
+
+
+class LiveFlow:
+    """A flow on Spark, from start to stop."""
+
+    def __init__(
+        self,
+        spark: SparkSession | SparkContext,
+        flow: FlowDefinition,
+        url: str,
+        *,
+        instances: int | None = None,
+        group: str = "default",
+        databases: Mapping[str, str] | None = None,
+        batch_max: int = 100,
+        node_statistics: bool = False,
+        user_trace: str = "",
+        user: str = "",
+        password: str = "",
+    ) -> None:
+        """
+        Raises:
+            FlowInvalid, InvalidSetting: The flow, or what it is to run with, is wrong.
+            InstancesTooMany: Spark has fewer slots than that.
+        """
+        self._context: SparkContext = getattr(spark, "sparkContext", spark)
+        self._deployment = Deployment(
+            flow,
+            url,
+            databases=dict(databases or {}),
+            group=group,
+            instances=instances or flow.instances,
+            batch_max=batch_max,
+            node_statistics=node_statistics,
+            user_trace=str(Path(user_trace).resolve()) if user_trace else "",
+            user=user,
+            password=password,
+        )
+        require_slots(self._context, self._deployment.instances)
+        self._connection: Connection = connect(
+            url, application=f"flow {flow.name} (driver)", user=user, password=password
+        )
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._error: EntrepotError | None = None
+        self.restarts = 0
+        """How often Spark has given up on the job, and it was begun again."""
+        self._last: list[dict[str, Any]] = []
+
+    # --- start and stop -----------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Check everything that can be known beforehand, take over from whoever runs it, and begin.
+
+        Raises:
+            FlowInvalid, FlowNotReady: It cannot run as it is; says all that is missing. Nothing was begun.
+        """
+        self._require_ready()
+        self._take_over()
+        self._stopping.clear()
+        self._error = None
+        from pyspark import InheritableThread
+
+        self._thread = InheritableThread(target=self._supervise, name=f"flow {self.name}", daemon=True)
+        self._thread.start()
+        return self
+
+    @property
+    def name(self) -> str:
+        return self._deployment.flow.name
+
+    def wait_until_running(self, timeout_s: float = 60.0, on_progress: Callable[[int], None] = lambda _: None) -> None:
+        """Return when every instance is at work.
+
+        Raises:
+            FlowEnded: It ended before that.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            ready = sum(claim.connected for claim in self._claims())
+            on_progress(ready)
+            if ready >= self._deployment.instances:
+                return
+            if not self.is_running:
+                raise self._error or FlowEnded(self.name, "it has ended already")
+            if time.monotonic() >= deadline:
+                problem = f"{ready} of {self._deployment.instances} instances have begun within {timeout_s:g} s"
+                raise FlowEnded(self.name, problem)
+            time.sleep(_ASK_S)
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the flow has ended, by whosoever's order; whether it has.
+
+        Raises:
+            EntrepotError: What it ended with, if that was no order.
+        """
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        if self.is_running:
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Let every instance finish its unit of work and end; who does not in time is cancelled and fenced."""
+        self._stopping.set()
+        if self._thread is None:
+            return
+        deadline = time.monotonic() + timeout_s
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            # Again and again: an instance that is only just starting has not heard the first one.
+            with contextlib.suppress(ConnectionLost):
+                self._connection.instruct(self._deployment.claim_prefix, STOP)
+            self._thread.join(_ASK_S)
+        if self._thread.is_alive():
+            self.cancel()
+            self._thread.join(timeout_s)
+
+    def cancel(self) -> None:
+        """End the job without asking its tasks, and fence them: Spark lets cancelled tasks go on for seconds."""
+        self._stopping.set()
+        self._context.cancelJobGroup(self._job_group)
+        self._fence(self._deployment.run + 1)
+
+    def _fence(self, run: int) -> None:
+        for instance in range(self._deployment.instances):
+            self._connection.retire(self._deployment.claim_name(instance), run * ATTEMPTS_MAX)
+
+    def redeploy(self, flow: FlowDefinition, *, timeout_s: float = 30.0) -> None:
+        """Go on with another version of the flow; no message is lost or worked on twice.
+
+        Raises:
+            FlowInvalid, FlowNotReady: The old one goes on.
+        """
+        before = self._deployment
+        self._deployment = replace(before, flow=flow)
+        try:
+            self._require_ready()
+        except EntrepotError:
+            self._deployment = before
+            raise
+        self._deployment = before
+        self.stop(timeout_s)
+        self._deployment = replace(before, flow=flow)
+        self.start()
+
+    def close(self) -> None:
+        self.stop()
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self if self.is_running else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what it does -------------------------------------------------------------------------
+
+    def status(self) -> list[dict[str, Any]]:
+        """What each instance has told last."""
+        return told(self._claims())
+
+    def _claims(self) -> list[Claim]:
+        lowest = self._deployment.run * ATTEMPTS_MAX
+        found = self._connection.claims(self._deployment.claim_prefix)
+        return [claim for claim in found if claim.epoch >= lowest]
+
+    def _require_ready(self) -> None:
+        deployment = self._deployment
+        kernel = Kernel(deployment.flow)
+        problems = list(_missing_sources(kernel, deployment.databases))
+        problems += _missing_queues(kernel, self._connection)
+        if deployment.databases:
+            problems += _unreachable(deployment.databases)
+        if problems:
+            raise FlowNotReady(self.name, tuple(problems))
+
+    def _take_over(self) -> None:
+        """Let a run that is still at work end in good order; afterwards its number is too low for anything."""
+        prefix = self._deployment.claim_prefix
+        deadline = time.monotonic() + 5.0
+        while any(claim.connected for claim in self._connection.claims(prefix)) and time.monotonic() < deadline:
+            self._connection.instruct(prefix, STOP)
+            time.sleep(_ASK_S)
+        self._begin_run()
+
+    def _begin_run(self) -> None:
+        epoch = self._connection.next_epoch(self._deployment.claim_prefix)
+        self._deployment = replace(self._deployment, run=epoch // ATTEMPTS_MAX + 1)
+        self._fence(self._deployment.run)
+
+    # --- the job ------------------------------------------------------------------------------
+
+    @property
+    def _job_group(self) -> str:
+        deployment = self._deployment
+        return f"entrepot {deployment.claim_prefix}{deployment.run}"
+
+    def _supervise(self) -> None:
+        """Run the job, and again when Spark gives up on it: a flow outlives any number of crashes."""
+        pause_s = _AGAIN_S
+        while True:
+            begun = time.monotonic()
+            try:
+                self._last = self._run_job()
+                if any(result.get("fenced") for result in self._last) and not self._stopping.is_set():
+                    self._error = FlowEnded(self.name, "another run of it has taken over")
+                return
+            except EntrepotError as error:
+                self._error = error
+                return
+            except Exception as error:
+                if self._stopping.is_set():
+                    return
+                _LOGGER.warning("flow %s: Spark has given up on its job: %s", self.name, _first_line(error))
+                if _is_hopeless(self._context):
+                    self._error = FlowEnded(self.name, f"Spark has ended: {_first_line(error)}")
+                    return
+            if time.monotonic() - begun > _STEADY_S:
+                pause_s = _AGAIN_S
+            if self._stopping.wait(pause_s):
+                return
+            pause_s = min(pause_s * 2, _AGAIN_S_MAX)
+            self.restarts += 1
+            try:
+                self._begin_run()
+            except EntrepotError as error:
+                self._error = error
+                return
+
+    def _run_job(self) -> list[dict[str, Any]]:
+        deployment = self._deployment
+        context = self._context
+        context.setJobGroup(self._job_group, f"flow {self.name}, {deployment.group}", interruptOnCancel=True)
+        places = context.parallelize(range(deployment.instances), deployment.instances)
+        results: list[dict[str, Any]] = places.mapPartitions(_Task(deployment)).collect()
+        return results
+
+
+class _Task:
+    """What Spark runs; it knows nothing but the deployment."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+
+    def __call__(self, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        attempt = task.attemptNumber() if task is not None else 0
+        for number in numbers:
+            try:
+                yield run_instance(self._deployment, number, attempt)
+            except Fenced as error:
+                # A zombie's end. Whoever came after it goes on, so Spark must not try again.
+                yield {"fenced": True, "problem": error.what}
+
+
+def told(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+    """Claims of flows as plain data."""
+    return [
+        {
+            "name": claim.name,
+            "epoch": claim.epoch,
+            "connected": claim.connected,
+            "renewed_at": claim.renewed_at,
+            **dict(claim.status or {}),
+        }
+        for claim in claims
+    ]
+
+
+def require_slots(context: SparkContext, instances: int) -> None:
+    """
+    Raises:
+        InstancesTooMany: On this machine Spark has fewer slots, and a task without one would wait for ever.
+    """
+    slots = context.defaultParallelism
+    if str(context.master).startswith("local") and instances > slots:
+        raise InstancesTooMany(instances, slots)
+
+
+def _missing_sources(kernel: Kernel, databases: Mapping[str, str]) -> Iterator[str]:
+    if "" in databases:
+        return
+    for node in kernel.nodes.values():
+        source = node.settings.get("data_source")
+        if source and source not in databases:
+            yield f"node {node.name}: the data source {source!r} has no database; say --database {source}=URL"
+
+
+def _missing_queues(kernel: Kernel, connection: Connection) -> Iterator[str]:
+    for point in kernel.points:
+        if not point.queue or point.internal:
+            continue
+        try:
+            found = connection.mqsc(f"DISPLAY QUEUE('{point.queue}')")[0].rows
+        except NotAuthorized:
+            continue  # the get itself will tell
+        except MqscError:
+            found = ()
+        if not found:
+            yield f"node {point.node.name}: there is no queue {point.queue}; DEFINE QLOCAL('{point.queue}')"
+
+
+def _unreachable(databases: Mapping[str, str]) -> Iterator[str]:
+    from entrepot.spark.flow_databases import FlowDatabases
+
+    opened = FlowDatabases(databases)
+    try:
+        for name in databases:
+            try:
+                opened._connected(name)
+            except EntrepotError as error:
+                yield f"data source {name or '(default)'}: {error.what}"
+    finally:
+        opened.close()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0][:500]
+
+
+def _is_hopeless(context: SparkContext) -> bool:
+    """Whether Spark itself is gone, rather than one of its jobs."""
+    try:
+        return bool(context._jsc is None or context._jsc.sc().isStopped())
+    except Exception:
+        return True

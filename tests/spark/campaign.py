@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbered messages, a flow that works on them, somebody who kills, and the count at the end.
+
+All messages are put before the flow starts, so that nobody is in doubt about
+what there was. In the end each number is on the input queue, or on the output
+queue, or set aside: one of these, and once.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import random
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+from channels.processes import ServerProcess, until
+from entrepot.flows.definition import FlowDefinition
+from entrepot.spark.live import LiveFlow
+
+_NUMBER = re.compile(rb"<n>(\d+)</n>")
+_WORK = "DECLARE i INTEGER 0; WHILE i < {turns} DO SET i = i + 1; END WHILE;"
+SOURCE = "LEDGER"
+
+
+def numbered_flow(name: str, source: str, target: str, *, coordinated: bool = False, turns: int = 400) -> FlowDefinition:
+    """Messages from one queue to another, with a little work and, if coordinated, a row each."""
+    flow = FlowDefinition(name, coordinated=coordinated)
+    flow.node("MQInput", "In", queue=source, domain="XML")
+    flow.node("Compute", "Work", statements=f"SET OutputRoot = InputRoot; {_WORK.format(turns=turns)}")
+    flow.node("MQOutput", "Out", queue=target)
+    flow.link("In", "Work")
+    if coordinated:
+        insert = "INSERT INTO Database.ledger (number) VALUES (CAST(Root.XML.order.n AS INTEGER));"
+        flow.node("Database", "Row", statements=insert, data_source=SOURCE)
+        flow.link("Work", "Row")
+        flow.link("Row", "Out")
+    else:
+        flow.link("Work", "Out")
+    return flow
+
+
+class Campaign:
+    """One load and the kills that it has to survive."""
+
+    def __init__(self, server: ServerProcess, source: str, target: str, count: int, seed: int) -> None:
+        self.server = server
+        self.source = source
+        self.target = target
+        self.count = count
+        self.random = random.Random(seed)
+        self.kills: collections.Counter[str] = collections.Counter()
+
+    def put_all(self) -> None:
+        with self.server.connect() as connection, connection.pipeline() as pipeline:
+            for number in range(self.count):
+                pipeline.put(self.source, b"<order><n>%d</n></order>" % number, persistent=True)
+
+    def depth(self, queue: str) -> int:
+        with self.server.connect() as connection:
+            row = connection.mqsc(f"DISPLAY QSTATUS({queue}) CURDEPTH")[0].rows[0]
+        return int(row["CURDEPTH"])
+
+    def numbers(self, queue: str) -> list[int]:
+        """All numbers on a queue; taken, so that what nobody may see would be missed."""
+        found = []
+        with self.server.connect() as connection:
+            while True:
+                with connection.unit_of_work() as unit:
+                    messages = unit.get_many(queue, 500)
+                for message in messages:
+                    number = _NUMBER.search(message.body)
+                    assert number is not None
+                    found.append(int(number[1]))
+                if not messages:
+                    return found
+
+    def require_exactly_once(self) -> int:
+        """Each number is in one place; how many were worked on."""
+        with self.server.connect() as connection:
+            until(
+                lambda: not connection.mqsc(f"DISPLAY QSTATUS({self.source}) UNCOM")[0].rows[0]["UNCOM"],
+                "nobody has messages of the input queue any more",
+            )
+        left, done = self.numbers(self.source), self.numbers(self.target)
+        seen = collections.Counter(left) + collections.Counter(done)
+        lost = [number for number in range(self.count) if not seen[number]]
+        twice = [number for number, times in seen.items() if times > 1]
+        assert not lost, f"lost after {dict(self.kills)}: {lost[:10]} of {len(lost)}"
+        assert not twice, f"twice after {dict(self.kills)}: {twice[:10]} of {len(twice)}"
+        return len(done)
+
+    # --- who kills ----------------------------------------------------------------------------
+
+    def kill_worker(self, live: LiveFlow) -> None:
+        """The Python process of a task."""
+        pids = [row["pid"] for row in live.status() if row["connected"] and "pid" in row]
+        if pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.random.choice(pids), signal.SIGKILL)
+
+    def kill_server(self, live: LiveFlow) -> None:
+        self.server.restart()
+
+    def cancel_job(self, live: LiveFlow) -> None:
+        """Spark lets the tasks go on, and the queue manager does not."""
+        live.cancel()
+        live.wait()
+        before = self.depth(self.target)
+        live.start()
+        assert self.depth(self.target) >= before
+
+    def survive(
+        self, live: LiveFlow, kinds: list[Callable[[LiveFlow], None]], times: int, pause_s: tuple[float, float]
+    ) -> None:
+        """Kill at random points, with each kind in turn, while the flow works."""
+        for number in range(times):
+            kind = kinds[number % len(kinds)]
+            time.sleep(self.random.uniform(*pause_s))
+            kind(live)
+            self.kills[kind.__name__] += 1
+        live.wait_until_running()
+        done = self.depth(self.target)
+        until(
+            lambda: self.depth(self.target) > done or not self.depth(self.source), "it goes on after the last kill"
+        )
+
+
+@contextlib.contextmanager
+def running(live: LiveFlow) -> Iterator[LiveFlow]:
+    with live:
+        live.wait_until_running()
+        yield live

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Spark session and one queue manager's server for all tests here; both are too slow to start for each."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from channels.processes import ServerProcess
+from conftest import MEMORY, SMALL_LOG, let_tester_in
+from entrepot.queues.folder import create
+from entrepot.spark import local_master, spark_session
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+LONG_TASKS = 6
+"""So many tasks of flows that do not end may run at a time, with slots left for the tests' own jobs."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all tests of this folder in one process, so that there is one session and not one in each."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The only session of this process. A test leaves it as it was: settings, views, streams, running jobs."""
+    with spark_session(local_master(LONG_TASKS), app="tests") as session:
+        yield session
+
+
+@pytest.fixture
+def context(spark: SparkSession) -> Iterator[SparkContext]:
+    """The session's context, for jobs of Python tasks; those that a test leaves running are cancelled."""
+    yield spark.sparkContext
+    spark.sparkContext.cancelAllJobs()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ServerProcess]:
+    """A queue manager QM1 with a process of its own, at `server.unix_url`."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        path = Path(folder) / "QM1"
+        create(path, log=SMALL_LOG)
+        let_tester_in(path)
+        with ServerProcess(path) as process:
+            yield process
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_queue(server: ServerProcess) -> Callable[..., str]:
+    """`new_queue("MAXDEPTH(10)")` defines a queue that no other test knows, and returns its name."""
+
+    def define(attributes: str = "") -> str:
+        name = f"TEST.{next(_numbers)}"
+        with server.connect() as connection:
+            connection.mqsc(f"DEFINE QLOCAL({name}) {attributes}")
+        return name
+
+    return define

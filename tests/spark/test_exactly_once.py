@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is killed, each message is worked on once: queue to queue, and with rows in a database."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import Engine
+
+from channels.processes import ServerProcess, until
+from conftest import MEMORY, let_tester_in
+from entrepot.queues.folder import create
+from entrepot.recovery_log.settings import LogSettings
+from entrepot.spark.live import LiveFlow
+from entrepot.testing.postgres import Postgres
+from global_units.conftest import new_postgres, prepared
+from spark.campaign import SOURCE, Campaign, numbered_flow, running
+
+LARGE_LOG = LogSettings(segment_bytes=4 * 1024 * 1024, primary=3, secondary=20)
+QUEUES = "DEFINE QLOCAL(IN) MAXDEPTH(1000000)\nDEFINE QLOCAL(OUT) MAXDEPTH(1000000)"
+
+
+@pytest.fixture
+def killable() -> Iterator[ServerProcess]:
+    """A server of one's own, to be killed."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        path = Path(folder) / "QM1"
+        create(path, log=LARGE_LOG)
+        let_tester_in(path)
+        with ServerProcess(path) as server:
+            with server.connect() as connection:
+                connection.mqsc(QUEUES)
+            yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with new_postgres() as running_postgres:
+        yield running_postgres
+
+
+@pytest.fixture
+def ledger(postgres: Postgres) -> Iterator[Engine]:
+    engine = create_engine(postgres.url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE IF EXISTS ledger"))
+        connection.execute(text("CREATE TABLE ledger (number bigint)"))
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(2, 12))])
+def test_queue_to_queue_survives_kills_of_workers_jobs_and_queue_manager(
+    context: SparkContext, killable: ServerProcess, seed: int
+) -> None:
+    campaign = Campaign(killable, "IN", "OUT", 60_000, seed)
+    campaign.put_all()
+    flow = numbered_flow("killed", "IN", "OUT")
+    kinds = [campaign.kill_worker, campaign.cancel_job, campaign.kill_worker, campaign.kill_server]
+    with running(LiveFlow(context, flow, killable.unix_url, instances=2)) as live:
+        campaign.survive(live, kinds, 24, (0.05, 0.5))
+    assert campaign.require_exactly_once() > 100
+    assert sum(campaign.kills.values()) >= 24
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(2, 12))])
+def test_rows_and_messages_agree_whatever_is_killed(
+    context: SparkContext, killable: ServerProcess, postgres: Postgres, ledger: Engine, seed: int
+) -> None:
+    campaign = Campaign(killable, "IN", "OUT", 30_000, seed)
+    campaign.put_all()
+    flow = numbered_flow("coordinated", "IN", "OUT", coordinated=True, turns=100)
+    kinds = [campaign.kill_worker, campaign.cancel_job, campaign.kill_server]
+    databases = {SOURCE: postgres.url}
+    with running(LiveFlow(context, flow, killable.unix_url, instances=2, databases=databases)) as live:
+        campaign.survive(live, kinds, 12, (0.1, 0.6))
+    with killable.connect() as connection, connection.global_unit_of_work(ledger):
+        pass  # the first use brings what the kills have left at the database to its end
+    until(lambda: not prepared(ledger), "recovery ends what was prepared")
+    done = Campaign(killable, "IN", "OUT", 0, seed).numbers("OUT")
+    left = campaign.numbers("IN")
+    with ledger.begin() as connection:
+        rows = [number for (number,) in connection.execute(text("SELECT number FROM ledger"))]
+    assert Counter(rows) == Counter(done), "a row for each message that came out, and no other"
+    assert Counter(done) + Counter(left) == Counter(range(campaign.count))
+    assert len(done) > 50
+
+
+def test_a_cancelled_task_commits_nothing_any_more(context: SparkContext, killable: ServerProcess) -> None:
+    """Spark's cancel lets a Python worker consume for seconds; the fence does not."""
+    campaign = Campaign(killable, "IN", "OUT", 20_000, 7)
+    campaign.put_all()
+    live = LiveFlow(context, numbered_flow("zombie", "IN", "OUT"), killable.unix_url, instances=2)
+    with running(live):
+        until(lambda: campaign.depth("OUT") > 100, "the flow works")
+        live.cancel()
+        at_once = campaign.depth("OUT")
+        time.sleep(1.0)
+        assert campaign.depth("OUT") == at_once
+        assert campaign.depth("IN") + at_once == campaign.count
+    campaign.require_exactly_once()
+
+
+def test_a_stopped_flow_has_finished_its_units(context: SparkContext, killable: ServerProcess) -> None:
+    campaign = Campaign(killable, "IN", "OUT", 20_000, 8)
+    campaign.put_all()
+    live = LiveFlow(context, numbered_flow("stopped", "IN", "OUT"), killable.unix_url, instances=2)
+    with running(live):
+        until(lambda: campaign.depth("OUT") > 100, "the flow works")
+        live.stop()
+        told = sum(int(row["messages"]) for row in live.status())
+        assert campaign.depth("OUT") == told, "what it says it has done is done"
+    with killable.connect() as connection:
+        assert all(message.backout_count == 0 for message in connection.browse("IN"))
+
+
+def test_another_version_takes_over_without_losing_anything(context: SparkContext, killable: ServerProcess) -> None:
+    campaign = Campaign(killable, "IN", "OUT", 6_000, 9)
+    campaign.put_all()
+    live = LiveFlow(context, numbered_flow("versions", "IN", "OUT"), killable.unix_url, instances=2)
+    with running(live):
+        until(lambda: campaign.depth("OUT") > 100, "the first version works")
+        live.redeploy(numbered_flow("versions", "IN", "OUT", turns=10))
+        until(lambda: campaign.depth("OUT") == campaign.count, "the second one ends it")
+    assert campaign.require_exactly_once() == campaign.count
+
+
