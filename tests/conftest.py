@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,6 +27,22 @@ from entrepot.testing import VirtualClock
 settings.register_profile("steady", derandomize=True, deadline=None)
 if not os.environ.get("ENTREPOT_EXPLORE"):
     settings.load_profile("steady")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadgroup: all tests of Spark in one process, which has the only session, and others as they come.
+
+    The mark xdist_group says the same, but pytest 9.2 and xdist 3.8 do not understand each other about it.
+    """
+    from xdist.scheduler import LoadGroupScheduling
+
+    class OneSparkSession(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+    return OneSparkSession(config, log) if config.getvalue("dist") == "loadgroup" else None
+
 
 SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
 

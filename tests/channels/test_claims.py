@@ -185,6 +185,20 @@ def test_without_a_token_a_second_connection_with_the_same_epoch_is_refused(serv
     two.socket.close()
 
 
+def test_a_client_takes_its_own_claim_from_a_connection_that_is_not_known_to_be_gone(folder: Path) -> None:
+    with ServerThread(folder):
+        one, two, three = Bare(folder), Bare(folder), Bare(folder)
+        one.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1, b"mine"))
+        assert one.hear()[0] == Verb.DONE
+        three.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1, b"other"))
+        assert three.hear()[0] == Verb.FAILED
+        two.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1, b"mine"))
+        assert two.hear()[0] == Verb.DONE
+        assert one.hear()[0] == Verb.CLOSING
+        for each in (one, two, three):
+            each.socket.close()
+
+
 # --- tasks --------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Spark session and one queue manager's server for all tests here; both are too slow to start for each."""
+"""One Spark session and one queue manager's server for all tests here; both are too slow to start for each.
+
+The scheduler of tests/conftest.py keeps this folder in one process, so that there is one session and not one in each.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-HERE = Path(__file__).parent
 LONG_TASKS = 6
 """So many tasks of flows that do not end may run at a time, with slots left for the tests' own jobs."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all tests of this folder in one process, so that there is one session and not one in each."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -82,5 +82,5 @@ def test_java_that_refuses_its_options_is_reported_with_its_words(tmp_path: Path
 
 
 def test_setting_that_the_launcher_refuses_is_reported_with_its_words(tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(SparkNotStarted, match=r"launcher refuses.*not allowed to specify max heap"):
+    with pytest.raises(SparkNotStarted, match=r"launcher refuses.*Not allowed to specify max heap"):
         _driver(tmp_path, **{"spark.driver.extraJavaOptions": "-Xmx1g"})

@@ -19,6 +19,7 @@ from entrepot.cli import (
     demo,
     dump,
     esql,
+    flow,
     get,
     log,
     model,
@@ -94,6 +95,7 @@ _MESSAGES = "Messages"
 _ADMINISTRATION = "Administration"
 _START = "To begin with"
 _MODELS = "Models and ESQL"
+_FLOWS = "Message flows"
 
 app.command("demo", rich_help_panel=_START)(demo.demo)
 app.command("put", rich_help_panel=_MESSAGES)(put.put)
@@ -109,6 +111,7 @@ app.add_typer(log.app, name="log", rich_help_panel=_ADMINISTRATION)
 app.command("trigger-monitor", rich_help_panel=_ADMINISTRATION)(trigger_monitor.trigger_monitor)
 app.add_typer(model.app, name="model", rich_help_panel=_MODELS)
 app.add_typer(esql.app, name="esql", rich_help_panel=_MODELS)
+app.add_typer(flow.app, name="flow", rich_help_panel=_FLOWS)
 
 
 def _version(wanted: bool) -> None:

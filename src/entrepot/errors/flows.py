@@ -159,6 +159,21 @@ class NotCollectable(NodeError):
     hint = "Collections hold plain messages; the correlation path must lead to one value."
 
 
+class FlowTestInvalid(FlowError):
+    file: str
+    mistakes: tuple[tuple[str, str, str], ...]
+    """Where, what is wrong there, and what to do about it."""
+    code = "F50"
+
+    @property
+    def what(self) -> str:
+        count = len(self.mistakes)
+        told = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
+        return f"{count} mistake{'s' if count > 1 else ''} in the test file {self.file}:\n" + "\n".join(told) + "\n"
+
+    hint = "No case of it was run. examples/flows/pricing.test.yaml shows what a test file may say."
+
+
 class ModelError(FlowError):
     code = "D00"
 

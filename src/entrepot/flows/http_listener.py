@@ -85,6 +85,8 @@ def read_identifier(identifier: bytes) -> Identifier:
         raise ValueError(f"{len(identifier)} bytes are no identifier of a request")
     owner_end = _FLOW_BYTES + _OWNER_BYTES
     deadline = int.from_bytes(identifier[owner_end : owner_end + _DEADLINE_BYTES], "big")
+    if not deadline:
+        raise ValueError("a request has a time by which its client is gone")  # an empty CorrelId, most likely
     return Identifier(identifier[:_FLOW_BYTES].hex().upper(), identifier[_FLOW_BYTES:owner_end].hex().upper(), deadline)
 
 
@@ -102,7 +104,8 @@ _process = _Process()
 
 
 def _here() -> _Process:
-    global _process  # noqa: PLW0603 -- what a fork has copied is the parent's
+    global _process
+    # What a fork has copied is the parent's.
     if _process.pid != os.getpid():
         _process = _Process()
     return _process
@@ -131,7 +134,6 @@ class Waiting:
 
     message: Message
     settled: asyncio.Future[Reply]
-    handed_out: bool = False
 
 
 @dataclass(slots=True)
@@ -236,7 +238,7 @@ def _close_route(listener: Listener, route: Route) -> None:
 
 
 def _require_own(flow: str, host: str, port: int, context: ssl.SSLContext | None) -> None:
-    """Sharing a port is for instances of one flow; the operating system would let any of the user's programs share it."""
+    """Sharing a port is for instances of one flow; the operating system lets any of the user's programs share it."""
     target = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 -- not bound here
     try:
         probe = socket.create_connection((target, port), timeout=START_S)
@@ -275,7 +277,7 @@ class Listener:
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self._bytes = 0
+        self.bytes_held = 0
         self._thread = threading.Thread(target=self._run, name=f"entrepot-http-{port}", daemon=True)
 
     # --- start and stop -----------------------------------------------------------------------
@@ -381,16 +383,16 @@ class Listener:
         if head.target == "*":
             return Reply(200, [(_KNOWN_BY, flow_mark(self.flow))], b"")
         route = self._route(head)
-        if len(self.waiting) >= REQUESTS_MAX or self._bytes + head.length > BYTES_MAX:
-            raise Refused(503, "Too many requests wait already; try again later.", [("Retry-After", "1")])
+        if len(self.waiting) >= REQUESTS_MAX or self.bytes_held + head.length > BYTES_MAX:
+            raise _full()
         if head.expects_continue:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = await read_body(reader, head, limits.BODY_BYTES_MAX)
-        self._bytes += len(body)
+        held = _Held(self)
         try:
+            body = await read_body(reader, head, limits.BODY_BYTES_MAX, held.grow)
             return await self._answer_of(self._message(head, body, route, writer), route)
         finally:
-            self._bytes -= len(body)
+            self.bytes_held -= held.bytes
 
     async def _answer_of(self, message: Message, route: Route) -> Reply:
         waiting = Waiting(message, self._loop.create_future())
@@ -448,6 +450,24 @@ class Listener:
                 "scheme": "https" if self._context is not None else "http",
             },
         )
+
+
+class _Held:
+    """The part of a body that is in memory; all of them together have a limit."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.bytes = 0
+
+    def grow(self, size: int) -> None:
+        self.bytes += size
+        self._listener.bytes_held += size
+        if self._listener.bytes_held > BYTES_MAX:
+            raise _full()
+
+
+def _full() -> Refused:
+    return Refused(503, "Too many requests wait already; try again later.", [("Retry-After", "1")])
 
 
 def _settle(waiting: Waiting, reply: Reply) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -152,15 +153,17 @@ def _framing(headers: Headers, minor: str) -> tuple[int, bool]:
     return int(text), False
 
 
-async def read_body(reader: asyncio.StreamReader, head: RequestHead, bytes_max: int) -> bytes:
-    """The body of a request.
+async def read_body(
+    reader: asyncio.StreamReader, head: RequestHead, bytes_max: int, came: Callable[[int], None]
+) -> bytes:
+    """The body of a request; `came` hears of each piece, and may refuse it.
 
     Raises:
         Refused: It is too long, its chunks are none, or it comes too slowly.
     """
     if head.length > bytes_max:
         raise Refused(413, f"A body has at most {bytes_max} bytes.")
-    pace = _Pace()
+    pace = _Pace(came)
     try:
         if not head.chunked:
             return await _read(reader, head.length, pace)
@@ -174,12 +177,17 @@ async def read_body(reader: asyncio.StreamReader, head: RequestHead, bytes_max: 
 class _Pace:
     """How long a client may take, the longer the more has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Callable[[int], None]) -> None:
         self._began = time.monotonic()
-        self.came = 0
+        self._heard = heard
+        self._came = 0
+
+    def came(self, size: int) -> None:
+        self._came += size
+        self._heard(size)
 
     def left_s(self) -> float:
-        return self._began + PATIENCE_S + self.came / RATE_BYTES_PER_S - time.monotonic()
+        return self._began + PATIENCE_S + self._came / RATE_BYTES_PER_S - time.monotonic()
 
 
 async def _read(reader: asyncio.StreamReader, length: int, pace: _Pace) -> bytes:
@@ -192,7 +200,7 @@ async def _read(reader: asyncio.StreamReader, length: int, pace: _Pace) -> bytes
             raise asyncio.IncompleteReadError(b"", missing)
         pieces.append(piece)
         missing -= len(piece)
-        pace.came += len(piece)
+        pace.came(len(piece))
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from entrepot.errors import FlowInvalid, InvalidArgument
-from entrepot.flows.checking import find_mistakes
+from entrepot.flows.checking import find_mistakes, in_order
 from entrepot.flows.definition import FlowDefinition, Place
 from entrepot.flows.nodes.node import Mistake
 from entrepot.flows.notation import NotationReader
@@ -139,7 +139,7 @@ class _Loader:
         return flow
 
     def all_mistakes(self, flow: FlowDefinition) -> list[Mistake]:
-        return [*self._mistakes, *find_mistakes(flow, is_complete=self._is_complete)]
+        return in_order([*self._mistakes, *find_mistakes(flow, is_complete=self._is_complete)])
 
     def require_readable(self, flow: FlowDefinition) -> None:
         """Whoever is told of one mistake is told of all; a flow that can be read is checked when it is to run."""

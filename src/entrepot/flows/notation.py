@@ -29,7 +29,7 @@ from entrepot.flows.property_values import meant, problem_with, read_plain, read
 from entrepot.flows.yaml_places import Listing, Scalar, Table, Written, read_yaml, words_for
 from entrepot.models import find_set, load_set
 
-_KEYS = ("flow", "subflow", "coordinated", "instances", "esql", "models", "subflows", "properties", "promote", "nodes")
+KEYS = ("flow", "subflow", "coordinated", "instances", "esql", "models", "subflows", "properties", "promote", "nodes")
 _INSTANCES = Property("instances", "integer", 1)
 _COORDINATED = Property("coordinated", "flag", False)
 INSTANCES_MAX = 1000
@@ -50,15 +50,19 @@ class NotationReader:
         self._targets: list[tuple[str, str, Scalar]] = []
         """Source, terminal and what it is linked to; understood when all names are known."""
         self._is_part = False
+        self._told: set[str] = set()
+        """Where YAML itself is wrong; what that leads to need not be told too."""
         self.is_complete = True
         """Whether all files were there that it asks for; if not, what seems to be missing may be in them."""
 
     def read(self, text: str) -> FlowDefinition:
         """The flow, as far as it could be understood."""
+        known = len(self._mistakes)
         root = read_yaml(text, self._file, self._mistakes)
+        self._told = {mistake.where for mistake in self._mistakes[known:]}
         if root is None:
             self.is_complete = False
-            if not self._mistakes:
+            if not self._told:
                 self._wrong(Place(self._file, 1, 1), "the file is empty", "A flow begins with `flow: NAME`.")
         elif not isinstance(root, Table):
             self.is_complete = False
@@ -68,12 +72,13 @@ class NotationReader:
         return self._flow
 
     def _wrong(self, place: Place, problem: str, advice: str = "") -> None:
-        self._mistakes.append(Mistake(str(place), problem, advice))
+        if str(place) not in self._told:
+            self._mistakes.append(Mistake(str(place), problem, advice))
 
     def _whole(self, root: Table) -> None:
         for key, _ in root:
-            if key.text not in _KEYS:
-                known = meant(key.text, _KEYS) or f"; a flow has {', '.join(_KEYS)}"
+            if key.text not in KEYS:
+                known = meant(key.text, KEYS) or f"; a flow has {', '.join(KEYS)}"
                 self._wrong(key.place, f"a flow has no {key.text!r}{known}")
         self._name(root)
         self._settings(root)
@@ -139,8 +144,10 @@ class NotationReader:
                 if message and message not in known:
                     self._wrong(name.place, f"the set SWIFT has no message {message!r}{meant(message, known)}")
                 continue
+            path = self._folder / name.text
             try:
-                self._flow.message_sets.append(load_set(self._folder / name.text))
+                path.stat()  # readers of models tell a missing file each in their own way
+                self._flow.message_sets.append(load_set(path))
             except ModelInvalid as error:
                 self.is_complete = False
                 self._wrong(Place(error.file, error.line, error.column), error.problem)

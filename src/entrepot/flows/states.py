@@ -69,6 +69,12 @@ def key_of(*parts: str | bytes | int) -> bytes:
     return digest.digest()
 
 
+def new_number(journey: Journey) -> int:
+    """A number that nothing else has."""
+    # A digest, because what is new in a message id may be at its end.
+    return int.from_bytes(blake2b(journey.outside.new_message_id(), digest_size=7).digest(), "big")
+
+
 # --- messages inside of states ------------------------------------------------------------------
 
 
@@ -91,6 +97,12 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
             message_format=self.message_format,
             source_queue=source_queue,
         )
+
+    def enclosed(self, name: str) -> Root:
+        """The message as a folder of another one; nothing of it is read before somebody asks."""
+        root = self.open().root
+        root.key = name
+        return root
 
 
 def parcel_of(root: Root) -> Parcel:
@@ -178,10 +190,11 @@ class Parked(msgspec.Struct, array_like=True, gc=False, tag="parked1"):
     """Seconds since 1970: when it is given up as unknown."""
 
 
-class Collection(msgspec.Struct, array_like=True, gc=False, tag="collection1"):
+class Collection(msgspec.Struct, array_like=True, gc=False):
     """A collection that is not complete: what it has, handler by handler."""
 
     number: int
+    """Nobody else's: its messages and its timer are found by it."""
     counts: list[int]
     satisfied_at: list[float]
     """When each handler is satisfied whatever it has: its timer; 0 while that has not begun."""
@@ -198,7 +211,6 @@ class Shelf(msgspec.Struct, array_like=True, gc=False, tag="shelf1"):
     """The open collections of one correlation string, oldest first."""
 
     correlation: str
-    next_number: int
     collections: list[Collection]
     persistent: bool = False
 
@@ -265,7 +277,7 @@ class Token(msgspec.Struct, array_like=True, gc=False, tag="token1"):
     """Who has it may make a state that was not there; so no two instances make the same."""
 
 
-State = Aggregate | Pointer | Parked | Collection | Shelf | Collected | Waiting | Event | Tick | Timer | Order | Token
+State = Aggregate | Pointer | Parked | Shelf | Collected | Waiting | Event | Tick | Timer | Order | Token
 _Kind = TypeVar("_Kind", bound=State)
 
 _aggregates = msgspec.msgpack.Decoder(Aggregate)

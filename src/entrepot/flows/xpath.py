@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from entrepot.esql.parsing.words import RESERVED
 from entrepot.flows.xpath_syntax import (
     Binary,
     Call,
@@ -52,7 +53,6 @@ Kind = Literal["nodes", "number", "text", "truth", "moment"]
 _ONE_ROOT_BELOW = frozenset({"XMLNSC", "XMLNS", "XML", "SOAP", "JSON"})
 """Domains with one element at the top, for which nobody has to look further."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED = frozenset("ALL ASYMMETRIC BOTH CASE DISTINCT FROM ITEM LEADING NOT SYMMETRIC TRAILING WHEN".split())
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TYPES = {
@@ -71,9 +71,7 @@ def is_xpath(text: str) -> bool:
     return bare.lstrip().startswith("/") or _VARIABLE.search(bare) is not None
 
 
-def to_esql(
-    text: str, *, namespaces: Mapping[str, str] | None = None, names: Mapping[str, str] | None = None
-) -> str:
+def to_esql(text: str, *, namespaces: Mapping[str, str] | None = None, names: Mapping[str, str] | None = None) -> str:
     """The ESQL condition of an XPath; it is true or false, never unknown.
 
     `namespaces` are the prefixes of a table; `names` are variables, and what ESQL calls them.
@@ -102,7 +100,7 @@ def type_of_schema(name: str) -> str:
 
 def esql_name(name: str) -> str:
     """An element's name as ESQL writes it."""
-    if _PLAIN.fullmatch(name) and name.upper() not in _RESERVED:
+    if _PLAIN.fullmatch(name) and name.upper() not in RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
 
@@ -123,7 +121,7 @@ class _Chain:
     def select(self, what: str, *more: str) -> str:
         conditions = [*self.conditions, *more]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {what} FROM {', '.join(self.rows)}{where}"
+        return f"SELECT {what} FROM {', '.join(self.rows)}{where}"  # noqa: S608 -- ESQL over trees, compiled as such
 
 
 class Translation:
@@ -353,12 +351,20 @@ class Translation:
 
     def count(self, arguments: tuple[Expression, ...]) -> str:
         chain = self._chain(_path(arguments[0], "count"))
-        return f"(SELECT COUNT(*) FROM {', '.join(_rows(chain))}{_where(chain)})"
+        return f"({self._whole(chain).select('COUNT(*)')})"
 
     def sum(self, arguments: tuple[Expression, ...]) -> str:
         chain = self._chain(_path(arguments[0], "sum"))
-        total = f"SUM({_cast(_last(chain), True)})"
-        return f"COALESCE((SELECT {total} FROM {', '.join(_rows(chain))}{_where(chain)}), 0)"
+        whole = self._whole(chain)
+        return f"COALESCE(({whole.select(f'SUM({_cast(whole.last, True)})')}), 0)"
+
+    def _whole(self, chain: _Chain) -> _Chain:
+        """A chain that has rows, as a SELECT needs it."""
+        if chain.rows:
+            return chain
+        self._rows += 1
+        row = f"xp_{self._rows}"
+        return _Chain([f"{chain.last}[] AS {row}"], chain.conditions, row)
 
     def cut(self, arguments: tuple[Expression, ...]) -> str:
         text, start = self.text(arguments[0]), self.number(arguments[1])
@@ -379,8 +385,8 @@ class _Function:
 
 _MANY = 1_000
 _FUNCTIONS: dict[str, _Function] = {
-    "true": _Function("truth", (0, 0), lambda to, a: "TRUE"),
-    "false": _Function("truth", (0, 0), lambda to, a: "FALSE"),
+    "true": _Function("truth", (0, 0), lambda *_: "TRUE"),
+    "false": _Function("truth", (0, 0), lambda *_: "FALSE"),
     "not": _Function("truth", (1, 1), lambda to, a: f"(NOT {to.condition(a[0])})"),
     "boolean": _Function("truth", (1, 1), lambda to, a: to.condition(a[0])),
     "exists": _Function("truth", (1, 1), lambda to, a: to.condition(_path(a[0], "exists"))),
@@ -404,9 +410,9 @@ _FUNCTIONS: dict[str, _Function] = {
     # XPath rounds a half up, also below zero.
     "round": _Function("number", (1, 1), lambda to, a: f"FLOOR({to.number(a[0])} + 0.5)"),
     "abs": _Function("number", (1, 1), lambda to, a: f"ABS({to.number(a[0])})"),
-    "current-dateTime": _Function("moment", (0, 0), lambda to, a: "CURRENT_TIMESTAMP"),
-    "current-date": _Function("moment", (0, 0), lambda to, a: "CURRENT_DATE"),
-    "current-time": _Function("moment", (0, 0), lambda to, a: "CURRENT_TIME"),
+    "current-dateTime": _Function("moment", (0, 0), lambda *_: "CURRENT_TIMESTAMP"),
+    "current-date": _Function("moment", (0, 0), lambda *_: "CURRENT_DATE"),
+    "current-time": _Function("moment", (0, 0), lambda *_: "CURRENT_TIME"),
 }
 FUNCTIONS = tuple(sorted(_FUNCTIONS))
 
@@ -457,18 +463,6 @@ def _position(step: Step) -> str:
         raise ValueError("a position of * is not supported, as ESQL would count attributes too; name the element")
     chosen = positions[0].right if isinstance(positions[0], Binary) else positions[0]
     return f"[{chosen.text}]" if isinstance(chosen, Number) else "[<]"
-
-
-def _rows(chain: _Chain) -> list[str]:
-    return chain.rows or [f"{chain.last}[] AS xp_0"]
-
-
-def _last(chain: _Chain) -> str:
-    return chain.last if chain.rows else "xp_0"
-
-
-def _where(chain: _Chain) -> str:
-    return f" WHERE {' AND '.join(chain.conditions)}" if chain.conditions else ""
 
 
 def _row(chain: _Chain) -> str:

@@ -92,8 +92,8 @@ class ClassArchive:
             return
         self._new.replace(self.path)
         self.path.touch()
-        archives = sorted(self.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for old in archives[ARCHIVES_MAX:]:
+        archives = [path for kind in ("*.jsa", "*.new") for path in self.path.parent.glob(kind)]
+        for old in sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)[ARCHIVES_MAX:]:
             old.unlink(missing_ok=True)
 
     def settle(self, pid: int) -> None:

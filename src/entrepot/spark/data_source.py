@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -44,14 +45,14 @@ class EntrepotDataSource(DataSource):
     def schema(self) -> StructType:
         _, payload = self._reading()
         fields = [*QUEUE_SCHEMA, *(payload.columns if payload is not None else ())]
-        import pyarrow as pa
-
         return from_arrow_schema(pa.schema(fields))
 
     def reader(self, schema: StructType) -> QueueReader:
+        del schema
         return QueueReader(*self._reading())
 
     def streamReader(self, schema: StructType) -> ConsumingReader | BrowsingReader:  # noqa: N802 -- Spark's name
+        del schema
         options, payload = self._reading()
         return ConsumingReader(options, payload) if options.consume else BrowsingReader(options, payload)
 

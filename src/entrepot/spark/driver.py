@@ -8,11 +8,9 @@ also holds the sockets to Python's workers and is readable by nobody else.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -26,13 +24,6 @@ from entrepot.spark.launching import DRIVER, driver_arguments, java_command, las
 _START_S = 120.0
 _END_S = 20.0
 _LOOK_S = 0.005
-
-
-def private_folder() -> Path:
-    """A folder for one session, gone when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="entrepot-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 class Driver:

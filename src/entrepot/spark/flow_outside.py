@@ -124,9 +124,13 @@ class FlowOutside:
 
     def require_queue(self, name: str) -> None:
         """Make a queue of the flow's own, unless it is there."""
-        if name not in self._stores:
+        if name in self._stores:
+            return
+        try:
             self._connection.mqsc(f"DEFINE QLOCAL('{name}') DEFPSIST(YES) MAXDEPTH(999999999) NOREPLACE")
-            self._stores.add(name)
+        except MqscError:
+            self._connection.mqsc(f"DISPLAY QLOCAL('{name}')")  # another instance may have been quicker
+        self._stores.add(name)
 
     def require_queues(self, names: Iterable[str]) -> None:
         for name in names:

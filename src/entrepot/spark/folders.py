@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 
@@ -24,3 +27,10 @@ def cache_folder(name: str) -> Path | None:
 def _is_ours(folder: Path) -> bool:
     found = folder.stat()
     return found.st_uid == os.getuid() and not found.st_mode & 0o022 and os.access(folder, os.W_OK)
+
+
+def private_folder(name: str) -> Path:
+    """A new folder that only we can see into, gone when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix=f"entrepot-{name}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -14,7 +14,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from entrepot.errors import JavaNotFound, JavaTooOld, JavaUnusable
-from entrepot.spark.folders import cache_folder
+from entrepot.spark.folders import cache_folder, private_folder
 
 VERSION_MIN = 17
 _ANSWER_S = 30.0
@@ -128,7 +127,7 @@ def _wrapped(java: Path) -> Path:
     """A `bin/java` that runs this one without the option that it cannot take."""
     text = _WRAPPER.format(java=shlex.quote(str(java)))
     name = sha256(text.encode()).hexdigest()[:16]
-    folder = cache_folder("java") or Path(tempfile.mkdtemp(prefix="entrepot-java-"))
+    folder = cache_folder("java") or private_folder("java")
     wrapper = folder / name / "bin" / "java"
     if not wrapper.exists():
         wrapper.parent.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,9 @@ from entrepot.connection import Connection
 from entrepot.errors import LedgerBusy, LedgerUnreadable, MqscError, QueueNotFound, UnitNotInDoubt
 
 LEDGER = "SYSTEM.SPARK.LEDGER"
-_DEFINITION = f"DEFINE QLOCAL({LEDGER}) DESCR('Batches that Spark has written') DEFPSIST(YES) MAXDEPTH(1000000) NOREPLACE"
+_DEFINITION = (
+    f"DEFINE QLOCAL({LEDGER}) DESCR('Batches that Spark has written') DEFPSIST(YES) MAXDEPTH(1000000) NOREPLACE"
+)
 _PREFIX = "spark"
 _KEY_BYTES = 24
 _FORMAT = "LEDGER"

@@ -75,7 +75,9 @@ class ReadingOptions:
         _refuse_unknown(options, READING)
         names = tuple(name.strip() for name in options.get("queue", "").split(",") if name.strip())
         if not names:
-            raise InvalidArgument("option queue", "it is missing", "a queue, several with commas, or a pattern: ORDERS.*")
+            raise InvalidArgument(
+                "option queue", "it is missing", "a queue, several with commas, or a pattern: ORDERS.*"
+            )
         return cls(
             url=require_reachable(options.get("url", "")),
             queues=names,
@@ -138,7 +140,9 @@ class WritingOptions:
         return cls(
             url=require_reachable(options.get("url", "")),
             destination=f"topic://{topic}" if topic else queue,
-            persistent={"yes": True, "no": False, "queue": None}[_choice(options, "persistent", ("yes", "no", "queue"))],
+            persistent={"yes": True, "no": False, "queue": None}[
+                _choice(options, "persistent", ("yes", "no", "queue"))
+            ],
             sink=options.get("sink", ""),
             unit_messages=_number(options, "messagesPerUnit", 1_000, UNCOMMITTED_MESSAGES_DEFAULT),
         )

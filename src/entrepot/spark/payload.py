@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from entrepot.errors import EntrepotError, InvalidArgument, MessageUnreadable, ModelNotFound
 from entrepot.message import Message
-from entrepot.models import MRM, Element, MessageFormat, MessageSet, find_set, load_set
+from entrepot.models import MRM, Element, MessageFormat, MessageSet, find_set, load_set, register_set
 from entrepot.models.assembling import parse_message
 from entrepot.models.logical import CwfField, Member, Simple, Structure, TdsField, ValueType
-from entrepot.models.message_sets import register_set
 from entrepot.spark.rows import TIMESTAMP
 
 COLUMN = "payload"
@@ -83,7 +82,6 @@ class Payload:
             ModelInvalid, ModelNotFound, InvalidArgument: Says what is wrong with the model or its names.
         """
         found = load_set(model) if "." in model else find_set(model)
-        register_set(found)
         return cls(MessageFormat(found, *_chosen(found, message_type, message_format)))
 
     def arrays(self, messages: Sequence[Message]) -> list[pa.Array]:
@@ -99,6 +97,7 @@ class Payload:
     def read(self, message: Message) -> tuple[dict[str, Any] | None, str | None]:
         """The fields of a message, or why there are none."""
         model = self.model
+        register_set(model.set)  # where this has come to by pickle, nobody knows the set yet
         try:
             assembly = parse_message(
                 message,
@@ -132,16 +131,11 @@ def _array(values: list[Any], errors: list[str | None], kind: pa.DataType) -> pa
 
 
 def _chosen(found: MessageSet, message_type: str, message_format: str) -> tuple[str, str]:
-    return (
-        message_type or _only("messageType", "message", tuple(found.messages), found.name),
-        message_format or _only("messageFormat", "format", tuple(found.formats), found.name),
-    )
-
-
-def _only(option: str, kind: str, names: tuple[str, ...], where: str) -> str:
-    if len(names) != 1:
-        raise InvalidArgument(f"option {option}", f"{where} has {len(names)} {kind}s", " or ".join(names))
-    return names[0]
+    if not message_type and len(found.messages) != 1:
+        names = " or ".join(found.messages)
+        raise InvalidArgument("option messageType", f"{found.name} has {len(found.messages)} messages", names)
+    # Of several formats the first is what the model's file is about; a copybook also has an XML one.
+    return message_type or next(iter(found.messages)), message_format or next(iter(found.formats))
 
 
 # --- columns ------------------------------------------------------------------------------------------
@@ -210,8 +204,6 @@ def _one(child: Element, field: Field) -> Any:
     if kind in (ValueType.STRING, ValueType.TIME):
         return value if isinstance(value, str) else str(value)
     if kind is ValueType.DATETIME and isinstance(value, date):
-        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)  # noqa: DTZ001
+        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return value
-
-

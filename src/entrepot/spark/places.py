@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from entrepot.message import Message
@@ -36,7 +37,7 @@ class Extent:
         length = self.last - self.first
         parts = max(1, min(parts, length))
         edges = [self.first + length * part // parts for part in range(parts + 1)]
-        return [Extent(self.lane, low, high) for low, high in zip(edges, edges[1:], strict=False)]
+        return [Extent(self.lane, low, high) for low, high in pairwise(edges)]
 
 
 def extents(host: Binding, queue: str) -> list[Extent]:

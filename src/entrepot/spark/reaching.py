@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from entrepot.connection import Connection, connect
@@ -31,7 +32,9 @@ def require_reachable(url: str) -> str:
     if url.startswith("embedded:"):
         place = url.removeprefix("embedded:")
         raise InvalidArgument(
-            "option url", f"{url} is for one process, and Spark has several", f"unix:{place}, after entrepot qm start {place}"
+            "option url",
+            f"{url} is for one process, and Spark has several",
+            f"unix:{place}, after entrepot qm start {place}",
         )
     return url
 
@@ -60,10 +63,9 @@ def forget(url: str) -> None:
     """Close this process's connection; the next who wants one opens another."""
     opened = _open.pop((os.getpid(), url), None)
     if opened is not None:
-        try:
+        # It is of no use any more, and what it had open is backed out by the other end.
+        with suppress(EntrepotError):
             opened.close()
-        except EntrepotError:
-            pass  # it is of no use any more, and what it had open is backed out by the other end
 
 
 def surely(url: str, action: Callable[[Connection], Answer], *, patience_s: float = PATIENCE_S) -> Answer:

@@ -61,14 +61,12 @@ MESSAGE_COLUMNS: dict[str, pa.DataType] = {**DESCRIPTOR, TYPES: TEXT_MAP}
 QUEUE_SCHEMA = pa.schema([("queue", pa.string()), *MESSAGE_COLUMNS.items()])
 """What the data source gives, and what archives are made of."""
 
-_DEFAULTS: dict[str, Any] = dict(
-    zip(Message.__struct_fields__, msgspec.structs.astuple(Message(b"")), strict=True)
-)
+_DEFAULTS: dict[str, Any] = dict(zip(Message.__struct_fields__, msgspec.structs.astuple(Message(b"")), strict=True))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES_BY_NUMBER = {int(kind): kind for kind in MessageType}
 _NO_PROPERTIES: dict[str, PropertyValue] = {}
 
-assert tuple(DESCRIPTOR) == Message.__struct_fields__  # noqa: S101 -- rows are made from fields in this order
+assert tuple(DESCRIPTOR) == Message.__struct_fields__, "rows are made from fields in this order"
 
 
 # --- properties ---------------------------------------------------------------------------------------
@@ -124,9 +122,7 @@ _READERS: dict[str, Callable[[str], PropertyValue]] = {
 def message_arrays(messages: Sequence[Message]) -> list[pa.Array]:
     """The columns of MESSAGE_COLUMNS for some messages."""
     columns = list(zip(*map(msgspec.structs.astuple, messages), strict=True)) or [()] * len(DESCRIPTOR)
-    arrays = [
-        _array(name, values, kind) for (name, kind), values in zip(DESCRIPTOR.items(), columns, strict=True)
-    ]
+    arrays = [_array(name, values, kind) for (name, kind), values in zip(DESCRIPTOR.items(), columns, strict=True)]
     arrays.append(_types_array(columns[_PROPERTIES]))
     return arrays
 
@@ -149,7 +145,9 @@ def _array(name: str, values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
 
 
 def _types_array(properties: Sequence[Mapping[str, PropertyValue]]) -> pa.Array:
-    return _maps([[(key, kind) for key, value in each.items() if (kind := property_type(value))] for each in properties])
+    return _maps(
+        [[(key, kind) for key, value in each.items() if (kind := property_type(value))] for each in properties]
+    )
 
 
 def _maps(pairs: list[list[tuple[str, str]]]) -> pa.Array:
@@ -180,7 +178,7 @@ def _fits(kind: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_binary(wanted) or types.is_string(wanted):
         # Text stands for its UTF-8, in a body and in ids.
         texts = types.is_string(kind) or types.is_large_string(kind)
-        return texts or (types.is_binary(wanted) and (types.is_large_binary(kind) or types.is_binary(kind)))
+        return bool(texts or (types.is_binary(wanted) and (types.is_large_binary(kind) or types.is_binary(kind))))
     if types.is_map(wanted):
         return bool(types.is_map(kind) and _fits(kind.key_type, pa.string()) and _fits(kind.item_type, pa.string()))
     if types.is_timestamp(wanted):

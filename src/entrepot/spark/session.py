@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from entrepot.errors import SparkMasterUnreachable, SparkNotStarted, SparkSessionOpen
-from entrepot.spark.driver import Driver, private_folder
+from entrepot.spark.driver import Driver
+from entrepot.spark.folders import private_folder
 from entrepot.spark.java import find_java
 from entrepot.spark.launching import last_words, spark_home
 from entrepot.spark.settings import all_settings, local_master, require_master, stays_here
@@ -100,7 +101,7 @@ def open_context(
         on_progress("looking for Java")
         java = find_java()
         on_progress(f"starting Java {java.version}")
-        folder = private_folder()
+        folder = private_folder("spark")
         chosen = all_settings(master, app, settings or {}, folder, preload)
         driver = Driver(java, chosen, folder, log or folder / "log", LIGHT if light else ())
         try:

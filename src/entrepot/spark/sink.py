@@ -91,7 +91,9 @@ class _Putting:
 
     def _put(self, destination: str, body: bytes, options: PutOptions) -> None:
         if not destination:
-            raise InvalidArgument("row", "it does not say where it goes", "a column destination, or option queue or topic")
+            raise InvalidArgument(
+                "row", "it does not say where it goes", "a column destination, or option queue or topic"
+            )
         if self._unit is None:
             self._unit = self._connection.unit_of_work()
         if destination.startswith(_TOPIC):
@@ -115,9 +117,7 @@ class _Putting:
 
 
 _SAID = tuple(
-    name
-    for name in PutOptions.__annotations__
-    if name in MESSAGE_COLUMNS and name not in ("persistent", "priority")
+    name for name in PutOptions.__annotations__ if name in MESSAGE_COLUMNS and name not in ("persistent", "priority")
 )
 
 

@@ -16,6 +16,8 @@ import base64
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -152,7 +154,7 @@ class ConsumingReader(_StreamReader):
         pages = decode_pages(end["messages"])
         parts = max(1, min(self.options.partitions, len(pages)))
         edges = [len(pages) * part // parts for part in range(parts + 1)]
-        return [Pages(encode_pages(pages[low:high])) for low, high in zip(edges, edges[1:], strict=False)]
+        return [Pages(encode_pages(pages[low:high])) for low, high in pairwise(edges)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         connection = reach(self.options.url)
@@ -174,7 +176,7 @@ class ConsumingReader(_StreamReader):
         for page in decode_pages(end["messages"]):
             for at in range(0, len(page.messages), _REMOVED_AT_A_TIME):
                 chunk = page.messages[at : at + _REMOVED_AT_A_TIME]
-                surely(self.options.url, lambda connection, page=page, chunk=chunk: remove(connection, page.queue, chunk))  # type: ignore[misc]
+                surely(self.options.url, partial(remove, queue=page.queue, items=chunk))
         self._removed = end["batch"]
 
 

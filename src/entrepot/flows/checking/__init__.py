@@ -10,6 +10,7 @@ A mistake keeps a flow from running; a warning is told and lets it pass.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from entrepot.errors import FlowInvalid
@@ -21,7 +22,7 @@ from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition
 from entrepot.flows.nodes.node import Mistake
 from entrepot.flows.subflows import expand_with_mistakes
 
-__all__ = ["data_sources", "find_mistakes", "require_valid"]
+__all__ = ["data_sources", "find_mistakes", "in_order", "require_valid"]
 
 
 def find_mistakes(flow: FlowDefinition, *, is_complete: bool = True) -> list[Mistake]:
@@ -37,7 +38,20 @@ def find_mistakes(flow: FlowDefinition, *, is_complete: bool = True) -> list[Mis
     found += link_mistakes(flat, is_complete=is_whole)
     found += esql_mistakes(flat, is_complete=is_complete)
     found += _unused_subflows(flow)
-    return list(dict.fromkeys(found))
+    return in_order(found)
+
+
+_PLACE = re.compile(r"(.*?):(\d+)(?::(\d+))?", re.DOTALL)
+
+
+def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """Each once, in the order of their places; what has none comes last, as it was found."""
+    return sorted(dict.fromkeys(mistakes), key=_order)
+
+
+def _order(mistake: Mistake) -> tuple[bool, str, int, int]:
+    place = _PLACE.fullmatch(mistake.where)
+    return (True, "", 0, 0) if place is None else (False, place[1], int(place[2]), int(place[3] or 0))
 
 
 def require_valid(flow: FlowDefinition) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from entrepot.flows.checking.node_checks import at
+from entrepot.flows.checking.node_checks import at, own_name
 from entrepot.flows.declarations import type_of
 from entrepot.flows.definition import INPUT, OUTPUT, FlowDefinition, Link, NodeDefinition
 from entrepot.flows.nodes.input_node import InputNode
@@ -36,7 +36,7 @@ def link_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[Mistake]:
 
 def _wrong(link: Link, node: str, problem: str, advice: str = "", *, is_warning: bool = False) -> Mistake:
     place = link.place
-    where, said = (str(place), f"{node}: {problem}") if place.line else (node, problem)
+    where, said = (str(place), f"{own_name(node)}: {problem}") if place.line else (node, problem)
     return Mistake(where, said, advice, "warning" if is_warning else "mistake")
 
 
@@ -50,10 +50,10 @@ def _link(flow: FlowDefinition, link: Link) -> Iterator[Mistake]:
     elif (problem := _no_output(source, link.terminal)) is not None:
         yield _wrong(link, link.source, *problem)
     if target is None:
-        problem_text = f"its terminal {link.terminal} is linked to {_last(link.target)!r}, and there is no such node"
-        beside = [_last(name) for name in flow.nodes if _scope(name) == _scope(link.target)]
+        problem_text = f"its terminal {link.terminal} is linked to {own_name(link.target)!r}, and there is no such node"
+        beside = [own_name(name) for name in flow.nodes if _scope(name) == _scope(link.target)]
         advice = _beside(flow, link.target)
-        yield _wrong(link, link.source, problem_text + meant(_last(link.target), beside), advice)
+        yield _wrong(link, link.source, problem_text + meant(own_name(link.target), beside), advice)
     elif (problem := _no_input(target, link.input)) is not None:
         yield _wrong(link, link.source, *problem)
 
@@ -96,12 +96,8 @@ def _scope(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-def _last(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
 def _beside(flow: FlowDefinition, name: str) -> str:
-    beside = [_last(other) for other in flow.nodes if _scope(other) == _scope(name)]
+    beside = [own_name(other) for other in flow.nodes if _scope(other) == _scope(name)]
     return f"There is {', '.join(beside[:40])}{', ...' if len(beside) > 40 else ''}."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from entrepot.errors import ModelNotFound
 from entrepot.flows.declarations import type_of
@@ -31,20 +32,32 @@ def node_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[Mistake]:
             if node.type:  # else it was told where it was read
                 found.append(_unknown_type(node))
             continue
-        said = list(_properties(node, node_type))
-        if not said:
-            # What the type itself looks at may rely on its own declaration.
-            said = [_located(node, node_type, mistake) for mistake in node_type.check(node, flow)]
-            said += _models(node, flow, is_complete=is_complete)
-        found += said
+        wrong: set[str] = set()
+        found += _properties(node, node_type, wrong)
+        found += _by_type(node, node_type, flow, wrong)
+        if not wrong:
+            found += _models(node, flow, is_complete=is_complete)
     return found
+
+
+def _by_type(node: NodeDefinition, node_type: type[Node], flow: FlowDefinition, wrong: set[str]) -> Iterator[Mistake]:
+    """What the type itself finds; it may rely on its own declaration, so it does not see what breaks that."""
+    right = {name: value for name, value in node.properties.items() if name not in wrong}
+    for mistake in node_type.check(replace(node, properties=right), flow):
+        if not wrong or mistake.where != node.name:  # else it may only miss what was left out
+            yield _located(node, node_type, mistake)
 
 
 def at(node: NodeDefinition, problem: str, advice: str = "", *, of: str = "", severity: str = "mistake") -> Mistake:
     """A mistake at a node, or at one of its properties."""
     place = node.places.get(of, node.place)
-    where, said = (str(place), f"{node.name}: {problem}") if place.line else (node.name, problem)
+    where, said = (str(place), f"{own_name(node.name)}: {problem}") if place.line else (node.name, problem)
     return Mistake(where, said, advice, "warning" if severity == "warning" else "mistake")
+
+
+def own_name(name: str) -> str:
+    """What a node is called in its own file, whatever subflow it came with."""
+    return name.rpartition("/")[2]
 
 
 def _unknown_type(node: NodeDefinition) -> Mistake:
@@ -58,10 +71,12 @@ def _terminal(node: NodeDefinition) -> Iterator[Mistake]:
         yield at(node, f"a terminal has no property {name!r}", of=name)
 
 
-def _properties(node: NodeDefinition, node_type: type[Node]) -> Iterator[Mistake]:
+def _properties(node: NodeDefinition, node_type: type[Node], wrong: set[str]) -> Iterator[Mistake]:
+    """Properties against their declarations; the names of those that are wrong are noted."""
     declared = {each.name: each for each in node_type.properties}
     for name, value in node.properties.items():
         if name not in declared:
+            wrong.add(name)
             advice = f"It has {', '.join(declared)}." if declared else "It has none."
             yield at(node, f"{node.type} has no property {name!r}{meant(name, declared)}", advice, of=name)
             continue
@@ -69,10 +84,14 @@ def _properties(node: NodeDefinition, node_type: type[Node]) -> Iterator[Mistake
         if not problem and declared[name].required and value == "":
             problem = "nothing is said"
         if problem:
+            wrong.add(name)
             yield at(node, f"{name}: {problem}", declared[name].about and f"{name}: {declared[name].about}.", of=name)
     for name, each in declared.items():
         if each.required and name not in node.properties:
-            yield at(node, f"{name} is missing", f"{name}: {each.about}." if each.about else f"Say {name}.")
+            wrong.add(name)
+            within = node.name.rpartition("/")[0]
+            used = f", at the subflow {within}," if within else ""
+            yield at(node, f"{name} is missing", f"Say {name}{used}{': ' + each.about if each.about else ''}.")
 
 
 def _located(node: NodeDefinition, node_type: type[Node], mistake: Mistake) -> Mistake:
@@ -89,7 +108,7 @@ def _located(node: NodeDefinition, node_type: type[Node], mistake: Mistake) -> M
     declared = next((each for each in node_type.properties if each.name == inside["name"]), None)
     if inside["line"] is not None:
         place = _within(place, declared, int(inside["line"]), int(inside["column"]))
-    label = f"{node.name}.{inside['name']}{inside['item'] or ''}"
+    label = f"{own_name(node.name)}.{inside['name']}{inside['item'] or ''}"
     return Mistake(str(place), f"{label}: {mistake.problem}", mistake.advice, mistake.severity)
 
 

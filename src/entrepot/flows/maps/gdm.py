@@ -23,7 +23,7 @@ from lxml import etree
 
 from entrepot.errors import ModelInvalid
 from entrepot.flows.maps.notation import Target
-from entrepot.flows.xpath import Translation, esql_name, esql_text, to_esql, to_value
+from entrepot.flows.xpath import esql_name, esql_text, to_esql, to_value
 from entrepot.flows.xpath_syntax import Number, Path, Step, parse_xpath
 from entrepot.models.mxsd.files import parse_xml
 
@@ -77,14 +77,19 @@ class _Scope:
     target: _Spot | None = None
 
 
-def read_map(content: bytes | str, file: str, *, name: str = "", schemas: Schemas = lambda path: None) -> MapFile:
+def read_map(content: bytes | str, file: str, *, name: str = "", schemas: Schemas | None = None) -> MapFile:
     """The table of a map; of the declaration `name`, else of the first."""
     data = content.encode() if isinstance(content, str) else content
     try:
         root = parse_xml(data, file)
     except ModelInvalid as error:
         return MapFile(name, [], Target(), ((f"{error.file}:{error.line}:{error.column}", error.problem),))
-    return _Reader(file, schemas).whole(root, name)
+    return _Reader(file, schemas or _no_schemas).whole(root, name)
+
+
+def _no_schemas(path: str) -> bytes | None:
+    del path
+    return None
 
 
 class _Unsupported(ValueError):
@@ -116,7 +121,9 @@ class _Reader:
 
     def whole(self, root: etree._Element, name: str) -> MapFile:
         if etree.QName(root).namespace != NAMESPACE or _tag(root) != "mappingRoot":
-            self._wrong(root, f"this is no graphical data map: it begins with {_tag(root)}; convert it with the toolkit")
+            self._wrong(
+                root, f"this is no graphical data map: it begins with {_tag(root)}; convert it with the toolkit"
+            )
             return MapFile(name, [], Target(), tuple(self._problems))
         for child in root.iter(f"{{{NAMESPACE}}}namespace"):
             self._namespaces[str(child.get("prefix"))] = str(child.get("uri"))
@@ -301,15 +308,12 @@ class _Reader:
             if str(found.get("lang") or "xpath").lower() != "xpath":
                 raise _Unsupported(f"a condition in {found.get('lang')}; only XPath is supported")
             inner = scope if own else self._named_inputs(element, scope).scope
-            return to_esql((found.text or "").strip(), namespaces=self._any_namespace(), names=_esql_names(inner))
+            return to_esql((found.text or "").strip(), namespaces=self._namespaces, names=_esql_names(inner))
         return ""
 
     def _value(self, text: str, scope: _Scope) -> str:
         context = scope.source.esql if scope.source is not None and not scope.source.root else ""
-        return to_value(text, namespaces=self._any_namespace(), names=_esql_names(scope), context=context)
-
-    def _any_namespace(self) -> dict[str, str]:
-        return self._namespaces
+        return to_value(text, namespaces=self._namespaces, names=_esql_names(scope), context=context)
 
     def _named_inputs(self, element: etree._Element, scope: _Scope) -> _Named:
         names = dict(scope.names)

@@ -27,6 +27,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from entrepot.errors import EsqlInvalid, ModelNotFound
@@ -277,8 +278,9 @@ class _Writer:
                 return "TRUE" if said else "FALSE"
             case int() | Decimal():
                 return str(said)
-            case float():
-                return f"{said:E}"
+            case float() if isfinite(said):
+                # What somebody writes as 1.10 is meant as it stands there, not as the nearest binary number.
+                return f"{Decimal(repr(said)):f}"
             case str():
                 return said if self._parses(said, where) else ""
         self._wrong(where, "this is no ESQL expression")

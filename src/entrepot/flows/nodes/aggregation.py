@@ -90,6 +90,7 @@ class AggregateControl(Node):
 
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+        del flow
         said = definition.properties
         found = []
         timeout_s = said.get("timeout_s") or 0
@@ -136,8 +137,8 @@ class AggregateControl(Node):
         """Keep what replies are matched with, in the same unit of work in which the requests are sent."""
         requests = opened.requests
         if not requests and not timeout_s:
-            told = f"{self.name}: the aggregate {self._aggregate_name} has no requests and no timeout, so nothing follows"
-            journey.outside.trace("", told)
+            told = f"the aggregate {self._aggregate_name} has no requests and no timeout, so nothing follows"
+            journey.outside.trace("", f"{self.name}: {told}")
             return
         persistent = journey.message.persistent
         deadline = journey.outside.now() + timeout_s if timeout_s else 0.0
@@ -198,7 +199,9 @@ class AggregateRequest(Node):
 
 class AggregateReply(InputNode):
     type: ClassVar[str] = "AggregateReply"
-    about: ClassVar[str] = "Takes replies, and sends one message when all of an aggregate have come, or its time is over."
+    about: ClassVar[str] = (
+        "Takes replies, and sends one message when all of an aggregate are there or its time is over."
+    )
     ibm: ClassVar[tuple[str, ...]] = ("ComIbmAggregateReply",)
     inputs: ClassVar[tuple[str, ...]] = ("in", "control")
     outputs: ClassVar[tuple[str, ...]] = ("out", "unknown", "timeout", "catch", "failure")
@@ -226,9 +229,10 @@ class AggregateReply(InputNode):
 
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+        del flow
         waits_s = definition.properties.get("unknown_timeout_s") or 0
         if isinstance(waits_s, int | float) and waits_s < 0:
-            return [Mistake(definition.name, f"unknown_timeout_s is {waits_s}", "Say how many seconds; 0 is not at all.")]
+            return [Mistake(definition.name, f"unknown_timeout_s is {waits_s}", "Say how many seconds, from 0 on.")]
         return []
 
     def points(self) -> list[Point]:
@@ -342,23 +346,20 @@ class AggregateReply(InputNode):
         last = unpack(came[-1], journey.source_queue) if came else Parcel(Message(b"", persistent=message.persistent))
         self._go_on_as(last.message, journey)
         if not self._send("timeout", self._composed(state, last if came else None, None), journey):
-            journey.outside.trace("", f"{self.name}: an aggregate with {len(came)} replies is dropped: its time is over")
+            told = f"{self.name}: an aggregate with {len(came)} replies is dropped: its time is over"
+            journey.outside.trace("", told)
 
     def _composed(self, state: Aggregate, last: Parcel | None, assembly: Assembly | None) -> Assembly:
         """One message of all replies that have come, in the order of their requests."""
-        root = Root()
         body = Element(BODY)
-        for folder, packed in zip(state.folders, state.replies, strict=True):
-            if packed is not None:
-                below = body.append(Element(folder))
-                for part in unpack(packed, self._store).open().root.children:
-                    below.append(part)
+        body.fill(
+            unpack(packed, self._store).enclosed(folder)
+            for folder, packed in zip(state.folders, state.replies, strict=True)
+            if packed is not None
+        )
         properties = None if last is None else last.open().root.first("Properties")
-        if properties is None:
-            root.add("Properties")
-        else:
-            root.append(properties)
-        root.append(body)
+        root = Root()
+        root.fill([properties or root.new_child("Properties"), body])
         if assembly is None:
             return Assembly(root)
         return Assembly(root, assembly.environment, assembly.local_environment, assembly.exception_list)

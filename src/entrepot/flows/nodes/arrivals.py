@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that came by no queue, as trees: Properties, a header of their transport perhaps, the body.
+"""Messages that come and go by no queue, as trees: Properties, a header of their transport perhaps, the body.
 
-There is no MQMD. Whoever wants one adds it; an MQOutput makes one from
-Properties.
+There is no MQMD when they come. Whoever wants one adds it; an MQOutput makes
+one from Properties. When they go, headers of queues stay behind.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from entrepot.message import Message
-from entrepot.models import parse_message
-from entrepot.models.tree import Element, Root
+from entrepot.models import parse_message, render_message
+from entrepot.models.headers.chain import FORMATS
+from entrepot.models.tree import Element, Folder, Root
 
 
 def arrived(message: Message, parsing: Mapping[str, Any], header: Element | None = None) -> Root:
@@ -35,6 +36,15 @@ def arrived(message: Message, parsing: Mapping[str, Any], header: Element | None
     root = Root()
     root.fill(folders if header is None else [folders[0], header, *folders[1:]])
     return root
+
+
+def body_of(root: Root) -> Message:
+    """The body as a message; headers of queues have no place here."""
+    if any(isinstance(child, Folder) and child.domain.name in FORMATS for child in root.children):
+        root = root.copy()
+        for child in [each for each in root.children if isinstance(each, Folder) and each.domain.name in FORMATS]:
+            root.remove(child)
+    return render_message(root)
 
 
 AS_BYTES = {"domain": "BLOB", "message_set": "", "message_type": "", "message_format": ""}

@@ -12,14 +12,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from entrepot.errors import EsqlInvalid, EsqlRunError, LabelNotFound, ModelNotFound
+from entrepot.errors import EsqlInvalid, LabelNotFound, ModelNotFound
 from entrepot.esql import EsqlModule, Run, compile_condition, compile_statements
 from entrepot.esql.runtime.statements import outgoing
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
 from entrepot.models.tree import Assembly
-from entrepot.models.tree_json import value_text
 
 MODES = ("message", "destination", "destinationAndMessage", "exception", "exceptionAndMessage",
          "exceptionAndDestination", "all")  # fmt: skip
@@ -145,9 +144,6 @@ class Compute(_EsqlNode):
         label(leaving, journey)
 
 
-_ANSWERS = MappingProxyType({True: "true", False: "false", None: "unknown"})
-
-
 class Filter(_EsqlNode):
     type: ClassVar[str] = "Filter"
     kind: ClassVar[str] = "FILTER"
@@ -165,12 +161,7 @@ class Filter(_EsqlNode):
         answer = self._module.run(self._run(assembly, journey))
         if self._commits:
             journey.outside.finish_database(self.settings["data_source"])
-        terminal = _ANSWERS.get(answer)
-        if terminal is None:
-            raise EsqlRunError(
-                f"a Filter answers TRUE, FALSE or UNKNOWN, not {value_text(answer)}", number=4003, place=self.name
-            )
-        self.propagate(terminal, assembly, journey)
+        self.propagate("true" if answer is True else "false" if answer is False else "unknown", assembly, journey)
 
 
 class Database(_EsqlNode):

@@ -13,6 +13,7 @@ from entrepot.esql import EsqlModule, Run, compile_statements
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.message import Message
 from entrepot.models import parse_message, render_message
 from entrepot.models.tree import Assembly, Element, Folder, Root
 from entrepot.models.tree_json import tree_text, value_text
@@ -50,10 +51,11 @@ class ResetContentDescriptor(Node):
         domain = body.domain.name if body is not None else ""
         if settings["reset_domain"] or settings["domain"]:
             domain = settings["domain"]
-        message = render_message(_redescribed(assembly.root, domain, names))
+        message = render_message(assembly.root)
         parsed = parse_message(
             message, domain=domain, source_queue=journey.source_queue, transactional=journey.transactional, **names
         )
+        _reread(parsed.root, domain, names)
         self.propagate(
             "out",
             Assembly(parsed.root, assembly.environment, assembly.local_environment, assembly.exception_list),
@@ -61,16 +63,14 @@ class ResetContentDescriptor(Node):
         )
 
 
-def _redescribed(root: Root, domain: str, names: dict[str, str]) -> Root:
-    """A message whose MQRFH2 does not contradict what the node says: parsers believe mcd more than their caller."""
-    header = root.first("MQRFH2")
-    if header is None or header.first("mcd") is None:
-        return root
-    root = root.copy()
+def _reread(root: Root, domain: str, names: dict[str, Any]) -> None:
+    """Let the node's word count more than what an MQRFH2 says of the body: parsers believe mcd more than their caller."""
     header = root.first("MQRFH2")
     described = None if header is None else header.first("mcd")
-    if described is None:
-        return root
+    came = root.children[-1]
+    if described is None or not isinstance(came, Folder) or came.body is None:
+        return
+    alone = parse_message(Message(came.body, ccsid=came.ccsid, encoding=came.encoding), domain=domain, **names)
     told = {"Msd": domain.lower() or "none", "Set": names["message_set"], "Type": names["message_type"]}
     for name, value in {**told, "Fmt": names["message_format"]}.items():
         field = described.first(name)
@@ -78,7 +78,8 @@ def _redescribed(root: Root, domain: str, names: dict[str, str]) -> Root:
             field.set_value(value)
         elif value:
             described.add(name, value)
-    return root
+    root.remove(came)
+    root.append(alone.root.children[-1])
 
 
 class Validate(Node):

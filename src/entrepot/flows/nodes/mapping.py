@@ -30,7 +30,7 @@ class Mapping(Compute):
     properties: ClassVar[tuple[Property, ...]] = (
         Property(
             "map",
-            "table",
+            "any",
             required=True,
             ibm="mappingExpression",
             about="copy, set, foreach, if: see entrepot.flows.maps; or the text of an IBM .map file",

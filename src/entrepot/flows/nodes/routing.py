@@ -50,7 +50,7 @@ class RouteToLabel(Node):
     ibm: ClassVar[tuple[str, ...]] = ("ComIbmRouteToLabel",)
     outputs: ClassVar[tuple[str, ...]] = ("failure",)
     properties: ClassVar[tuple[Property, ...]] = (
-        Property("order", "choice", "last", choices=("first", "last"), ibm="routeTo"),
+        Property("order", "choice", "last", choices=("first", "last"), ibm="mode"),
     )
 
     def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
