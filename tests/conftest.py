@@ -33,7 +33,7 @@ if not os.environ.get("ENTREPOT_EXPLORE"):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With --dist loadgroup: all tests of Spark in one process, which has the only session, and others as they come.
 
-    The mark xdist_group says the same, but pytest 9.2 and xdist 3.8 do not understand each other about it.
+    The mark xdist_group says the same, but with pytest 9.2 xdist 3.8 overlooks it (pytest-xdist issue 1386).
     """
     from xdist.scheduler import LoadGroupScheduling
 

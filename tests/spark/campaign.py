@@ -26,7 +26,9 @@ _WORK = "DECLARE i INTEGER 0; WHILE i < {turns} DO SET i = i + 1; END WHILE;"
 SOURCE = "LEDGER"
 
 
-def numbered_flow(name: str, source: str, target: str, *, coordinated: bool = False, turns: int = 400) -> FlowDefinition:
+def numbered_flow(
+    name: str, source: str, target: str, *, coordinated: bool = False, turns: int = 400
+) -> FlowDefinition:
     """Messages from one queue to another, with a little work and, if coordinated, a row each."""
     flow = FlowDefinition(name, coordinated=coordinated)
     flow.node("MQInput", "In", queue=source, domain="XML")

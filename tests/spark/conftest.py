@@ -17,12 +17,15 @@ import pytest
 from channels.processes import ServerProcess
 from conftest import MEMORY, SMALL_LOG, let_tester_in
 from entrepot.queues.folder import create
+from entrepot.recovery_log.settings import LogSettings
 from entrepot.spark import local_master, spark_session
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+LARGE_LOG = LogSettings(segment_bytes=4 * 1024 * 1024, primary=3, secondary=20)
+QUEUES = "DEFINE QLOCAL(IN) MAXDEPTH(1000000)\nDEFINE QLOCAL(OUT) MAXDEPTH(1000000)"
 LONG_TASKS = 6
 """So many tasks of flows that do not end may run at a time, with slots left for the tests' own jobs."""
 
@@ -66,3 +69,16 @@ def new_queue(server: ServerProcess) -> Callable[..., str]:
         return name
 
     return define
+
+
+@pytest.fixture
+def killable() -> Iterator[ServerProcess]:
+    """A server of one's own, to be killed."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        path = Path(folder) / "QM1"
+        create(path, log=LARGE_LOG)
+        let_tester_in(path)
+        with ServerProcess(path) as server:
+            with server.connect() as connection:
+                connection.mqsc(QUEUES)
+            yield server

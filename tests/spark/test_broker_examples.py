@@ -140,7 +140,9 @@ def test_four_replies_become_one_message(context: SparkContext, server: ServerPr
     fan_out, fan_in = (with_own_queues(definition, "agg", connection) for definition in case.definitions())
     for node in fan_out.nodes.values():
         if "statements" in node.properties:
-            node.properties["statements"] = node.properties["statements"].replace("BROKER.REPLIES", "BROKER.REPLIES.AGG")
+            node.properties["statements"] = node.properties["statements"].replace(
+                "BROKER.REPLIES", "BROKER.REPLIES.AGG"
+            )
     put(connection, "BROKER.IN.AGG", case.body(1024))
     with (
         LiveFlow(context, fan_out, server.unix_url),

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
@@ -15,29 +13,10 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
 from channels.processes import ServerProcess, until
-from conftest import MEMORY, let_tester_in
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.spark.live import LiveFlow
 from entrepot.testing.postgres import Postgres
 from global_units.conftest import new_postgres, prepared
 from spark.campaign import SOURCE, Campaign, numbered_flow, running
-
-LARGE_LOG = LogSettings(segment_bytes=4 * 1024 * 1024, primary=3, secondary=20)
-QUEUES = "DEFINE QLOCAL(IN) MAXDEPTH(1000000)\nDEFINE QLOCAL(OUT) MAXDEPTH(1000000)"
-
-
-@pytest.fixture
-def killable() -> Iterator[ServerProcess]:
-    """A server of one's own, to be killed."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        path = Path(folder) / "QM1"
-        create(path, log=LARGE_LOG)
-        let_tester_in(path)
-        with ServerProcess(path) as server:
-            with server.connect() as connection:
-                connection.mqsc(QUEUES)
-            yield server
 
 
 @pytest.fixture(scope="module")
@@ -130,5 +109,3 @@ def test_another_version_takes_over_without_losing_anything(context: SparkContex
         live.redeploy(numbered_flow("versions", "IN", "OUT", turns=10))
         until(lambda: campaign.depth("OUT") == campaign.count, "the second one ends it")
     assert campaign.require_exactly_once() == campaign.count
-
-

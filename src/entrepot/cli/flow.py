@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entrepot.cli import output
+from entrepot.cli import flow_run, output
 from entrepot.cli.arguments import Json
 
 if TYPE_CHECKING:
@@ -178,3 +178,7 @@ def _count(number: int, noun: str) -> str:
 
 
 # --- commands of other modules: app.command()(module.function) -------------------------------------------------
+
+app.command()(flow_run.run)
+app.command()(flow_run.stop)
+app.command()(flow_run.status)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _WATCH_S = 1.0
 _NO_GROUP = "default"
+_PRELOADED = ("entrepot.spark.instance", "entrepot.flows.nodes.mq", "entrepot.flows.nodes.compute", "lxml.etree")
+"""What every instance needs, imported once before its process is forked."""
 
 FlowPath = Annotated[
     list[Path], typer.Argument(metavar="FLOW...", help="Flows: our YAML, or IBM's .msgflow; each becomes a job.")
@@ -43,6 +45,13 @@ def database_pair(text: str) -> tuple[str, str]:
     return name, url
 
 
+def _setting_pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is no setting; write spark.executor.memory=512m")
+    return key, value
+
+
 def run(
     path: Reachable,
     flows: FlowPath,
@@ -53,6 +62,9 @@ def run(
     database: Databases = None,
     master: Annotated[
         str | None, typer.Option(help="Spark's master, such as spark://host:7077; on this machine unless given.")
+    ] = None,
+    spark: Annotated[
+        list[str] | None, typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark's own.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Messages that may share a unit of work.")] = 100,
     trace: Annotated[str, typer.Option(metavar="FILE", help="Write the user trace to FILE.0, FILE.1 ...")] = "",
@@ -77,7 +89,15 @@ def run(
     with _served(path) as url, _stopping() as asked:
         begun = time.monotonic()
         with _progress(json) as tell:
-            context = open_context(master, app="entrepot flow run", light=True, long_tasks=wanted, on_progress=tell)
+            context = open_context(
+                master,
+                app="entrepot flow run",
+                settings=dict(map(_setting_pair, spark or ())),
+                light=True,
+                long_tasks=wanted,
+                preload=_PRELOADED,
+                on_progress=tell,
+            )
             try:
                 with contextlib.ExitStack() as stack:
                     running = []

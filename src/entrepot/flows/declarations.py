@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from entrepot.errors import NodeTypeUnknown
 from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition
 from entrepot.flows.nodes import find_type
-from entrepot.flows.nodes.node import Node, Property
+from entrepot.flows.nodes.node import Kind, Node, Property
 
 _DEPTH_MAX = 20
 """Subflows in subflows may go round in a circle, which is told elsewhere."""
@@ -29,10 +31,7 @@ def declared_by_type(name: str) -> dict[str, Property]:
 
 def declared_by_subflow(flow: FlowDefinition, depth: int = 0) -> dict[str, Property]:
     """The properties of a flow's own, and those of its nodes that it promotes."""
-    found = {
-        name: Property(name, "text" if isinstance(value, str) else "any", value)
-        for name, value in flow.user_properties.items()
-    }
+    found = {name: Property(name, _kind_of(value), value) for name, value in flow.user_properties.items()}
     for name, pairs in flow.promoted.items():
         declared = next(filter(None, (_declared_in(flow, node, inner, depth) for node, inner in pairs)), None)
         if declared is not None:
@@ -48,3 +47,10 @@ def _declared_in(flow: FlowDefinition, node_name: str, property_name: str, depth
         return declared_by_type(node.type).get(property_name)
     inner = flow.subflows.get(str(node.properties.get("flow")))
     return None if inner is None else declared_by_subflow(inner, depth + 1).get(property_name)
+
+
+def _kind_of(value: Any) -> Kind:
+    """What a user-defined property wants, by the value that it has when nobody says another."""
+    if isinstance(value, str):
+        return "text"
+    return "flag" if isinstance(value, bool) else "any"

@@ -21,7 +21,7 @@ from entrepot.flows.declarations import type_of
 from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
 from entrepot.flows.nodes.input_node import InputNode
 
-_TELLING = ("queue", "flow", "label", "module", "topic", "map", "file", "path", "url", "function", "unique_id",
+_TELLING = ("queue", "label", "module", "topic", "map", "file", "path", "url", "function", "unique_id",
             "aggregate_name", "folder", "text")  # fmt: skip
 """What tells most about a node, the first that it has."""
 _DETAIL_CHARACTERS_MAX = 40
@@ -90,6 +90,8 @@ def detail_of(node: NodeDefinition) -> str:
     """What tells most about a node beside its name and type."""
     if node.type in (INPUT, OUTPUT):
         return ""
+    if node.type == SUBFLOW:
+        return str(node.properties.get("flow") or "")
     said = next((value for name in _TELLING if isinstance(value := node.properties.get(name), str) and value), "")
     line = said.strip().partition("\n")[0]
     return line if len(line) <= _DETAIL_CHARACTERS_MAX else line[: _DETAIL_CHARACTERS_MAX - 1] + "…"

@@ -6,9 +6,9 @@ unit of work carries a note of what is to happen with it. After the commit it
 is put in its place. When a crash comes between, whoever finds the file later
 asks for the note: with one it is put in its place, without one it goes.
 
-    mqsitransit/.17f3…-9a1b….-c0ffee00.spool           written, not in its place yet
-    mqsitransit/.17f3…-9a1b….-c0ffee00.spool.at.4711   is being appended at that offset
-    mqsitransit/orders.csv                             records that are collected until the file is finished
+    mqsitransit/.17f3…-9a1b…-c0ff….spool            written, not in its place yet
+    mqsitransit/.17f3…-9a1b…-c0ff….spool.at.4711.   is being appended at that offset
+    mqsitransit/orders.csv                          records that are collected until the file is finished
 
 Renaming a file to its place happens or does not. An append can be done by
 halves; but its name tells where it began, so that it can be done again with
@@ -63,6 +63,11 @@ class Spool:
         self.file = file
 
     @property
+    def has_begun(self) -> bool:
+        """It is being put in its place, so it was committed."""
+        return _AT in self.path.name
+
+    @property
     def key(self) -> bytes:
         """By which the note about it is found."""
         return hashlib.sha256(self.path.name.partition(_AT)[0].encode()).digest()[:24]
@@ -88,8 +93,7 @@ class Spools:
         if not self._folder.is_dir():
             raise FileNotFoundError(2, "there is no such folder", str(self._folder))
         self._transit.mkdir(exist_ok=True)
-        name = f".{time.time_ns():016x}-{os.urandom(4).hex()}-{_mark(task)}{_SPOOL}"
-        path = self._transit / name
+        path = self._transit / _new_name(task)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         spool = Spool(path, os.fdopen(descriptor, "r+b"))
         try:
@@ -116,8 +120,8 @@ class Spools:
             if file is not None:
                 yield Spool(path, file)
 
-    def place(self, spool: Spool, task: Task) -> None:
-        """Let happen what is to happen; after a crash, again.
+    def place(self, spool: Spool, task: Task, *, is_late: bool = False) -> None:
+        """Let happen what is to happen; after a crash, again. One that is late does not replace what is newer.
 
         Raises:
             OSError: The spool is where it was.
@@ -132,9 +136,19 @@ class Spools:
             self._append(spool.path, collected, task)
         elif task.existing == "append":
             self._append(spool.path, target, task)
+        elif is_late and task.existing != "fail" and self._is_newer(target, spool):
+            if task.existing == "archive":
+                move_aside(spool.path, target.parent / ARCHIVE, f"{timestamp()}_{target.name}")
+            spool.path.unlink(missing_ok=True)
         else:
             self._put(spool.path, target, task.existing)
         spool.close()
+
+    def _is_newer(self, target: Path, spool: Spool) -> bool:
+        try:
+            return target.stat(follow_symlinks=False).st_mtime_ns > os.fstat(spool.file.fileno()).st_mtime_ns
+        except FileNotFoundError:
+            return False
 
     # --- whole files --------------------------------------------------------------------------
 
@@ -156,77 +170,84 @@ class Spools:
 
     def _finish(self, target: Path, task: Task) -> None:
         collected = target.parent / TRANSIT / target.name
-        with contextlib.suppress(FileNotFoundError), self._alone_with(collected, create=False) as (_, descriptor):
-            self._complete(collected, descriptor, task)
+        with self._alone_with(collected, create=False) as descriptor:
+            if descriptor is None:
+                return  # there were no records, or it was done before a crash
+            self._complete(descriptor, task)
             if task.existing != "append":
                 self._put(collected, target, task.existing)
                 return
-            with self._alone_with(target) as (path, other):
-                own = Task(task.target, "append")
-                self._complete(path, other, own)
-                size = os.fstat(other).st_size
-                begun = self._transit / f".{time.time_ns():016x}-{os.urandom(4).hex()}-{_mark(own)}{_SPOOL}{_AT}{size}"
+            own = Task(task.target, "append")
+            with self._alone_with(target) as other:
+                assert other is not None
+                self._complete(other, own)
+                begun = self._transit / f"{_new_name(own)}{_AT}{os.fstat(other).st_size}."
                 collected.rename(begun)
                 self._force_folder(self._transit)
-                self._copy(begun, other, size)
+                self._copy(begun, other)
 
     # --- appending ----------------------------------------------------------------------------
 
     def _append(self, source: Path, target: Path, task: Task) -> None:
-        with self._alone_with(target) as (_, descriptor):
-            self._complete(target, descriptor, task)
+        with self._alone_with(target) as descriptor:
+            assert descriptor is not None
+            self._complete(descriptor, task)
             if not source.exists():
                 return  # it was one of those that had begun
             size = os.fstat(descriptor).st_size
-            if task.between and size:
-                size = self._separate(descriptor, size, bytes.fromhex(task.between))
-            begun = source.with_name(f"{source.name}{_AT}{size}")
+            begun = source.with_name(f"{source.name}{_AT}{size}.{task.between if size else ''}")
             source.rename(begun)
             self._force_folder(source.parent)
-            self._copy(begun, descriptor, size)
+            self._copy(begun, descriptor)
 
-    def _separate(self, descriptor: int, size: int, between: bytes) -> int:
-        """A delimiter before the record; one that is there already comes from an append that had not begun yet."""
-        if size >= len(between) and os.pread(descriptor, len(between), size - len(between)) == between:
-            marker = self._transit / f".{_SPOOL}"
-            del marker
-        os.pwrite(descriptor, between, size)
-        return size + len(between)
-
-    def _complete(self, target: Path, descriptor: int, task: Task) -> None:
+    def _complete(self, descriptor: int, task: Task) -> None:
         """Do again what a crash has cut short; nobody else can be at it, since the file is locked for us."""
-        del target
         marked = f"-{_mark(task)}{_SPOOL}{_AT}"
         for name in sorted(os.listdir(self._transit)):
-            head, found, offset = name.partition(marked)
-            if head and found and offset.isdigit():
-                self._copy(self._transit / name, descriptor, int(offset))
+            if marked in name:
+                self._copy(self._transit / name, descriptor)
 
-    def _copy(self, begun: Path, descriptor: int, offset: int) -> None:
+    def _copy(self, begun: Path, descriptor: int) -> None:
+        """Append what has begun, at the offset that its name says, whatever is there."""
+        offset_text, _, between = begun.name.partition(_AT)[2].partition(".")
+        offset = int(offset_text)
         os.ftruncate(descriptor, offset)
+        offset += _write_at(descriptor, bytes.fromhex(between), offset)
         with begun.open("rb") as source:
             while piece := source.read(_PIECE_BYTES):
-                view = memoryview(piece)
-                while view:
-                    written = os.pwrite(descriptor, view, offset)
-                    view, offset = view[written:], offset + written
+                offset += _write_at(descriptor, piece, offset)
         self._force(descriptor)
         begun.unlink()
 
     @contextlib.contextmanager
-    def _alone_with(self, path: Path, *, create: bool = True) -> Iterator[tuple[Path, int]]:
-        """A file, locked, and still the one of that name."""
+    def _alone_with(self, path: Path, *, create: bool = True) -> Iterator[int | None]:
+        """A file, locked, and still the one of that name; None when there is none."""
+        descriptor = self._opened_alone(path, create)
+        try:
+            yield descriptor
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _opened_alone(self, path: Path, create: bool) -> int | None:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         while True:
-            descriptor = os.open(path, flags, 0o666)
+            try:
+                descriptor = os.open(path, flags, 0o666)
+            except FileNotFoundError:
+                if create:
+                    raise
+                return None
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                with contextlib.suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False)):
-                        yield path, descriptor
-                        return
-            finally:
+                if os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False)):
+                    return descriptor
+            except FileNotFoundError:
+                pass  # it was finished while we waited
+            except BaseException:
                 os.close(descriptor)
+                raise
+            os.close(descriptor)
 
     # --- disk ---------------------------------------------------------------------------------
 
@@ -243,7 +264,20 @@ class Spools:
                 os.close(descriptor)
 
 
+def _new_name(task: Task) -> str:
+    """By age, and for no other spool."""
+    return f".{time.time_ns():016x}-{os.urandom(4).hex()}-{_mark(task)}{_SPOOL}"
+
+
+def _write_at(descriptor: int, data: bytes, offset: int) -> int:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+    return len(data)
+
+
 def _mark(task: Task) -> str:
     """Which file a spool is for, in its name."""
     place = f"{TRANSIT}/{task.target}" if task.collects or task.finishes else task.target
-    return hashlib.sha256(place.encode()).hexdigest()[:8]
+    return hashlib.sha256(place.encode()).hexdigest()[:16]

@@ -25,7 +25,7 @@ def as_json(node_type: type[Node]) -> dict[str, Any]:
     return {
         "type": node_type.type,
         "about": plain(node_type.about),
-        "inputs": [*node_type.inputs, *(["any name"] if getattr(node_type, "inputs_free", False) else [])],
+        "inputs": [*node_type.inputs, *(["any name"] if node_type.inputs_free else [])],
         "outputs": [*node_type.outputs, *(["any name"] if node_type.outputs_free else [])],
         "enters": issubclass(node_type, InputNode),
         "ibm": list(node_type.ibm),

@@ -67,6 +67,9 @@ class NotationReader:
         elif not isinstance(root, Table):
             self.is_complete = False
             self._wrong(root.place, f"a flow is a table, not {words_for(root)}", "It begins with `flow: NAME`.")
+        elif not root.keys & {"flow", "subflow", "nodes"}:
+            self.is_complete = False
+            self._wrong(root.place, "this is no flow: it has neither a name nor nodes", "It begins with `flow: NAME`.")
         else:
             self._whole(root)
         return self._flow

@@ -20,6 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -107,6 +108,7 @@ class Rehearsal:
         """What is kept, and when it expires."""
         self.traces: list[tuple[str, str]] = []
         self._ids = itertools.count(1)
+        self._begun: WeakSet[Kernel] = WeakSet()
         self._got: list[tuple[str, int, Message]] = []
         """What nodes have got in the unit of work, and from where."""
 
@@ -186,6 +188,8 @@ class Rehearsal:
         Raises:
             NowhereToSetAside: It failed, and nobody takes it. Nothing of it has happened.
         """
+        if kernel not in self._begun:
+            self.prime(kernel)
         entry = kernel.point(point) if isinstance(point, str) else point
         if not message.message_id:
             message = replace(message, message_id=self.new_message_id())
@@ -212,7 +216,8 @@ class Rehearsal:
         self._watched.finish_all(commit=False)
 
     def prime(self, kernel: Kernel) -> None:
-        """Begin the flow's timers, as its first instance does."""
+        """Begin a flow, as its first instance does; `feed` does so when it first sees one."""
+        self._begun.add(kernel)
         for node in kernel.nodes.values():
             if isinstance(node, InputNode):
                 journey = Journey(Message(b""), self)

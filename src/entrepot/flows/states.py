@@ -274,7 +274,7 @@ class Order(msgspec.Struct, array_like=True, gc=False, tag="order1"):
 
 
 class Token(msgspec.Struct, array_like=True, gc=False, tag="token1"):
-    """Who has it may make a state that was not there; so no two instances make the same."""
+    """Who has it may work on some states; see `has_turn`."""
 
 
 State = Aggregate | Pointer | Parked | Shelf | Collected | Waiting | Event | Tick | Timer | Order | Token
@@ -338,25 +338,37 @@ class OpenAggregate:
 # --- taking turns -------------------------------------------------------------------------------
 
 
-def may_make(journey: Journey, store: str, token: bytes) -> bool:
-    """Whether this message may make a state that it did not find.
-
-    Two instances that both find nothing would both make one, and neither
-    would ever be whole. So the maker holds a token until its unit of work
-    ends. Who was allowed to must look again: the state may have been made in
-    between. Where no token was ever laid out, nobody else is there.
-    """
-    taken = journey.take(store, token)
-    if taken is None:
-        return not journey.is_kept(store, token)
-    journey.keep(store, token, Message(taken.body, persistent=True))
-    return True
+def find(journey: Journey, store: str, key: bytes) -> tuple[Message | None, bool]:
+    """What is kept under a key, taken; and, where nothing was found, whether another instance may have it."""
+    taken = journey.take(store, key)
+    if taken is not None:
+        return taken, False
+    if journey.is_kept(store, key):
+        return None, True
+    # Who had it may have let go between the two questions.
+    return journey.take(store, key), False
 
 
 def lay_out_token(journey: Journey, store: str, token: bytes) -> None:
     """Make a token, unless there is one."""
-    if not journey.is_kept(store, token):
-        journey.keep(store, token, Message(encode(Token()), persistent=True))
+    taken, is_away = find(journey, store, token)
+    if not is_away:
+        body = encode(Token()) if taken is None else taken.body
+        journey.keep(store, token, Message(body, persistent=True))
+
+
+def has_turn(journey: Journey, store: str, token: bytes) -> bool:
+    """Whether this message has a token, until its unit of work ends.
+
+    Two instances that both find no state would both make one, and neither
+    would ever be whole. Who has the token knows that nobody else works on
+    what it stands for.
+    """
+    taken = journey.take(store, token)
+    if taken is None:
+        return False
+    journey.keep(store, token, Message(taken.body, persistent=True))
+    return True
 
 
 def remaining_s(deadline: float, now: float) -> float | None:

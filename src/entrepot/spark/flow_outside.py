@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,8 @@ class FlowOutside:
         self._unit: Unit | None = None
         self._states: dict[tuple[str, bytes], Kept | None] = {}
         """What this batch has taken from stores or will leave there."""
+        self._got: Counter[str] = Counter()
+        """How many states of each store this unit of work has."""
         self._facts: dict[str, tuple[float, QueueFacts]] = {}
         self._stores: set[str] = set()
         self._id_head = os.urandom(16)
@@ -68,6 +71,7 @@ class FlowOutside:
         """Work from now on belongs to this unit."""
         self._unit = unit
         self._states = {}
+        self._got.clear()
         if self._databases is not None:
             self._databases.begin(None if isinstance(unit, UnitOfWork) else unit)
 
@@ -228,6 +232,7 @@ class FlowOutside:
         except QueueNotFound:
             return None
         if found is not None:
+            self._got[store] += 1
             # Should the message fail, or not keep it itself, it is put back as it was.
             self._states[place] = Kept(found, found.expiry_s, found.reply_to)
         return found
@@ -245,8 +250,7 @@ class FlowOutside:
             rows = self._connection.mqsc(f"DISPLAY QSTATUS('{store}') UNCOM")[0].rows
         except MqscError:
             return False
-        mine = sum(place[0] == store for place in self._states)
-        return bool(rows) and int(rows[0].get("UNCOM") or 0) > mine
+        return bool(rows) and int(rows[0].get("UNCOM") or 0) > self._got[store]
 
     def database_used(self) -> bool:
         return self._databases is not None and self._databases.used

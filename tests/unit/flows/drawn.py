@@ -6,6 +6,7 @@ drawn("In -> Price -> Done", "Price.failure -> Bad", In=reads("ORDERS"), Price=c
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from entrepot.flows.definition import FlowDefinition
@@ -39,7 +40,7 @@ def drawn(*routes: str, esql: str = "", name: str = "shop", **nodes: Drawn) -> F
         flow.node(type_name, label, **properties)
     for route in routes:
         stops = [stop.strip() for stop in route.split("->")]
-        for source, target in zip(stops, stops[1:], strict=False):
+        for source, target in pairwise(stops):
             node_name, _, terminal = source.partition(".")
             flow.link(node_name, target.partition(".")[0], terminal=terminal or "out")
     return flow

@@ -16,7 +16,12 @@ flow: shop
 properties: {region: EU}
 nodes:
   In: {type: MQInput, queue: IN, domain: XMLNSC, to: {out: Do, catch: Errors}}
-  Do: {type: Compute, statements: "SET OutputRoot = InputRoot; SET OutputRoot.XMLNSC.o.n = CAST(InputRoot.XMLNSC.o.n AS INTEGER) + 1;", to: Ask}
+  Do:
+    type: Compute
+    statements: |
+      SET OutputRoot = InputRoot;
+      SET OutputRoot.XMLNSC.o.n = CAST(InputRoot.XMLNSC.o.n AS INTEGER) + 1;
+    to: Ask
   Ask: {type: Passthrough, to: Out}
   Out: {type: MQOutput, queue: OUT}
   Errors: {type: MQOutput, queue: ERRORS}
@@ -31,7 +36,8 @@ def verdicts(tmp_path: Path, cases: str, *, flow: str = FLOW, only: str = "") ->
 
 
 def problems(tmp_path: Path, case: str, **options: str) -> list[str]:
-    (verdict,) = verdicts(tmp_path, "cases:\n  it works:\n" + "".join(f"    {line}\n" for line in case.splitlines()), **options)
+    lines = "".join(f"    {line}\n" for line in case.splitlines())
+    (verdict,) = verdicts(tmp_path, f"cases:\n  it works:\n{lines}", **options)
     return verdict.problems
 
 
@@ -112,10 +118,10 @@ cases:
 
 
 def test_the_descriptor_can_be_said(tmp_path: Path) -> None:
-    case = """feed: {to: IN, body: <o><n>1</n></o>, persistent: yes, priority: 7, type: request, correlation_id: order-7, reply_to: "123", properties: {region: EU}}
-expect:
-  OUT: {persistent: yes, priority: 7, type: request, correlation_id: order-7, reply_to: "123", properties: {region: EU}}"""
+    said = 'persistent: yes, priority: 7, type: request, correlation_id: order-7, reply_to: "123", properties: {a: EU}'
+    case = f"feed: {{to: IN, body: <o><n>1</n></o>, {said}}}\nexpect: {{OUT: {{{said}}}}}"
     assert problems(tmp_path, case) == []
+    assert problems(tmp_path, case.replace("order-7", "order-8", 1)) != []
 
 
 def test_stubs_answer_or_fail(tmp_path: Path) -> None:
@@ -138,7 +144,11 @@ flow: shop
 nodes:
   In: {type: MQInput, queue: IN, domain: XMLNSC, to: Count}
   Count: {type: Database, data_source: SHOP, statements: "INSERT INTO Database.seen (n) VALUES (1);", to: Tell}
-  Tell: {type: Compute, data_source: SHOP, statements: "SET OutputRoot.XMLNSC.n = THE(SELECT ITEM COUNT(S.n) FROM Database.seen AS S);", to: Out}
+  Tell:
+    type: Compute
+    data_source: SHOP
+    statements: SET OutputRoot.XMLNSC.n = THE(SELECT COUNT(S.n) FROM Database.seen AS S);
+    to: Out
   Out: {type: MQOutput, queue: OUT}
 """
     cases = """
@@ -163,7 +173,12 @@ nodes:
   In: {type: MQInput, queue: IN, domain: XMLNSC, to: Get}
   Get: {type: MQGet, queue: PARTS, domain: XMLNSC, to: {out: Stamp, noMessage: Fail}}
   Fail: {type: Throw, text: no part}
-  Stamp: {type: Compute, statements: "SET OutputRoot = InputRoot; SET OutputRoot.XMLNSC.part.at = CAST(CURRENT_GMTDATE AS CHARACTER FORMAT 'yyyy-MM-dd');", to: Out}
+  Stamp:
+    type: Compute
+    statements: |
+      SET OutputRoot = InputRoot;
+      SET OutputRoot.XMLNSC.part.at = CAST(CURRENT_GMTDATE AS CHARACTER FORMAT 'yyyy-MM-dd');
+    to: Out
   Out: {type: MQOutput, queue: OUT}
 """
     cases = """
@@ -201,12 +216,10 @@ def test_only_the_cases_that_are_named_run(tmp_path: Path) -> None:
         ("cases:\n  a:\n    feed: {to: IN}\n    expect: {OUT: {xlm: x}}", 4, "did you mean xml?"),
         ("now: soon\ncases:\n  a: {feed: {to: IN}}", 1, "no time"),
         ("cases: &x\n  a: *x", 1, "anchor"),
-        ("cases: [", 1, "no YAML"),
+        ("cases: [", 2, "no YAML"),
     ],
 )
-def test_what_is_wrong_with_a_test_file_is_told_with_its_place(
-    tmp_path: Path, text: str, line: int, told: str
-) -> None:
+def test_what_is_wrong_with_a_test_file_is_told_with_its_place(tmp_path: Path, text: str, line: int, told: str) -> None:
     file = tmp_path / "x.test.yaml"
     file.write_text(text)
     with pytest.raises(FlowTestInvalid) as caught:

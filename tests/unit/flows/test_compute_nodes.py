@@ -115,11 +115,13 @@ def test_the_mode_says_which_trees_are_the_node_s_own(mode: str, root: str, loca
         "In -> Before -> Do -> Tell -> Out",
         In=reads(),
         Before=compute(
-            "SET OutputRoot.XMLNSC.root = 'came'; SET OutputLocalEnvironment.tree = 'came';", mode="destinationAndMessage"
+            "SET OutputRoot.XMLNSC.root = 'came'; SET OutputLocalEnvironment.tree = 'came';",
+            mode="destinationAndMessage",
         ),
         Do=compute("SET OutputRoot.XMLNSC.root = 'new'; SET OutputLocalEnvironment.tree = 'new';", mode=mode),
         Tell=compute(
-            "SET OutputRoot.XMLNSC.t.root = InputRoot.XMLNSC.root; SET OutputRoot.XMLNSC.t.local = InputLocalEnvironment.tree;"
+            "SET OutputRoot.XMLNSC.t.root = InputRoot.XMLNSC.root;"
+            "SET OutputRoot.XMLNSC.t.local = InputLocalEnvironment.tree;"
         ),
         Out=writes(),
     )
@@ -158,7 +160,9 @@ def test_user_defined_properties_and_labels_are_seen_by_esql() -> None:
 
 
 def test_esql_is_told_the_time_of_the_world_it_runs_in() -> None:
-    stage = Stage(through("SET OutputRoot.XMLNSC.t = CAST(CURRENT_GMTTIMESTAMP AS CHARACTER FORMAT 'yyyy-MM-dd HH:mm:ss');"))
+    stage = Stage(
+        through("SET OutputRoot.XMLNSC.t = CAST(CURRENT_GMTTIMESTAMP AS CHARACTER FORMAT 'yyyy-MM-dd HH:mm:ss');")
+    )
     stage.feed()
     stage.world.pass_time(60)
     stage.feed()
@@ -247,7 +251,10 @@ def test_a_database_node_works_on_the_database_and_the_message_goes_on_as_it_cam
     flow = drawn(
         "In -> Do -> Out",
         In=reads(),
-        Do=node("Database", statements="UPDATE Database.stock AS S SET pieces = S.pieces - 1 WHERE S.article = Body.article;"),
+        Do=node(
+            "Database",
+            statements="UPDATE Database.stock AS S SET pieces = S.pieces - 1 WHERE S.article = Body.article;",
+        ),
         Out=writes(),
     )
     stage = Stage(flow, database=SqlDatabase(database))
@@ -273,7 +280,9 @@ def test_a_database_error_is_the_node_s_own() -> None:
 
 
 def test_without_throwing_on_database_errors_the_program_looks_at_sqlstate_itself() -> None:
-    statements = "INSERT INTO Database.stock (article, pieces) VALUES ('tea', 1); SET OutputRoot.XMLNSC.state = SQLSTATE;"
+    statements = (
+        "INSERT INTO Database.stock (article, pieces) VALUES ('tea', 1); SET OutputRoot.XMLNSC.state = SQLSTATE;"
+    )
     flow = drawn("In -> Do -> Out", In=reads(), Do=compute(statements, throw_on_database_error=False), Out=writes())
     stage = Stage(flow, database=SqlDatabase(shop()))
     stage.feed()

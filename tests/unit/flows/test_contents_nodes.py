@@ -80,7 +80,8 @@ def test_the_node_s_word_counts_more_than_what_mqrfh2_says_of_the_body() -> None
             Make=compute(makes_header),
             Reset=node("ResetContentDescriptor", domain="JSON"),
             Say=compute(
-                "SET OutputRoot.XMLNSC.t.id = InputRoot.JSON.Data.id; SET OutputRoot.XMLNSC.t.msd = InputRoot.MQRFH2.mcd.Msd;"
+                "SET OutputRoot.XMLNSC.t.id = InputRoot.JSON.Data.id;"
+                "SET OutputRoot.XMLNSC.t.msd = InputRoot.MQRFH2.mcd.Msd;"
             ),
             Out=writes(),
         )

@@ -94,7 +94,7 @@ def test_subflows_are_drawn_below_once() -> None:
     flow = orders()
     flow.subflows = {"part": part}
     part.subflows = {"orders": flow}  # not that this could run
-    flow.node("Subflow", "Part", flow="part")
+    flow.node("Subflow", "Part", queue="OTHER", flow="part")
     flow.link("Desk", "Part")
     lines = tree_text(flow).split("\n")
     assert "   │  │  └─ out → Part (subflow part)" in lines

@@ -88,7 +88,9 @@ def test_fields_are_name_values_and_exceptions_are_names() -> None:
 
 
 def test_a_thrown_exception_has_its_number_severity_catalog_and_inserts() -> None:
-    thrown = "THROW USER EXCEPTION SEVERITY 2 CATALOG 'shop' MESSAGE 2952 VALUES('too dear', InputRoot.XMLNSC.order.id);"
+    thrown = (
+        "THROW USER EXCEPTION SEVERITY 2 CATALOG 'shop' MESSAGE 2952 VALUES('too dear', InputRoot.XMLNSC.order.id);"
+    )
     inner = chain(told(compute(thrown)))[-1]
     assert inner.name == "UserException"
     assert [inner.get(field) for field in ("Catalog", "Severity", "Number")] == ["shop", 2, 2952]
@@ -165,7 +167,7 @@ def test_what_was_behind_an_error_of_ours_is_its_last_child() -> None:
         (time(12, 30), 6, "12:30:00"),
         (time(12, 30, tzinfo=UTC), 7, "12:30:00Z"),
         (date(2026, 1, 31), 8, "2026-01-31"),
-        (datetime(2026, 1, 31, 12), 9, "2026-01-31T12:00:00"),  # noqa: DTZ001
+        (datetime(2026, 1, 31, 12), 9, "2026-01-31T12:00:00"),
         (datetime(2026, 1, 31, 12, tzinfo=UTC), 10, "2026-01-31T12:00:00Z"),
         (b"\x01", 12, "01"),
         (Bits("101"), 13, "101"),

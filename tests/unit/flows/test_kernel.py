@@ -93,7 +93,8 @@ def test_the_environment_keeps_what_was_written_before_the_error_and_the_local_e
             "In.catch -> Say -> Caught",
             In=reads(),
             Change=compute(
-                COPY + "SET Environment.Seen = 'yes'; SET OutputLocalEnvironment.Seen = 'yes';", mode="destinationAndMessage"
+                COPY + "SET Environment.Seen = 'yes'; SET OutputLocalEnvironment.Seen = 'yes';",
+                mode="destinationAndMessage",
             ),
             Fail=compute(THROWS),
             Say=compute(
@@ -190,7 +191,9 @@ def test_an_error_on_a_failure_path_travels_on_and_does_not_come_back_to_it() ->
 
 
 def test_an_error_that_an_esql_handler_takes_never_leaves_the_node() -> None:
-    handled = "DECLARE EXIT HANDLER FOR SQLSTATE LIKE '%' BEGIN SET OutputRoot.XMLNSC.handled = SQLSTATE; END; " + THROWS
+    handled = (
+        "DECLARE EXIT HANDLER FOR SQLSTATE LIKE '%' BEGIN SET OutputRoot.XMLNSC.handled = SQLSTATE; END; " + THROWS
+    )
     stage = Stage(
         drawn(
             "In -> Careful -> Out",
@@ -550,7 +553,9 @@ NODES = {
     "TryCatch": node("TryCatch"),
     "RouteToLabel": node("RouteToLabel"),
     "Throw": node("Throw"),
-    "Python": node("Python", function=lambda message, send: message if message.root.get("XMLNSC", "order", "id") else 1),
+    "Python": node(
+        "Python", function=lambda message, send: message if message.root.get("XMLNSC", "order", "id") else 1
+    ),
 }
 
 

@@ -153,12 +153,12 @@ def test_written_destination_tells_the_next_node_what_was_put_and_where() -> Non
         "SET OutputRoot.XMLNSC.told.same = data.msgId = InputRoot.MQMD.MsgId;"
         "SET OutputRoot.XMLNSC.told.correl = CAST(data.correlId AS CHARACTER);"
     )
-    stage = passing(
-        writes("DONE", new_message_id=True), "Out -> Tell -> Log", Tell=compute(told), Log=writes("LOG")
-    )
+    stage = passing(writes("DONE", new_message_id=True), "Out -> Tell -> Log", Tell=compute(told), Log=writes("LOG"))
     stage.feed(message_id=MESSAGE_ID, correlation_id=CORRELATION_ID)
     (sent,) = stage.messages("DONE")
-    shown = f"<told><queue>DONE</queue><id>X'{sent.message_id.hex()}'</id><same>false</same><correl>X'{'43' * 24}'</correl>"
+    shown = (
+        f"<told><queue>DONE</queue><id>X'{sent.message_id.hex()}'</id><same>false</same><correl>X'{'43' * 24}'</correl>"
+    )
     assert stage.on("LOG") == [f"{shown}</told>".encode()]
 
 
@@ -328,16 +328,12 @@ def test_the_parser_of_the_input_node_is_blob_when_nobody_says() -> None:
 
 
 def test_a_header_that_cannot_be_read_fails_in_the_input_node_and_not_in_the_catch_path() -> None:
-    stage = Stage(
-        drawn("In -> Out", "In.catch -> Caught", In=reads(), Out=writes(), Caught=writes("CAUGHT"))
-    )
+    stage = Stage(drawn("In -> Out", "In.catch -> Caught", In=reads(), Out=writes(), Caught=writes("CAUGHT")))
     stage.feed(b"RFH nonsense", format="MQHRF2")
     assert (stage.on("OUT"), stage.on("CAUGHT"), stage.on("DEAD.LETTERS")) == ([], [], [b"RFH nonsense"])
 
 
 def test_a_message_whose_model_is_missing_reaches_the_failure_terminal_as_bytes() -> None:
-    stage = Stage(
-        drawn("In -> Out", "In.failure -> Bad", In=reads(), Out=writes(), Bad=writes("BAD"))
-    )
+    stage = Stage(drawn("In -> Out", "In.failure -> Bad", In=reads(), Out=writes(), Bad=writes("BAD")))
     stage.feed(b"<order/>", ccsid=31_999)
     assert stage.on("OUT") + stage.on("BAD") == [b"<order/>"]

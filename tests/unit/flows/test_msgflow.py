@@ -344,6 +344,13 @@ def test_a_subflow_outside_of_the_projects_is_never_read(tmp_path: Path) -> None
     assert "../secret.subflow is not there" in told[0]
 
 
+def test_the_generated_flow_of_a_rest_api_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, {"P/.project": "<projectDescription/>", "P/restapi.descriptor": "<restapi/>"})
+    _write(tmp_path, {"P/gen/R.msgflow": _text(_ibm(1, "RouteToLabel"), "gen/R.msgflow")})
+    with pytest.raises(FlowInvalid, match="REST API"):
+        load_msgflow(tmp_path / "P/gen/R.msgflow")
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

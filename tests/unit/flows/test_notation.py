@@ -251,6 +251,11 @@ nodes:
     ]
 
 
+def test_file_of_something_else_is_one_mistake() -> None:
+    model = "set: shop\nformats: {}\nmessages: {}\n"
+    assert mistakes_in(model) == ["flow.yaml:1:1: this is no flow: it has neither a name nor nodes"]
+
+
 def test_files_that_are_missing_or_wrong_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "bad.cpy").write_text("       01 X PIC Q.\n")
     (tmp_path / "bad.esql").write_bytes(b"\n -- \xff")

@@ -260,17 +260,17 @@ def test_promoted_properties_reach_nodes_through_several_subflows() -> None:
 def test_properties_can_be_set_from_outside_as_texts() -> None:
     flow = read_flow("""\
 flow: f
-properties: {region: EU, limit: 5}
+properties: {region: EU, limit: 5, strict: true}
 promote: {wait: [Get.wait_ms], queue: [In.queue, Get.queue]}
 nodes:
   In: {type: MQInput, queue: IN, to: Get}
   Get: {type: MQGet, queue: IN}
 """)
-    changed = set_properties(flow, {"wait": "250", "queue": "0815", "region": "US", "limit": "9"})
+    changed = set_properties(flow, {"wait": "250", "queue": "0815", "region": "US", "limit": "9", "strict": "no"})
     assert changed.nodes["Get"].properties == {"queue": "0815", "wait_ms": 250}
     assert changed.nodes["In"].properties["queue"] == "0815"
-    assert changed.user_properties == {"region": "US", "limit": 9}
-    assert flow.user_properties == {"region": "EU", "limit": 5}
+    assert changed.user_properties == {"region": "US", "limit": 9, "strict": False}
+    assert flow.user_properties == {"region": "EU", "limit": 5, "strict": True}
     assert flow.nodes["Get"].properties == {"queue": "IN"}
     with pytest.raises(FlowInvalid, match=r"the flow f has no property 'regoin' that can be set; did you mean region"):
         set_properties(flow, {"regoin": "US"})

@@ -80,7 +80,7 @@ def _no_input(node: NodeDefinition, terminal: str) -> tuple[str, str] | None:
         known: tuple[str, ...] = ("in",)
     elif node.type == INPUT:
         known = ()
-    elif node_type is None or terminal in node_type.inputs or getattr(node_type, "inputs_free", False):
+    elif node_type is None or terminal in node_type.inputs or node_type.inputs_free:
         return None
     else:
         known = node_type.inputs

@@ -83,6 +83,7 @@ class _Loader:
                 self._wrong(str(self._path), "there is no such file")
             else:
                 self._projects = Projects(project_of(self._path, own.path), self._others)
+                self._refuse_rest(own)
                 flow = self._flow(self._path.resolve(), own, ())
                 flow.esql = self._esql()
                 flow.message_sets = list(self._message_sets.values())
@@ -92,6 +93,12 @@ class _Loader:
             mistakes = tuple(dict.fromkeys(self._mistakes))
             raise FlowInvalid(self._path.stem, mistakes)
         return flow
+
+    def _refuse_rest(self, own: FlowFile) -> None:
+        """The flow that the toolkit makes for a REST API asks the product for the label of each operation."""
+        if (self._projects.home / "restapi.descriptor").is_file() and own.path.startswith("gen/"):
+            problem = "this is the flow of a REST API, whose operations are found by what its descriptor says"
+            self._wrong(str(self._path), problem, "Import the subflows of its operations, and route to them yourself.")
 
     def _wrong(self, where: str, problem: str, advice: str = "") -> None:
         self._mistakes.append((where, problem, advice))

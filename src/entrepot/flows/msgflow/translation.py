@@ -55,7 +55,7 @@ _HARMLESS = words(
     " parserXmlnscCommentsRetainMode parserXmlnscProcessingInstructionsRetainMode parserXmlnscOpaqueElements"
     " parserXmlnscUseForXmlnsDomain validateTiming validateAllValueConstraints validateFixups"
     " validateIncludeAllValueConstraints treatWarningsAsErrors validateCache securityProfileName policyUrl"
-    " traceText httpVersion protocol enableCRLCheck faultFormat subflowImplFile shortDescription longDescription"
+    " traceText httpVersion protocol enableCRLCheck subflowImplFile shortDescription longDescription"
 )
 """Places on the screen, tuning, and choices that no message can tell."""
 _HARMLESS_VALUES: Mapping[str, frozenset[str]] = {
@@ -63,6 +63,7 @@ _HARMLESS_VALUES: Mapping[str, frozenset[str]] = {
     "validateFailureAction": frozenset({"exception", "exceptionList"}),
     "messageDomain": frozenset({""}),
     "orderMode": frozenset({"default"}),
+    "faultFormat": frozenset({"HTML"}),
     "connection": frozenset({"SERVER", "default"}),
     "convert": frozenset({"false"}),
     "segmentationAllowed": frozenset({"false"}),

@@ -36,6 +36,7 @@ from entrepot.flows.states import (
     decode,
     decode_one_of,
     encode,
+    find,
     pack,
     parcel_of,
     queue_name,
@@ -50,6 +51,8 @@ BODY = "ComIbmAggregateReplyBody"
 CONTROL = "ComIbmAggregateControlNode"
 """The folder of LocalEnvironment that tells of an aggregate that was begun."""
 _HEAD_BYTES = 20
+_AWAY_S_MAX = 30.0
+"""Nobody has an aggregate for longer; what was not there to be had in all that time is not there."""
 _KIND = "AGGREGATE"
 _NAME = Property(
     "aggregate_name", "text", required=True, ibm="aggregateName", about="what joins the nodes of both sides"
@@ -275,9 +278,9 @@ class AggregateReply(InputNode):
 
     def _match(self, reply: _Reply, journey: Journey) -> None:
         """Add a reply to its aggregate."""
-        key, taken = self._find(reply, journey)
+        key, taken, is_away = self._find(reply, journey)
         if taken is None:
-            self._wait(reply, key, journey)
+            self._wait(reply, key, is_away, journey)
             return
         state = decode(taken.body, Aggregate, self._store)
         place = _open_place(state, reply.correlation_id)
@@ -293,14 +296,15 @@ class AggregateReply(InputNode):
         else:
             self._send("out", self._composed(state, reply.parcel, reply.assembly), journey)
 
-    def _find(self, reply: _Reply, journey: Journey) -> tuple[bytes, Message | None]:
-        """The key of a reply's aggregate, and the aggregate if it is to be had."""
+    def _find(self, reply: _Reply, journey: Journey) -> tuple[bytes, Message | None, bool]:
+        """The key of a reply's aggregate, the aggregate if it is to be had, and whether it may be elsewhere."""
         key = reply.aggregate or _key(reply.correlation_id)
         taken = journey.take(self._store, key)
-        if taken is not None or reply.aggregate:
-            return key, taken
-        pointed = self._pointed_to(reply.correlation_id, journey)
-        return (pointed, journey.take(self._store, pointed)) if pointed else (key, None)
+        if taken is not None:
+            return key, taken, False
+        if not reply.aggregate:
+            key = self._pointed_to(reply.correlation_id, journey) or key
+        return key, *find(journey, self._store, key)
 
     def _pointed_to(self, correlation_id: bytes, journey: Journey) -> bytes:
         """The aggregate of a request that was sent under an id of somebody else's making."""
@@ -317,10 +321,10 @@ class AggregateReply(InputNode):
         expires_s = remaining_s(state.deadline, journey.outside.now()) if state.deadline else None
         journey.keep(self._store, key, message, expires_s=expires_s, then=self._timeouts if state.deadline else "")
 
-    def _wait(self, reply: _Reply, key: bytes, journey: Journey) -> None:
+    def _wait(self, reply: _Reply, key: bytes, is_away: bool, journey: Journey) -> None:
         """Park a reply whose aggregate is away, or not known yet; give it up when its time is over."""
         now = journey.outside.now()
-        if journey.is_kept(self._store, key):
+        if is_away and now < reply.until + _AWAY_S_MAX:
             waits_s = BUSY_S
         elif reply.until > now:
             waits_s = reply.until - now

@@ -13,7 +13,7 @@ which value of the message tells what it belongs to. Messages with the same
 value share a shelf of open collections; a message goes to the oldest that
 still takes one from its terminal. The shelf counts, the messages themselves
 are kept apart from it, so that a deep backlog of one terminal stays cheap.
-Who works on a collection has its shelf, so instances never disagree.
+Who works on a shelf has a token for it, so instances never disagree.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from entrepot.flows.states import (
     decode,
     decode_one_of,
     encode,
+    has_turn,
     key_of,
     lay_out_token,
-    may_make,
     new_number,
     pack,
     parcel_of,
@@ -54,8 +54,8 @@ from entrepot.models.tree import Assembly, Element, Root
 
 _CONTROL = "control"
 _KIND = "COLLECTOR"
-_TOKENS = 8
-"""So many instances at most can begin collections at the same moment."""
+_TOKENS = 16
+"""Shelves are shared out among so many tokens; who works on a shelf has its token."""
 _WAITING_KEY = key_of("waiting")
 _WAITING_TOKEN = key_of("token", "waiting")
 _EARLY_S = 0.001
@@ -112,6 +112,7 @@ class Collector(InputNode):
         self._ticks = queue_name(_KIND, name, ".TICKS")
         self._parked = queue_name(_KIND, name, ".PARKED")
         self._due = queue_name(_KIND, name, ".DUE")
+        self._tokens = queue_name(_KIND, name, ".TOKENS")
         self._handlers = [read_handler(row, f"{self.name}.handlers") for row in settings["handlers"]]
         self._numbers = {handler.terminal: number for number, handler in enumerate(self._handlers)}
         self._expiry_s = float(settings["collection_expiry_s"] or 0)
@@ -147,8 +148,8 @@ class Collector(InputNode):
 
     def prime(self, journey: Journey) -> None:
         for number in range(_TOKENS):
-            lay_out_token(journey, self._shelves, key_of("token", number))
-        lay_out_token(journey, self._shelves, _WAITING_TOKEN)
+            lay_out_token(journey, self._tokens, key_of("token", number))
+        lay_out_token(journey, self._tokens, _WAITING_TOKEN)
 
     # --- a message comes ----------------------------------------------------------------------
 
@@ -225,17 +226,11 @@ class Collector(InputNode):
         return True
 
     def _shelf(self, key: bytes, correlation: str, journey: Journey) -> Shelf | None:
-        """The shelf of a correlation string, or a new one; None when another instance has it, or makes one."""
+        """The shelf of a correlation string, maybe an empty one; None when it is another instance's turn."""
+        if not has_turn(journey, self._tokens, key_of("token", key[0] % _TOKENS)):
+            return None
         taken = journey.take(self._shelves, key)
-        if taken is None:
-            if journey.is_kept(self._shelves, key):
-                return None
-            if not may_make(journey, self._shelves, key_of("token", key[0] % _TOKENS)):
-                return None
-            taken = journey.take(self._shelves, key)
-        if taken is not None:
-            return decode(taken.body, Shelf, self._shelves)
-        return None if journey.is_kept(self._shelves, key) else Shelf(correlation, [])
+        return Shelf(correlation, []) if taken is None else decode(taken.body, Shelf, self._shelves)
 
     def _accepting(self, shelf: Shelf, number: int, now: float, journey: Journey) -> Collection:
         """The oldest collection that takes a message of this handler, or a new one."""
@@ -267,11 +262,11 @@ class Collector(InputNode):
         shelf.collections.remove(collection)
         if collection.due_at():
             journey.take(self._ticks, key_of(key, collection.number))
-        if shelf.collections:
-            self._keep_shelf(shelf, key, journey)
+        self._keep_shelf(shelf, key, journey)
 
     def _keep_shelf(self, shelf: Shelf, key: bytes, journey: Journey) -> None:
-        journey.keep(self._shelves, key, Message(encode(shelf), persistent=shelf.persistent))
+        if shelf.collections:
+            journey.keep(self._shelves, key, Message(encode(shelf), persistent=shelf.persistent))
 
     def _set_tick(self, key: bytes, collection: Collection, persistent: bool, now: float, journey: Journey) -> None:
         times = [at for at in (*collection.satisfied_at, collection.expires_at) if at > now]
@@ -307,20 +302,17 @@ class Collector(InputNode):
     def _ring(self, tick: Tick, message: Message, journey: Journey) -> None:
         now = journey.outside.now()
         waiting = self._waiting(journey)
-        taken = None if waiting is None else journey.take(self._shelves, tick.key)
-        if taken is None:
-            if waiting is None or journey.is_kept(self._shelves, tick.key):
-                self._ring_later(tick, message, journey)
+        shelf = None if waiting is None else self._shelf(tick.key, "", journey)
+        if waiting is None or shelf is None:
             if waiting is not None:
                 self._keep_waiting(waiting, journey)
+            self._ring_later(tick, message, journey)
             return
-        assert waiting is not None
-        shelf = decode(taken.body, Shelf, self._shelves)
         collection = next((each for each in shelf.collections if each.number == tick.number), None)
         if collection is None:
             self._keep_shelf(shelf, tick.key, journey)
             self._keep_waiting(waiting, journey)
-            return
+            return  # it was complete before
         is_expired = bool(collection.expires_at and collection.expires_at <= now + _EARLY_S)
         if not is_expired and not self._is_complete(collection, now):
             self._keep_shelf(shelf, tick.key, journey)
@@ -350,16 +342,10 @@ class Collector(InputNode):
         """The collections that wait for control messages; None when another instance has them."""
         if self._coordination == "disabled":
             return _NONE_WAITING
+        if not has_turn(journey, self._tokens, _WAITING_TOKEN):
+            return None
         taken = journey.take(self._shelves, _WAITING_KEY)
-        if taken is None:
-            if journey.is_kept(self._shelves, _WAITING_KEY):
-                return None
-            if not may_make(journey, self._shelves, _WAITING_TOKEN):
-                return None
-            taken = journey.take(self._shelves, _WAITING_KEY)
-        if taken is not None:
-            return decode(taken.body, Waiting, self._shelves)
-        return None if journey.is_kept(self._shelves, _WAITING_KEY) else Waiting([], 0)
+        return Waiting([], 0) if taken is None else decode(taken.body, Waiting, self._shelves)
 
     def _keep_waiting(self, waiting: Waiting, journey: Journey) -> None:
         if waiting is not _NONE_WAITING:
@@ -451,10 +437,9 @@ class Collector(InputNode):
 
     def _taken_out(self, tick: Tick, journey: Journey) -> Collected | None:
         """The messages of a collection, which is no more; None when another instance has it."""
-        taken = journey.take(self._shelves, tick.key)
-        if taken is None:
-            return None if journey.is_kept(self._shelves, tick.key) else Collected("", [])
-        shelf = decode(taken.body, Shelf, self._shelves)
+        shelf = self._shelf(tick.key, "", journey)
+        if shelf is None:
+            return None
         collection = next((each for each in shelf.collections if each.number == tick.number), None)
         if collection is None:
             self._keep_shelf(shelf, tick.key, journey)

@@ -74,18 +74,31 @@ class FileInput(InputNode):
             ibm="recordDetection",
             about="what is a message",
         ),
-        Property("record_length", "integer", 80, ibm="recordLength", about="bytes, for fixedLength; the last may be shorter"),
         Property(
-            "delimiter", "choice", "newline", choices=("newline", "customDelimiter"), ibm="recordDelimiter",
+            "record_length", "integer", 80, ibm="recordLength", about="bytes, for fixedLength; the last may be shorter"
+        ),
+        Property(
+            "delimiter",
+            "choice",
+            "newline",
+            choices=("newline", "customDelimiter"),
+            ibm="recordDelimiter",
             about="newline: LF, or CR and LF",
         ),
         Property("custom_delimiter", "text", "", ibm="customDelimiter", about="in hexadecimal, such as 0D0A"),
         Property(
-            "delimiter_type", "choice", "postfix", choices=("postfix", "infix"), ibm="delimiterType",
+            "delimiter_type",
+            "choice",
+            "postfix",
+            choices=("postfix", "infix"),
+            ibm="delimiterType",
             about="infix: between records, so that a file may end with an empty one",
         ),
         Property(
-            "action", "choice", "delete", choices=("delete", "archive", "archiveWithTimestamp"),
+            "action",
+            "choice",
+            "delete",
+            choices=("delete", "archive", "archiveWithTimestamp"),
             about="what becomes of a file that was read; archives are in mqsiarchive",
         ),
         Property("replace_archived", "flag", False, ibm="replaceDuplicateArchives"),
@@ -123,7 +136,10 @@ class FileInput(InputNode):
     def _open(self) -> FileSource:
         settings = self.settings
         splitting = Splitting(
-            settings["records"], delimiter_of(settings), settings["delimiter_type"] == "infix", settings["record_length"]
+            settings["records"],
+            delimiter_of(settings),
+            settings["delimiter_type"] == "infix",
+            settings["record_length"],
         )
         self._source = FileSource(
             Reading(
@@ -145,7 +161,7 @@ class FileInput(InputNode):
     # --- a record -----------------------------------------------------------------------------
 
     def run(self, message: Message, journey: Journey) -> None:
-        told = message.properties
+        told: Any = message.properties
         self._forget(message, journey)
         if "file" not in told or not self._is_due(message, journey):
             return
@@ -177,7 +193,7 @@ class FileInput(InputNode):
         for name, value in (
             ("Directory", told["folder"]),
             ("Name", told["name"]),
-            ("LastModified", datetime.fromtimestamp(told["modified"])),  # noqa: DTZ006 -- ESQL's TIMESTAMP is local
+            ("LastModified", datetime.fromtimestamp(told["modified"])),
             ("TimeStamp", told["started"]),
             ("Size", told["size"]),
             ("Offset", told["offset"]),

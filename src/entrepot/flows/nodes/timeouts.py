@@ -32,9 +32,10 @@ from entrepot.flows.states import (
     decode,
     decode_one_of,
     encode,
+    find,
+    has_turn,
     key_of,
     lay_out_token,
-    may_make,
     new_number,
     pack,
     parcel_of,
@@ -63,13 +64,14 @@ _AUTOMATIC = key_of("automatic")
 class _Stores:
     """Where the timers of one unique id are."""
 
-    __slots__ = ("due", "parked", "ticks", "timers")
+    __slots__ = ("due", "parked", "ticks", "timers", "tokens")
 
     def __init__(self, unique_id: str) -> None:
         self.timers = queue_name(_KIND, unique_id)
         self.ticks = queue_name(_KIND, unique_id, ".TICKS")
         self.parked = queue_name(_KIND, unique_id, ".PARKED")
         self.due = queue_name(_KIND, unique_id, ".DUE")
+        self.tokens = queue_name(_KIND, unique_id, ".TOKENS")
 
     def start(self, key: bytes, timer: Timer, due_at: float, journey: Journey) -> None:
         """Keep a timer, and let it ring."""
@@ -82,23 +84,26 @@ class _Stores:
     def carry_out(self, order: Order, journey: Journey) -> Literal["done", "busy", "exists", "unknown"]:
         """Set or cancel a timer, unless another instance has it at the moment."""
         key, timer = order.key, order.timer
-        taken = journey.take(self.timers, key)
-        if taken is None and journey.is_kept(self.timers, key):
+        if timer is not None and not self._may_make(journey):
+            return "busy"
+        taken, is_away = find(journey, self.timers, key)
+        if is_away:
             return "busy"
         if timer is None:
             journey.take(self.ticks, key)
             return "unknown" if taken is None else "done"
-        if taken is None:
-            if not may_make(journey, self.timers, _TOKEN):
-                return "busy"
-            taken = journey.take(self.timers, key)
-            if taken is None and journey.is_kept(self.timers, key):
-                return "busy"
         if taken is not None and not decode(taken.body, Timer, self.timers).allow_overwrite:
             journey.keep(self.timers, key, Message(taken.body, persistent=taken.persistent))
             return "exists"
         self.start(key, timer, order.due_at, journey)
         return "done"
+
+    def _may_make(self, journey: Journey) -> bool:
+        """Whether no other instance makes a timer at the moment."""
+        if has_turn(journey, self.tokens, _TOKEN):
+            return True
+        # Where no token was ever laid out, TimeoutNotification has never run. Let it find the timer when it does.
+        return not journey.is_kept(self.tokens, _TOKEN)
 
     def park(self, order: Order, persistent: bool, journey: Journey) -> None:
         """Let TimeoutNotification carry it out soon."""
@@ -277,11 +282,11 @@ class TimeoutNotification(InputNode):
 
     def prime(self, journey: Journey) -> None:
         """Begin anew where the mode is automatic; ticks that are still on their way have another number then."""
-        lay_out_token(journey, self._stores.timers, _TOKEN)
+        lay_out_token(journey, self._stores.tokens, _TOKEN)
         if not self._is_automatic:
             return
-        taken = journey.take(self._stores.timers, _AUTOMATIC)
-        if taken is None and journey.is_kept(self._stores.timers, _AUTOMATIC):
+        _, is_away = find(journey, self._stores.timers, _AUTOMATIC)
+        if is_away:
             return  # another instance lets it ring at this moment, and so it goes on
         now = journey.outside.now()
         timer = Timer(new_number(journey), str(self.settings["unique_id"]), b"", 0, -1, True, True, "", "", True)
@@ -309,9 +314,9 @@ class TimeoutNotification(InputNode):
     def _advance(self, tick: Tick, message: Message, journey: Journey) -> Timer | None:
         """Let a timer go on to its next time, or end; what is to be sent now, if anything."""
         stores = self._stores
-        taken = journey.take(stores.timers, tick.key)
+        taken, is_away = find(journey, stores.timers, tick.key)
         if taken is None:
-            if journey.is_kept(stores.timers, tick.key):
+            if is_away:
                 again = Message(message.body, persistent=message.persistent)
                 journey.keep(stores.ticks, tick.key, again, expires_s=BUSY_S, then=stores.due)
             return None

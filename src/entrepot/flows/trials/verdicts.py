@@ -13,7 +13,7 @@ from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.loading import load_flow
 from entrepot.flows.outside import TOPIC
 from entrepot.flows.trials import differences
-from entrepot.flows.trials.cases import Case, Expected, Settings, Step, Stubbed, CaseFile
+from entrepot.flows.trials.cases import Case, CaseFile, Expected, Settings, Step, Stubbed
 from entrepot.flows.trials.flow_test import DEAD_LETTERS, FlowTest
 from entrepot.flows.trials.result import FlowResult, descriptor_differences, tree_differences
 from entrepot.message import Message

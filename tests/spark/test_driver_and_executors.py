@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`entrepot flow run` on a real cluster: kill its executors, kill the command itself, and count."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from channels.processes import ServerProcess, until
+from entrepot.testing.spark_cluster import SparkCluster
+from spark.campaign import Campaign, numbered_flow
+
+
+class FlowCommand:
+    """`entrepot flow run` as a process."""
+
+    def __init__(self, server: ServerProcess, flow: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "entrepot.cli.main", "flow", "run", server.unix_url, str(flow), "--json"]
+        self._process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        told = self._process.stdout.readline()
+        assert told, "it tells when it runs"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def stop(self) -> dict[str, object]:
+        """As Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+        output, _ = self._process.communicate(timeout=60)
+        assert self._process.returncode == 0
+        told: dict[str, object] = json.loads(output)
+        return told
+
+
+def executors(server: ServerProcess, flow: str) -> list[int]:
+    """The JVMs in which a flow's tasks run: the parents of what forks their Python processes."""
+    with server.connect() as connection:
+        claims = [claim for claim in connection.claims(f"flow/{flow}/") if claim.connected]
+    found = []
+    for claim in claims:
+        pid = (claim.status or {}).get("pid")
+        with contextlib.suppress(OSError, ValueError):
+            found.append(_parent(_parent(int(pid or 0))))
+    return found
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    with SparkCluster(workers=2) as running:
+        yield running
+
+
+def test_nothing_is_lost_or_twice_when_executors_and_the_command_itself_are_killed(
+    killable: ServerProcess, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    campaign = Campaign(killable, "IN", "OUT", 60_000, 3)
+    campaign.put_all()
+    flow = tmp_path / "clustered.yaml"
+    flow.write_text(yaml.safe_dump(as_yaml("clustered")))
+    options = ["--master", cluster.url, "--instances", "2"]
+    for key, value in cluster.settings.items():
+        options += ["--spark", f"{key}={value}"]
+    command = FlowCommand(killable, flow, *options)
+    for _ in range(2):
+        campaign.wait_for_progress()
+        until(lambda: executors(killable, "clustered"), "an instance has told its process")
+        os.kill(executors(killable, "clustered")[0], signal.SIGKILL)
+        campaign.kills["executor"] += 1
+    campaign.wait_for_progress()
+    command.kill()
+    campaign.kills["driver"] += 1
+    command = FlowCommand(killable, flow, *options)
+    campaign.wait_for_progress()
+    command.kill()
+    campaign.kills["driver"] += 1
+    time.sleep(0.2)
+    command = FlowCommand(killable, flow, *options)
+    campaign.wait_for_progress()
+    told = command.stop()
+    assert told["instances"]
+    assert campaign.require_exactly_once() > 100
+
+
+def as_yaml(name: str) -> dict[str, object]:
+    """The campaign's flow as somebody would write it."""
+    definition = numbered_flow(name, "IN", "OUT")
+    following = {link.source: link.target for link in definition.links}
+    nodes = {
+        node.name: {"type": node.type, **node.properties}
+        | ({"to": following[node.name]} if node.name in following else {})
+        for node in definition.nodes.values()
+    }
+    return {"flow": name, "nodes": nodes}
