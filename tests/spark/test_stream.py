@@ -188,8 +188,7 @@ class Campaign:
             # Nobody is killed while we put, so that there is no doubt about what was put.
             self._put_some()
             held.rename(flag)
-            again_at = time.monotonic() + FEED_S
-            self._until(lambda: not flag.exists() or time.monotonic() > again_at, f"{point}.{victim}")
+            self._until(lambda: not flag.exists(), f"{point}.{victim}", within_s=FEED_S)
             with contextlib.suppress(FileNotFoundError):
                 flag.rename(held)
         if victim == "manager":
@@ -211,10 +210,12 @@ class Campaign:
         self._until(lambda: len(self.written()) >= self._put, "the last messages")
         return self.written()
 
-    def _until(self, reached: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+    def _until(self, reached: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
+        deadline = time.monotonic() + within_s
         while not reached():
             self.tend()
+            if within_s < PATIENCE_S and time.monotonic() > deadline:
+                return
             log = self.folder / "driver.log"
             assert time.monotonic() < deadline, f"{what}\n{log.read_text()[-3000:] if log.exists() else ''}"
             time.sleep(0.05)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entrepot.cli import flow_run, output
+from entrepot.cli import flow_run, flow_test, output
 from entrepot.cli.arguments import Json
 
 if TYPE_CHECKING:
@@ -182,3 +182,4 @@ def _count(number: int, noun: str) -> str:
 app.command()(flow_run.run)
 app.command()(flow_run.stop)
 app.command()(flow_run.status)
+app.command()(flow_test.test)

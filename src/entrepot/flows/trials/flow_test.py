@@ -72,6 +72,7 @@ class FlowTest:
             database=SqlDatabase(self.connections) if self.connections else None,
             facts=queues,
         )
+        self._world.internal = frozenset(point.queue for point in self.kernel.points if point.internal)
         self._world.prime(self.kernel)
 
     # --- the world ----------------------------------------------------------------------------------
@@ -166,6 +167,8 @@ class _World(Rehearsal):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.result = FlowResult()
+        self.internal: frozenset[str] = frozenset()
+        """Queues of the flow itself, such as a timer's: nothing that goes there has left it."""
 
     def limit(self, queue: str, facts: QueueFacts) -> None:
         self._facts[queue] = facts
@@ -173,6 +176,8 @@ class _World(Rehearsal):
     def put_now(self, output: Output) -> None:
         super().put_now(output)
         destination = output.destination
+        if destination in self.internal:
+            return
         is_topic = destination.startswith(TOPIC)
         kept = self.published[destination[len(TOPIC) :]] if is_topic else self.queues[destination]
         self.result.sent.append((destination, kept[-1]))
