@@ -29,6 +29,7 @@ from entrepot.spark.session import close_session, open_context
 from peers.entrepot_server import QueueManager
 from processes import cpu_s
 
+HERE = Path(__file__).resolve().parent
 IN, OUT = "BROKER.IN", "BROKER.OUT"
 QUEUES = (IN, OUT, "BROKER.OTHER", "BROKER.REQUESTS", "BROKER.REPLIES", "BROKER.LATE", "BROKER.STRANGE")
 FIRST_PART = 0.1
@@ -78,6 +79,8 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    here = HERE
 
     @property
     def url(self) -> str:
@@ -192,6 +195,12 @@ class Stage:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{queue} has {self._depth(queue)} of {depth} after {_TRIAL_S_MAX:.0f} s")
             time.sleep(_LOOK_S)
+
+    @contextlib.contextmanager
+    def running(self, case: Case, instances: int) -> Iterator[None]:
+        """The case's flow at work, for whoever sends and receives himself."""
+        with self._on_spark(case, {}, instances):
+            yield
 
     @contextlib.contextmanager
     def _on_spark(self, case: Case, databases: dict[str, str], instances: int) -> Iterator[list[int]]:

@@ -364,11 +364,14 @@ class EmbeddedReader:
         self._criteria = criteria
         self._ended = False
 
-    def get(self, unit: Unit, wait_s: float) -> Message | None:
-        """The next message, now in the unit, or None when none comes within `wait_s`."""
+    def get(self, unit: Unit, limit: int, wait_s: float) -> list[Message]:
+        """The next messages, now in the unit; none when none comes within `wait_s`."""
         if self._ended:
-            return None
-        return self._host.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
+            return []
+        if limit > 1:
+            return self._host.get_many(self._name, limit, self._criteria, unit=unit, wait_s=wait_s)
+        message = self._host.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
+        return [] if message is None else [message]
 
     def close(self) -> None:
         self._ended = True

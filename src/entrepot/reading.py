@@ -86,6 +86,19 @@ class Reader:
             TooManyUncommitted: The unit is full; commit it first.
             InvalidArgument: The unit is another connection's, or another one has messages of this reader.
         """
+        messages = self.get_many(unit, 1, wait_s=wait_s)
+        return messages[0] if messages else None
+
+    def get_many(self, unit: AnyUnit, limit: int, *, wait_s: float = 0.0) -> list[Message]:
+        """The next messages that are here, up to `limit`; only the first is waited for.
+
+        All of them count as tried if the unit does not commit. Through a channel
+        one that was tried before comes alone, so that it cannot take others with
+        it twice.
+
+        Raises:
+            QueueNotFound, GetInhibited, UnitBackedOut, TooManyUncommitted, InvalidArgument: As for `get`.
+        """
         local = unit.local
         if local._connection is not self._connection:
             raise InvalidArgument("unit", "it belongs to another connection", "one of the reader's connection")
@@ -93,10 +106,10 @@ class Reader:
         # Messages leave in their order, so two units cannot have some each.
         if self._unit not in (None, local._unit) and self._unit.state is UnitState.ACTIVE:
             raise InvalidArgument("unit", "another one has messages of this reader", "that one, until it ends")
-        message = self._reader.get(local._unit, checks.wait("wait_s", wait_s))
-        if message is not None:
+        messages = self._reader.get(local._unit, limit, checks.wait("wait_s", wait_s))
+        if messages:
             self._unit = local._unit
-        return message
+        return messages
 
     def close(self) -> None:
         """Let no more come. What a unit of work has got stays with it; what was read ahead is on its queue again."""

@@ -218,9 +218,7 @@ def test_epochs_outlive_the_queue_manager(folder: Path) -> None:
             assert connection.claims()[0].order == ""
             connection.instruct("flow", "stop")
     with connect(f"embedded:{folder}") as connection:
-        assert len(list(connection.browse("SYSTEM.CLAIMS.QUEUE"))) == 2, (
-            "one for each name, not for each epoch"
-        )
+        assert len(list(connection.browse("SYSTEM.CLAIMS.QUEUE"))) == 2, "one for each name, not for each epoch"
 
 
 def test_a_client_claims_again_after_a_restart_and_before_anything_else(folder: Path) -> None:

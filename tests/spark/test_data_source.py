@@ -70,7 +70,7 @@ def test_put_table_put_loses_nothing(spark: SparkSession, server: ServerProcess,
                     "no": "",
                 },
             )
-        table = read(spark, server, source, partitions=3)
+        table = read(spark, server, source, partitions=1)
         write(table, server, queue=target)
         before = {message.message_id: said(message) for message in connection.browse(source)}
         after = {message.message_id: said(message) for message in connection.browse(target)}
@@ -115,7 +115,7 @@ def test_a_model_gives_typed_columns_and_bad_bodies_a_reason(
 def test_a_write_is_all_or_nothing(spark: SparkSession, server: ServerProcess, new_queue: NewQueue) -> None:
     queue = new_queue()
     rows = [(b"%d" % number, queue if number != 150 else "NO.SUCH.QUEUE") for number in range(200)]
-    table = spark.createDataFrame(rows, "body binary, destination string").repartition(4)
+    table = spark.createDataFrame(rows, "body binary, destination string").repartition(2)
     with pytest.raises(Exception, match=r"NO\.SUCH\.QUEUE"):
         write(table, server)
     with server.connect() as connection:

@@ -462,7 +462,7 @@ class Client(Line):
             raise
         return ahead
 
-    def hand_out(self, ahead: HeldAhead, unit: RemoteUnit) -> Message | None:
+    def hand_out(self, ahead: HeldAhead, unit: RemoteUnit, limit: int) -> list[Message]:
         """What came first of what is here, now in the unit; the server is told before the application has it.
 
         Raises:
@@ -476,33 +476,33 @@ class Client(Line):
             if was_used:
                 self._core.require_unit(unit)
             if ahead.is_lost or ahead.has_expired:
-                return None
+                return []
             if unit.messages >= ahead.limit:
                 raise TooManyUncommitted(unit.number, ahead.limit, "messages")
             assert ahead.unit in (None, unit), "its messages leave in their order, so two units cannot have some each"
             if ahead not in unit.aheads:
                 unit.aheads.append(ahead)
             try:
-                message = ahead.next()
-                if message is not None:
+                messages = ahead.next(min(limit, ahead.limit - unit.messages))
+                if messages:
                     self._core.require_unit(unit)
                 more = ahead.more()
-                if message is not None or more:
+                if messages or more:
                     self._core.tell(Verb.CREDIT, verbs.Credit(ahead.number, 0, more, ahead.given))
                     self._send()
                 if ahead.is_lost:
-                    # It is on its queue again, and nobody has seen it.
+                    # They are on their queue again, and nobody has seen them.
                     unit.used = was_used
-                    return None
-                if message is not None:
-                    unit.messages += 1
+                    return []
+                if messages:
+                    unit.messages += len(messages)
                     ahead.unit = unit
             except BaseException:
                 self._interrupted()
                 raise
         if self._backlog:
             self._relieve()
-        return message
+        return messages
 
     def wait_for_more(self, ahead: HeldAhead, deadline: float) -> None:
         """Return when something has come or gone wrong, or when it is certain that nothing has come in time."""

@@ -177,13 +177,25 @@ class HeldAhead(ReadAhead):
         """Whether the next message has lain here too long; the server knows what becomes of those."""
         return bool(self.arrived) and self._expire_at[0] <= time.monotonic()
 
-    def next(self) -> Message | None:
-        """What came first, for the application."""
-        if not self.arrived:
-            return None
-        self._expire_at.popleft()
-        self.given += 1
-        return self.arrived.popleft()
+    def next(self, limit: int) -> list[Message]:
+        """What came first, for the application; a message that was tried before comes alone.
+
+        It may be what ended its process, and then its neighbours should not be in the same unit again.
+        """
+        found: list[Message] = []
+        now = 0.0
+        while self.arrived and len(found) < limit:
+            if found:
+                if self.arrived[0].backout_count or found[0].backout_count:
+                    break
+                if self._expire_at[0] != math.inf:
+                    now = now or time.monotonic()
+                    if self._expire_at[0] <= now:
+                        break
+            self._expire_at.popleft()
+            found.append(self.arrived.popleft())
+        self.given += len(found)
+        return found
 
     def lose(self, error: EntrepotError) -> None:
         self.arrived.clear()

@@ -27,19 +27,20 @@ class Reader:
         self._ahead: HeldAhead | None = None
         self._ended = False
 
-    def get(self, unit: RemoteUnit, wait_s: float) -> Message | None:
-        """The next message, as a get in the unit would bring it, or None when none comes within `wait_s`."""
+    def get(self, unit: RemoteUnit, limit: int, wait_s: float) -> list[Message]:
+        """The next messages, as gets in the unit would bring them; none when none comes within `wait_s`."""
         deadline = time.monotonic() + wait_s
         asked = False
         while not self._ended:
             if self._read_ahead == 1:
-                return self._client.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
+                message = self._client.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
+                return [] if message is None else [message]
             ahead = self._opened(unit)
             if ahead is None:
                 continue
-            message = self._client.hand_out(ahead, unit)
-            if message is not None:
-                return message
+            messages = self._client.hand_out(ahead, unit, limit)
+            if messages:
+                return messages
             if ahead.is_lost:
                 self._ahead = None
                 asked = False
@@ -50,12 +51,12 @@ class Reader:
                 self._stop()
                 raise error
             elif asked:
-                return None
+                return []
             else:
                 self._client.wait_for_more(ahead, deadline)
                 asked = time.monotonic() >= deadline
         self._stop()  # closed by another thread, maybe while this one was opening it again
-        return None
+        return []
 
     def _opened(self, unit: RemoteUnit) -> HeldAhead | None:
         """Where messages come; None when the connection has broken once more, or nothing is read ahead by it."""

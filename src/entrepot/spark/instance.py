@@ -8,8 +8,9 @@ dealt with exactly once whatever is killed.
 
 When something fails that cannot be undone for one message alone, the whole
 unit is given back untried, and its messages are then worked on one by one.
-Nothing here knows of Spark: `live` runs this as a task, and a benchmark may
-run it in a plain process.
+What is no message's fault, such as a database that is down, lets one input
+rest for a while and nothing else. Nothing here knows of Spark: `live` runs
+this as a task, and a benchmark may run it in a plain process.
 """
 
 from __future__ import annotations
@@ -20,25 +21,26 @@ import os
 import random
 import resource
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from entrepot.connection import Connection, Reader, connect
 from entrepot.errors import (
+    ConnectFailed,
     ConnectionLost,
-    DatabaseFailed,
     EntrepotError,
     Fenced,
-    GlobalUnitInDoubt,
     NowhereToSetAside,
+    UnitBackedOut,
 )
 from entrepot.flows.journey import Journey
 from entrepot.flows.kernel import NEVER, Earlier, Kernel, NotAlone
 from entrepot.flows.nodes.input_node import InputNode, Point, Source
+from entrepot.flows.statistics import FlowStatistics
 from entrepot.message import Message
 from entrepot.models import collect_seldom
 from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.flow_outside import FlowOutside, TraceFiles, is_outage
+from entrepot.spark.flow_outside import FlowOutside, TraceFiles, is_conflict, is_outage, reason_of
 
 if TYPE_CHECKING:
     from entrepot.spark.flow_databases import FlowDatabases
@@ -50,11 +52,37 @@ BEAT_S = 0.25
 """How often an instance says that it lives, and hears whether it should stop."""
 _OTHERS_S = 0.005
 """How long one input is waited for when there are several."""
-_PAUSE_S_MAX = 5.0
+_REST_S_MIN = 0.05
+_REST_S_MAX = 5.0
+_CONFLICTS_MAX = 20
+"""So often a message may meet a deadlock in a database before that is held to be its own fault."""
+_SHORTEST_S = 1e-6
+_LEARNING = 0.2
+"""How much the last unit of work says about the next one."""
 _EARLIER_MAX = 10_000
 STOP = "stop"
+REPLACED = "make room for another run"
+"""Orders; both end an instance."""
 
-Get = Callable[["Unit", float], Message | None]
+Get = Callable[["Unit", int, float], Sequence[Message]]
+
+
+class _InputFailed(Exception):
+    """An input does not give messages; none has come to harm."""
+
+    def __init__(self, error: EntrepotError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _Counts(NamedTuple):
+    """What a unit of work adds to the statistics, and takes with it when it is given back."""
+
+    messages: int
+    bytes_in: int
+    outputs: int
+    bytes_out: int
+    set_aside: int
 
 
 class Instance:
@@ -80,17 +108,28 @@ class Instance:
         self._traces = TraceFiles(trace)
         self._outside = FlowOutside(self._connection, self._databases, self._traces)
         self._coordinated = flow.coordinated and self._databases is not None
-        self._earlier: dict[bytes, Earlier] = {}
+        self._earlier: dict[tuple[str, bytes, float], Earlier] = {}
         """Of messages that were given back: how often they were tried."""
-        self._alone = 0
-        """So many of the next messages are worked on one by one."""
+        self._inputs: list[_Input] = []
+        self._opened = contextlib.ExitStack()
+        self._message_s = _SHORTEST_S
+        """What a message takes, by those before it."""
         self._beat_at = 0.0
-        self._pause_s = 0.0
         self._problem = ""
+        """What keeps it from its queue manager."""
         self._started = time.time()
         self._order = ""
 
     # --- the life of it -----------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Make what the flow needs, and open its inputs.
+
+        Raises:
+            EntrepotError: It cannot work as it is.
+        """
+        self._prepare()
+        self._inputs = [_Input(point, self, self._opened) for point in self.kernel.points]
 
     def run(self) -> dict[str, Any]:
         """Work until somebody orders a stop; what was done.
@@ -99,22 +138,32 @@ class Instance:
             Fenced: A newer attempt or run has taken over. Nothing of this one's last unit has happened.
         """
         try:
-            self._prepare()
-            with contextlib.ExitStack() as opened:
-                inputs = [_Input(point, self, opened) for point in self.kernel.points]
-                patience_s = BEAT_S if len(inputs) == 1 else _OTHERS_S
-                while not self._must_stop():
-                    busy = False
-                    for each in inputs:
-                        busy = self._serve(each, 0.0 if busy else patience_s) or busy
+            if not self._inputs:
+                self.open()
+            patience_s = BEAT_S if len(self._inputs) == 1 else _OTHERS_S
+            while not self._must_stop():
+                self._round(self._inputs, patience_s)
+            self._opened.close()
             self._beat(final=True)
-            return self.status()
+            return self.status() | {"order": self._order}
         finally:
             self.close()
 
+    def _round(self, inputs: Sequence[_Input], patience_s: float) -> None:
+        """Serve each input once; wait where there is nothing to do."""
+        busy = awake = False
+        for each in inputs:
+            if each.is_resting():
+                continue
+            awake = True
+            busy = self._serve(each, 0.0 if busy else patience_s) or busy
+        if not awake:
+            now = time.monotonic()
+            time.sleep(max(min(BEAT_S, min(each.rests_until for each in inputs) - now), 0.0))
+
     def _prepare(self) -> None:
         """Make the flow's own queues, and let its timers put their first tokens."""
-        self._outside.require_queues(point.queue for point in self.kernel.points if point.internal)
+        self._outside.require_queues(point.queue for point in self.kernel.points if point.internal and point.queue)
         if self._number:
             return
         for node in self.kernel.nodes.values():
@@ -131,15 +180,16 @@ class Instance:
         if now >= self._beat_at:
             self._beat_at = now + BEAT_S
             self._beat()
-        return self._order == STOP
+        return self._order in (STOP, REPLACED)
 
     def _beat(self, *, final: bool = False) -> None:
         try:
             self._order = self._connection.claim(
                 self._claim, self._epoch, status=self.status() | {"state": "stopped" if final else "running"}
             )
-        except ConnectionLost as error:
-            self._problem = error.what  # the next verb mends the connection
+            self._problem = ""
+        except (ConnectionLost, ConnectFailed) as error:
+            self._problem = error.what  # the next verb tries to mend the connection
 
     def status(self) -> dict[str, Any]:
         """What it has done so far, as plain data."""
@@ -149,11 +199,13 @@ class Instance:
             "started": self._started,
             "elapsed_s": round(time.time() - self._started, 3),
             "cpu_s": round(used.ru_utime + used.ru_stime, 3),
-            "problem": self._problem,
+            "problem": self._problem or "; ".join(dict.fromkeys(each.problem for each in self._inputs if each.problem)),
             **self.kernel.statistics.told(),
         }
 
     def close(self) -> None:
+        with contextlib.suppress(EntrepotError):
+            self._opened.close()
         with contextlib.suppress(EntrepotError):
             self._connection.close()
         if self._databases is not None:
@@ -164,94 +216,107 @@ class Instance:
 
     def _serve(self, source: _Input, wait_s: float) -> bool:
         """Work on what an input has, in one unit of work; whether there was something."""
+        careful = source.alone > 0
         try:
-            found = self._batch(source, wait_s)
-        except (Fenced, KeyboardInterrupt):
+            found = self._batch(source, wait_s, careful)
+        except Fenced:
             raise
+        except _InputFailed as failed:
+            self._rest(source, failed.error)
+            return False
         except NowhereToSetAside as error:
-            self._pause(error)
-        except DatabaseFailed as error:
-            if not is_outage(error):
-                raise
-            self._pause(error)
-        except GlobalUnitInDoubt as error:
-            # Every part follows what was decided; the messages of the unit come again if it was to back out.
-            self._pause(error)
-        except ConnectionLost as error:
-            self._pause(error)
+            # Somebody may mend the flow, or give the message a place: it is tried anew, not condemned at once.
+            self._forget_earlier(source)
+            self._rest(source, error)
+        except NotAlone as error:
+            self._go_back(source, error.earlier)
         except EntrepotError as error:
-            # A put was refused when the unit was to commit: whose it was shows when they go one by one.
-            self.kernel.statistics.given_back += 1
-            self._problem = error.what
-            if self._outside.careful:
-                self._pause(error)
-            self._alone = max(self._alone, source.last_count, 1)
+            # A put was refused, or a database, when the unit was to commit; alone, a message is the cause of that.
+            before = self._earlier.get(source.last_key, NEVER)
+            self._go_back(source, before._replace(tries=before.tries + 1, error=reason_of(error)))
         else:
             if found:
-                self._pause_s = 0.0
-                self._problem = ""
+                source.went_well()
+            source.problem = ""
             return found
+        source.alone = max(source.alone, source.last_count, 1)
         source.backed_out()
         return True
 
-    def _pause(self, error: EntrepotError) -> None:
-        """Something is out of order that no message can help: wait, a little longer each time."""
-        self._problem = error.what
-        self.kernel.statistics.given_back += 1
-        self._alone = max(self._alone, 1)
-        self._pause_s = min(max(self._pause_s * 2, 0.05), _PAUSE_S_MAX)
-        _LOGGER.warning("%s: %s", self._claim, error)
-        end = time.monotonic() + self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311 -- no secret
-        while time.monotonic() < end and not self._must_stop():
-            time.sleep(min(BEAT_S, max(end - time.monotonic(), 0.0)))
+    def _go_back(self, source: _Input, earlier: Earlier) -> None:
+        """A unit of work was given back; find out whose fault it was, or wait when it was nobody's."""
+        error = earlier.error
+        if is_outage(error):
+            self._rest(source, error)
+        elif is_conflict(error) and source.conflicts < _CONFLICTS_MAX:
+            source.conflicts += 1
+            self._rest(source, error, rest_s_max=_REST_S_MIN)
+        elif source.alone or earlier.raised_by is not None:
+            source.conflicts = 0
+            self._remember(source.last_key, earlier)
+        if not source.is_resting():
+            source.problem = _told(error)
 
-    def _batch(self, source: _Input, wait_s: float) -> bool:
+    def _rest(self, source: _Input, error: BaseException | None, rest_s_max: float = _REST_S_MAX) -> None:
+        """Something is out of order that no message can help: leave an input alone, a little longer each time."""
+        source.problem = _told(error)
+        source.rest(rest_s_max)
+        _LOGGER.warning("%s: %s", self._claim, error)
+
+    def _batch(self, source: _Input, wait_s: float, careful: bool) -> bool:
         outside, kernel = self._outside, self.kernel
-        careful = outside.careful = self._alone > 0
-        limit = 1 if careful else self._deployment.batch_max
-        unit = self._begin()
-        outside.begin(unit)
+        outside.careful = careful
+        statistics = kernel.statistics
+        before = _counts(statistics)
+        source.last_count = 0
         after: list[Callable[[], None]] = []
-        count = 0
+        unit = self._begin()
         try:
-            for message in self._messages(source, unit, limit, wait_s):
-                count += 1
+            outside.begin(unit)
+            messages = self._got(source, unit, wait_s)
+            begun = time.monotonic()
+            for message in messages:
+                source.last_count += 1
+                source.last_key = key = (source.point.queue, message.message_id, message.put_time)
                 outside.next_message()
-                earlier = self._earlier.get(message.message_id, NEVER) if self._earlier else NEVER
+                earlier = self._earlier.get(key, NEVER) if self._earlier else NEVER
                 journey = kernel.process(source.point, message, outside, earlier)
-                if earlier is not NEVER:
-                    del self._earlier[message.message_id]
-                kernel.statistics.outputs += len(journey.outputs)
-                kernel.statistics.bytes_out += outside.accept(journey)
+                statistics.outputs += len(journey.outputs)
+                statistics.bytes_out += outside.accept(journey)
                 if journey.after_commit:
                     after += journey.after_commit
-            if not count:
+            if not source.last_count:
                 unit.back_out()
                 return False
+            self._learn((time.monotonic() - begun) / source.last_count)
             outside.settle_states()
             outside.commit_databases()
             unit.commit(counted=False)
-        except NotAlone as error:
-            source.last_count = count
-            self._give_back(unit)
-            self._remember(message, error.earlier)
-            source.backed_out()
-            self._alone = max(self._alone, count)
-            if is_outage(error.earlier.error):
-                self._earlier.pop(message.message_id, None)
-                raise error.earlier.error from error  # type: ignore[misc]
-            return True
         except BaseException:
-            source.last_count = count
-            self._give_back(unit)
+            self._give_back(unit, before, source.last_count)
             raise
         if careful:
-            self._alone -= 1
-        kernel.statistics.units += 1
-        source.committed()
-        for action in after:
-            action()
+            source.alone -= 1
+        if self._earlier:
+            self._forget_earlier(source)
+        statistics.units += 1
+        self._committed(source, after)
         return True
+
+    def _committed(self, source: _Input, after: Sequence[Callable[[], None]]) -> None:
+        """Do what was to be done after the commit; what goes wrong here undoes nothing any more."""
+        try:
+            source.committed()
+        except Exception:
+            _LOGGER.exception("%s: after a commit", self._claim)
+        for action in after:
+            try:
+                action()
+            except Exception:
+                _LOGGER.exception("%s: after a commit", self._claim)
+
+    def _learn(self, message_s: float) -> None:
+        self._message_s += (max(message_s, _SHORTEST_S) - self._message_s) * _LEARNING
 
     def _begin(self) -> Unit:
         if self._coordinated:
@@ -259,31 +324,41 @@ class Instance:
             return self._connection.global_unit_of_work(*self._databases.engines)
         return self._connection.unit_of_work()
 
-    def _messages(self, source: _Input, unit: Unit, limit: int, wait_s: float) -> Iterator[Message]:
-        message = source.get(unit, wait_s)
-        if message is None:
-            return
-        end = time.monotonic() + self._deployment.batch_s
-        yield message
-        taken = 1
-        while taken < limit and time.monotonic() < end:
-            message = source.get(unit, 0.0)
-            if message is None:
-                return
-            yield message
-            taken += 1
+    def _got(self, source: _Input, unit: Unit, wait_s: float) -> Sequence[Message]:
+        try:
+            return source.get(unit, self._limit(source), wait_s)
+        except (Fenced, UnitBackedOut):
+            raise
+        except EntrepotError as error:
+            raise _InputFailed(error) from error
 
-    def _give_back(self, unit: Unit) -> None:
+    def _limit(self, source: _Input) -> int:
+        """How many messages the next unit may have: as many as take a few milliseconds, as far as one can tell."""
+        if source.alone or (source.point.queue and self._outside.facts(source.point.queue).threshold == 1):
+            return 1  # where one try is all a message has, a crash must not cost its neighbours theirs
+        return max(1, min(self._deployment.batch_max, int(self._deployment.batch_s / self._message_s)))
+
+    def _give_back(self, unit: Unit, before: _Counts, count: int) -> None:
         """Let nothing of a unit have happened; its messages return untried."""
+        statistics = self.kernel.statistics
+        for name, value in before._asdict().items():
+            setattr(statistics, name, value)
+        statistics.given_back += bool(count)
         self._outside.back_out_databases()
-        if unit.state == "active":
-            with contextlib.suppress(EntrepotError):
+        self._outside.forget()
+        with contextlib.suppress(EntrepotError):
+            if unit.state == "active":
                 unit.back_out(counted=False)
+            else:
+                unit.__exit__(None, None, None)  # a connection that broke has left work open at databases
 
-    def _remember(self, message: Message, earlier: Earlier) -> None:
+    def _remember(self, key: tuple[str, bytes, float], earlier: Earlier) -> None:
         if len(self._earlier) >= _EARLIER_MAX:
             self._earlier.clear()
-        self._earlier[message.message_id] = earlier
+        self._earlier[key] = earlier
+
+    def _forget_earlier(self, source: _Input) -> None:
+        self._earlier.pop(source.last_key, None)
 
 
 class _Input:
@@ -292,6 +367,15 @@ class _Input:
     def __init__(self, point: Point, instance: Instance, opened: contextlib.ExitStack) -> None:
         self.point = point
         self.last_count = 0
+        """How many messages its last unit of work had."""
+        self.last_key = ("", b"", 0.0)
+        """What the last of them is known by; ids alone may be used twice."""
+        self.alone = 0
+        """So many of its next messages are worked on one by one."""
+        self.rests_until = 0.0
+        self.problem = ""
+        self.conflicts = 0
+        self._rest_s = 0.0
         self._source: Source | None = None
         if point.source is not None:
             self._source = point.source()
@@ -304,9 +388,29 @@ class _Input:
         opened.enter_context(reader)
         self.get = _from_reader(reader)
 
-    def _from_source(self, unit: Unit, wait_s: float) -> Message | None:
+    def _from_source(self, unit: Unit, limit: int, wait_s: float) -> list[Message]:
         assert self._source is not None
-        return self._source.next(wait_s)
+        found: list[Message] = []
+        while len(found) < limit:
+            message = self._source.next(0.0 if found else wait_s)
+            if message is None:
+                break
+            found.append(message)
+            if message.backout_count:
+                break  # it was in a unit that ended with a crash, and may be the cause: then it takes no others along
+        return found
+
+    def rest(self, rest_s_max: float) -> None:
+        """Ask it for nothing for a while; each time for longer, and not all instances at the same time."""
+        self._rest_s = min(max(self._rest_s * 2, _REST_S_MIN), rest_s_max)
+        self.rests_until = time.monotonic() + self._rest_s * random.uniform(0.5, 1.0)  # noqa: S311 -- no secret
+
+    def is_resting(self) -> bool:
+        return self.rests_until > 0.0 and time.monotonic() < self.rests_until
+
+    def went_well(self) -> None:
+        self._rest_s = self.rests_until = 0.0
+        self.conflicts = 0
 
     def committed(self) -> None:
         if self._source is not None:
@@ -318,8 +422,8 @@ class _Input:
 
 
 def _from_reader(reader: Reader) -> Get:
-    def get(unit: Unit, wait_s: float) -> Message | None:
-        return reader.get(unit, wait_s=wait_s)
+    def get(unit: Unit, limit: int, wait_s: float) -> list[Message]:
+        return reader.get_many(unit, limit, wait_s=wait_s)
 
     return get
 
@@ -332,8 +436,33 @@ def _databases(deployment: Deployment) -> FlowDatabases | None:
     return FlowDatabases(deployment.databases)
 
 
+def _counts(statistics: FlowStatistics) -> _Counts:
+    return _Counts(
+        statistics.messages, statistics.bytes_in, statistics.outputs, statistics.bytes_out, statistics.set_aside
+    )
+
+
+def _told(error: BaseException | None) -> str:
+    return error.what if isinstance(error, EntrepotError) else str(error) or type(error).__name__
+
+
 def run_instance(deployment: Deployment, number: int, attempt: int) -> dict[str, Any]:
-    """What a Spark task, or a process, does: one instance until it is told to stop."""
-    return Instance(deployment, number, attempt).run()
+    """What a Spark task, or a process, does: one instance until it is told to stop.
 
+    What keeps it from starting at all would do so again: on the first attempt
+    that is its answer, under "error", and not raised.
 
+    Raises:
+        Fenced: A newer attempt or run has taken over.
+    """
+    instance: Instance | None = None
+    try:
+        instance = Instance(deployment, number, attempt)
+        instance.open()
+    except EntrepotError as error:
+        if instance is not None:
+            instance.close()
+        if attempt or isinstance(error, Fenced) or is_outage(error):
+            raise
+        return {"error": error, "problem": error.what}
+    return instance.run()

@@ -343,7 +343,8 @@ def _against_table(outputs: DataFrame, recorded: DataFrame, match_by: str, model
                 *columns,
             )
         )
-    both = sides[0].unionByName(sides[1]).repartition("_key").sortWithinPartitions("_key", "_side", "_order")
+    parts = _parts(outputs)
+    both = sides[0].unionByName(sides[1]).repartition(parts, "_key").sortWithinPartitions("_key", "_side", "_order")
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = _Found()
@@ -391,12 +392,19 @@ def _sides(rows: Iterable[Row], found: _Found) -> tuple[list[Sent], list[Sent]]:
 # --- reporting ----------------------------------------------------------------------------------------
 
 
+def _parts(table: DataFrame) -> int:
+    """As many as there are tasks at a time: Spark's own two hundred cost more than the work in them."""
+    return max(2, table.sparkSession.sparkContext.defaultParallelism)
+
+
 def _count(outputs: DataFrame, report: ReplayReport) -> None:
     from pyspark.sql import functions
 
     rows = (
-        outputs.groupBy("destination")
-        .agg(functions.count("*").alias("messages"), functions.count("error").alias("errors"))
+        outputs.select("destination", functions.col("error").isNotNull().cast("int").alias("failed"))
+        .repartition(_parts(outputs), "destination")
+        .groupBy("destination")
+        .agg(functions.count("*").alias("messages"), functions.sum("failed").alias("errors"))
         .orderBy("destination")
         .collect()
     )
@@ -424,11 +432,16 @@ def _read_report(compared: DataFrame, report: ReplayReport, folder: Path | None)
     report.outputs = sum(each.after for each in report.destinations)
     report.errors = sum(each.errors for each in report.destinations)
     differences = compared.where("path IS NOT NULL")
-    report.differing = differences.select("source_message_id").distinct().count()
+    parts = _parts(compared)
+    sources = differences.select("source_message_id").repartition(parts, "source_message_id")
+    report.differing = sources.distinct().count()
     pattern = functions.regexp_replace("path", r"\[\d+\]", "[]")
     by_field = (
-        differences.groupBy("destination", pattern.alias("path"))
-        .agg(functions.countDistinct("source_message_id").alias("messages"))
+        differences.select("source_message_id", "destination", pattern.alias("path"))
+        .repartition(parts, "destination", "path")
+        .distinct()
+        .groupBy("destination", "path")
+        .agg(functions.count("*").alias("messages"))
         .orderBy(functions.desc("messages"), "destination", "path")
         .limit(_FIELDS_MAX)
     )

@@ -85,3 +85,8 @@ def test_outputs_are_paired_by_destination_in_their_order() -> None:
 @pytest.mark.parametrize("outputs", [500])
 def test_a_message_has_a_hundred_differences_at_most(outputs: int) -> None:
     assert len(compare([], [Sent("A", Message(b""))] * outputs)) == 100
+
+
+def test_two_versions_may_have_two_names() -> None:
+    before, after = (Message(b"", properties={"entrepot_flow": name, "entrepot_error": "x"}) for name in ("old", "new"))
+    assert list(compare_messages(before, after)) == []

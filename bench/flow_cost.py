@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Spark costs a live flow, what a second instance brings, and how long a message takes at half load.
+
+The same instances run on Spark and as plain processes, turn and turn about,
+so that a slow minute is nobody's alone. Latency is taken from the moment at
+which a message was to be sent, in an open loop at half of the rate that the
+flow has just reached.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+from broker_cases import Case, cases
+from figures import Figure, Outcome, at_least, at_most, percentile
+from flow_stage import IN, OUT, Stage
+from flows import BYTES_MAX, CONTRACT, COUNT_MAX, COUNT_MIN
+from trial import scratch_folder
+
+BESIDE_PLAIN = ("trivial", "compute_simple", "compute_complex")
+AT_HALF_LOAD = ("trivial", "compute_simple")
+TWO_INSTANCES = "compute_very_complex"
+TURNS = 5
+SECONDS = 3.0
+LATENCY_SECONDS = 15.0
+WARM_UP_SECONDS = 3.0
+_SENDER = """
+import sys, time, entrepot
+url, queue, rate, seconds, size = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), sys.argv[5]
+sys.path.insert(0, sys.argv[6])
+from broker_messages import flat
+body = flat(int(size))
+with entrepot.connect(url) as connection:
+    begun = time.time()
+    count = int(rate * seconds)
+    late = 0.0
+    number = 0
+    while number < count:
+        now = time.time()
+        due = min(int((now - begun) * rate) + 1, count)
+        if due > number:
+            with connection.pipeline() as pipeline:
+                for each in range(number, due):
+                    intended = begun + each / rate
+                    pipeline.put(queue, body, correlation_id=int(intended * 1e9).to_bytes(8, "big"))
+            late = max(late, time.time() - (begun + number / rate))
+            number = due
+        else:
+            time.sleep(max(begun + number / rate - now, 0.0))
+    print(late)
+"""
+
+
+def measure(*, quick: bool = False) -> Outcome:
+    figures: list[Figure] = []
+    trials: list[dict[str, Any]] = []
+    with scratch_folder() as folder, Stage(folder) as stage:
+        rates = {}
+        for name in BESIDE_PLAIN:
+            found, pairs = _beside_plain(stage, cases()[name], quick)
+            trials += found
+            rates[name] = statistics.median(spark["rate_per_s"] for spark, _ in pairs)
+            figures += _spark_figures(name, pairs)
+        found, pairs = _two_and_one(stage, cases()[TWO_INSTANCES], quick)
+        trials += found
+        ratios = [two["rate_per_s"] / one["rate_per_s"] for two, one in pairs]
+        figures.append(
+            Figure("two instances / one, very complex compute, 4 KB", ratios, CONTRACT[False], at_least(1.6))
+        )
+        for name in AT_HALF_LOAD:
+            latencies_ms, late_ms = _latencies(stage, cases()[name], rates[name] / 2, quick)
+            trials.append({"case": name, "rate_per_s": rates[name] / 2, "latency_ms": latencies_ms, "late_ms": late_ms})
+            note = f"at {rates[name] / 2:,.0f}/s; the generator was late by {late_ms:.1f} ms at most"
+            half = [percentile(latencies_ms, 50)]
+            figures.append(Figure(f"{name}, half load, median ms", half, CONTRACT[False], at_most(5.0), note))
+            figures.append(
+                Figure(f"{name}, half load, 99 % ms", [percentile(latencies_ms, 99)], CONTRACT[False], None, note)
+            )
+    return Outcome("flow_cost", "what Spark costs a live flow, 1 KB unless said", figures, {"turns": TURNS}, trials)
+
+
+def _beside_plain(
+    stage: Stage, case: Case, quick: bool
+) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], dict[str, Any]]]]:
+    size = case.sizes[0]
+    count = _count(stage, case, size)
+    pairs = []
+    for turn in range(1 if quick else TURNS):
+        # Who begins changes, so that neither always finds the other's warm caches.
+        order = (False, True) if turn % 2 == 0 else (True, False)
+        found = {plain: stage.run(case, size, count, persistent=False, plain=plain) for plain in order}
+        pairs.append((found[False], found[True]))
+    return [trial for pair in pairs for trial in pair], pairs
+
+
+def _two_and_one(
+    stage: Stage, case: Case, quick: bool
+) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], dict[str, Any]]]]:
+    size = case.sizes[0]
+    count = _count(stage, case, size)
+    pairs = []
+    for _ in range(1 if quick else TURNS):
+        two = stage.run(case, size, count, persistent=False, instances=2)
+        one = stage.run(case, size, count // 2, persistent=False, instances=1)
+        pairs.append((two, one))
+    return [trial for pair in pairs for trial in pair], pairs
+
+
+def _count(stage: Stage, case: Case, size: int) -> int:
+    first = stage.run(case, size, COUNT_MIN, persistent=False)
+    return max(COUNT_MIN, min(int(first["rate_per_s"] * SECONDS), COUNT_MAX, BYTES_MAX // size))
+
+
+def _spark_figures(name: str, pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[Figure]:
+    ratios = [spark["rate_per_s"] / plain["rate_per_s"] for spark, plain in pairs]
+    extra = [(spark["flow_cpu_ms"] - plain["flow_cpu_ms"]) * 1000 for spark, plain in pairs]
+    rate, alone = (statistics.median(trial["rate_per_s"] for trial in each) for each in zip(*pairs, strict=True))
+    note = f"{rate:,.0f}/s on Spark, {alone:,.0f}/s in plain processes"
+    return [
+        Figure(f"{name}: on Spark / plain processes", ratios, CONTRACT[False], at_least(0.85), note),
+        Figure(f"{name}: Spark's CPU µs/message", extra, CONTRACT[False], None, "instances on Spark less plain ones"),
+    ]
+
+
+def _latencies(stage: Stage, case: Case, rate: float, quick: bool) -> tuple[list[float], float]:
+    """Milliseconds from the intended send of each message, the first ones left out; and how late the sender was."""
+    seconds = 4.0 if quick else LATENCY_SECONDS
+    stage.fill(case, case.sizes[0], 0, persistent=False)
+    found: list[float] = []
+    with stage.running(case, instances=2), stage.connection.consume(OUT, read_ahead=1000) as incoming:
+        here = str(stage.here)
+        command = [sys.executable, "-c", _SENDER, stage.url, IN, str(rate), str(seconds), str(case.sizes[0]), here]
+        sender = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        wanted = int(rate * seconds)
+        while len(found) < wanted:
+            message = incoming.get(10.0)
+            if message is None:
+                raise TimeoutError(f"{len(found)} of {wanted} messages came")
+            found.append(time.time() - int.from_bytes(message.correlation_id, "big") / 1e9)
+        output, _ = sender.communicate()
+    skipped = int(rate * (1.0 if quick else WARM_UP_SECONDS))
+    return [round(latency * 1000, 3) for latency in found[skipped:]], float(output) * 1000

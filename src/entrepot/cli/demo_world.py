@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo's flows stand on: a queue manager in a process of its own, and a database in a file.
+
+Nothing has to be installed for either. The queue manager can be killed and
+started again; in the end everything that lies on its queues and in the
+database is read, for the verdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from entrepot.cli import demo_sender, opening
+from entrepot.cli.demo_orders import OrderBook, number_of_correlation
+from entrepot.cli.demo_verdict import EMPTY, LEDGER, NEWS, OUTCOMES, REFUSED, Seen
+from entrepot.cli.serving import start_server, stop_server
+from entrepot.connection import Connection, connect
+from entrepot.errors import ChannelError
+from entrepot.message import Message
+
+FLOWS = ("orders", "backoffice", "confirm")
+SOURCE = "SHOP"
+_FOLDER = "demo_flow"
+_SEGMENT_BYTES = 8 * 1024 * 1024
+_NUMBER = re.compile(rb"<number>(\d+)</number>")
+_CENTS = re.compile(rb"<cents>(\d+)</cents>")
+_POLL_S = 0.01
+_FILE_NAME = re.compile(r"^\S*/(?=[^/\s]+:\d+: )")
+
+
+def flow_path(name: str) -> Path:
+    """A file of the demo's flows."""
+    return Path(str(files("entrepot.cli") / _FOLDER / name))
+
+
+class World:
+    """A queue manager DEMO and a database shop.db in a folder; a context manager that stops what runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "DEMO"
+        self.database = folder / "shop.db"
+        self.pid = 0
+
+    @property
+    def url(self) -> str:
+        return f"unix:{self.path}"
+
+    @property
+    def databases(self) -> dict[str, str]:
+        return {SOURCE: f"sqlite:///{self.database}"}
+
+    def __enter__(self) -> World:
+        from entrepot.queues.folder import create
+        from entrepot.recovery_log.settings import LogSettings
+
+        create(self.path, name="DEMO", log=LogSettings(segment_bytes=_SEGMENT_BYTES))
+        with contextlib.closing(sqlite3.connect(self.database)) as database:
+            database.executescript(flow_path("shop.sql").read_text(encoding="utf-8"))
+        self.start()
+        with self.connected() as connection:
+            connection.mqsc(flow_path("queues.mqsc").read_text(encoding="utf-8"))
+            demo_sender.prepare(connection)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ChannelError):
+            if opening.owner(self.path) is not None:
+                stop_server(self.path, immediate=True)
+
+    def start(self) -> None:
+        """Start the queue manager; returns when programs can connect."""
+        self.pid = start_server(self.path)
+
+    def kill(self) -> None:
+        """SIGKILL to the queue manager's process; returns when it is dead."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        while opening.owner(self.path) is not None:
+            time.sleep(_POLL_S)
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[Connection]:
+        with connect(self.url, application="demo") as connection:
+            yield connection
+
+    # --- what is there ------------------------------------------------------------------------
+
+    def depths(self, connection: Connection) -> dict[str, int]:
+        """How many messages lie on each queue."""
+        rows = connection.mqsc("DISPLAY QSTATUS(*) CURDEPTH")[0].rows
+        return {str(row["QUEUE"]): int(row["CURDEPTH"]) for row in rows}
+
+    def read_all(self) -> dict[str, list[Seen]]:
+        """Every order at every place, as often as it is there."""
+        with self.connected() as connection:
+            found = {queue: _orders_on(connection, queue) for queue in (*OUTCOMES, *NEWS, *EMPTY)}
+        found[LEDGER] = [Seen(number, cents) for number, cents in self._ledger()]
+        return found
+
+    def refusals(self) -> dict[int, str]:
+        """The orders that were set aside, and why."""
+        with self.connected() as connection:
+            return {
+                number_of_correlation(message.correlation_id): _reason(message)
+                for message in connection.browse(REFUSED)
+            }
+
+    def _ledger(self) -> list[tuple[int, int]]:
+        with contextlib.closing(sqlite3.connect(self.database, timeout=30)) as database:
+            return list(database.execute("SELECT number, cents FROM ledger"))
+
+    # --- units of work in doubt ---------------------------------------------------------------
+
+    def in_doubt(self, connection: Connection) -> list[bytes]:
+        """Units that were prepared and wait for what SQLite did."""
+        rows = connection.host.coordinator.report()
+        return [str(row["global_unit"]).encode() for row in rows if row["state"] == "prepared"]
+
+    def settle(self, connection: Connection, unit: bytes, book: OrderBook) -> bool | None:
+        """Do an operator's part for the one unit in doubt: ask the database, and let the messages follow.
+
+        SQLite cannot prepare, so it commits last and alone knows whether it did. Whose rows it has is told by the
+        orders that no queue has: they are locked in that unit. Returns whether it was committed; None if the ledger
+        has some of them and not others, which nobody may guess about.
+        """
+        found = self.read_all()
+        visible = {seen.number for place, orders in found.items() if place != LEDGER for seen in orders}
+        locked = set(book.numbers) - visible - book.refused.keys()
+        rows = locked & {seen.number for seen in found[LEDGER]}
+        if rows and rows != locked:
+            return None
+        connection.host.coordinator.resolve_heuristically(unit, commit=bool(rows))
+        connection.host.coordinator.forget(unit)
+        return bool(rows)
+
+
+def _orders_on(connection: Connection, queue: str) -> list[Seen]:
+    return [_seen(message) for message in connection.browse(queue)]
+
+
+def _seen(message: Message) -> Seen:
+    number, cents = _NUMBER.search(message.body), _CENTS.search(message.body)
+    # An order as its sender wrote it may be in any form, or in none.
+    told = number_of_correlation(message.correlation_id)
+    return Seen(int(number[1]) if number else told, int(cents[1]) if cents else None)
+
+
+def _reason(message: Message) -> str:
+    """What the flow has said, without the folder of the file that it names."""
+    return _FILE_NAME.sub("", str(message.properties.get("entrepot_error", "")))
+
+
+def total(depths: dict[str, int], queues: Sequence[str]) -> int:
+    return sum(depths.get(queue, 0) for queue in queues)
