@@ -120,6 +120,9 @@ class Binding(Protocol):
         wait_s: float = 0.0,
     ) -> bytes: ...
 
+    def put_many(self, unit: Any, puts: Sequence[tuple[str, Message]], *, answered: bool = False) -> None:
+        """Put messages in a unit of work that say all of themselves; a refusal is told at its end, or now."""
+
     def get(
         self, name: str, criteria: Criteria | None = None, *, unit: Any = None, wait_s: float = 0.0
     ) -> Message | None: ...

@@ -81,6 +81,11 @@ class EmbeddedHost(Host):
             raise RequestTimedOut(name, timeout_s)
         return reply
 
+    def put_many(self, unit: Unit, puts: Sequence[tuple[str, Message]], *, answered: bool = False) -> None:
+        del answered  # it always is
+        for name, message in puts:
+            self.put(name, message, persistent=message.persistent, priority=message.priority, unit=unit)
+
     def get_many(
         self, name: str, limit: int, criteria: Criteria | None, *, unit: Unit, wait_s: float = 0.0
     ) -> list[Message]:

@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -65,6 +65,13 @@ class Slot(Protocol):
 
 
 SlotKind = TypeVar("SlotKind", bound=Slot)
+
+
+PUT_MANY_BYTES = 56 * KIB
+"""What a frame of many puts has at most; a server takes no longer frames whose parts it has not looked at."""
+_PUT_BYTES = 800
+"""More than the descriptor of a message takes that has no properties."""
+_NAMES_SENT_MAX = 10_000
 
 
 class RemoteUnit:
@@ -237,6 +244,8 @@ class ClientCore:
         """Who has been fenced does nothing more, and connects no more."""
         self.claimed: dict[str, int] = {}
         """Names and epochs, to be claimed again on every connection before anything else is said there."""
+        self._names_sent: set[str] = set()
+        """Names that are known to be none of those that cannot be sent."""
         self._token = os.urandom(_TOKEN_BYTES)
         self._number = 0
         self._consumer_next = 0
@@ -350,6 +359,33 @@ class ClientCore:
         if not message.message_id:
             message = replace(message, message_id=self.message_id())
         return message.message_id, verbs.Put(queue_names(name), unit, persistent, priority, wait_s, message)
+
+    def put_many(self, unit: int, puts: Sequence[tuple[str, Message]]) -> Iterator[verbs.PutMany | verbs.Put]:
+        """The frames of many puts of a unit: short messages share one, a long one has its own."""
+        gathered: list[tuple[str, bool, int, Message]] = []
+        size = 0
+        for name, message in puts:
+            if name not in self._names_sent:
+                if len(self._names_sent) >= _NAMES_SENT_MAX:
+                    self._names_sent.clear()
+                self._names_sent.add(queue_name(name))
+            self.require_fitting(message)
+            if not message.message_id:
+                message = replace(message, message_id=self.message_id())
+            own = len(message.body) + (PUT_MANY_BYTES if message.properties or message.topic else _PUT_BYTES)
+            if own > PUT_MANY_BYTES:
+                if gathered:
+                    yield verbs.PutMany(unit, gathered)
+                    gathered, size = [], 0
+                yield verbs.Put(name, unit, message.persistent, message.priority, 0.0, message)
+                continue
+            if size + own > PUT_MANY_BYTES:
+                yield verbs.PutMany(unit, gathered)
+                gathered, size = [], 0
+            gathered.append((name, message.persistent, message.priority, message))
+            size += own
+        if gathered:
+            yield verbs.PutMany(unit, gathered)
 
     def require_fitting(self, message: Message) -> None:
         """Refuse what the server would end the connection for."""

@@ -22,6 +22,7 @@ from entrepot.channels.gate import Gate
 from entrepot.channels.link import Link
 from entrepot.channels.native_consumers import NativeConsumers
 from entrepot.channels.open_subscriptions import subscribe, unsubscribe
+from entrepot.channels.putting import PUTTING
 from entrepot.channels.session import Session
 from entrepot.channels.waiting_get import WaitingGet
 from entrepot.channels.waiting_group import WaitingGroup
@@ -665,6 +666,7 @@ class NativeLink(Link):
         Verb.GOODBYE: _goodbye,
         **COORDINATION,
         **CLAIMING,
+        **PUTTING,
     }
 
 

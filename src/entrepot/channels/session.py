@@ -183,6 +183,20 @@ class Session:
         if message.delay_s:
             self.desk.host.wake_housekeeper()
 
+    def put_in_unit(self, name: str, message: Message, persistent: bool, priority: int, unit: Unit) -> None:
+        """Put a vetted message with a unit of work; nothing happens before that commits, so there is no waiting.
+
+        Raises:
+            EntrepotError: It is refused.
+        """
+        if message.retained and not name.startswith(TOPIC_PREFIX):
+            message = replace(message, retained=False)
+        if not self.identity.administrator:
+            self._require_put(name)
+        self.engine.put_in_unit(name, message, persistent, priority, unit)
+        if message.delay_s:
+            self.desk.host.wake_housekeeper()
+
     def _put_later(
         self,
         name: str | list[str],

@@ -82,7 +82,8 @@ class World:
     def kill(self) -> None:
         """SIGKILL to the queue manager's process; returns when it is dead."""
         os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
         while opening.owner(self.path) is not None:
             time.sleep(_POLL_S)
 
@@ -124,12 +125,12 @@ class World:
         rows = connection.host.coordinator.report()
         return [str(row["global_unit"]).encode() for row in rows if row["state"] == "prepared"]
 
-    def settle(self, connection: Connection, unit: bytes, book: OrderBook) -> bool | None:
-        """Do an operator's part for the one unit in doubt: ask the database, and let the messages follow.
+    def settle(self, connection: Connection, units: Sequence[bytes], book: OrderBook) -> bool | None:
+        """Do an operator's part for units in doubt, when nothing else is under way: ask the database, and follow it.
 
-        SQLite cannot prepare, so it commits last and alone knows whether it did. Whose rows it has is told by the
-        orders that no queue has: they are locked in that unit. Returns whether it was committed; None if the ledger
-        has some of them and not others, which nobody may guess about.
+        SQLite cannot prepare, so it commits last and alone knows whether it did. Which rows are in question is told
+        by the orders that no queue has: they are locked in these units. Returns whether they were committed; None,
+        with nothing done, if the ledger has some of them and not others, which nobody may guess about.
         """
         found = self.read_all()
         visible = {seen.number for place, orders in found.items() if place != LEDGER for seen in orders}
@@ -137,8 +138,9 @@ class World:
         rows = locked & {seen.number for seen in found[LEDGER]}
         if rows and rows != locked:
             return None
-        connection.host.coordinator.resolve_heuristically(unit, commit=bool(rows))
-        connection.host.coordinator.forget(unit)
+        for unit in units:
+            connection.host.coordinator.resolve_heuristically(unit, commit=bool(rows))
+            connection.host.coordinator.forget(unit)
         return bool(rows)
 
 

@@ -23,6 +23,9 @@ _SQLITE_STATES = {
 }
 
 
+_CONNECTION_FAILED = "08006"
+
+
 class SqlDatabase:
     """Runs SQL text with `?` on DB-API connections. Units of work are their owner's, except COMMIT and ROLLBACK."""
 
@@ -146,4 +149,6 @@ def _failure(error: Exception) -> DatabaseFailed:
         return error
     state = getattr(error, "sqlstate", None) or _SQLITE_STATES.get(type(error).__name__, "HY000")
     native = getattr(error, "sqlite_errorcode", 0) or 0
+    if hasattr(error, "sqlstate") and error.sqlstate is None and type(error).__name__ == "OperationalError":
+        state = _CONNECTION_FAILED  # psycopg: what no server has said is about the way to it
     return DatabaseFailed(str(error).strip() or type(error).__name__, sqlstate=state, native_error=native, number=2322)

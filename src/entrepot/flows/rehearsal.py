@@ -51,7 +51,7 @@ class NoDatabase:
 
 def _no_database(source: str) -> DatabaseFailed:
     said = f"the data source {source!r}" if source else "a data source"
-    return DatabaseFailed(f"{said} is not known here; name its database when the flow is started", sqlstate="08001")
+    return DatabaseFailed(f"{said} is not known here; name its database when the flow is started", sqlstate="IM002")
 
 
 class _WatchedDatabase:

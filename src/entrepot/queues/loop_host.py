@@ -109,6 +109,13 @@ class LoopHost:
         if self._ready:
             self.drain()
 
+    def put_in_unit(
+        self, name: str, message: Message, persistent: bool | None, priority: int | None, unit: Unit
+    ) -> None:
+        """The same in a unit of work, where nothing is settled yet and nobody is served."""
+        with self._lock:
+            self.manager.put(name, message, persistent=persistent, priority=priority, unit=unit)
+
     def wait(self, name: str, waiter: Waiter) -> None:
         """Let a reader wait; its `wake`, which has to be made by `waker`, is called even if its message is there."""
         message = self.get_or_wait(name, waiter)

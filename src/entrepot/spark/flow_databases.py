@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from entrepot.global_unit import GlobalUnitOfWork
 
 _UNKNOWN_SOURCE = "IM002"
+AFTERMATH = "25P02"
+"""What follows an error in the same unit of work, as PostgreSQL says it."""
+_UNDOES_ALL = "postgresql"
+"""Where a statement that fails takes the whole unit of work with it; elsewhere it alone is undone."""
+_SAVEPOINT = "entrepot_statement"
 
 
 class FlowDatabases:
@@ -41,6 +47,11 @@ class FlowDatabases:
         """The global unit of work that all work belongs to, in a coordinated flow."""
         self.used = False
         """Something was done since somebody set this to False."""
+        self._works = False
+        """Something was done in this unit of work."""
+        self._careful = False
+        self._spoiled = False
+        """A database has undone what others did in this unit of work, because one statement failed."""
 
     @property
     def engines(self) -> list[Engine]:
@@ -49,33 +60,45 @@ class FlowDatabases:
     # --- what ESQL asks -----------------------------------------------------------------------
 
     def query(self, source: str, text: str, values: Sequence[Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        return self._database(source).query("", text, values)
+        with self._statement(source) as database:
+            return database.query("", text, values)
 
     def execute(self, source: str, text: str, values: Sequence[Any]) -> int:
-        return self._database(source).execute("", text, values)
+        with self._statement(source) as database:
+            return database.execute("", text, values)
 
     def call(self, source: str, name: str, values: Sequence[Any], directions: Sequence[str], returns: bool) -> Any:
-        return self._database(source).call("", name, values, directions, returns)
+        with self._statement(source) as database:
+            return database.call("", name, values, directions, returns)
 
     def finish(self, source: str, commit: bool) -> None:
         if self.unit is not None:
             raise DatabaseFailed("COMMIT and ROLLBACK are the flow's affair: it is coordinated", sqlstate="2D000")
         self._database(source).finish("", commit)
 
+    def _statement(self, source: str) -> _Statement:
+        """Where one statement is carried out; should it fail, it alone is undone."""
+        return _Statement(self, self._database(source), self._engine(source).dialect.name == _UNDOES_ALL)
+
     def _database(self, source: str) -> SqlDatabase:
+        # Before it is tried: a message that cannot get to its database waits for it with its whole unit.
+        self.used = self._works = True
         opened = self._opened.get(source)
         if opened is None:
             opened = self._opened[source] = SqlDatabase(self._connected(source))
-        self.used = True
         return opened
 
-    def _connected(self, source: str) -> Any:
-        name = source if source in self._engines else ""
-        engine = self._engines.get(name)
+    def _engine(self, source: str) -> Engine:
+        engine = self._engines.get(source) or self._engines.get("")
         if engine is None:
             known = ", ".join(sorted(self._engines)) or "none"
             problem = f"there is no data source {source!r}; there is {known}"
             raise DatabaseFailed(problem, sqlstate=_UNKNOWN_SOURCE, number=2321)
+        return engine
+
+    def _connected(self, source: str) -> Any:
+        engine = self._engine(source)
+        name = source if source in self._engines else ""
         try:
             if self.unit is not None:
                 return self.unit.database(engine).connection.driver_connection
@@ -90,12 +113,26 @@ class FlowDatabases:
 
     # --- units of work ------------------------------------------------------------------------
 
-    def begin(self, unit: GlobalUnitOfWork | None) -> None:
-        """Work from now on belongs to another unit."""
+    def begin(self, unit: GlobalUnitOfWork | None, *, careful: bool = False) -> None:
+        """Work from now on belongs to another unit; `careful`: of one message alone."""
         self.unit = unit
         if unit is not None:
             self._opened.clear()
-        self.used = False
+        self.used = self._works = self._spoiled = False
+        self._careful = careful
+
+    @property
+    def has_own_work(self) -> bool:
+        """Whether something was done in this unit of work that no coordinator commits."""
+        return self._works and self.unit is None
+
+    def require_sound(self) -> None:
+        """
+        Raises:
+            DatabaseFailed: After an error that the flow has dealt with, the work of its neighbours is undone too.
+        """
+        if self._spoiled:
+            raise DatabaseFailed("an error has undone all that was done in this unit of work", sqlstate=AFTERMATH)
 
     def commit(self) -> None:
         """Let every database that is not coordinated keep what was done.
@@ -105,12 +142,12 @@ class FlowDatabases:
         """
         if self.unit is not None:
             return
-        for name, connection in list(self._own.items()):
+        for connection in list(self._own.values()):
             try:
-                connection.commit()
-            except Exception as error:
+                SqlDatabase(connection.driver_connection).finish("", True)
+            except DatabaseFailed:
                 self.back_out()
-                raise DatabaseFailed(f"{name}: {error}", sqlstate="40000", number=2322) from error
+                raise
 
     def back_out(self) -> None:
         """Let no database that is not coordinated keep anything; connections that cannot be told are left."""
@@ -134,6 +171,42 @@ class FlowDatabases:
                 connection.close()
         for engine in self._engines.values():
             engine.dispose()
+
+
+class _Statement:
+    """One statement at a database.
+
+    Messages that share a unit of work do without savepoints, as most
+    statements succeed. Where one did not, and the flow went on, they are
+    worked on one by one, each statement with a savepoint of its own.
+    """
+
+    __slots__ = ("_databases", "_saved", "_sql", "_undoes_all")
+
+    def __init__(self, databases: FlowDatabases, sql: SqlDatabase, undoes_all: bool) -> None:
+        self._databases = databases
+        self._sql = sql
+        self._undoes_all = undoes_all
+        self._saved = undoes_all and databases._careful
+
+    def __enter__(self) -> SqlDatabase:
+        if self._saved:
+            self._sql.execute("", f"SAVEPOINT {_SAVEPOINT}", ())
+        return self._sql
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._undoes_all:
+            return
+        if self._saved:
+            # After an error that ended the connection this fails too, and the first error is the one to tell.
+            with contextlib.suppress(DatabaseFailed) if kind else contextlib.nullcontext():
+                if kind:
+                    self._sql.execute("", f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}", ())
+                self._sql.execute("", f"RELEASE SAVEPOINT {_SAVEPOINT}", ())
+        elif kind is not None:
+            self._databases._spoiled = True
 
 
 def _engine(name: str, url: str) -> Engine:

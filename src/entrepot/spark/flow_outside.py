@@ -19,7 +19,25 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from entrepot.connection import Connection, UnitOfWork
-from entrepot.errors import DatabaseFailed, DatabaseUnavailable, MqscError, NotAuthorized, QueueNotFound
+from entrepot.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    DatabaseFailed,
+    DatabaseUnavailable,
+    DiskFull,
+    EntrepotError,
+    GlobalUnitInDoubt,
+    LogFull,
+    MqscError,
+    NotAuthorized,
+    PrepareFailed,
+    QueueManagerQuiescing,
+    QueueManagerStopped,
+    QueueNotFound,
+    SpillFailed,
+    UnitBackedOut,
+    UnitFinished,
+)
 from entrepot.esql import Database
 from entrepot.flows.journey import Journey, Kept
 from entrepot.flows.outside import TOPIC, Output, QueueFacts
@@ -39,9 +57,29 @@ _TIMER_REPORT = Report.EXPIRATION | Report.WITH_DATA | Report.PASS_CORRELATION_I
 _ROOM_S = 0.001
 """A put that may wait for room is answered; that is what a careful flow wants."""
 _SHORTEST_S = 0.001
+_GATHER_BYTES = 1024 * 1024
 
-_CONNECTION_CLASS = "08"
-"""How the SQLSTATE of a connection that failed begins."""
+_OUTAGES = (
+    ConnectFailed,
+    ConnectionLost,
+    DatabaseUnavailable,
+    DiskFull,
+    GlobalUnitInDoubt,
+    LogFull,
+    QueueManagerQuiescing,
+    QueueManagerStopped,
+    SpillFailed,
+    UnitBackedOut,
+    UnitFinished,
+)
+"""What is no message's fault, and ends by itself or by somebody's help."""
+_OUTAGE_STATES = ("08", "53", "57P", "58", "25P03")
+"""How the SQLSTATE begins of a connection that failed, and of a database that lacks something or is shut down."""
+_CONFLICT_STATES = ("40", "55P03")
+"""The same for units of work that got into each other's way."""
+_AFTERMATH = "25P02"
+"""PostgreSQL's word for whatever follows an error in the same unit of work."""
+_SQLITE_BUSY, _SQLITE_LOCKED = 5, 6
 
 
 class FlowOutside:
@@ -49,7 +87,9 @@ class FlowOutside:
 
     own_time = False
 
-    def __init__(self, connection: Connection, databases: FlowDatabases | None, trace: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, connection: Connection, databases: FlowDatabases | None, trace: Callable[[str, str], None]
+    ) -> None:
         self._connection = connection
         self._databases = databases
         self.database: Database = databases if databases is not None else NoDatabase()
@@ -60,6 +100,8 @@ class FlowOutside:
         """What this batch has taken from stores or will leave there."""
         self._got: Counter[str] = Counter()
         """How many states of each store this unit of work has."""
+        self._puts: list[tuple[str, Message]] = []
+        self._put_bytes = 0
         self._facts: dict[str, tuple[float, QueueFacts]] = {}
         self._stores: set[str] = set()
         self._id_head = os.urandom(16)
@@ -72,8 +114,9 @@ class FlowOutside:
         self._unit = unit
         self._states = {}
         self._got.clear()
+        self._puts, self._put_bytes = [], 0
         if self._databases is not None:
-            self._databases.begin(None if isinstance(unit, UnitOfWork) else unit)
+            self._databases.begin(None if isinstance(unit, UnitOfWork) else unit, careful=self.careful)
 
     def next_message(self) -> None:
         """What databases do from now on is another message's."""
@@ -82,32 +125,31 @@ class FlowOutside:
 
     def accept(self, journey: Journey) -> int:
         """Let what a message has brought about happen with the unit of work; how many bytes leave."""
-        unit = self._unit
         size = 0
-        if journey.outputs:
-            local = _local(unit)
-            put = self._connection.host.put
-            for output in journey.outputs:
-                message = output.message
-                size += len(message.body)
-                if not self.careful:
-                    put(
-                        output.destination,
-                        message,
-                        persistent=message.persistent,
-                        priority=message.priority,
-                        unit=local,
-                    )
+        for output in journey.outputs:
+            size += len(output.message.body)
+            if not self.careful:
+                self._puts.append((output.destination, output.message))
+        self._put_bytes += size
+        if self._put_bytes > _GATHER_BYTES:
+            self._send()
         if journey.states:
             self._states.update(journey.states)
         return size
 
-    def settle_states(self) -> None:
-        """Put back what nodes keep, before the commit."""
+    def _send(self, *, answered: bool = False) -> None:
+        puts, self._puts, self._put_bytes = self._puts, [], 0
+        if puts or answered:
+            self._connection.host.put_many(_local(self._unit), puts, answered=answered)
+
+    def settle(self) -> None:
+        """Send what leaves with this unit, and put back what nodes keep; then all of it can be committed."""
         for (store, key), kept in self._states.items():
             if kept is not None:
                 self._keep(store, key, kept)
         self._states = {}
+        # A database that commits by itself must not do so before it is known that nobody refuses the messages.
+        self._send(answered=self._databases is not None and self._databases.has_own_work)
 
     def _keep(self, store: str, key: bytes, kept: Kept) -> None:
         self.require_queue(store)
@@ -122,9 +164,7 @@ class FlowOutside:
         )
         if kept.then:
             self.require_queue(kept.then)
-        self._connection.host.put(
-            store, message, persistent=message.persistent, priority=message.priority, unit=_local(self._unit)
-        )
+        self._puts.append((store, message))
 
     def require_queue(self, name: str) -> None:
         """Make a queue of the flow's own, unless it is there."""
@@ -139,6 +179,19 @@ class FlowOutside:
     def require_queues(self, names: Iterable[str]) -> None:
         for name in names:
             self.require_queue(name)
+
+    def require_sound(self) -> None:
+        """
+        Raises:
+            DatabaseFailed: A database has met an error that the flow has dealt with, and has undone more than that.
+        """
+        if self._databases is not None:
+            self._databases.require_sound()
+
+    def forget(self) -> None:
+        """Ask again what queues there are and what is said about them: something has just gone wrong."""
+        self._facts.clear()
+        self._stores.clear()
 
     def commit_databases(self) -> None:
         if self._databases is not None:
@@ -190,9 +243,7 @@ class FlowOutside:
 
     def put_now(self, output: Output) -> None:
         message = output.message
-        self._connection.host.put(
-            output.destination, message, persistent=message.persistent, priority=message.priority
-        )
+        self._connection.host.put(output.destination, message, persistent=message.persistent, priority=message.priority)
 
     def get(
         self,
@@ -250,7 +301,7 @@ class FlowOutside:
             rows = self._connection.mqsc(f"DISPLAY QSTATUS('{store}') UNCOM")[0].rows
         except MqscError:
             return False
-        return bool(rows) and int(rows[0].get("UNCOM") or 0) > self._got[store]
+        return bool(rows) and int(str(rows[0].get("UNCOM") or 0)) > self._got[store]
 
     def database_used(self) -> bool:
         return self._databases is not None and self._databases.used
@@ -270,11 +321,40 @@ def _local(unit: Unit | None) -> Any:
     return unit._unit
 
 
+def reason_of(error: EntrepotError) -> EntrepotError:
+    """Why a unit of work was backed out, where it is known."""
+    while isinstance(error, UnitBackedOut) and isinstance(error.__cause__, EntrepotError):
+        error = error.__cause__
+    return error
+
+
 def is_outage(error: BaseException | None) -> bool:
-    """Whether a database could not be reached, rather than refused something."""
-    return isinstance(error, DatabaseUnavailable) or (
-        isinstance(error, DatabaseFailed) and error.state.startswith(_CONNECTION_CLASS)
-    )
+    """Whether a queue manager or a database was not there, rather than refused something."""
+    return isinstance(error, _OUTAGES) or _state(error).startswith(_OUTAGE_STATES)
+
+
+def is_conflict(error: BaseException | None) -> bool:
+    """Whether two units of work were in each other's way at a database, so that trying again is all it needs."""
+    if isinstance(error, DatabaseFailed) and error.native_error & 0xFF in (_SQLITE_BUSY, _SQLITE_LOCKED):
+        return True
+    return _state(error).startswith(_CONFLICT_STATES)
+
+
+def is_aftermath(error: BaseException | None) -> bool:
+    """Whether a database refused something only because of an error before it."""
+    return _state(error) == _AFTERMATH
+
+
+def _state(error: BaseException | None) -> str:
+    """What a database said, as SQLSTATE; empty when it was none."""
+    if isinstance(error, DatabaseFailed):
+        return error.state
+    if isinstance(error, PrepareFailed):
+        driver = getattr(error.__cause__, "orig", None)
+        if getattr(error.__cause__, "connection_invalidated", False):
+            return "08006"
+        return str(getattr(driver, "sqlstate", None) or "")
+    return ""
 
 
 class TraceFiles:
@@ -290,12 +370,10 @@ class TraceFiles:
             return
         file = self._files.get(path)
         if file is None:
-            file = self._files[path] = Path(path).open("a", encoding="utf-8")
+            file = self._files[path] = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 -- `close` does it
         file.write(text if destination else f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
         file.flush()
 
     def close(self) -> None:
         for file in self._files.values():
             file.close()
-
-

@@ -33,14 +33,21 @@ from entrepot.errors import (
     NowhereToSetAside,
     UnitBackedOut,
 )
-from entrepot.flows.journey import Journey
-from entrepot.flows.kernel import NEVER, Earlier, Kernel, NotAlone
+from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
+from entrepot.flows.kernel import Kernel
 from entrepot.flows.nodes.input_node import InputNode, Point, Source
 from entrepot.flows.statistics import FlowStatistics
 from entrepot.message import Message
 from entrepot.models import collect_seldom
 from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.flow_outside import FlowOutside, TraceFiles, is_conflict, is_outage, reason_of
+from entrepot.spark.flow_outside import (
+    FlowOutside,
+    TraceFiles,
+    is_aftermath,
+    is_conflict,
+    is_outage,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from entrepot.spark.flow_databases import FlowDatabases
@@ -173,7 +180,7 @@ class Instance:
                     journey = Journey(Message(b""), self._outside)
                     node.prime(journey)
                     self._outside.accept(journey)
-                    self._outside.settle_states()
+                    self._outside.settle()
 
     def _must_stop(self) -> bool:
         now = time.monotonic()
@@ -229,11 +236,11 @@ class Instance:
             self._forget_earlier(source)
             self._rest(source, error)
         except NotAlone as error:
-            self._go_back(source, error.earlier)
+            self._go_back(source, error.earlier, is_own=careful or not is_aftermath(error.earlier.error))
         except EntrepotError as error:
             # A put was refused, or a database, when the unit was to commit; alone, a message is the cause of that.
             before = self._earlier.get(source.last_key, NEVER)
-            self._go_back(source, before._replace(tries=before.tries + 1, error=reason_of(error)))
+            self._go_back(source, before._replace(tries=before.tries + 1, error=reason_of(error)), is_own=careful)
         else:
             if found:
                 source.went_well()
@@ -243,15 +250,15 @@ class Instance:
         source.backed_out()
         return True
 
-    def _go_back(self, source: _Input, earlier: Earlier) -> None:
-        """A unit of work was given back; find out whose fault it was, or wait when it was nobody's."""
+    def _go_back(self, source: _Input, earlier: Earlier, *, is_own: bool) -> None:
+        """A unit of work was given back: remember whose fault it was, or wait when it was nobody's."""
         error = earlier.error
         if is_outage(error):
             self._rest(source, error)
         elif is_conflict(error) and source.conflicts < _CONFLICTS_MAX:
             source.conflicts += 1
             self._rest(source, error, rest_s_max=_REST_S_MIN)
-        elif source.alone or earlier.raised_by is not None:
+        elif is_own:
             source.conflicts = 0
             self._remember(source.last_key, earlier)
         if not source.is_resting():
@@ -281,6 +288,7 @@ class Instance:
                 outside.next_message()
                 earlier = self._earlier.get(key, NEVER) if self._earlier else NEVER
                 journey = kernel.process(source.point, message, outside, earlier)
+                outside.require_sound()
                 statistics.outputs += len(journey.outputs)
                 statistics.bytes_out += outside.accept(journey)
                 if journey.after_commit:
@@ -289,7 +297,7 @@ class Instance:
                 unit.back_out()
                 return False
             self._learn((time.monotonic() - begun) / source.last_count)
-            outside.settle_states()
+            outside.settle()
             outside.commit_databases()
             unit.commit(counted=False)
         except BaseException:
@@ -389,6 +397,7 @@ class _Input:
         self.get = _from_reader(reader)
 
     def _from_source(self, unit: Unit, limit: int, wait_s: float) -> list[Message]:
+        del unit  # the source hears by itself what has become of it
         assert self._source is not None
         found: list[Message] = []
         while len(found) < limit:

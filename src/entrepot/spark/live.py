@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from entrepot.connection import Connection, connect
 from entrepot.errors import (
+    ConnectFailed,
     ConnectionLost,
     EntrepotError,
     Fenced,
@@ -38,7 +39,7 @@ from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
 from entrepot.queues.claims import Claim
 from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.instance import STOP, run_instance
+from entrepot.spark.instance import REPLACED, STOP, run_instance
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -76,7 +77,8 @@ class LiveFlow:
             FlowInvalid, InvalidSetting: The flow, or what it is to run with, is wrong.
             InstancesTooMany: Spark has fewer slots than that.
         """
-        self._context: SparkContext = getattr(spark, "sparkContext", spark)
+        context: Any = getattr(spark, "sparkContext", spark)
+        self._context: SparkContext = context
         self._deployment = Deployment(
             flow,
             url,
@@ -167,7 +169,7 @@ class LiveFlow:
         deadline = time.monotonic() + timeout_s
         while self._thread.is_alive() and time.monotonic() < deadline:
             # Again and again: an instance that is only just starting has not heard the first one.
-            with contextlib.suppress(ConnectionLost):
+            with contextlib.suppress(ConnectionLost, ConnectFailed):
                 self._connection.instruct(self._deployment.claim_prefix, STOP)
             self._thread.join(_ASK_S)
         if self._thread.is_alive():
@@ -178,7 +180,11 @@ class LiveFlow:
         """End the job without asking its tasks, and fence them: Spark lets cancelled tasks go on for seconds."""
         self._stopping.set()
         self._context.cancelJobGroup(self._job_group)
-        self._fence(self._deployment.run + 1)
+        try:
+            self._fence(self._deployment.run + 1)
+        except (ConnectionLost, ConnectFailed) as error:
+            # A task that outlives this commits nothing while nobody answers, and Spark ends it within seconds.
+            _LOGGER.warning("flow %s: its instances cannot be fenced: %s", self.name, error)
 
     def _fence(self, run: int) -> None:
         for instance in range(self._deployment.instances):
@@ -207,7 +213,11 @@ class LiveFlow:
         self._connection.close()
 
     def __enter__(self) -> Self:
-        return self if self.is_running else self.start()
+        try:
+            return self if self.is_running else self.start()
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -240,7 +250,7 @@ class LiveFlow:
         prefix = self._deployment.claim_prefix
         deadline = time.monotonic() + 5.0
         while any(claim.connected for claim in self._connection.claims(prefix)) and time.monotonic() < deadline:
-            self._connection.instruct(prefix, STOP)
+            self._connection.instruct(prefix, REPLACED)
             time.sleep(_ASK_S)
         self._begin_run()
 
@@ -259,16 +269,13 @@ class LiveFlow:
     def _supervise(self) -> None:
         """Run the job, and again when Spark gives up on it: a flow outlives any number of crashes."""
         pause_s = _AGAIN_S
+        is_first = True
         while True:
             begun = time.monotonic()
             try:
                 self._last = self._run_job()
-                if any(result.get("fenced") for result in self._last) and not self._stopping.is_set():
-                    self._error = FlowEnded(self.name, "another run of it has taken over")
-                return
-            except EntrepotError as error:
-                self._error = error
-                return
+                if not self._is_to_go_on(is_first):
+                    return
             except Exception as error:
                 if self._stopping.is_set():
                     return
@@ -276,17 +283,49 @@ class LiveFlow:
                 if _is_hopeless(self._context):
                     self._error = FlowEnded(self.name, f"Spark has ended: {_first_line(error)}")
                     return
+            is_first = False
             if time.monotonic() - begun > _STEADY_S:
                 pause_s = _AGAIN_S
-            if self._stopping.wait(pause_s):
-                return
-            pause_s = min(pause_s * 2, _AGAIN_S_MAX)
-            self.restarts += 1
-            try:
-                self._begin_run()
-            except EntrepotError as error:
-                self._error = error
-                return
+            while True:
+                if self._stopping.wait(pause_s):
+                    return
+                pause_s = min(pause_s * 2, _AGAIN_S_MAX)
+                try:
+                    self._begin_again()
+                    break
+                except (ConnectionLost, ConnectFailed) as error:
+                    _LOGGER.warning("flow %s: %s", self.name, error)
+                except EntrepotError as error:
+                    self._error = error
+                    return
+
+    def _is_to_go_on(self, is_first: bool) -> bool:
+        """Whether a job whose tasks have all ended is to run again; if not, and nobody here wanted that, why."""
+        if self._stopping.is_set():
+            return False
+        if any(result.get("fenced") or result.get("order") == REPLACED for result in self._last):
+            self._error = FlowEnded(self.name, "another run of it has taken over")
+            return False
+        errors = [result["error"] for result in self._last if "error" in result]
+        if not errors:
+            return False
+        if is_first:
+            self._error = errors[0]
+            return False
+        # It has worked before, so what keeps it from that may pass.
+        _LOGGER.warning("flow %s: %s", self.name, errors[0])
+        return True
+
+    def _begin_again(self) -> None:
+        """
+        Raises:
+            FlowEnded: Somebody has begun another run meanwhile, which is the one that counts.
+        """
+        ours = (self._deployment.run + 1) * ATTEMPTS_MAX
+        if any(claim.epoch >= ours for claim in self._connection.claims(self._deployment.claim_prefix)):
+            raise FlowEnded(self.name, "another run of it has taken over")
+        self.restarts += 1
+        self._begin_run()
 
     def _run_job(self) -> list[dict[str, Any]]:
         deployment = self._deployment

@@ -11,7 +11,6 @@ between put, table and put. No pyspark here: pyarrow alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -62,7 +61,6 @@ QUEUE_SCHEMA = pa.schema([("queue", pa.string()), *MESSAGE_COLUMNS.items()])
 """What the data source gives, and what archives are made of."""
 
 _DEFAULTS: dict[str, Any] = dict(zip(Message.__struct_fields__, msgspec.structs.astuple(Message(b"")), strict=True))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPES_BY_NUMBER = {int(kind): kind for kind in MessageType}
 _NO_PROPERTIES: dict[str, PropertyValue] = {}
 
@@ -248,12 +246,7 @@ def _one_set_of_properties(
     return {name: property_value(text or "", named.get(name) or "") for name, text in texts}
 
 
-# --- times --------------------------------------------------------------------------------------------
-
-
-def moment(seconds: float) -> datetime:
-    """A put time as a table shows it."""
-    return _EPOCH + timedelta(seconds=seconds)
+# --- pieces -------------------------------------------------------------------------------------------
 
 
 def cut(messages: Iterator[Message], bytes_max: int, rows_max: int) -> Iterator[list[Message]]:

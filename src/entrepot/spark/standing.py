@@ -145,21 +145,16 @@ class Standing:
         """A user trace of a million rows is of no use to anybody."""
 
 
-def require_streamable(flow: FlowDefinition, *, states: bool = False) -> None:
+def require_streamable(flow: FlowDefinition) -> None:
     """Refuse flows that cannot run over a table.
 
     Raises:
         FlowNotStreamable: Names the first node that does not fit.
     """
-    refused = ELSEWHERE if states else {**ELSEWHERE, **STATES}
+    refused = {**ELSEWHERE, **STATES}
     for node in expand(flow).nodes.values():
         if node.type in refused:
             raise FlowNotStreamable(flow.name, node.name, node.type, refused[node.type])
-
-
-def has_states(flow: FlowDefinition) -> bool:
-    """Whether a flow keeps something from one message to the next."""
-    return any(node.type in STATES for node in expand(flow).nodes.values())
 
 
 def points_by_queue(kernel: Kernel, name: str, *, rows_say: bool) -> dict[str, Point]:

@@ -58,6 +58,7 @@ class Verb(enum.IntEnum):
     INSTRUCT = 36
     CLAIMS = 37
     NEXT_EPOCH = 38
+    PUT_MANY = 39
     # Answers:
     WELCOME = 64
     DONE = 65
@@ -129,6 +130,14 @@ class Put(Payload, gc=False):
     """How long to wait for room on a full queue."""
     message: Message
     """Last, so that a long body can be sent without being copied."""
+
+
+class PutMany(Payload, gc=False):
+    """Puts of one unit of work, in one frame; its answer tells of all that were refused so far, as its end does."""
+
+    unit: int
+    puts: list[tuple[str, bool, int, Message]]
+    """Queue, persistent, priority and message of each."""
 
 
 class Get(Payload, gc=False):
@@ -449,6 +458,7 @@ class Closing(Payload, gc=False):
 PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.HELLO: Hello,
     Verb.PUT: Put,
+    Verb.PUT_MANY: PutMany,
     Verb.GET: Get,
     Verb.REQUEST: Request,
     Verb.GET_MANY: GetMany,

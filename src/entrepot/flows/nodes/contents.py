@@ -268,13 +268,20 @@ class Python(Node):
             assembly.local_environment.copy(),
             assembly.exception_list.copy(),
         )
-        answer = self._function(own, partial(self._send, journey))
+        try:
+            answer = self._function(own, partial(self._send, journey))
+        except SystemExit as error:
+            # It would end the whole instance, with everybody else's messages.
+            raise RuntimeError(f"{self._function_name()} wanted to exit with {error.code}") from error
         if answer is None:
             return
         if not isinstance(answer, Assembly):
-            name = getattr(self._function, "__qualname__", "the function")
-            raise TypeError(f"{name} returned {type(answer).__name__}; return the message, or None after `send`")
+            told = f"{self._function_name()} returned {type(answer).__name__}"
+            raise TypeError(f"{told}; return the message, or None after `send`")
         self.propagate("out", answer, journey)
+
+    def _function_name(self) -> str:
+        return str(getattr(self._function, "__qualname__", "the function"))
 
     def _send(self, journey: Journey, terminal: str, assembly: Assembly) -> None:
         self.propagate(terminal, assembly, journey)
