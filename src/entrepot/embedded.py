@@ -363,7 +363,7 @@ class EmbeddedConsumption:
 class EmbeddedReader:
     """Gets in units of work, one by one."""
 
-    def __init__(self, host: Host | ClaimedHost, name: str, criteria: Criteria | None) -> None:
+    def __init__(self, host: EmbeddedHost | ClaimedHost, name: str, criteria: Criteria | None) -> None:
         self._host = host
         self._name = name
         self._criteria = criteria
@@ -374,7 +374,8 @@ class EmbeddedReader:
         if self._ended:
             return []
         if limit > 1:
-            return self._host.get_many(self._name, limit, self._criteria, unit=unit, wait_s=wait_s)
+            found: list[Message] = self._host.get_many(self._name, limit, self._criteria, unit=unit, wait_s=wait_s)
+            return found
         message = self._host.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
         return [] if message is None else [message]
 

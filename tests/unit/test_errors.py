@@ -19,6 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "ERRORS.md"
 
 _VALUES: dict[str, Any] = {"str": "some {text}", "int": 7, "float": 1.5, "tuple[str, ...]": ("one", "two")}
 _VALUES["tuple[tuple[str, int, int, str, str], ...]"] = (("a.esql", 1, 2, "no", "x"),)
+_VALUES["tuple[tuple[str, str, str], ...]"] = (("a.yaml:1:2", "no", "yes"),)
 _WITH_LETTERS_BELOW = (errors.QueueingError, errors.FlowError)
 """Families whose branches have codes of their own."""
 

@@ -511,7 +511,7 @@ class Client(Line):
             if ahead not in unit.aheads:
                 unit.aheads.append(ahead)
             try:
-                messages = ahead.next(min(limit, ahead.limit - unit.messages))
+                messages = ahead.next_few(min(limit, ahead.limit - unit.messages))
                 if messages:
                     self._core.require_unit(unit)
                 more = ahead.more()

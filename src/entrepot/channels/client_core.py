@@ -184,7 +184,7 @@ class HeldAhead(ReadAhead):
         """Whether the next message has lain here too long; the server knows what becomes of those."""
         return bool(self.arrived) and self._expire_at[0] <= time.monotonic()
 
-    def next(self, limit: int) -> list[Message]:
+    def next_few(self, limit: int) -> list[Message]:
         """What came first, for the application; a message that was tried before comes alone.
 
         It may be what ended its process, and then its neighbours should not be in the same unit again.

@@ -30,9 +30,9 @@ def _put_many(link: NativeLink, number: int, frame: verbs.PutMany) -> None:
     try:
         for queue, persistent, priority, message in frame.puts:
             vetting.require_names(queue)
-            wanted = vetting.priority(priority)
+            vetting.priority(priority)
             session.put_in_unit(
-                queue, vetting.vetted(message, user=user, application=application), persistent, wanted, unit
+                queue, vetting.vetted(message, user=user, application=application), persistent, priority, unit
             )
     except ProtocolError:
         raise

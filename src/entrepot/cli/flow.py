@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entrepot.cli import flow_run, flow_test, output
+from entrepot.cli import flow_replay, flow_run, flow_test, output
 from entrepot.cli.arguments import Json
 
 if TYPE_CHECKING:
@@ -183,3 +183,4 @@ app.command()(flow_run.run)
 app.command()(flow_run.stop)
 app.command()(flow_run.status)
 app.command()(flow_test.test)
+app.command()(flow_replay.replay)

@@ -36,6 +36,7 @@ from entrepot.errors import (
 from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.nodes.input_node import InputNode, Point, Source
+from entrepot.flows.nodes.node import Node
 from entrepot.flows.statistics import FlowStatistics
 from entrepot.message import Message
 from entrepot.models import collect_seldom
@@ -110,6 +111,8 @@ class Instance:
         self._connection.claim(self._claim, self._epoch)
         collect_seldom()
         self.kernel = Kernel(flow, node_statistics=deployment.node_statistics)
+        # What cannot be taken back must not be done again because of a neighbour.
+        self._batch_max = 1 if any(map(_is_irrevocable, self.kernel.nodes.values())) else deployment.batch_max
         self._databases = _databases(deployment)
         trace = f"{deployment.user_trace}.{number}" if deployment.user_trace else ""
         self._traces = TraceFiles(trace)
@@ -234,7 +237,9 @@ class Instance:
         except NowhereToSetAside as error:
             # Somebody may mend the flow, or give the message a place: it is tried anew, not condemned at once.
             self._forget_earlier(source)
-            self._rest(source, error)
+            source.problem = error.what
+            if source.last_count == 1:
+                self._rest(source, error)  # else those that came before it go on, one by one
         except NotAlone as error:
             self._go_back(source, error.earlier, is_own=careful or not is_aftermath(error.earlier.error))
         except EntrepotError as error:
@@ -344,7 +349,7 @@ class Instance:
         """How many messages the next unit may have: as many as take a few milliseconds, as far as one can tell."""
         if source.alone or (source.point.queue and self._outside.facts(source.point.queue).threshold == 1):
             return 1  # where one try is all a message has, a crash must not cost its neighbours theirs
-        return max(1, min(self._deployment.batch_max, int(self._deployment.batch_s / self._message_s)))
+        return max(1, min(self._batch_max, int(self._deployment.batch_s / self._message_s)))
 
     def _give_back(self, unit: Unit, before: _Counts, count: int) -> None:
         """Let nothing of a unit have happened; its messages return untried."""
@@ -443,6 +448,15 @@ def _databases(deployment: Deployment) -> FlowDatabases | None:
     from entrepot.spark.flow_databases import FlowDatabases
 
     return FlowDatabases(deployment.databases)
+
+
+def _is_irrevocable(node: Node) -> bool:
+    """Whether a node does something at once, whatever becomes of the unit of work."""
+    settings = node.settings
+    if isinstance(node, InputNode):
+        return False
+    at_once = settings.get("transaction") == "no" or settings.get("database_transaction") == "commit"
+    return at_once or node.type == "HTTPRequest"
 
 
 def _counts(statistics: FlowStatistics) -> _Counts:

@@ -15,12 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 from entrepot.connection import Connection, connect
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
-from entrepot.spark import instance as instances
 from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.instance import STOP, Instance
 
@@ -161,9 +158,3 @@ class Stage:
         assert not running.is_alive, "an instance does not end"
         if running.errors:
             raise running.errors[0]
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instances that hear orders at once."""
-    monkeypatch.setattr(instances, "BEAT_S", 0.02)

@@ -73,6 +73,9 @@ def payloads_of(kind: type[Payload]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **fields)
 
 
+_BY_TYPE[list[tuple[str, bool, int, Message]]] = st.lists(
+    st.tuples(_texts, st.booleans(), _whole, _BY_TYPE[Message]), max_size=3
+)
 _BY_TYPE[verbs.Wanted | None] = st.none() | payloads_of(verbs.Wanted)
 
 

@@ -28,6 +28,7 @@ KINDS = [kind for kind in KINDS if issubclass(kind, EntrepotError)]
 _SAMPLES: dict[str, Any] = {"str": "a «text»", "int": 7, "float": 1.5, "tuple[str, ...]": ("one", "two")}
 _SAMPLES["tuple[tuple[str, str], ...]"] = (("one", "full"),)
 _SAMPLES["tuple[tuple[str, int, int, str, str], ...]"] = (("a.esql", 1, 2, "no", "x"),)
+_SAMPLES["tuple[tuple[str, str, str], ...]"] = (("a.yaml:1:2", "no", "yes"),)
 
 
 def sample(kind: type[EntrepotError]) -> EntrepotError:
