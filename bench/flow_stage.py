@@ -33,6 +33,8 @@ HERE = Path(__file__).resolve().parent
 IN, OUT = "BROKER.IN", "BROKER.OUT"
 QUEUES = (IN, OUT, "BROKER.OTHER", "BROKER.REQUESTS", "BROKER.REPLIES", "BROKER.LATE", "BROKER.STRANGE")
 FIRST_PART = 0.1
+PART_SEEN_MIN = 0.6
+COUNT_MAX = 100_000
 _LOOK_S = 0.02
 _TRIAL_S_MAX = 120.0
 _ECHO = """
@@ -159,13 +161,25 @@ class Stage:
         self, case: Case, size: int, count: int, *, persistent: bool, databases: dict[str, str] | None = None,
         instances: int = 2, plain: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
-        """One trial: messages per second, and processor time of the instances and of the queue manager."""
+        """One trial: messages per second, and processor time of the instances and of the queue manager.
+
+        Where most messages were through before the clock could be started, there is another one with twice as many.
+        """
+        while True:
+            found = self._run(case, size, count, persistent, databases or {}, instances, plain)
+            if found["part_seen"] >= PART_SEEN_MIN or count >= COUNT_MAX:
+                return found
+            count *= 2
+
+    def _run(
+        self, case: Case, size: int, count: int, persistent: bool, databases: dict[str, str], instances: int, plain: bool
+    ) -> dict[str, Any]:  # fmt: skip
         self.fill(case, size, count, persistent=persistent)
         start = self._plain if plain else self._on_spark
         with (
             self.subscribed(case) as watched,
             self.answered(case),
-            start(case, databases or {}, instances) as pids,
+            start(case, databases, instances) as pids,
         ):
             found = self._watch(watched, count, pids)
         return found | {"case": case.name, "size": size, "persistent": persistent, "count": count, "plain": plain}
@@ -182,6 +196,7 @@ class Stage:
         return {
             "rate_per_s": messages / elapsed,
             "elapsed_s": elapsed,
+            "part_seen": messages / count,
             "server_cpu_ms": server_s / messages * 1000,
             "flow_cpu_ms": worker_s / messages * 1000,
         }

@@ -36,6 +36,9 @@ import conversions
 import correlation
 import device
 import distributed
+import flow_cost
+import flow_replay
+import flows
 import global_units
 import machine
 import matching
@@ -70,6 +73,9 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "sonic": sonic.measure,
     "compute": compute.measure,
     "conversions": conversions.measure,
+    "flows": flows.measure,
+    "flow_cost": flow_cost.measure,
+    "flow_replay": flow_replay.measure,
 }
 
 

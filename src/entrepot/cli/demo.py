@@ -66,10 +66,9 @@ class Story:
         from entrepot.cli.demo_orders import OrderBook
         from entrepot.cli.demo_verdict import judge
         from entrepot.cli.demo_world import World
-        from entrepot.spark.launching import spark_home
 
         begin = time.perf_counter()
-        spark_home()  # what has to be installed first is told first
+        _require_installed()
         book = OrderBook(self._orders)
         with World(self._folder) as world:
             self._introduce(world, book)
@@ -110,16 +109,14 @@ class Story:
                     tell("")
                     self.facts["start_s"] = round(time.perf_counter() - begun, 1)
                     telling.line(f"All of them run {self.facts['start_s']} s after Spark was asked for.")
-                    self._watch(run, book)
+                    self._watch(run)
             finally:
                 close_session(context)
 
-    def _watch(self, run: Run, book: OrderBook) -> None:
-        from entrepot.cli.demo_run import COUNTED
-
+    def _watch(self, run: Run) -> None:
         telling = self._telling
         telling.chapter("Orders arrive", "and flows work on them")
-        with telling.progress(dict.fromkeys(COUNTED, book.count)) as show:
+        with telling.progress(run.totals) as show:
             run.watch(show, telling.event)
         self.facts |= run.facts
         telling.line(
@@ -128,6 +125,22 @@ class Story:
         )
         if run.facts["sender_interruptions"]:
             telling.line(
-                f"The sender lost its connection {run.facts['sender_interruptions']} times, "
+                f"The sender was cut off {run.facts['sender_interruptions']}×, "
                 "and went on from the place that it keeps on a queue."
             )
+
+
+def _require_installed() -> None:
+    """Tell what is missing before anything begins.
+
+    Raises:
+        ExtraMissing
+    """
+    from importlib.util import find_spec
+
+    from entrepot.errors import ExtraMissing
+    from entrepot.spark.launching import spark_home
+
+    spark_home()
+    if find_spec("sqlalchemy") is None:
+        raise ExtraMissing("the demo's database", "sql")

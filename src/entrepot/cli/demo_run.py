@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from entrepot.cli.demo_orders import OrderBook
 from entrepot.cli.demo_sender import Sender
-from entrepot.cli.demo_verdict import CONFIRMED, EMPTY, OUTCOMES, PRICED, REFUSED
+from entrepot.cli.demo_verdict import CONFIRMED, EMPTY, OUTCOMES, PRICED, REFUSED, expectations
 from entrepot.cli.demo_world import FLOWS, World, flow_path, total
 from entrepot.errors import ChannelError, FlowEnded
+from entrepot.spark.deployment import ATTEMPTS_MAX
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from entrepot.connection import Connection
     from entrepot.spark.live import LiveFlow
 
-COUNTED = ("sent", "priced", "confirmed", "refused")
 Show = Callable[[Mapping[str, int]], None]
 Event = Callable[[str], None]
 
@@ -76,6 +76,7 @@ class Run:
         self._flows: dict[str, LiveFlow] = {}
         self._opened = contextlib.ExitStack()
         self._done = 0
+        self._best = _BestSecond()
         self._kills = list(KILLS)
         self._sender = Sender(world.url, book, lambda: self._done)
         self.facts: dict[str, Any] = {"kills": [], "settled": []}
@@ -87,6 +88,12 @@ class Run:
         if self._sender.is_alive():
             self._sender.stop()
         self._opened.close()
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """What `watch` counts, and how far."""
+        expected = {place: len(orders) for place, orders in expectations(self._book).items()}
+        return {"sent": self._book.count, **_counts(expected)}
 
     def start(self, tell: Callable[[str], None]) -> None:
         """Start all flows; returns when each of their tasks is at work."""
@@ -128,12 +135,11 @@ class Run:
     def _until_through(self, connection: Connection, show: Show, tell: Event) -> None:
         moved_at = time.monotonic()
         moved_to: tuple[int, ...] = ()
-        self._best = _BestSecond()
         while True:
             depths = self._look(connection)
             self._done = total(depths, OUTCOMES)
             self._best.add(self._done)
-            show(self._counts(depths))
+            show({"sent": self._sender.sent, **_counts(depths)})
             self._require_alive()
             state = (self._sender.sent, self._done, total(depths, EMPTY))
             now = time.monotonic()
@@ -150,7 +156,7 @@ class Run:
 
     def _is_through(self, depths: Mapping[str, int]) -> bool:
         """Whether nobody has anything to do any more, be it right or wrong what they did."""
-        return self._done >= self._book.count and not total(dict(depths), EMPTY)
+        return self._done >= self._book.count and not total(depths, EMPTY)
 
     def _look(self, connection: Connection) -> dict[str, int]:
         deadline = time.monotonic() + _AGAIN_S_MAX
@@ -161,14 +167,6 @@ class Run:
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(_LOOK_S)
-
-    def _counts(self, depths: dict[str, int]) -> dict[str, int]:
-        return {
-            "sent": self._sender.sent,
-            "priced": total(depths, PRICED),
-            "confirmed": depths.get(CONFIRMED, 0),
-            "refused": depths.get(REFUSED, 0),
-        }
 
     def _require_alive(self) -> None:
         if self._sender.error is not None:
@@ -199,7 +197,7 @@ class Run:
             os.kill(row["pid"], signal.SIGKILL)
         after = self._wait_for(live, lambda now: now["name"] == row["name"] and now["epoch"] > row["epoch"])
         tell(
-            f"Spark has started it again as process {after['pid']}, attempt {after['epoch'] % 1000}, "
+            f"Spark has started it again as process {after['pid']}, attempt {after['epoch'] % ATTEMPTS_MAX + 1}, "
             f"in {time.monotonic() - begun:.2f} s; its epoch fences the one before"
         )
 
@@ -239,6 +237,14 @@ class Run:
             f"between; the ledger {'has' if committed else 'has not'} the rows, so the unit in doubt is "
             f"{'committed' if committed else 'backed out'}, as an operator would"
         )
+
+
+def _counts(depths: Mapping[str, int]) -> dict[str, int]:
+    return {
+        "priced": total(depths, PRICED),
+        "confirmed": depths.get(CONFIRMED, 0),
+        "refused": depths.get(REFUSED, 0),
+    }
 
 
 class _BestSecond:

@@ -47,7 +47,7 @@ class Sender(threading.Thread):
                         time.sleep(_AGAIN_S)
                         continue
                     try:
-                        self._send_some(connection)
+                        self.send_some(connection)
                     except (ChannelError, QueueingError) as error:
                         # What became of the unit stands on the queue: his place has moved, or it has not.
                         if not error.retryable and error.outcome != "unknown":
@@ -62,7 +62,8 @@ class Sender(threading.Thread):
         self._stopping.set()
         self.join()
 
-    def _send_some(self, connection: Connection) -> None:
+    def send_some(self, connection: Connection) -> None:
+        """The next orders, in one unit of work with the sender's place."""
         with connection.unit_of_work() as unit:
             place = unit.get(PLACE, wait_s=_PLACE_S)
             if place is None:

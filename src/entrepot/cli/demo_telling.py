@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 _SAY_EVERY_S = 5.0
 """How often somebody who has no terminal is told how far it is."""
+_RANGES_CHARACTERS = 300
 _ABOUT = {
-    "PRICED.EU": "small orders of Europe",
-    "PRICED.US": "small orders of America",
-    "PRICED.ASIA": "small orders of Asia",
-    "CONFIRMED": "large orders, with three answers each",
-    "ORDERS.REFUSED": "orders with a flaw, set aside",
-    "ledger": "rows of the database",
-    "NEWS.EU": "publications on orders/EU",
-    "NEWS.US": "publications on orders/US",
-    "NEWS.ASIA": "publications on orders/ASIA",
-    "NEWS.LARGE": "of orders/#, those that are large by their content",
+    "PRICED.EU": "small orders, Europe",
+    "PRICED.US": "small orders, America",
+    "PRICED.ASIA": "small orders, Asia",
+    "CONFIRMED": "large orders, 3 answers",
+    "ORDERS.REFUSED": "with a flaw, set aside",
+    "ledger": "rows in the database",
+    "NEWS.EU": "published, orders/EU",
+    "NEWS.US": "published, orders/US",
+    "NEWS.ASIA": "published, orders/ASIA",
+    "NEWS.LARGE": "the same, by content",
 }
 
 
@@ -119,17 +120,17 @@ class Telling:
     # --- the end ------------------------------------------------------------------------------
 
     def refusals(self, book: OrderBook, reasons: Mapping[int, str]) -> None:
+        """One order for each flaw, with what the flow said of it."""
         if self._quiet:
             return
         self.chapter("Set aside", "orders that failed three times, with what the flow said")
         wanted = book.refused
-        output.table(
-            ("order", "flaw", "reason"),
-            (
-                (number, wanted.get(number, "none that we know of"), reason)
-                for number, reason in sorted(reasons.items())
-            ),
-        )
+        first: dict[str, int] = {}
+        for number in sorted(reasons):
+            first.setdefault(wanted.get(number, "none that we know of"), number)
+        output.table(("order", "flaw", "reason"), ((number, flaw, reasons[number]) for flaw, number in first.items()))
+        if len(reasons) > len(first):
+            self.line(f"and {len(reasons) - len(first)} more like these.")
 
     def conclude(self, verdict: Verdict, facts: Mapping[str, Any]) -> None:
         if self._quiet:
@@ -137,25 +138,27 @@ class Telling:
         from entrepot.cli.demo_verdict import ranges
 
         self.chapter("The proof", "every message and every row read again, and compared with what was sent")
-        rows = [place for place in verdict.places if place.expected or not place.holds]
+        places = [place for place in verdict.places if place.expected or not place.holds]
         output.table(
-            ("place", "what", "should be", "are", "lost", "twice", "foreign", "wrong amount"),
+            ("place", "what", "should be", "are", "lost", "twice", "wrong"),
             (
                 (
                     place.place,
-                    _ABOUT.get(place.place, "nothing may be left here"),
+                    _ABOUT.get(place.place, "nothing may be left"),
                     place.expected,
                     place.found,
-                    *map(len, (place.lost, place.twice, place.foreign, place.wrong)),
+                    len(place.lost),
+                    len(place.twice),
+                    len(place.foreign) + len(place.wrong),
                 )
-                for place in rows
+                for place in places
             ),
         )
-        for place in rows:
+        for place in places:
             for problem in ("lost", "twice", "foreign", "wrong"):
                 numbers = getattr(place, problem)
                 if numbers:
-                    self.line(f"{place.place}, {problem}: {ranges(numbers)[:300]}", "red")
+                    self.line(f"{place.place}, {problem}: {ranges(numbers)[:_RANGES_CHARACTERS]}", "red")
         kills = len(facts["kills"])
         if verdict.holds:
             output.say(

@@ -14,7 +14,7 @@ import re
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -97,7 +97,7 @@ class World:
     def depths(self, connection: Connection) -> dict[str, int]:
         """How many messages lie on each queue."""
         rows = connection.mqsc("DISPLAY QSTATUS(*) CURDEPTH")[0].rows
-        return {str(row["QUEUE"]): int(row["CURDEPTH"]) for row in rows}
+        return {str(row["QUEUE"]): int(str(row["CURDEPTH"])) for row in rows}
 
     def read_all(self) -> dict[str, list[Seen]]:
         """Every order at every place, as often as it is there."""
@@ -160,5 +160,6 @@ def _reason(message: Message) -> str:
     return _FILE_NAME.sub("", str(message.properties.get("entrepot_error", "")))
 
 
-def total(depths: dict[str, int], queues: Sequence[str]) -> int:
+def total(depths: Mapping[str, int], queues: Sequence[str]) -> int:
+    """How many messages lie on some queues together."""
     return sum(depths.get(queue, 0) for queue in queues)

@@ -152,6 +152,9 @@ class FileSource:
             claim.back()
         self._forgetting = 0
 
+    def left_in_doubt(self) -> None:
+        self.backed_out()  # the ledger knows what has happened, and is asked for each record
+
     def close(self) -> None:
         """Leave what is not read to the end to whoever comes."""
         for claim in self._claims:

@@ -184,6 +184,13 @@ class HttpSource:
             self._route.ready.extendleft(reversed(self._handed_out))
         self._handed_out.clear()
 
+    def left_in_doubt(self) -> None:
+        """Requests must not be carried out twice: their clients decide."""
+        for waiting in self._handed_out:
+            said = "Whether the request has been carried out is not known. Look before you send it again."
+            self._listener.answer(waiting.message.message_id, _told(500, said))
+        self._handed_out.clear()
+
     def close(self) -> None:
         """Turn away who still waits, and stop listening when nobody else does."""
         _close_route(self._listener, self._route)

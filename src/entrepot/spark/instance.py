@@ -28,8 +28,10 @@ from entrepot.connection import Connection, Reader, connect
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
+    DatabaseUnavailable,
     EntrepotError,
     Fenced,
+    GlobalUnitInDoubt,
     NowhereToSetAside,
     UnitBackedOut,
 )
@@ -139,6 +141,9 @@ class Instance:
             EntrepotError: It cannot work as it is.
         """
         self._prepare()
+        if self._coordinated:
+            with contextlib.suppress(DatabaseUnavailable):  # that one is waited for, like any other time
+                self._begin().back_out()
         self._inputs = [_Input(point, self, self._opened) for point in self.kernel.points]
 
     def run(self) -> dict[str, Any]:
@@ -233,6 +238,7 @@ class Instance:
             raise
         except _InputFailed as failed:
             self._rest(source, failed.error)
+            source.backed_out()  # it may have handed out something before
             return False
         except NowhereToSetAside as error:
             # Somebody may mend the flow, or give the message a place: it is tried anew, not condemned at once.
@@ -243,6 +249,9 @@ class Instance:
         except NotAlone as error:
             self._go_back(source, error.earlier, is_own=careful or not is_aftermath(error.earlier.error))
         except EntrepotError as error:
+            if not source.last_count:
+                self._rest(source, error)
+                return False
             # A put was refused, or a database, when the unit was to commit; alone, a message is the cause of that.
             before = self._earlier.get(source.last_key, NEVER)
             self._go_back(source, before._replace(tries=before.tries + 1, error=reason_of(error)), is_own=careful)
@@ -251,7 +260,7 @@ class Instance:
                 source.went_well()
             source.problem = ""
             return found
-        source.alone = max(source.alone, source.last_count, 1)
+        source.alone = max(source.alone, source.last_count)
         source.backed_out()
         return True
 
@@ -281,6 +290,7 @@ class Instance:
         statistics = kernel.statistics
         before = _counts(statistics)
         source.last_count = 0
+        source.is_in_doubt = False
         after: list[Callable[[], None]] = []
         unit = self._begin()
         try:
@@ -304,7 +314,11 @@ class Instance:
             self._learn((time.monotonic() - begun) / source.last_count)
             outside.settle()
             outside.commit_databases()
-            unit.commit(counted=False)
+            try:
+                unit.commit(counted=False)
+            except (ConnectionLost, GlobalUnitInDoubt):
+                source.is_in_doubt = True
+                raise
         except BaseException:
             self._give_back(unit, before, source.last_count)
             raise
@@ -385,6 +399,8 @@ class _Input:
         """What the last of them is known by; ids alone may be used twice."""
         self.alone = 0
         """So many of its next messages are worked on one by one."""
+        self.is_in_doubt = False
+        """Nobody knows here whether its last unit of work was committed."""
         self.rests_until = 0.0
         self.problem = ""
         self.conflicts = 0
@@ -431,7 +447,11 @@ class _Input:
             self._source.committed()
 
     def backed_out(self) -> None:
-        if self._source is not None:
+        if self._source is None:
+            return
+        if self.is_in_doubt:
+            self._source.left_in_doubt()
+        else:
             self._source.backed_out()
 
 

@@ -242,6 +242,8 @@ class LiveFlow:
         problems += _missing_queues(kernel, self._connection)
         if deployment.databases:
             problems += _unreachable(deployment.databases)
+            if deployment.flow.coordinated and not problems:
+                problems += _uncoordinated(deployment.databases, self._connection)
         if problems:
             raise FlowNotReady(self.name, tuple(problems))
 
@@ -412,6 +414,19 @@ def _unreachable(databases: Mapping[str, str]) -> Iterator[str]:
                 opened._connected(name)
             except EntrepotError as error:
                 yield f"data source {name or '(default)'}: {error.what}"
+    finally:
+        opened.close()
+
+
+def _uncoordinated(databases: Mapping[str, str], connection: Connection) -> Iterator[str]:
+    """Databases that cannot commit together with messages."""
+    from entrepot.spark.flow_databases import FlowDatabases
+
+    opened = FlowDatabases(databases)
+    try:
+        connection.global_unit_of_work(*opened.engines).back_out()
+    except EntrepotError as error:
+        yield f"{error.what}; {error.advice}"
     finally:
         opened.close()
 

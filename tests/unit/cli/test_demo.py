@@ -1,97 +1,224 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import shutil
+import contextlib
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from entrepot.cli.demo_verdict import judge, ranges
+import entrepot
+from entrepot.cli import demo_sender
+from entrepot.cli.demo_orders import (
+    CUSTOMERS,
+    FORMS,
+    LARGE_FROM_CENTS,
+    PRICES_CENTS,
+    OrderBook,
+    number_of_correlation,
+)
+from entrepot.cli.demo_verdict import EMPTY, LEDGER, NEWS, OUTCOMES, PLACES, Seen, expectations, judge, ranges
+from entrepot.cli.demo_world import FLOWS, _reason, _seen, flow_path
+from entrepot.esql import SqlDatabase
+from entrepot.flows import Kernel, load_flow
+from entrepot.flows.outside import QueueFacts
+from entrepot.flows.rehearsal import Rehearsal
+from entrepot.message import Message
 
 from .conftest import Shell
 
-
-def test_demo_proves_its_claim(shell: Shell) -> None:
-    told = shell.json("demo", "--orders", "200")
-    assert told["holds"]
-    assert told["queues"]["shipped"]["messages"] == 199
-    assert told["queues"]["backout"] == {"messages": 1, "orders": "51"}
-    assert told["acknowledged_before_kill"] >= 90
-    assert told["restart"]["replayed_records"] > 200
+BOOK = OrderBook(120)
 
 
-def test_demo_tells_its_story_and_keeps_the_folder_when_asked(shell: Shell) -> None:
-    said = shell("demo", "--orders", "40", "--keep").stdout
-    for part in ("SIGKILL", "Recovered in", "Nothing lost, nothing twice", "fdatasync", "1–10, 12–40"):
-        assert part in said
-    path = Path(said.split("entrepot browse ")[-1].split()[0])
-    try:
-        assert len(shell.lines("browse", path, "SHIPPED")) == 39
-    finally:
-        shutil.rmtree(path.parent)
+# --- the verdict --------------------------------------------------------------------------------------
 
 
-def test_demo_fails_when_the_claim_does_not_hold(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from entrepot.cli import demo
-
-    honest = demo._Story._read_all
-
-    def forgetful(story: demo._Story) -> dict[str, list[int]]:
-        found = honest(story)
-        found["shipped"].remove(7)
-        return found
-
-    monkeypatch.setattr(demo._Story, "_read_all", forgetful)
-    assert shell.json("demo", "--orders", "40", code=1)["verdict"]["lost"] == [7]
+def good() -> dict[str, list[Seen]]:
+    return {
+        place: [Seen(number, None if place == "ORDERS.REFUSED" else cents) for number, cents in orders.items()]
+        for place, orders in expectations(BOOK).items()
+    }
 
 
-def test_demo_wants_enough_orders(shell: Shell) -> None:
-    shell("demo", "--orders", "3", code=2)
+def test_verdict_holds_when_every_order_is_once_where_it_belongs() -> None:
+    verdict = judge(BOOK, good())
+    assert verdict.holds
+    assert sum(place.found for place in verdict.places if place.place in OUTCOMES) == 120
 
 
-def verdict_of(
-    end: dict[str, list[int]], restart: dict[str, list[int]] | None = None, acknowledged: tuple[int, ...] = ()
-):
-    return judge(
-        4,
-        2,
-        acknowledged=set(acknowledged),
-        in_flight_max=1,
-        after_restart=restart or {"orders": [1, 2, 3, 4], "shipped": [], "backout": []},
-        at_the_end=end,
-    )
-
-
-GOOD = {"orders": [], "shipped": [1, 3, 4], "backout": [2]}
-
-
-def test_verdict_holds_when_every_order_is_where_it_belongs() -> None:
-    assert verdict_of(GOOD).holds
-
-
-@pytest.mark.parametrize(
-    ("end", "broken"),
-    [
-        ({**GOOD, "shipped": [1, 3]}, "lost"),
-        ({**GOOD, "shipped": [1, 3, 4, 4]}, "twice"),
-        ({**GOOD, "shipped": [1, 3, 4, 5]}, "unknown"),
-        ({**GOOD, "orders": [4], "shipped": [1, 3]}, "left"),
-        ({**GOOD, "shipped": [1, 2, 3, 4], "backout": []}, "misplaced"),
-    ],
-)
-def test_verdict_finds_what_is_wrong_at_the_end(end: dict[str, list[int]], broken: str) -> None:
-    verdict = verdict_of(end)
-    assert getattr(verdict, broken)
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in EMPTY])
+def test_verdict_finds_an_order_that_is_lost_or_twice_at_any_place(place: str) -> None:
+    found = good()
+    order = found[place].pop()
+    verdict = judge(BOOK, found)
     assert not verdict.holds
+    assert [each.lost for each in verdict.places if each.place == place] == [[order.number]]
+    assert verdict.lost == ([order.number] if place in OUTCOMES else [])
+
+    found[place] += [order, order]
+    verdict = judge(BOOK, found)
+    assert not verdict.holds
+    assert [each.twice for each in verdict.places if each.place == place] == [[order.number]]
+    assert verdict.twice == ([order.number] if place in OUTCOMES else [])
 
 
-def test_verdict_finds_what_is_wrong_after_the_restart() -> None:
-    nothing_shipped = {"orders": [1, 2, 3, 4], "shipped": [], "backout": []}
-    assert verdict_of(GOOD, nothing_shipped, acknowledged=(1,)).taken_back == [1]
-    assert verdict_of(GOOD, {"orders": [2, 4], "shipped": [1, 3], "backout": []}).invented == 1
-    assert verdict_of(GOOD, {"orders": [2, 4], "shipped": [1], "backout": []}).lost == [3]
+@pytest.mark.parametrize("place", EMPTY)
+def test_verdict_finds_what_was_left_on_the_way(place: str) -> None:
+    found = good()
+    found[place] = [Seen(7)]
+    verdict = judge(BOOK, found)
+    assert [each.place for each in verdict.places if not each.holds] == [place]
+
+
+def test_verdict_finds_an_order_at_another_place_or_with_another_amount() -> None:
+    found = good()
+    order = found["PRICED.EU"].pop()
+    found["PRICED.US"].append(order)
+    verdict = judge(BOOK, found)
+    assert [(each.place, each.lost, each.foreign) for each in verdict.places if not each.holds] == [
+        ("PRICED.EU", [order.number], []),
+        ("PRICED.US", [], [order.number]),
+    ]
+    found = good()
+    first = found[LEDGER][0]
+    found[LEDGER][0] = Seen(first.number, 1)
+    assert [each.wrong for each in judge(BOOK, found).places if not each.holds] == [[first.number]]
+
+
+def test_verdict_finds_an_order_that_nobody_has_sent() -> None:
+    found = good()
+    found["CONFIRMED"].append(Seen(121, LARGE_FROM_CENTS))
+    assert not judge(BOOK, found).holds
+
+
+def test_a_place_that_was_not_read_at_all_is_lost() -> None:
+    found = good()
+    del found[LEDGER]
+    assert not judge(BOOK, found).holds
 
 
 def test_ranges() -> None:
     assert ranges([3, 1, 2, 7, 9, 10]) == "1–3, 7, 9–10"
     assert ranges([]) == "none"
+
+
+# --- the orders ---------------------------------------------------------------------------------------
+
+
+def test_orders_come_in_all_forms_and_a_few_have_each_flaw() -> None:
+    assert {BOOK.order(number).form for number in BOOK.numbers} == set(FORMS)
+    assert len(set(BOOK.refused.values())) == 5
+    assert all(number in BOOK.numbers for number in BOOK.refused)
+    assert len(OrderBook(10_000).refused) == 10
+    assert {place for place, orders in expectations(BOOK).items() if not orders} == set(EMPTY)
+
+
+def test_orders_are_written_as_their_form_says() -> None:
+    record, payment, text = (BOOK.order(number) for number in (1, 2, 3))
+    assert record.body() == "00000001C006BISCUIT ".encode("cp500") + bytes.fromhex("00002C")
+    assert b"\r\n:20:ORDER00000002\r\n" in payment.body()
+    assert b"\r\n:70:TAR 3\r\n" in payment.body()
+    assert b":32A:240105EUR26,97\r\n" in payment.body()
+    assert text.body() == (
+        b"<order><number>3</number><customer>C008</customer><article>LAMP</article><pieces>4</pieces></order>"
+    )
+    assert number_of_correlation(text.correlation_id) == 3
+    assert number_of_correlation(b"AMQ QM1 1234") == 0
+
+
+def test_what_is_expected_of_the_database_is_what_it_is_filled_with() -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(flow_path("shop.sql").read_text())
+        assert dict(database.execute("SELECT id, region FROM customer")) == CUSTOMERS
+        assert dict(database.execute("SELECT article, cents FROM price")) == PRICES_CENTS
+
+
+def test_flow_and_expectation_agree_on_what_is_large() -> None:
+    assert load_flow(flow_path("orders.yaml")).user_properties == {"large_from_cents": LARGE_FROM_CENTS}
+
+
+# --- the flows, in memory -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[tuple[Rehearsal, sqlite3.Connection]]:
+    """All orders, through all flows."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(flow_path("shop.sql").read_text())
+        stage = Rehearsal(
+            database=SqlDatabase({"SHOP": database}), facts={"ORDERS": QueueFacts(3, "ORDERS.REFUSED", "")}
+        )
+        kernels = {name: Kernel(load_flow(flow_path(f"{name}.yaml"))) for name in FLOWS}
+        for order in map(BOOK.order, BOOK.numbers):
+            message = Message(
+                order.body(),
+                persistent=True,
+                format=order.form,
+                ccsid=order.ccsid,
+                encoding=order.encoding,
+                correlation_id=order.correlation_id,
+                message_id=order.correlation_id,
+            )
+            stage.feed(kernels["orders"], "ORDERS", message)
+        for queue, flow in (("BACKOFFICE", "backoffice"), ("ANSWERS", "confirm")):
+            for message in stage.queues.pop(queue):
+                stage.feed(kernels[flow], queue, message)
+        yield stage, database
+
+
+def test_flows_bring_every_order_to_its_place(stage: tuple[Rehearsal, sqlite3.Connection]) -> None:
+    rehearsal, database = stage
+    found = {queue: [_seen(message) for message in messages] for queue, messages in rehearsal.queues.items()}
+    for topic, messages in rehearsal.published.items():
+        found[f"NEWS.{topic.removeprefix('orders/')}"] = [_seen(message) for message in messages]
+    # Who gets what by its content is the queue manager's affair.
+    found["NEWS.LARGE"] = [_seen(message) for message in rehearsal.queues["CONFIRMED"]]
+    found[LEDGER] = [Seen(*row) for row in database.execute("SELECT number, cents FROM ledger")]
+    assert set(NEWS) <= set(found)
+    verdict = judge(BOOK, found)
+    assert [place for place in verdict.places if not place.holds] == []
+
+
+def test_flows_say_what_is_wrong_with_an_order(stage: tuple[Rehearsal, sqlite3.Connection]) -> None:
+    told = {number_of_correlation(each.correlation_id): each for each in stage[0].queues["ORDERS.REFUSED"]}
+    reasons = {BOOK.refused[number]: _reason(message) for number, message in told.items()}
+    assert "Premature end of data" in reasons["XML cut off"]
+    assert "it needs 8 bytes, and the message has 5 left" in reasons["record too short"]
+    assert "field 99Z does not belong here" in reasons["field that SWIFT does not know"]
+    assert reasons["unknown customer"].endswith("nobody knows the customer C999")
+    assert reasons["unknown customer"].startswith("orders.esql:")
+    assert reasons["paid too little"].endswith("paid 4890 of 4990 cents")
+    assert all(message.body == BOOK.order(number).body() for number, message in told.items())
+
+
+def test_large_orders_have_three_answers(stage: tuple[Rehearsal, sqlite3.Connection]) -> None:
+    for message in stage[0].queues["CONFIRMED"]:
+        assert (
+            b"<credit>good for it</credit><stock>on the shelf</stock><freight>leaves tomorrow</freight>" in message.body
+        )
+        assert message.persistent
+
+
+# --- the sender ---------------------------------------------------------------------------------------
+
+
+def test_sender_goes_on_from_its_place(tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path}/QM"
+    with entrepot.connect(url) as connection:
+        connection.mqsc("DEFINE QLOCAL(ORDERS)\nDEFINE QLOCAL(ORDERS.SENT)")
+        connection.put(demo_sender.PLACE, b"70", persistent=True)
+        sender = demo_sender.Sender(url, BOOK, lambda: 0)
+        while sender.sent < BOOK.count:
+            sender.send_some(connection)
+        numbers = [number_of_correlation(message.correlation_id) for message in connection.browse("ORDERS")]
+        assert numbers == list(range(71, 121))
+        assert [message.body for message in connection.browse(demo_sender.PLACE)] == [b"120"]
+        assert all(message.persistent for message in connection.browse("ORDERS"))
+
+
+# --- the command --------------------------------------------------------------------------------------
+
+
+def test_demo_wants_enough_orders(shell: Shell) -> None:
+    shell("demo", "--orders", "3", code=2)

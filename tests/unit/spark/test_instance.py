@@ -47,53 +47,68 @@ def _raises(assembly: Assembly, send: Any) -> Assembly:
     return assembly
 
 
-TO_LABEL = (
-    "SET OutputLocalEnvironment.Destination.RouterList.DestinationData[1].labelName = 'L' || InputRoot.XMLNSC.order.n;"
-)
+N = "InputRoot.XMLNSC.order.n"
+TO_LABEL = f"SET OutputLocalEnvironment.Destination.RouterList.DestinationData[1].labelName = 'L' || {N};"
 TO_QUEUE = "SET OutputLocalEnvironment.Destination.MQ.DestinationData[1].queueName = InputRoot.XMLNSC.order.q;"
+THROW = "THROW USER EXCEPTION MESSAGE 2951 VALUES('far too many');"
+TO_LISTED = f"IF {N} <> '99' THEN {TO_QUEUE} END IF;"
 BROKEN = "<order><n>"
-EVERY: dict[str, tuple[dict[str, Any], str, str]] = {
-    "Compute: broken XML": ({"X": compute("SET OutputRoot.XMLNSC.order.m = InputRoot.XMLNSC.order.n;")}, BROKEN, "XML"),
-    "Compute: cast": ({"X": compute("SET OutputRoot.XMLNSC.order.m = CAST(InputRoot.XMLNSC.order.n AS INTEGER);")},
-                      order("seven"), "seven"),
-    "Compute: division": ({"X": compute("SET OutputRoot.XMLNSC.order.m = 1 / (CAST(InputRoot.XMLNSC.order.n AS INTEGER) - 99);")},
-                          order(99), "zero"),
-    "Compute: THROW": ({"X": compute("IF InputRoot.XMLNSC.order.n = '99' THEN THROW USER EXCEPTION MESSAGE 2951 VALUES('far too many'); END IF;")},
-                       order(99), "far too many"),
-    "Compute: label": ({"X": compute("PROPAGATE TO LABEL 'L' || InputRoot.XMLNSC.order.n; RETURN FALSE;"),
-                        "L1": node("Label", label="L1"), "L2": node("Label", label="L2"),
-                        "L3": node("Label", label="L3"), "L4": node("Label", label="L4")}, order(99), "L99"),
-    "Mapping: broken XML": ({"X": node("Mapping", map={"copy": [{"from": "order.n", "to": "order.n"}]})}, BROKEN, "XML"),
+LABELS = {f"L{number}": node("Label", label=f"L{number}") for number in range(1, 5)}
+COPY = compute(f"SET OutputRoot.XMLNSC.order.m = {N};")
+PYTHON = {"X": node("Python", function=_raises)}
+EVERY: dict[str, tuple[dict[str, Any], str | bytes, str]] = {
+    "Compute: broken XML": ({"X": COPY}, BROKEN, "XML"),
+    "Compute: cast": (
+        {"X": compute(f"SET OutputRoot.XMLNSC.order.m = CAST({N} AS INTEGER);")},
+        order("seven"),
+        "seven",
+    ),
+    "Compute: division": (
+        {"X": compute(f"SET OutputRoot.XMLNSC.order.m = 1 / (CAST({N} AS INTEGER) - 99);")},
+        order(99),
+        "zero",
+    ),
+    "Compute: THROW": ({"X": compute(f"IF {N} = '99' THEN {THROW} END IF;")}, order(99), "far too many"),
+    "Compute: label": (
+        {"X": compute(f"PROPAGATE TO LABEL 'L' || {N}; RETURN FALSE;"), **LABELS},
+        order(99),
+        "L99",
+    ),
+    "Mapping: broken XML": ({"X": node("Mapping", map={"copy": ["order.n"]})}, BROKEN, "XML"),
     "Filter: broken XML": ({"X": node("Filter", condition="Root.XMLNSC.order.n > 0")}, BROKEN, "XML"),
-    "Route: broken XML": ({"X": node("Route", routes=[{"when": "Root.XMLNSC.order.n > 0", "to": "match"}])}, BROKEN, "XML"),
-    "RouteToLabel": ({"X": compute(TO_LABEL, mode="destinationAndMessage"), "Y": node("RouteToLabel"),
-                      "L1": node("Label", label="L1"), "L2": node("Label", label="L2"),
-                      "L3": node("Label", label="L3"), "L4": node("Label", label="L4")}, order(99), "L99"),
+    "Route: broken XML": ({"X": node("Route", routes=[{"when": "Root.XMLNSC.order.n > 0"}])}, BROKEN, "XML"),
+    "RouteToLabel": (
+        {"X": compute(TO_LABEL, mode="destinationAndMessage"), "Y": node("RouteToLabel"), **LABELS},
+        order(99),
+        "L99",
+    ),
     "Validate": ({"X": node("Validate", validation="content")}, BROKEN, "XML"),
-    "Python: any exception": ({"X": node("Python", function=_raises)}, order("error"), "no such number"),
-    "Python: exit": ({"X": node("Python", function=_raises)}, order("exit"), "exit"),
-    "Python: no message": ({"X": node("Python", function=_raises)}, order("nothing"), "return the message"),
-    "Python: endless": ({"X": node("Python", function=_raises)}, order("recursion"), "recursion"),
-    "ResetContentDescriptor": ({"Y": node("ResetContentDescriptor", domain="JSON"),
-                                "X": compute("SET OutputRoot.JSON.Data.m = InputRoot.JSON.Data.n;")}, b"{\xff", "JSON"),
-    "Trace": ({"Y": node("Trace", pattern="${Root.XMLNSC.order.n}"), "X": compute("SET OutputRoot.XMLNSC.order.m = InputRoot.XMLNSC.order.n;")},
-              BROKEN, "XML"),
-    "MQOutput: no list": ({"X": compute(f"IF InputRoot.XMLNSC.order.n <> '99' THEN {TO_QUEUE} END IF;", mode="destinationAndMessage")},
-                          order(99), "lists no queue"),
-}  # fmt: skip
+    "Python: any exception": (PYTHON, order("error"), "no such number"),
+    "Python: exit": (PYTHON, order("exit"), "wanted to exit with 3"),
+    "Python: no message": (PYTHON, order("nothing"), "return the message"),
+    "Python: endless": (PYTHON, order("recursion"), "recursion"),
+    "ResetContentDescriptor": (
+        {
+            "Y": node("ResetContentDescriptor", domain="JSON"),
+            "X": compute("SET OutputRoot.JSON.Data.m = InputRoot.JSON.Data.n;"),
+        },
+        b"{\xff",
+        "JSON",
+    ),
+    "Trace": ({"Y": node("Trace", pattern="${Root.XMLNSC.order.n}"), "X": COPY}, BROKEN, "XML"),
+    "MQOutput: no list": ({"X": compute(TO_LISTED, mode="destinationAndMessage")}, order(99), "lists no queue"),
+}
 TERMINALS = {"Filter": ("true", "false", "unknown"), "Route": ("match", "default"), "Validate": ("match",)}
 
 
-def _every(stage: Stage, case: str, source: str, target: str) -> FlowDefinition:
+def _every(case: str, source: str, target: str) -> FlowDefinition:
     nodes = dict(EVERY[case][0])
     chain = [name for name in ("Y", "X") if name in nodes] if case != "RouteToLabel" else ["X", "Y"]
     listed = writes("", destination="list") if case == "MQOutput: no list" else writes(target)
     last = chain[-1]
-    lines = [" -> ".join(["In", *chain])]
-    lines += [f"{last}.{terminal} -> Out" for terminal in TERMINALS.get(nodes[last][0], ("out",))]
-    labels = [name for name in nodes if name.startswith("L")]
-    lines = lines[:1] + [f"{name} -> Out" for name in labels] if labels else lines
-    return drawn(*lines, In=reads(source), Out=listed, **nodes)
+    ends = [f"{last}.{terminal}" for terminal in TERMINALS.get(nodes[last][0], ("out",))]
+    ends = [name for name in nodes if name.startswith("L")] or ends
+    return drawn(" -> ".join(["In", *chain]), *(f"{end} -> Out" for end in ends), In=reads(source), Out=listed, **nodes)
 
 
 @pytest.mark.parametrize("case", EVERY)
@@ -109,7 +124,7 @@ def test_a_bad_message_goes_to_the_backout_queue_and_its_neighbours_come_out(sta
         return f"<order><n>{number}</n><q>{target}</q></order>"
 
     stage.put(source, good(1), good(2), bad, good(3), good(4))
-    with stage.running(_every(stage, case, source, target)) as running:
+    with stage.running(_every(case, source, target)) as running:
         running.until(lambda: stage.drained(source), "all are dealt with")
         assert running.count("messages") == 5
         assert running.count("set_aside") == 1
@@ -335,16 +350,16 @@ def test_without_any_place_a_message_stays_the_other_input_goes_on_and_all_recov
         with stage.running(flow) as running:
             running.until(lambda: "nobody takes it" in running.problem, "it tells")
             assert "bad is bad" in running.problem
+            running.until(lambda: stage.bodies(target) == [order(1)], "who stood before the bad one is through")
             for number in range(20):
                 stage.put(other, order(f"other {number}"))
                 running.until(lambda: stage.drained(other), "the other input goes on")
-            assert stage.bodies(target)[0] == order(1), "who stood before the bad one is through"
             spent = running.count("given_back")
             assert spent < 40, "and the bad one is not tried without pause"
             aside = stage.queue()
             stage.connection.mqsc(f"ALTER QLOCAL({source}) BOQNAME({aside})")
             running.until(lambda: stage.drained(source), "it recovers")
-            assert running.problem == ""
+            running.until(lambda: not running.problem, "and says so")
         assert stage.bodies(aside) == [order("bad")]
         assert sorted(body for body in stage.bodies(target) if "other" not in body) == [order(1), order(2)]
         assert len(stage.bodies(target)) == 22
@@ -572,3 +587,17 @@ def test_what_fails_after_the_commit_undoes_nothing(stage: Stage, monkeypatch: p
         running.until(lambda: stage.drained(source), "all are dealt with")
         assert running.count("given_back") == 0
     assert stage.bodies(target) == [order(1), order(2)]
+
+
+def test_a_queue_manager_that_allows_only_small_units_is_served_in_small_ones(stage: Stage) -> None:
+    source, target = stage.queue(), stage.queue()
+    bodies = [order(number) for number in range(30)]
+    stage.put(source, *bodies)
+    stage.connection.mqsc("ALTER QMGR MAXUMSGS(8)")
+    try:
+        with stage.running(drawn("In -> Out", In=reads(source), Out=writes(target))) as running:
+            running.until(lambda: stage.drained(source), "all are dealt with")
+            assert running.count("set_aside") == 0
+    finally:
+        stage.connection.mqsc("ALTER QMGR MAXUMSGS(10000)")
+    assert stage.bodies(target) == bodies

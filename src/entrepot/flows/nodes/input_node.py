@@ -51,6 +51,9 @@ class Source(Protocol):
     def backed_out(self) -> None:
         """None of that has happened: it is handed out again."""
 
+    def left_in_doubt(self) -> None:
+        """Whether that has happened is not known, and the unit of work itself cannot be asked any more."""
+
     def close(self) -> None: ...
 
 

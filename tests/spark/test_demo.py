@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo as its users run it, and what it does when a kill leaves a unit of work in doubt."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from channels.processes import until
+from entrepot.cli.demo_orders import OrderBook
+from entrepot.cli.demo_sender import Sender
+from entrepot.cli.demo_verdict import LEDGER, OUTCOMES
+from entrepot.cli.demo_world import World
+
+DIES_IN_BETWEEN = """
+    import os, signal, sys
+    from sqlalchemy import create_engine, text
+    import entrepot
+    from entrepot.databases.branch import OneTimeBranch
+
+    url, database, moment = sys.argv[1:]
+    commit = OneTimeBranch.commit
+
+    def die(branch):
+        if moment == "after":
+            commit(branch)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    OneTimeBranch.commit = die
+    engine = create_engine(database)
+    with entrepot.connect(url) as connection, connection.global_unit_of_work(engine) as unit:
+        for number in range(1, 4):
+            assert unit.get("ORDERS", wait_s=5)
+            unit.put("PRICED.EU", b"<order><number>%d</number></order>" % number, persistent=True)
+            unit.database(engine).execute(text("INSERT INTO ledger VALUES (:n, 'C001', 0)"), {"n": number})
+"""
+
+
+def test_demo_kills_and_proves_exactly_once(tmp_path: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "entrepot.cli.main", "demo", "--orders", "400", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-2000:] + finished.stdout[-4000:]
+    told = json.loads(finished.stdout)
+    assert told["holds"]
+    assert [kill["killed"] for kill in told["kills"]] == ["a task of orders", "the queue manager", "a task of confirm"]
+    found = {place["place"]: place["found"] for place in told["verdict"]["places"]}
+    assert sum(found[place] for place in OUTCOMES) == 400
+    assert found[LEDGER] == 400 - len(told["refused"])
+    assert len(told["refused"]) == 5
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_unit_in_doubt_follows_what_the_ledger_has(tmp_path: Path, moment: str) -> None:
+    book = OrderBook(100)
+    with World(tmp_path) as world, world.connected() as connection:
+        sender = Sender(world.url, book, lambda: 0)
+        while sender.sent < book.count:
+            sender.send_some(connection)
+        died = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(DIES_IN_BETWEEN), world.url, *world.databases.values(), moment],
+            timeout=60,
+            check=False,
+        )
+        assert died.returncode == -signal.SIGKILL
+        until(lambda: len(world.in_doubt(connection)) == 1, "the unit is left in doubt")
+        assert len(world.read_all()["ORDERS"]) == 97, "three are locked in it"
+
+        assert world.settle(connection, world.in_doubt(connection), book) is (moment == "after")
+
+        assert world.in_doubt(connection) == []
+        found = {place: sorted(seen.number for seen in orders) for place, orders in world.read_all().items()}
+    happened = [1, 2, 3] if moment == "after" else []
+    assert found["PRICED.EU"] == happened
+    assert found[LEDGER] == happened
+    assert found["ORDERS"] == sorted(set(book.numbers) - set(happened))
+
+
+def test_unit_in_doubt_stays_so_when_the_ledger_has_only_a_part_of_it(tmp_path: Path) -> None:
+    book = OrderBook(100)
+    with World(tmp_path) as world, world.connected() as connection:
+        sender = Sender(world.url, book, lambda: 0)
+        sender.send_some(connection)
+        sender.send_some(connection)
+        died = [sys.executable, "-c", textwrap.dedent(DIES_IN_BETWEEN), world.url, *world.databases.values(), "after"]
+        subprocess.run(died, timeout=60, check=False)
+        until(lambda: len(world.in_doubt(connection)) == 1, "the unit is left in doubt")
+        with sqlite3.connect(world.database) as database:
+            database.execute("DELETE FROM ledger WHERE number = 2")
+        database.close()
+        assert world.settle(connection, world.in_doubt(connection), book) is None
+        assert len(world.in_doubt(connection)) == 1
