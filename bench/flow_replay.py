@@ -45,7 +45,7 @@ class _Nobody:
     own_time = False
     database: Any = None
 
-    def facts(self, queue: str) -> QueueFacts:
+    def facts(self, _: str) -> QueueFacts:
         return QueueFacts()
 
     def database_used(self) -> bool:

@@ -172,8 +172,15 @@ class Stage:
             count *= 2
 
     def _run(
-        self, case: Case, size: int, count: int, persistent: bool, databases: dict[str, str], instances: int, plain: bool
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        case: Case,
+        size: int,
+        count: int,
+        persistent: bool,
+        databases: dict[str, str],
+        instances: int,
+        plain: bool,
+    ) -> dict[str, Any]:
         self.fill(case, size, count, persistent=persistent)
         start = self._plain if plain else self._on_spark
         with (

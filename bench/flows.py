@@ -41,13 +41,11 @@ def measure(*, quick: bool = False, names: tuple[str, ...] = ()) -> Outcome:
     figures: list[Figure] = []
     trials: list[dict[str, Any]] = []
     with scratch_folder() as folder, Stage(folder) as stage:
-        rates: dict[tuple[str, str, int, bool], float] = {}
         for case in chosen:
-            for database in _databases(stage, case):
+            for database in _databases(case):
                 for size in case.sizes:
                     for persistent in (False, True):
-                        key = (case.name, database, size, persistent)
-                        found = _repeated(stage, case, size, persistent, database, rates.get(key), quick)
+                        found = _repeated(stage, case, size, persistent, database, quick)
                         trials += [each | {"database": database} for each in found]
                         figures.append(_figure(case, size, persistent, database, found))
     return Outcome(
@@ -59,12 +57,12 @@ def measure(*, quick: bool = False, names: tuple[str, ...] = ()) -> Outcome:
     )
 
 
-def _databases(stage: Stage, case: Case) -> list[str]:
+def _databases(case: Case) -> list[str]:
     return ["postgresql", "sqlite"] if case.database else [""]
 
 
 def _repeated(
-    stage: Stage, case: Case, size: int, persistent: bool, database: str, rate: float | None, quick: bool
+    stage: Stage, case: Case, size: int, persistent: bool, database: str, quick: bool
 ) -> list[dict[str, Any]]:
     """The first trial is short and tells how many messages the others need."""
     databases = {"BROKER": getattr(stage, database)()} if database else {}

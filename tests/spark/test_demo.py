@@ -59,7 +59,7 @@ def test_demo_kills_and_proves_exactly_once(tmp_path: Path) -> None:
     found = {place["place"]: place["found"] for place in told["verdict"]["places"]}
     assert sum(found[place] for place in OUTCOMES) == 400
     assert found[LEDGER] == 400 - len(told["refused"])
-    assert len(told["refused"]) == 5
+    assert len(told["refused"]) == 8
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -18,7 +18,6 @@ FORMS = ("ORDERXML", "ORDERREC", "MT103")
 EBCDIC, UTF_8 = 500, 1208
 BIG_ENDIAN, LITTLE_ENDIAN = 785, 546
 LARGE_FROM_CENTS = 100_000
-REFUSED_MAX = 10
 
 CUSTOMERS = {
     "C001": "EU",
@@ -118,7 +117,11 @@ _FLAWS = (
     ("ORDERXML", _CUT_XML),
     ("ORDERREC", _CUT_RECORD),
     ("MT103", _STRANGE_FIELD),
+    # What fails behind a database's work gives a whole batch back, so there is one of each of these.
     ("ORDERXML", _UNKNOWN_CUSTOMER),
+    ("ORDERXML", _CUT_XML),
+    ("ORDERREC", _CUT_RECORD),
+    ("MT103", _STRANGE_FIELD),
     ("MT103", _UNDERPAID),
 )
 
@@ -128,9 +131,8 @@ class OrderBook:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        refused = min(REFUSED_MAX, max(len(_FLAWS), count // 100))
-        step = count // refused
-        self._flaws = {step * (place + 1) - step // 2: _FLAWS[place % len(_FLAWS)] for place in range(refused)}
+        step = count // len(_FLAWS)
+        self._flaws = {step * place + step // 2: flaw for place, flaw in enumerate(_FLAWS)}
 
     @property
     def numbers(self) -> range:

@@ -84,7 +84,7 @@ class Outside(Protocol):
         """All data sources of the flow, by name."""
 
     def database_used(self) -> bool:
-        """Whether a database was asked to do something since the message began; then its work cannot be undone alone."""
+        """Whether something was done in a database since the message began; that cannot be undone for it alone."""
 
     def finish_database(self, source: str) -> None:
         """Commit a node's database work at once, whatever becomes of the message."""

@@ -288,7 +288,7 @@ _DEAD_LETTERS = QueueFacts(dead_letter_queue="DEAD.LETTERS")
 
 def _condition(selector: str | None) -> Callable[[Message], bool]:
     if not selector:
-        return lambda message: True
+        return lambda _: True
     from entrepot.selectors import compile_selector
 
     compiled = compile_selector(selector)

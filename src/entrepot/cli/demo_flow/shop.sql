@@ -1,4 +1,5 @@
 -- Who may order, what it costs, and what was ordered. The ledger has no unique key, so that a row twice would show.
+PRAGMA journal_mode = WAL;
 CREATE TABLE customer (id TEXT PRIMARY KEY, name TEXT NOT NULL, region TEXT NOT NULL);
 CREATE TABLE price (article TEXT PRIMARY KEY, cents INTEGER NOT NULL);
 CREATE TABLE ledger (number INTEGER NOT NULL, customer TEXT NOT NULL, cents INTEGER NOT NULL);
