@@ -14,7 +14,7 @@ JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: .venv/made-run ## show the main job: orders, a planned failure, a SIGKILL, a restart, nothing lost
+run: .venv/made-run ## show the main job: orders through flows on Spark, three SIGKILLs, each order exactly once
 	@$(BIN)/entrepot demo
 
 test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
@@ -38,7 +38,7 @@ torture: .venv/made-test ## the long campaigns: every crash point, many seeds
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m torture
 
 # A stamp for each set of extras, older than pyproject.toml when something has to be installed.
-.venv/made-run: EXTRAS := [spark$(JAVA)]
+.venv/made-run: EXTRAS := [spark,sql$(JAVA)]
 .venv/made-test: EXTRAS := [test$(JAVA)]
 .venv/made-check: EXTRAS := [check,test$(JAVA)]
 .venv/made-bench: EXTRAS := [bench$(JAVA)]

@@ -24,11 +24,15 @@ from entrepot.spark.live import LiveFlow
 NewQueue = Callable[..., str]
 
 
-def kills(assembly: Assembly, _: object) -> Assembly:
-    """A Python node's function that a bad message makes kill its process."""
-    if assembly.root.get("XMLNSC", "order", "n") == "bad":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return assembly
+def dangerous_function() -> Callable[[Assembly, object], Assembly]:
+    """For a Python node: a bad message makes it kill its process. Made here, so that it travels by value."""
+
+    def kills(assembly: Assembly, _: object) -> Assembly:
+        if assembly.root.get("XMLNSC", "order", "n") == "bad":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return assembly
+
+    return kills
 
 
 def order(number: object) -> str:
@@ -38,7 +42,7 @@ def order(number: object) -> str:
 def passing(name: str, source: str, target: str, *, dangerous: bool = False) -> FlowDefinition:
     flow = FlowDefinition(name)
     flow.node("MQInput", "In", queue=source, domain="XMLNSC")
-    flow.node("Python", "Work", function=kills) if dangerous else flow.node("Passthrough", "Work")
+    flow.node("Python", "Work", function=dangerous_function()) if dangerous else flow.node("Passthrough", "Work")
     flow.node("MQOutput", "Out", queue=target)
     flow.link("In", "Work")
     flow.link("Work", "Out")
@@ -107,7 +111,7 @@ def test_a_second_run_takes_over_and_the_first_ends_with_the_reason(
             first.wait(20)
         put(server, source, 1, 2)
         until(lambda: len(bodies(server, target)) == 2, "the second one works")
-        assert sum(int(row["messages"]) for row in second.status()) == 2
+        until(lambda: sum(int(row["messages"]) for row in second.status()) == 2, "and tells so")
     assert bodies(server, target) == [order(1), order(2)]
 
 
@@ -142,6 +146,6 @@ def test_what_can_be_known_beforehand_is_told_at_once_and_together(
     assert "data source DOWN" in told.value.what
     with pytest.raises(InstancesTooMany):
         LiveFlow(context, flow, server.unix_url, instances=1000)
-    flow.links.clear()
-    with pytest.raises(FlowInvalid):
+    flow.node("MQOutput", "Wrong", quue="Q")
+    with pytest.raises(FlowInvalid, match="quue"):
         LiveFlow(context, flow, server.unix_url, databases=down).start()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    orders: Annotated[int, typer.Option(min=100, max=1_000_000, help="How many orders.")] = 6000,
+    orders: Annotated[int, typer.Option(min=100, max=1_000_000, help="How many orders.")] = 8000,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the queue manager's folder and the database, to look around in them.")
     ] = False,

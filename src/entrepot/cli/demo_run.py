@@ -232,10 +232,10 @@ class Run:
             tell("a unit of work is in doubt, and the ledger has only a part of its rows")
             return
         self.facts["settled"].append("committed" if committed else "backed out")
+        tell("a task died between prepare and commit, and SQLite, which has one phase, alone knows what became of it:")
         tell(
-            "the kill came between the queue manager's prepare and its commit, with SQLite (which has one phase) in "
-            f"between; the ledger {'has' if committed else 'has not'} the rows, so the unit in doubt is "
-            f"{'committed' if committed else 'backed out'}, as an operator would"
+            f"the ledger {'has' if committed else 'lacks'} the rows, so the unit in doubt is "
+            f"{'committed' if committed else 'backed out'}, as an operator would (entrepot qm indoubt)"
         )
 
 

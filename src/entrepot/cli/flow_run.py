@@ -45,11 +45,11 @@ def database_pair(text: str) -> tuple[str, str]:
     return name, url
 
 
-def _setting_pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
+def _pair(text: str, what: str, example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"{text!r} is no setting; write spark.executor.memory=512m")
-    return key, value
+        raise typer.BadParameter(f"{text!r} is not {what}; write {example}")
+    return name, value
 
 
 def run(
@@ -72,6 +72,20 @@ def run(
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="Stop when the input queues have been empty for a second.")
     ] = False,
+    project: Annotated[
+        list[Path] | None,
+        typer.Option("--project", metavar="FOLDER", help="Where a .msgflow finds what it refers to; may be repeated."),
+    ] = None,
+    java: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--java", metavar="CLASS=MODULE:FUNCTION", help="The Python that stands for a JavaCompute's class."
+        ),
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A promoted or user-defined property of the flows."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Let flows work on queues, until Ctrl-C or `entrepot flow stop`.
@@ -80,10 +94,15 @@ def run(
     over: the old run finishes its units of work, and is fenced after that.
     """
     from entrepot.flows import load_flow
+    from entrepot.flows.subflows import set_properties
     from entrepot.spark.live import LiveFlow
     from entrepot.spark.session import close_session, open_context
 
-    definitions = [load_flow(flow) for flow in flows]
+    stand_ins = dict(_pair(text, "a class", "com.shop.Price=shop:price") for text in java or ())
+    values = dict(_pair(text, "a property", "queue=ORDERS") for text in properties or ())
+    definitions = [load_flow(flow, projects=project or (), java=stand_ins) for flow in flows]
+    if values:
+        definitions = [set_properties(definition, values) for definition in definitions]
     databases = dict(map(database_pair, database or ()))
     wanted = sum(instances or definition.instances for definition in definitions)
     with _served(path) as url, _stopping() as asked:
@@ -92,7 +111,7 @@ def run(
             context = open_context(
                 master,
                 app="entrepot flow run",
-                settings=dict(map(_setting_pair, spark or ())),
+                settings=dict(_pair(text, "a setting", "spark.executor.memory=512m") for text in spark or ()),
                 light=True,
                 long_tasks=wanted,
                 preload=_PRELOADED,
@@ -206,9 +225,7 @@ def _served(path: Path | str) -> Iterator[str]:
 def _stopping() -> Iterator[threading.Event]:
     """Set when somebody wants the flows to end."""
     asked = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked
     finally:

@@ -9,7 +9,7 @@ that it can run where the files are not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,16 +38,19 @@ class Inspection:
         return all(mistake.is_warning for mistake in self.mistakes)
 
 
-def load_flow(path: str | Path, *, projects: Sequence[Path] = ()) -> FlowDefinition:
+def load_flow(
+    path: str | Path, *, projects: Sequence[Path] = (), java: Mapping[str, str] | None = None
+) -> FlowDefinition:
     """The flow of a file.
 
-    `projects` are further folders in which a .msgflow finds what it refers to.
+    `projects` are further folders in which a .msgflow finds what it refers to; `java` says which Python function
+    (`module:function`) stands for each of its Java classes.
 
     Raises:
         FlowInvalid: It cannot be read; says everything that is wrong with it.
         InvalidArgument: No kind of file that has a flow in it.
     """
-    loader = _Loader(projects)
+    loader = _Loader(projects, java)
     flow = loader.load(Path(path))
     loader.require_readable(flow)
     return flow
@@ -82,8 +85,9 @@ def inspect_flow(path: str | Path, *, projects: Sequence[Path] = ()) -> Inspecti
 class _Loader:
     """Reads a flow and its subflows, each file once."""
 
-    def __init__(self, projects: Sequence[Path]) -> None:
+    def __init__(self, projects: Sequence[Path], java: Mapping[str, str] | None = None) -> None:
         self._projects = projects
+        self._java = java
         self._loaded: dict[Path, FlowDefinition] = {}
         self._open: list[Path] = []
         self._mistakes: list[Mistake] = []
@@ -94,7 +98,7 @@ class _Loader:
         if suffix in IBM_SUFFIXES:
             from entrepot.flows.msgflow import load_msgflow
 
-            return load_msgflow(path, projects=self._projects)
+            return load_msgflow(path, projects=self._projects, java=self._java)
         if suffix not in YAML_SUFFIXES:
             expected = f"a {', '.join(YAML_SUFFIXES + IBM_SUFFIXES[:-1])} or {IBM_SUFFIXES[-1]} file"
             raise InvalidArgument("flow file", str(path), expected)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from entrepot.flows.journey import Journey
+from entrepot.flows.outside import Output
+from entrepot.message import Message
 
 Came = TypeVar("Came")
 """What enters: a message at an input node, its trees at all others."""
@@ -24,6 +26,8 @@ class NodeStatistics:
 
     messages: int = 0
     errors: int = 0
+    bytes: int = 0
+    """Bodies that came in or went out here; 0 for nodes in the middle, which have trees."""
     elapsed_ns: int = 0
     """With everything that it called."""
     cpu_ns: int = 0
@@ -53,6 +57,15 @@ class FlowStatistics:
         self.messages = self.bytes_in = self.outputs = self.bytes_out = 0
         self.failed = self.set_aside = self.given_back = self.units = 0
 
+    def sent(self, outputs: Iterable[Output]) -> None:
+        """Messages leave the flow."""
+        for output in outputs:
+            size = len(output.message.body)
+            self.outputs += 1
+            self.bytes_out += size
+            if output.node in self.nodes:
+                self.nodes[output.node].bytes += size
+
     def told(self) -> dict[str, Any]:
         """As plain data, for whoever watches."""
         report: dict[str, Any] = {
@@ -73,6 +86,7 @@ class FlowStatistics:
                 name: {
                     "messages": node.messages,
                     "errors": node.errors,
+                    "bytes": node.bytes,
                     "elapsed_ms": round((node.elapsed_ns - node.below_elapsed_ns) / 1e6, 3),
                     "cpu_ms": round((node.cpu_ns - node.below_cpu_ns) / 1e6, 3),
                 }
@@ -90,6 +104,8 @@ def counted(enter: Callable[[Came, Journey], None], node: NodeStatistics) -> Cal
 
     def enter_counted(came: Came, journey: Journey) -> None:
         _callers.append(node)
+        if isinstance(came, Message):
+            node.bytes += len(came.body)
         elapsed, cpu = time.perf_counter_ns(), time.thread_time_ns()
         try:
             enter(came, journey)

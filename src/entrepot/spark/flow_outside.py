@@ -123,19 +123,16 @@ class FlowOutside:
         if self._databases is not None:
             self._databases.used = False
 
-    def accept(self, journey: Journey) -> int:
-        """Let what a message has brought about happen with the unit of work; how many bytes leave."""
-        size = 0
-        for output in journey.outputs:
-            size += len(output.message.body)
-            if not self.careful:
+    def accept(self, journey: Journey) -> None:
+        """Let what a message has brought about happen with the unit of work."""
+        if not self.careful:
+            for output in journey.outputs:
                 self._puts.append((output.destination, output.message))
-        self._put_bytes += size
-        if self._put_bytes > _GATHER_BYTES:
-            self._send()
+                self._put_bytes += len(output.message.body)
+            if self._put_bytes > _GATHER_BYTES:
+                self._send()
         if journey.states:
             self._states.update(journey.states)
-        return size
 
     def _send(self, *, answered: bool = False) -> None:
         puts, self._puts, self._put_bytes = self._puts, [], 0
@@ -321,7 +318,7 @@ def _local(unit: Unit | None) -> Any:
     return unit._unit
 
 
-def reason_of(error: EntrepotError) -> EntrepotError:
+def reason_of(error: Exception) -> Exception:
     """Why a unit of work was backed out, where it is known."""
     while isinstance(error, UnitBackedOut) and isinstance(error.__cause__, EntrepotError):
         error = error.__cause__

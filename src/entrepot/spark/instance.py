@@ -248,7 +248,9 @@ class Instance:
                 self._rest(source, error)  # else those that came before it go on, one by one
         except NotAlone as error:
             self._go_back(source, error.earlier, is_own=careful or not is_aftermath(error.earlier.error))
-        except EntrepotError as error:
+        except Exception as error:
+            if not isinstance(error, EntrepotError):
+                _LOGGER.exception("%s: a mistake of ours", self._claim)
             if not source.last_count:
                 self._rest(source, error)
                 return False
@@ -304,8 +306,8 @@ class Instance:
                 earlier = self._earlier.get(key, NEVER) if self._earlier else NEVER
                 journey = kernel.process(source.point, message, outside, earlier)
                 outside.require_sound()
-                statistics.outputs += len(journey.outputs)
-                statistics.bytes_out += outside.accept(journey)
+                outside.accept(journey)
+                statistics.sent(journey.outputs)
                 if journey.after_commit:
                     after += journey.after_commit
             if not source.last_count:

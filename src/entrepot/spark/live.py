@@ -50,6 +50,9 @@ _LOGGER = logging.getLogger("entrepot")
 _ASK_S = 0.05
 _AGAIN_S = 0.5
 _AGAIN_S_MAX = 30.0
+_TRACEBACK = "Traceback (most recent call last):"
+_TASK_FAILED = "most recent failure: "
+_REASON_CHARACTERS = 500
 _STEADY_S = 60.0
 """A job that has run for so long was not ended by what ended the one before."""
 
@@ -98,6 +101,8 @@ class LiveFlow:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._error: EntrepotError | None = None
+        self._trouble = ""
+        """Why Spark has given up on the job last."""
         self.restarts = 0
         """How often Spark has given up on the job, and it was begun again."""
         self._last: list[dict[str, Any]] = []
@@ -140,7 +145,7 @@ class LiveFlow:
                 raise self._error or FlowEnded(self.name, "it has ended already")
             if time.monotonic() >= deadline:
                 problem = f"{ready} of {self._deployment.instances} instances have begun within {timeout_s:g} s"
-                raise FlowEnded(self.name, problem)
+                raise FlowEnded(self.name, f"{problem}; {self._trouble}" if self._trouble else problem)
             time.sleep(_ASK_S)
 
     @property
@@ -281,9 +286,14 @@ class LiveFlow:
             except Exception as error:
                 if self._stopping.is_set():
                     return
-                _LOGGER.warning("flow %s: Spark has given up on its job: %s", self.name, _first_line(error))
+                self._trouble = _reason(error)
+                _LOGGER.warning("flow %s: Spark has given up on its job: %s", self.name, self._trouble)
                 if _is_hopeless(self._context):
-                    self._error = FlowEnded(self.name, f"Spark has ended: {_first_line(error)}")
+                    self._error = FlowEnded(self.name, f"Spark has ended: {self._trouble}")
+                    return
+                if is_first and _is_python(error) and time.monotonic() - begun < _STEADY_S:
+                    # Whoever has been killed may begin again; what cannot even be loaded there never will.
+                    self._error = FlowEnded(self.name, f"its tasks fail: {self._trouble}")
                     return
             is_first = False
             if time.monotonic() - begun > _STEADY_S:
@@ -431,8 +441,18 @@ def _uncoordinated(databases: Mapping[str, str], connection: Connection) -> Iter
         opened.close()
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:500]
+def _reason(error: BaseException) -> str:
+    """What an error of Spark says, without the stacks of Java and Python."""
+    text = str(error).strip()
+    if _TRACEBACK in text:
+        return text.rpartition("\n")[2].strip()[:_REASON_CHARACTERS]
+    told = text.partition(_TASK_FAILED)[2] or text
+    return told.partition("\n")[0].strip()[:_REASON_CHARACTERS]
+
+
+def _is_python(error: BaseException) -> bool:
+    """Whether Python has raised something in a task, rather than died."""
+    return _TRACEBACK in str(error)
 
 
 def _is_hopeless(context: SparkContext) -> bool:

@@ -64,7 +64,7 @@ class ResetContentDescriptor(Node):
 
 
 def _reread(root: Root, domain: str, names: dict[str, Any]) -> None:
-    """Let the node's word count more than what an MQRFH2 says of the body, which parsers believe before their caller."""
+    """Let the node's word count more than what an MQRFH2 says of the body: parsers believe the header first."""
     header = root.first("MQRFH2")
     described = None if header is None else header.first("mcd")
     came = root.children[-1]
