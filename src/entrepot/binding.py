@@ -85,6 +85,9 @@ class Coordinator(Protocol):
 
     def unfinished(self, resource: str) -> list[Unfinished]: ...
 
+    def undecided(self, resource: str) -> list[tuple[str, int]]:
+        """Units in doubt until it is known whether this one-phase database has committed, and which one it was."""
+
     def finish(self, transaction_id: str, branch_ids: Sequence[str]) -> None: ...
 
     def met_otherwise(self, transaction_id: str, branch_id: str, outcome: str) -> None: ...

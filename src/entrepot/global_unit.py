@@ -37,6 +37,8 @@ from entrepot.databases.points import (
     BETWEEN_COMMITS,
     BETWEEN_PREPARES,
     DECIDED,
+    LAST_COMMITTED,
+    LEFT_TO_LAST,
     PREPARED,
 )
 from entrepot.databases.recovery import Recoveries
@@ -53,6 +55,7 @@ from entrepot.errors import (
     PrepareFailed,
     UnitBackedOut,
     UnitFinished,
+    UnitNotInDoubt,
 )
 from entrepot.limits import BRANCHES_MAX
 from entrepot.message import Message
@@ -269,7 +272,7 @@ class GlobalUnitOfWork:
         points.reached(BEFORE_PREPARE)
         two_phase = [branch for branch in branches if not isinstance(branch, OneTimeBranch)]
         last = next((branch for branch in branches if isinstance(branch, OneTimeBranch)), None)
-        self._prepare(branches, two_phase)
+        self._prepare(branches, [*two_phase, *([last] if last is not None else [])])
         points.reached(PREPARED)
         forms = [branch.form for branch in branches]
         if last is not None:
@@ -279,13 +282,13 @@ class GlobalUnitOfWork:
         points.reached(DECIDED)
         self._finish(two_phase)
 
-    def _prepare(self, branches: Sequence[OpenBranch], two_phase: Sequence[OpenBranch]) -> None:
+    def _prepare(self, branches: Sequence[OpenBranch], in_order: Sequence[OpenBranch]) -> None:
         at = branches[0]
         try:
             for branch in branches:
                 branch.require_open()
-            for at in two_phase:
-                if at is not two_phase[0]:
+            for at in in_order:
+                if at is not in_order[0]:
                     points.reached(BETWEEN_PREPARES)
                 at.prepare()
         except SQLAlchemyError as error:
@@ -366,12 +369,15 @@ class GlobalUnitOfWork:
                 self._end(UnitState.BACKED_OUT)
             self._back_out_everywhere()
             raise UnitBackedOut(self._unit.number, error.what) from error
+        # Where the database remembers what it did, recovery can go on without us.
+        left = [*two_phase, last] if last.can_be_asked else two_phase
         try:
+            points.reached(LEFT_TO_LAST)
             last.commit()
         except SQLAlchemyError as error:
             if last.is_unknown(error):
                 last.leave()
-                raise self._leave_in_doubt(two_phase, f"{last.resource.name}: {problem_of(error)}") from error
+                raise self._leave_in_doubt(left, f"{last.resource.name}: {problem_of(error)}") from error
             last.leave()  # SQLite, for one, would go on with what it did not commit
             self._end(UnitState.BACKED_OUT)
             self._roll_back()
@@ -379,10 +385,11 @@ class GlobalUnitOfWork:
             raise PrepareFailed(last.resource.name, problem_of(error)) from error
         except BaseException:
             last.leave()
-            self._leave_in_doubt(two_phase, "interrupted")
+            self._leave_in_doubt(left, "interrupted")
             raise
         try:
-            told = self._tell(commit=True)
+            points.reached(LAST_COMMITTED)
+            told = self._tell(commit=True, last=last)
         except BaseException as error:
             self._leave_in_doubt(two_phase, f"{last.resource.name} has committed: {error}")
             raise
@@ -391,14 +398,21 @@ class GlobalUnitOfWork:
             raise self._leave_in_doubt(two_phase, problem)
         self._end(UnitState.COMMITTED)
 
-    def _tell(self, *, commit: bool) -> bool:
+    def _tell(self, *, commit: bool, last: OneTimeBranch | None = None) -> bool:
         """Tell the queue manager what the last agent has done; False when that has to wait."""
         for _ in range(_COMMIT_TRIES):
             try:
                 self._coordinator.resolve(self.transaction_id, commit=commit)
+                if last is not None:
+                    last.resource.told(self.transaction_id)
                 return True
+            except UnitNotInDoubt:
+                return True  # somebody's recovery has asked the last agent, and was faster
             except ConnectionLost:
-                if self._ask_outcome() != "in doubt":
+                outcome = self._ask_outcome()
+                if outcome is None:
+                    break
+                if outcome != "in doubt":
                     return True
             except ConnectFailed:
                 break

@@ -16,6 +16,10 @@ SAYS = {
     "async_consumer.py": ["100 invoices, for instance: invoice for "],
     "many_committers.py": ["320 orders, each on disk"],
     "copybook_to_xml.py": ["amount 123.45 and 2 lines", "<ARTICLE>TEA</ARTICLE>", "byte for byte: True"],
+    "flow_test.py": [
+        "tea: Orders.out → Price.out → Large.false → Done",
+        "ship: <order><article>ship</article><pieces>1</pieces></order>",
+    ],
     "groups_and_selectors.py": ["all of it, in sequence: ['hull', 'mast', 'sail']", "SelectorSyntaxError [Q21 2459]"],
     "invoice_statement.py": ['out: <statements><statement name="Braun"><total>29.00</total></statement></statements>'],
     "orders.py": ["backed out: nonsense, after 1 earlier attempts", "invoice: 300 euros", "refused: nonsense"],

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from entrepot.errors import ConnectionLost, Fenced
+from entrepot.errors import ConnectionLost, Fenced, UnitNotInDoubt
 from entrepot.limits import TRANSACTIONS_ASKED_MAX
 from entrepot.queues.global_units import Outcome, Unfinished
 from entrepot.queues.unit_of_work import UnitState
@@ -55,7 +55,15 @@ class ClientCoordinator:
 
     def resolve(self, transaction_id: str, *, commit: bool) -> None:
         unit = self._prepared.pop(transaction_id, None)
-        self._tell(Verb.DECIDE, verbs.Decide(0, transaction_id.encode(), [], commit))
+        try:
+            self._tell(Verb.DECIDE, verbs.Decide(0, transaction_id.encode(), [], commit))
+        except UnitNotInDoubt:
+            # Recovery was faster; what the unit had is back on its queue all the same.
+            self._give_back(unit, commit)
+            raise
+        self._give_back(unit, commit)
+
+    def _give_back(self, unit: RemoteUnit | None, commit: bool) -> None:
         if unit is not None and not commit:
             self._client.give_back(unit)
 
@@ -80,6 +88,10 @@ class ClientCoordinator:
         """The first few hundred; the others are told when these are finished."""
         forms = self._ask([], resource)[2]
         return [Unfinished(name, Branch(resource, branch_id, number), "") for name, branch_id, number in forms]
+
+    def undecided(self, resource: str) -> list[tuple[str, int]]:
+        """The first few hundred, as of `unfinished`."""
+        return [(name.decode(), number) for name, number in self._ask([], resource)[3]]
 
     def _ask(self, transaction_ids: Sequence[str], resource: str = "") -> Any:
         frame = verbs.Outcomes([name.encode() for name in transaction_ids], resource)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from entrepot import checks
@@ -91,9 +92,10 @@ def _outcomes(link: NativeLink, number: int, frame: verbs.Outcomes) -> None:
         found = units.unfinished(resource, whose) if resource else iter(())
         unfinished = [
             (each.transaction_id, each.branch.branch_id, each.branch.number)
-            for each, _ in zip(found, range(TRANSACTIONS_ASKED_MAX), strict=False)
+            for each in islice(found, TRANSACTIONS_ASKED_MAX)
         ]
-    link._answer(number, None, [units.prefix, outcomes, unfinished])
+        undecided = list(islice(units.undecided(resource, whose), TRANSACTIONS_ASKED_MAX))
+    link._answer(number, None, [units.prefix, outcomes, unfinished, undecided])
 
 
 def _forget(link: NativeLink, number: int, frame: verbs.Forget) -> None:

@@ -78,6 +78,8 @@ class Run:
         self._done = 0
         self._best = _BestSecond()
         self._kills = list(KILLS)
+        self._doubted_at: dict[bytes, float] = {}
+        """When a unit of work was first seen in doubt."""
         self._sender = Sender(world.url, book, lambda: self._done)
         self.facts: dict[str, Any] = {"kills": [], "settled": []}
 
@@ -147,6 +149,7 @@ class Run:
                 moved_to, moved_at = state, now
             if self._kills and self._done >= self._kills[0].part * self._book.count:
                 self._kill(self._kills.pop(0), tell)
+                self._units_in_doubt(connection)
                 continue
             if self._is_through(depths) or now - moved_at > _PATIENCE_S:
                 return
@@ -222,11 +225,17 @@ class Run:
             time.sleep(_LOOK_S / 2)
         raise FlowEnded(live.name, f"its task has not come back within {_AGAIN_S_MAX:g} s")
 
+    def _units_in_doubt(self, connection: Connection) -> list[bytes]:
+        units = self._world.in_doubt(connection)
+        for unit in units:
+            self._doubted_at.setdefault(unit, time.monotonic())
+        return units
+
     def _settle(self, connection: Connection, tell: Event) -> None:
         """Nothing moves: a task may have died between SQLite's commit and ours, which only SQLite knows."""
-        units = self._world.in_doubt(connection)
-        if not units:
-            return
+        units = self._units_in_doubt(connection)
+        if not units or time.monotonic() - max(self._doubted_at[unit] for unit in units) < _STALLED_S:
+            return  # none, or one that somebody alive is just committing
         committed = self._world.settle(connection, units, self._book)
         if committed is None:
             tell("a unit of work is in doubt, and the ledger has only a part of its rows")

@@ -20,16 +20,16 @@ _SAY_EVERY_S = 5.0
 """How often somebody who has no terminal is told how far it is."""
 _RANGES_CHARACTERS = 300
 _ABOUT = {
-    "PRICED.EU": "small orders, Europe",
-    "PRICED.US": "small orders, America",
-    "PRICED.ASIA": "small orders, Asia",
-    "CONFIRMED": "large orders, 3 answers",
-    "ORDERS.REFUSED": "with a flaw, set aside",
+    "PRICED.EU": "small, Europe",
+    "PRICED.US": "small, America",
+    "PRICED.ASIA": "small, Asia",
+    "CONFIRMED": "large, three answers",
+    "ORDERS.REFUSED": "flawed, set aside",
     "ledger": "rows in the database",
-    "NEWS.EU": "published, orders/EU",
-    "NEWS.US": "published, orders/US",
-    "NEWS.ASIA": "published, orders/ASIA",
-    "NEWS.LARGE": "the same, by content",
+    "NEWS.EU": "news on orders/EU",
+    "NEWS.US": "news on orders/US",
+    "NEWS.ASIA": "news on orders/ASIA",
+    "NEWS.LARGE": "large by content",
 }
 
 
@@ -140,7 +140,7 @@ class Telling:
         self.chapter("The proof", "every message and every row read again, and compared with what was sent")
         places = [place for place in verdict.places if place.expected or not place.holds]
         output.table(
-            ("place", "what", "should be", "are", "lost", "twice", "wrong"),
+            ("place", "what", "due", "there", "lost", "twice", "wrong"),
             (
                 (
                     place.place,

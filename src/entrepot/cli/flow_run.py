@@ -15,6 +15,7 @@ import typer
 
 from entrepot.cli import opening, output
 from entrepot.cli.arguments import Json, Reachable
+from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
     from entrepot.spark.live import LiveFlow
@@ -95,7 +96,7 @@ def run(
     """
     from entrepot.flows import load_flow
     from entrepot.flows.subflows import set_properties
-    from entrepot.spark.live import LiveFlow
+    from entrepot.spark.live import LiveFlow, require_ready
     from entrepot.spark.session import close_session, open_context
 
     stand_ins = dict(_pair(text, "a class", "com.shop.Price=shop:price") for text in java or ())
@@ -107,6 +108,10 @@ def run(
     wanted = sum(instances or definition.instances for definition in definitions)
     with _served(path) as url, _stopping() as asked:
         begun = time.monotonic()
+        # Before Spark takes its seconds to start.
+        with opening.connected(url) as connection:
+            for definition in definitions:
+                require_ready(definition, databases, connection)
         with _progress(json) as tell:
             context = open_context(
                 master,
@@ -263,31 +268,55 @@ def _say_started(running: list[LiveFlow], seconds: float, json: bool) -> None:
 
 def _watch(running: list[LiveFlow], asked: threading.Event, *, until_empty: bool, quiet: bool) -> None:
     """Wait for an order to stop, and tell now and then what happens."""
-    counts = {live.name: -1 for live in running}
+    watched = [_Watched(live, quiet) for live in running]
     while not asked.is_set() and any(live.is_running for live in running):
         asked.wait(_WATCH_S)
         idle = True
-        for live in running:
-            rows = live.status()
-            messages = sum(int(row.get("messages", 0)) for row in rows)
-            if messages != counts[live.name]:
-                idle = False
-                if not quiet:
-                    _tell_rate(live.name, messages, counts[live.name], rows)
-                counts[live.name] = messages
+        for each in watched:
+            idle = each.look() and idle
         if until_empty and idle:
             return
 
 
-def _tell_rate(name: str, messages: int, before: int, rows: list[dict[str, Any]]) -> None:
-    if before < 0:
-        return
-    problems = {str(row["problem"]) for row in rows if row.get("problem")}
-    set_aside = sum(int(row.get("set_aside", 0)) for row in rows)
-    more = f", {set_aside:,} set aside" if set_aside else ""
-    output.note(f"{name}: {messages:,} messages, {(messages - before) / _WATCH_S:,.0f}/s{more}")
-    for problem in problems:
-        output.note(f"{name}: {problem}")
+class _Watched:
+    """A flow of this command, and what was told of it last."""
+
+    def __init__(self, live: LiveFlow, quiet: bool) -> None:
+        self._live = live
+        self._quiet = quiet
+        self._messages = -1
+        self._problems: set[str] = set()
+
+    def look(self) -> bool:
+        """Tell what is new; whether nothing happens, and nothing is the matter."""
+        try:
+            rows = self._live.status()
+            if not self._live.is_running:
+                self._live.wait(0)
+        except EntrepotError as error:
+            # Nobody answers, or the flow has ended while others go on.
+            self._tell_problems({error.what})
+            return False
+        messages = sum(int(row.get("messages", 0)) for row in rows)
+        before, self._messages = self._messages, messages
+        if 0 <= before < messages:
+            set_aside = sum(int(row.get("set_aside", 0)) for row in rows)
+            more = f", {set_aside:,} set aside" if set_aside else ""
+            self._tell(f"{messages:,} messages, {(messages - before) / _WATCH_S:,.0f}/s{more}")
+        problems = {str(row["problem"]) for row in rows if row.get("problem") and row["connected"]}
+        self._tell_problems(problems)
+        return messages == before and not problems
+
+    def _tell_problems(self, problems: set[str]) -> None:
+        for problem in sorted(problems - self._problems):
+            self._tell(problem)
+        if self._problems and not problems:
+            self._tell("all is well again")
+        self._problems = problems
+
+    def _tell(self, what: str) -> None:
+        if not self._quiet:
+            output.note(f"{self._live.name}: {what}")
 
 
 def _print_status(rows: list[dict[str, Any]]) -> None:

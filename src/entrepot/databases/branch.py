@@ -13,7 +13,7 @@ from entrepot.errors import DatabaseWorkEnded
 from entrepot.recovery_log.record import Branch
 
 if TYPE_CHECKING:
-    from entrepot.databases.resource import Resource
+    from entrepot.databases.resource import OnePhase, Resource
 
 # What SQLite says when it has not committed and knows it: busy, full, a constraint.
 _NOT_COMMITTED = ("SQLITE_BUSY", "SQLITE_FULL", "SQLITE_CONSTRAINT")
@@ -96,12 +96,27 @@ class OpenBranch:
 class OneTimeBranch(OpenBranch):
     """A branch with one phase."""
 
+    resource: OnePhase
+
     def _begin(self) -> RootTransaction:
         return self.connection.begin()
 
     @property
     def form(self) -> Branch:
-        return Branch(self.resource.name, "")
+        return Branch(self.resource.name, "", self._number)
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether recovery can find out if it has committed."""
+        return self._number > 0
+
+    def prepare(self) -> None:
+        """Let its last statement write down that it has committed, where the database can.
+
+        Raises:
+            SQLAlchemyError: It is not committed; back it out.
+        """
+        self._number = self.resource.remember(self.connection, unit_of(self.branch_id))
 
     @staticmethod
     def is_unknown(error: SQLAlchemyError) -> bool:
@@ -111,3 +126,8 @@ class OneTimeBranch(OpenBranch):
             return bool(getattr(error, "connection_invalidated", False))
         name = getattr(error.orig, "sqlite_errorname", "") or ""
         return not name.startswith(_NOT_COMMITTED)
+
+
+def unit_of(branch_id: str) -> str:
+    """The transaction id of a branch's unit."""
+    return branch_id.rpartition("-")[0]

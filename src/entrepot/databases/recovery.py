@@ -5,6 +5,8 @@ First the database is asked what it has prepared for our queue manager, then
 the queue manager what became of each: a unit that is active then was active
 all the time, and one that is neither active nor decided never will be. The
 other way round, what was prepared and decided in between would be backed out.
+A database with one phase that has decided for all is asked what it did, after
+the queue manager which units wait for that.
 """
 
 from __future__ import annotations
@@ -17,14 +19,18 @@ from collections.abc import Callable, Sequence
 from sqlalchemy.exc import SQLAlchemyError
 
 from entrepot.binding import Coordinator
+from entrepot.databases.branch import unit_of
 from entrepot.databases.resource import Resource, problem_of
-from entrepot.errors import ConnectionClosed, EntrepotError
+from entrepot.databases.sqlite import SQLite
+from entrepot.errors import ConnectionClosed, EntrepotError, HeuristicOutcome, UnitNotInDoubt
 from entrepot.recovery_log.record import Branch
 
 _LOGGER = logging.getLogger("entrepot")
 _AGAIN_S = 5.0
 _BACKGROUND_S = 0.5
 _BACKGROUND_S_MAX = 5.0
+_ROWS_KEPT = 100
+"""So many rows of units that have ended do no harm at a database with one phase."""
 
 
 def recover(resource: Resource, coordinator: Coordinator, prefix: str) -> set[str]:
@@ -33,6 +39,8 @@ def recover(resource: Resource, coordinator: Coordinator, prefix: str) -> set[st
     Raises:
         EntrepotError, SQLAlchemyError: One of both cannot be reached. What was done so far stays.
     """
+    if isinstance(resource, SQLite):
+        recover_last_agent(resource, coordinator)
     if not resource.two_phase:
         return set()
     # Decisions before the list: a decided branch that is not in the list has ended, and did not just begin.
@@ -70,9 +78,37 @@ def _report(resource: Resource, coordinator: Coordinator, branch: Branch, end: s
     coordinator.met_otherwise(unit, branch.branch_id, end)
 
 
-def unit_of(branch_id: str) -> str:
-    """The transaction id of a branch's unit."""
-    return branch_id.rpartition("-")[0]
+def recover_last_agent(resource: SQLite, coordinator: Coordinator) -> None:
+    """End the units that are in doubt until somebody has asked this database whether it has committed them.
+
+    Raises:
+        EntrepotError, SQLAlchemyError: One of both cannot be reached. What was done so far stays.
+    """
+    # Before the database is asked: a branch that is in doubt has written its row already, or never will.
+    waiting = coordinator.undecided(resource.name)
+    if not waiting:
+        return
+    identity = resource.identity()
+    units = [unit for unit, number in waiting if number == identity]
+    for unit, committed in (resource.settle(units) if units else {}).items():
+        try:
+            coordinator.resolve(unit, commit=committed)
+        except (UnitNotInDoubt, HeuristicOutcome) as error:
+            # Whoever began it lives and was faster, or an operator; another time nobody will ask for it.
+            _LOGGER.info("%s: %s", resource.name, error)
+        else:
+            _LOGGER.info("%s: %s is %s", resource.name, unit, "committed" if committed else "backed out")
+            resource.told(unit)
+
+
+def sweep(resource: SQLite, coordinator: Coordinator, prefix: str) -> None:
+    """Drop the rows of units that have ended, should there be many."""
+    # Rows before outcomes: a row says that its unit was prepared, so one that is not in doubt now has ended.
+    units = resource.remembered(prefix)
+    if len(units) > _ROWS_KEPT:
+        outcomes = coordinator.outcomes(units)
+        ended = [unit for unit, outcome in zip(units, outcomes, strict=True) if outcome not in ("active", "in doubt")]
+        resource.forget(ended)
 
 
 class Recoveries:
@@ -105,6 +141,8 @@ class Recoveries:
             if recovered is None:
                 resource.check()
             self._recover(resource)
+            if recovered is None and isinstance(resource, SQLite):
+                sweep(resource, self._coordinator(), self._prefix)
         except SQLAlchemyError as error:
             _LOGGER.warning("%s: what was left there is not ended yet: %s", resource.name, problem_of(error))
         except EntrepotError:
@@ -123,7 +161,7 @@ class Recoveries:
         """Something of a unit is left at these databases: go on with it beside the program."""
         with self._lock:
             for resource in resources:
-                if resource.two_phase:
+                if resource.two_phase or isinstance(resource, SQLite):
                     self._pending.setdefault(resource, set()).add(transaction_id)
         self._start()
 

@@ -2,8 +2,8 @@
 """A database as a global unit of work sees it: does it commit in two phases, and what has it prepared?
 
 `Resource` serves every dialect of SQLAlchemy that knows two-phase commit;
-`OnePhase` those that do not; PostgreSQL has a module of its own, because it
-can tell more.
+`OnePhase` those that do not; PostgreSQL and SQLite have modules of their own,
+because they can tell more.
 """
 
 from __future__ import annotations
@@ -137,12 +137,21 @@ class OnePhase(Resource):
     """A database that can only commit, or not: it decides for all, as the last to be asked."""
 
     two_phase = False
+    remembers = False
+    """Whether it can be asked after a crash for which units it has committed."""
 
     def _opened(self, branch_id: str) -> OneTimeBranch:
         return OneTimeBranch(self, self.engine.connect(), branch_id)
 
     def prepared(self, prefix: str) -> list[str]:  # noqa: ARG002
         return []
+
+    def remember(self, connection: Connection, transaction_id: str) -> int:  # noqa: ARG002
+        """Write down in a branch that it has committed; a number that tells this database from others, or 0."""
+        return 0
+
+    def told(self, transaction_id: str) -> None:
+        """The queue manager knows for good what was written down."""
 
 
 def resource_of(engine: object) -> Resource:
@@ -157,6 +166,10 @@ def resource_of(engine: object) -> Resource:
         from entrepot.databases.postgresql import PostgreSQL
 
         return PostgreSQL(engine)
+    if engine.dialect.name == "sqlite":
+        from entrepot.databases.sqlite import SQLite
+
+        return SQLite(engine)
     own = getattr(type(engine.dialect), "do_prepare_twophase", None)
     known = own is not None and own is not getattr(DefaultDialect, "do_prepare_twophase", None)
     return Resource(engine) if known else OnePhase(engine)

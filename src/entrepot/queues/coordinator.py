@@ -52,6 +52,10 @@ class HostCoordinator:
         with self._host.lock:
             return list(self._units.unfinished(resource))
 
+    def undecided(self, resource: str) -> list[tuple[str, int]]:
+        with self._host.lock:
+            return [(name.decode(), number) for name, number in self._units.undecided(resource)]
+
     def finish(self, transaction_id: str, branch_ids: Sequence[str]) -> None:
         with self._host.lock:
             self._units.finish(transaction_id.encode(), branch_ids)

@@ -192,6 +192,15 @@ class GlobalUnits:
                 if resource is None or branch.resource == resource:
                     yield Unfinished(transaction_id, branch, owner)
 
+    def undecided(self, resource: str, user: str | None = None) -> Iterator[tuple[bytes, int]]:
+        """Units that wait for what a one-phase database did, if that can be asked, each with the database's number."""
+        for transaction_id, (branches, owner) in self.prepared.items():
+            if user is not None and user != owner:
+                continue
+            for branch in branches:
+                if branch.resource == resource and not branch.branch_id and branch.number:
+                    yield transaction_id, branch.number
+
     # --- forgetting -------------------------------------------------------------------------
 
     def finish(self, transaction_id: bytes, branch_ids: Iterable[str]) -> None:

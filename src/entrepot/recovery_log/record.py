@@ -164,7 +164,7 @@ class Branch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     branch_id: str
     """What the database knows it by; empty where it commits in one phase."""
     number: int = 0
-    """The database's own number for it, if it has one: it outlives the branch."""
+    """The database's own number for it, if it has one: it outlives the branch. With one phase: the database's own."""
 
 
 class Prepare(Record, gc=False):

@@ -115,7 +115,7 @@ class LiveFlow:
         Raises:
             FlowInvalid, FlowNotReady: It cannot run as it is; says all that is missing. Nothing was begun.
         """
-        self._require_ready()
+        require_ready(self._deployment.flow, self._deployment.databases, self._connection)
         self._take_over()
         self._stopping.clear()
         self._error = None
@@ -201,16 +201,9 @@ class LiveFlow:
         Raises:
             FlowInvalid, FlowNotReady: The old one goes on.
         """
-        before = self._deployment
-        self._deployment = replace(before, flow=flow)
-        try:
-            self._require_ready()
-        except EntrepotError:
-            self._deployment = before
-            raise
-        self._deployment = before
+        require_ready(flow, self._deployment.databases, self._connection)
         self.stop(timeout_s)
-        self._deployment = replace(before, flow=flow)
+        self._deployment = replace(self._deployment, flow=flow)
         self.start()
 
     def close(self) -> None:
@@ -239,18 +232,6 @@ class LiveFlow:
         lowest = self._deployment.run * ATTEMPTS_MAX
         found = self._connection.claims(self._deployment.claim_prefix)
         return [claim for claim in found if claim.epoch >= lowest]
-
-    def _require_ready(self) -> None:
-        deployment = self._deployment
-        kernel = Kernel(deployment.flow)
-        problems = list(_missing_sources(kernel, deployment.databases))
-        problems += _missing_queues(kernel, self._connection)
-        if deployment.databases:
-            problems += _unreachable(deployment.databases)
-            if deployment.flow.coordinated and not problems:
-                problems += _uncoordinated(deployment.databases, self._connection)
-        if problems:
-            raise FlowNotReady(self.name, tuple(problems))
 
     def _take_over(self) -> None:
         """Let a run that is still at work end in good order; afterwards its number is too low for anything."""
@@ -379,6 +360,24 @@ def told(claims: Iterable[Claim]) -> list[dict[str, Any]]:
         }
         for claim in claims
     ]
+
+
+def require_ready(flow: FlowDefinition, databases: Mapping[str, str], connection: Connection) -> None:
+    """Check all that can be known of a flow before it runs.
+
+    Raises:
+        FlowInvalid: Everything that is wrong with it.
+        FlowNotReady: Everything that it needs and that is not there.
+    """
+    kernel = Kernel(flow)
+    problems = list(_missing_sources(kernel, databases))
+    problems += _missing_queues(kernel, connection)
+    if databases:
+        problems += _unreachable(databases)
+        if flow.coordinated and not problems:
+            problems += _uncoordinated(databases, connection)
+    if problems:
+        raise FlowNotReady(flow.name, tuple(problems))
 
 
 def require_slots(context: SparkContext, instances: int) -> None:
