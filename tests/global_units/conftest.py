@@ -14,6 +14,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
 from entrepot.connection import Connection, connect
+from entrepot.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
@@ -82,6 +83,14 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Conne
         open_to_app(found)
         with connect(f"mq://127.0.0.1:{server.port('L')}/QM1?channel=APP") as remote:
             yield remote
+
+
+@pytest.fixture
+def successor(connection: Connection, tmp_path: Path) -> Iterator[Connection]:
+    """Another connection to the same queue manager, which may take anybody's place."""
+    scheme = "embedded" if isinstance(connection.host, EmbeddedHost) else "unix"
+    with connect(f"{scheme}:{tmp_path}/QM1") as found:
+        yield found
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
-from entrepot.connection import Connection, connect
+from entrepot.connection import Connection
 from entrepot.databases import points
 from entrepot.databases.branch import OneTimeBranch
 from entrepot.databases.points import PREPARED
-from entrepot.embedded import EmbeddedHost
 from entrepot.errors import Fenced, PrepareFailed, QueueNotFound
 from global_units.conftest import depth, prepared, rows
 
@@ -33,14 +32,6 @@ def sqlite(tmp_path: Path) -> Iterator[Engine]:
         connection.execute(text(f"CREATE TABLE child (parent integer {late})"))
     yield engine
     engine.dispose()
-
-
-@pytest.fixture
-def successor(connection: Connection, tmp_path: Path) -> Iterator[Connection]:
-    """Another connection to the same queue manager, which may take anybody's place."""
-    scheme = "embedded" if isinstance(connection.host, EmbeddedHost) else "unix"
-    with connect(f"{scheme}:{tmp_path}/QM1") as found:
-        yield found
 
 
 def counts(connection: Connection, queue: str = "ORDERS") -> list[tuple[bytes, int]]:

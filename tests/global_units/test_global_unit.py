@@ -18,7 +18,8 @@ from entrepot.connection import Connection, connect
 from entrepot.databases import points, recovery
 from entrepot.databases.branch import OneTimeBranch
 from entrepot.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
-from entrepot.databases.resource import Resource, resource_name, resource_of
+from entrepot.databases.resource import OnePhase, Resource, resource_name, resource_of
+from entrepot.databases.sqlite import SQLite
 from entrepot.errors import (
     DatabaseUnavailable,
     DatabaseWorkEnded,
@@ -363,22 +364,45 @@ def test_two_databases_with_one_phase_are_refused(embedded: Connection, sqlite: 
     other.dispose()
 
 
-def test_a_lost_last_agent_leaves_the_unit_in_doubt(
-    embedded: Connection, engine: Engine, sqlite: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    embedded.put("ORDERS", b"one", persistent=True)
+@pytest.fixture
+def lossy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last agent commits, and its answer gets lost."""
 
     def lose(branch: OneTimeBranch) -> None:
         branch._transaction.commit()
         raise OperationalError("COMMIT", {}, Exception("server closed the connection unexpectedly"))
 
     monkeypatch.setattr(OneTimeBranch, "commit", lose)
+
+
+@pytest.mark.usefixtures("lossy")
+def test_a_lost_last_agent_is_asked_beside_the_program(
+    connection: Connection, successor: Connection, engine: Engine, sqlite: Engine
+) -> None:
+    connection.put("ORDERS", b"one", persistent=True)
+    with pytest.raises(GlobalUnitInDoubt):
+        move(connection, sqlite, engine)
+    deadline = time.monotonic() + 30
+    while successor.host.coordinator.report() or prepared(engine):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert rows(sqlite) == rows(engine) == ["one"]
+    assert (depth(connection, "ORDERS"), depth(connection, "DONE")) == (0, 1)
+
+
+@pytest.mark.usefixtures("lossy")
+def test_a_lost_last_agent_that_remembers_nothing_leaves_the_unit_in_doubt(
+    embedded: Connection, engine: Engine, sqlite: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SQLite, "remember", OnePhase.remember)
+    embedded.put("ORDERS", b"one", persistent=True)
     with pytest.raises(GlobalUnitInDoubt), embedded.global_unit_of_work(engine, sqlite) as unit:
         unit.get("ORDERS", wait_s=1)
         unit.database(engine).execute(INSERT, {"body": "one"})
         unit.database(sqlite).execute(INSERT, {"body": "one"})
     assert unit.state == "unknown"
     coordinator = embedded.host.coordinator
+    recovery.recover(resource_of(sqlite), coordinator, coordinator.prefix)
     (row,) = coordinator.report()
     assert row["state"] == "prepared"
     assert {each["resource"] for each in row["branches"]} == {resource_name(engine.url), resource_name(sqlite.url)}

@@ -169,8 +169,9 @@ class FlowOutside:
             return
         try:
             self._connection.mqsc(f"DEFINE QLOCAL('{name}') DEFPSIST(YES) MAXDEPTH(999999999) NOREPLACE")
-        except MqscError:
-            self._connection.mqsc(f"DISPLAY QLOCAL('{name}')")  # another instance may have been quicker
+        except (MqscError, NotAuthorized):
+            # Another instance may have been quicker, or somebody else has to define queues here.
+            self._connection.mqsc(f"DISPLAY QLOCAL('{name}')")
         self._stores.add(name)
 
     def require_queues(self, names: Iterable[str]) -> None:

@@ -124,6 +124,7 @@ class Instance:
         """Of messages that were given back: how often they were tried."""
         self._inputs: list[_Input] = []
         self._opened = contextlib.ExitStack()
+        self._commit_s = 0.0
         self._message_s = _SHORTEST_S
         """What a message takes, by those before it."""
         self._beat_at = 0.0
@@ -313,7 +314,7 @@ class Instance:
             if not source.last_count:
                 unit.back_out()
                 return False
-            self._learn((time.monotonic() - begun) / source.last_count)
+            worked = time.monotonic()
             outside.settle()
             outside.commit_databases()
             try:
@@ -329,6 +330,7 @@ class Instance:
         if self._earlier:
             self._forget_earlier(source)
         statistics.units += 1
+        self._learn((worked - begun) / source.last_count, time.monotonic() - worked)
         self._committed(source, after)
         return True
 
@@ -344,8 +346,9 @@ class Instance:
             except Exception:
                 _LOGGER.exception("%s: after a commit", self._claim)
 
-    def _learn(self, message_s: float) -> None:
+    def _learn(self, message_s: float, commit_s: float) -> None:
         self._message_s += (max(message_s, _SHORTEST_S) - self._message_s) * _LEARNING
+        self._commit_s += (commit_s - self._commit_s) * _LEARNING
 
     def _begin(self) -> Unit:
         if self._coordinated:
@@ -362,10 +365,11 @@ class Instance:
             raise _InputFailed(error) from error
 
     def _limit(self, source: _Input) -> int:
-        """How many messages the next unit may have: as many as take a few milliseconds, as far as one can tell."""
+        """How many messages the next unit may have: they may take a few milliseconds, or as long as a commit does."""
         if source.alone or (source.point.queue and self._outside.facts(source.point.queue).threshold == 1):
             return 1  # where one try is all a message has, a crash must not cost its neighbours theirs
-        return max(1, min(self._batch_max, int(self._deployment.batch_s / self._message_s)))
+        batch_s = max(self._deployment.batch_s, self._commit_s)
+        return max(1, min(self._batch_max, int(batch_s / self._message_s)))
 
     def _give_back(self, unit: Unit, before: _Counts, count: int) -> None:
         """Let nothing of a unit have happened; its messages return untried."""

@@ -272,7 +272,7 @@ class LiveFlow:
                 if _is_hopeless(self._context):
                     self._error = FlowEnded(self.name, f"Spark has ended: {self._trouble}")
                     return
-                if is_first and _is_python(error) and time.monotonic() - begun < _STEADY_S:
+                if is_first and _is_foreign(error) and time.monotonic() - begun < _STEADY_S:
                     # Whoever has been killed may begin again; what cannot even be loaded there never will.
                     self._error = FlowEnded(self.name, f"its tasks fail: {self._trouble}")
                     return
@@ -444,14 +444,19 @@ def _reason(error: BaseException) -> str:
     """What an error of Spark says, without the stacks of Java and Python."""
     text = str(error).strip()
     if _TRACEBACK in text:
-        return text.rpartition("\n")[2].strip()[:_REASON_CHARACTERS]
+        lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
+        told = next((line for line in lines if line and not line.startswith(" ")), lines[-1] if lines else text)
+        return told[:_REASON_CHARACTERS]
     told = text.partition(_TASK_FAILED)[2] or text
     return told.partition("\n")[0].strip()[:_REASON_CHARACTERS]
 
 
-def _is_python(error: BaseException) -> bool:
-    """Whether Python has raised something in a task, rather than died."""
-    return _TRACEBACK in str(error)
+def _is_foreign(error: BaseException) -> bool:
+    """Whether Python has raised something in a task, rather than died, and it was no error of ours.
+
+    Of ours only those get here that may pass, such as a queue manager that does not answer.
+    """
+    return _TRACEBACK in str(error) and not _reason(error).startswith("entrepot.errors.")
 
 
 def _is_hopeless(context: SparkContext) -> bool:

@@ -137,6 +137,13 @@ def test_tasks_that_cannot_be_loaded_end_the_flow_with_what_python_said(supervis
         live.wait(10)
 
 
+def test_tasks_that_find_no_queue_manager_are_begun_again(supervised: Callable[..., LiveFlow]) -> None:
+    lost = RAISED.replace("ModuleNotFoundError", "entrepot.errors.channels.ConnectFailed")
+    live = supervised(RuntimeError(lost), works)
+    until(lambda: live.restarts == 1, lambda: "it is begun again")
+    assert live.is_running
+
+
 def test_spark_that_has_ended_ends_the_flow(supervised: Callable[..., LiveFlow], context: Context) -> None:
     context.is_stopped = True
     with pytest.raises(FlowEnded, match="Spark has ended"):
