@@ -100,8 +100,8 @@ def works(live: LiveFlow) -> list[dict[str, Any]]:
 def test_a_job_that_spark_gives_up_is_begun_again_with_a_higher_run(supervised: Callable[..., LiveFlow]) -> None:
     live = supervised(RuntimeError(KILLED), RuntimeError(KILLED), works)
     until(lambda: live.restarts == 2, lambda: "it is begun again")
+    until(lambda: live._deployment.run == 3, lambda: "with a higher run")
     assert live.is_running
-    assert live._deployment.run == 3
     assert live._trouble.endswith("Python worker exited unexpectedly (crashed)")
     live.stop()
     assert live.wait(1)

@@ -102,6 +102,9 @@ class LeftoverSource:
         self._let_go()
         self._look_at = min(self._look_at, time.monotonic() + 1.0)
 
+    def left_in_doubt(self) -> None:
+        self.backed_out()  # what has been dealt with is not there any more when it looks again
+
     def close(self) -> None:
         self._let_go()
         for spool in self._found:
