@@ -22,10 +22,10 @@ from entrepot.flows.kernel import Kernel
 from entrepot.flows.outside import QueueFacts
 from entrepot.message import Message
 from entrepot.models import collect_seldom
-from entrepot.spark.replay import replay
-from entrepot.spark.rows import queue_batch
-from entrepot.spark.session import spark_session
-from entrepot.spark.transform import KernelTime, transform
+from entrepot.spark.replaying.replay import replay
+from entrepot.spark.replaying.transform import KernelTime, transform
+from entrepot.spark.starting.session import spark_session
+from entrepot.spark.tables.rows import queue_batch
 from figures import MEMORY_ONLY, Figure, Outcome
 from peers.entrepot_server import QueueManager
 from trial import scratch_folder
@@ -119,7 +119,7 @@ def kernel_us(flow: FlowDefinition, quick: bool) -> float:
 
 def _stream(spark: Any, flow: FlowDefinition, folder: Path, count: int) -> list[Figure]:
     """From a queue through the flow to a queue, in micro-batches, exactly once."""
-    from entrepot.spark.data_source import register
+    from entrepot.spark.tables.data_source import register
 
     register(spark)
     manager = QueueManager(folder)

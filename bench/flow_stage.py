@@ -23,9 +23,9 @@ from typing import Any, Self
 
 from broker_cases import STOCK_ROWS, TABLES, Case
 from entrepot.connection import Connection, connect
-from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.live import LiveFlow
-from entrepot.spark.session import close_session, open_context
+from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.spark.live.live_flow import LiveFlow
+from entrepot.spark.starting.session import close_session, open_context
 from peers.entrepot_server import QueueManager
 from processes import cpu_s
 
@@ -54,7 +54,7 @@ with entrepot.connect(sys.argv[1]) as connection, connection.reader(source, read
 """
 _PLAIN = """
 import pickle, sys
-from entrepot.spark.instance import run_instance
+from entrepot.spark.live.instance import run_instance
 deployment, number = pickle.loads(sys.stdin.buffer.read())
 run_instance(deployment, number, 0)
 """
@@ -72,7 +72,7 @@ class Stage:
     def __enter__(self) -> Self:
         self._manager.start()
         self._stack.callback(self._manager.stop)
-        self.context = open_context(self._master, app="bench", light=True, preload=("entrepot.spark.instance",))
+        self.context = open_context(self._master, app="bench", light=True, preload=("entrepot.spark.live.instance",))
         self._stack.callback(close_session, self.context)
         self.connection: Connection = self._stack.enter_context(connect(self.url))
         return self

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from entrepot.spark import spark_session
-from entrepot.spark.data_source import register
+from entrepot.spark.tables.data_source import register
 
 
 def report(spark: SparkSession, url: str, orders: str = "ORDERS", large: str = "LARGE") -> dict[str, int]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 from channels.processes import ServerProcess, until
 from entrepot.flows.definition import FlowDefinition
-from entrepot.spark.live import LiveFlow
+from entrepot.spark.live.live_flow import LiveFlow
 
 _NUMBER = re.compile(rb"<n>(\d+)</n>")
 _WORK = "DECLARE i INTEGER 0; WHILE i < {turns} DO SET i = i + 1; END WHILE;"

@@ -39,8 +39,8 @@ def _pids(folder: str, victim: str) -> list[int]:
 
 
 def main(folder: str, url: str, source: str, target: str) -> None:
-    from entrepot.spark import session as sessions
     from entrepot.spark import spark_session
+    from entrepot.spark.starting import session as sessions
 
     with spark_session("local[2,4]", app="stream driver", light=True) as spark:
         assert sessions._driver is not None
@@ -64,9 +64,9 @@ def main(folder: str, url: str, source: str, target: str) -> None:
 
 def killing(folder: str) -> Any:
     """The data source, with points at which it may be killed."""
-    from entrepot.spark import ledger, stream_source
-    from entrepot.spark.data_source import EntrepotDataSource
-    from entrepot.spark.sink import StreamWriter
+    from entrepot.spark.tables import ledger, stream_source
+    from entrepot.spark.tables.data_source import EntrepotDataSource
+    from entrepot.spark.tables.sink import StreamWriter
 
     class Writer(StreamWriter):
         def write(self, iterator: Iterator[Any]) -> Any:

@@ -16,7 +16,7 @@ from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
-from entrepot.spark.live import LiveFlow
+from entrepot.spark.live.live_flow import LiveFlow
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.append(str(BENCH))

@@ -10,7 +10,7 @@ import pytest
 
 from channels.processes import ServerProcess
 from entrepot.message import Message, MessageType
-from entrepot.spark.data_source import register
+from entrepot.spark.tables.data_source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,10 +10,10 @@ import pytest
 
 from channels.processes import until
 from entrepot.errors import SparkNotStarted
-from entrepot.spark.driver import Driver
-from entrepot.spark.java import find_java
-from entrepot.spark.session import LIGHT
-from entrepot.spark.settings import all_settings
+from entrepot.spark.starting.driver import Driver
+from entrepot.spark.starting.java import find_java
+from entrepot.spark.starting.session import LIGHT
+from entrepot.spark.starting.settings import all_settings
 
 
 @pytest.fixture

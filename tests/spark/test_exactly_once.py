@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
 from channels.processes import ServerProcess, until
-from entrepot.spark.live import LiveFlow
+from entrepot.spark.live.live_flow import LiveFlow
 from entrepot.testing.postgres import Postgres
 from global_units.conftest import new_postgres, prepared
 from spark.campaign import SOURCE, Campaign, numbered_flow, running

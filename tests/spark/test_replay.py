@@ -11,8 +11,8 @@ import pytest
 from entrepot.errors import ArchiveUnreadable, FlowNotStreamable, InvalidArgument
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
-from entrepot.spark.replay import replay
-from entrepot.spark.rows import queue_batch
+from entrepot.spark.replaying.replay import replay
+from entrepot.spark.tables.rows import queue_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

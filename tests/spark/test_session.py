@@ -182,7 +182,7 @@ def test_task_talks_to_the_queue_managers_server(
 
 
 def _java_pid() -> int:
-    from entrepot.spark import session
+    from entrepot.spark.starting import session
 
     assert session._driver is not None
     return session._driver.process.pid

@@ -20,9 +20,9 @@ from entrepot.errors import EntrepotError
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
 from entrepot.queues.folder import create
-from entrepot.spark.data_source import register
-from entrepot.spark.stream_source import Page, decode_pages, encode_pages, mark_of, remove
-from entrepot.spark.transform import transform
+from entrepot.spark.replaying.transform import transform
+from entrepot.spark.tables.data_source import register
+from entrepot.spark.tables.stream_source import Page, decode_pages, encode_pages, mark_of, remove
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,7 @@ from channels.processes import ServerProcess, until
 from entrepot.errors import FlowEnded, FlowInvalid, FlowNotReady, InstancesTooMany
 from entrepot.flows.definition import FlowDefinition
 from entrepot.models.tree import Assembly
-from entrepot.spark.live import LiveFlow
+from entrepot.spark.live.live_flow import LiveFlow
 
 NewQueue = Callable[..., str]
 

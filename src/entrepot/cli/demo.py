@@ -94,7 +94,7 @@ class Story:
 
     def _run_flows(self, world: World, book: OrderBook) -> None:
         from entrepot.cli.demo_run import Run
-        from entrepot.spark.session import close_session, open_context
+        from entrepot.spark.starting.session import close_session, open_context
 
         telling = self._telling
         telling.chapter("Spark", "local, four tasks that stay: orders ×2, backoffice, confirm")
@@ -139,7 +139,7 @@ def _require_installed() -> None:
     from importlib.util import find_spec
 
     from entrepot.errors import ExtraMissing
-    from entrepot.spark.launching import spark_home
+    from entrepot.spark.starting.launching import spark_home
 
     spark_home()
     if find_spec("sqlalchemy") is None:

@@ -21,13 +21,13 @@ from entrepot.cli.demo_sender import Sender
 from entrepot.cli.demo_verdict import CONFIRMED, EMPTY, OUTCOMES, PRICED, REFUSED, expectations
 from entrepot.cli.demo_world import FLOWS, World, flow_path, total
 from entrepot.errors import ChannelError, FlowEnded
-from entrepot.spark.deployment import ATTEMPTS_MAX
+from entrepot.spark.live.deployment import ATTEMPTS_MAX
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from entrepot.connection import Connection
-    from entrepot.spark.live import LiveFlow
+    from entrepot.spark.live.live_flow import LiveFlow
 
 Show = Callable[[Mapping[str, int]], None]
 Event = Callable[[str], None]
@@ -56,8 +56,8 @@ class Run:
 
     TASKS: ClassVar[int] = 4
     PRELOADED: ClassVar[tuple[str, ...]] = (
-        "entrepot.spark.instance",
-        "entrepot.spark.flow_databases",
+        "entrepot.spark.live.instance",
+        "entrepot.spark.live.flow_databases",
         "entrepot.flows.nodes.aggregation",
         "entrepot.flows.nodes.compute",
         "entrepot.flows.nodes.contents",
@@ -100,7 +100,7 @@ class Run:
     def start(self, tell: Callable[[str], None]) -> None:
         """Start all flows; returns when each of their tasks is at work."""
         from entrepot.flows import load_flow
-        from entrepot.spark.live import LiveFlow
+        from entrepot.spark.live.live_flow import LiveFlow
 
         for name in FLOWS:
             tell(f"starting the flow {name}")

@@ -15,8 +15,8 @@ from entrepot.cli.arguments import Json
 from entrepot.cli.flow_run import Databases, database_pair
 
 if TYPE_CHECKING:
-    from entrepot.spark.differences import Model
-    from entrepot.spark.replay import ReplayReport
+    from entrepot.spark.replaying.differences import Model
+    from entrepot.spark.replaying.replay import ReplayReport
 
 _FIELDS_SHOWN = 30
 _SAMPLES_SHOWN = 10
@@ -57,8 +57,8 @@ def replay(
     Exit code 1 when something differs.
     """
     from entrepot.flows.loading import load_flow
-    from entrepot.spark.replay import replay as run
-    from entrepot.spark.session import spark_session
+    from entrepot.spark.replaying.replay import replay as run
+    from entrepot.spark.starting.session import spark_session
 
     new = load_flow(flow)
     old = None if against is None else load_flow(against)
@@ -102,7 +102,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _model(path: Path | None, message_type: str, message_format: str) -> Model:
-    from entrepot.spark.differences import GUESS, Model
+    from entrepot.spark.replaying.differences import GUESS, Model
 
     if path is None:
         return GUESS

@@ -18,11 +18,11 @@ from entrepot.cli.arguments import Json, Reachable
 from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
-    from entrepot.spark.live import LiveFlow
+    from entrepot.spark.live.live_flow import LiveFlow
 
 _WATCH_S = 1.0
 _NO_GROUP = "default"
-_PRELOADED = ("entrepot.spark.instance", "entrepot.flows.nodes.mq", "entrepot.flows.nodes.compute", "lxml.etree")
+_PRELOADED = ("entrepot.spark.live.instance", "entrepot.flows.nodes.mq", "entrepot.flows.nodes.compute", "lxml.etree")
 """What every instance needs, imported once before its process is forked."""
 
 FlowPath = Annotated[
@@ -96,8 +96,8 @@ def run(
     """
     from entrepot.flows import load_flow
     from entrepot.flows.subflows import set_properties
-    from entrepot.spark.live import LiveFlow, require_ready
-    from entrepot.spark.session import close_session, open_context
+    from entrepot.spark.live.live_flow import LiveFlow, require_ready
+    from entrepot.spark.starting.session import close_session, open_context
 
     stand_ins = dict(_pair(text, "a class", "com.shop.Price=shop:price") for text in java or ())
     values = dict(_pair(text, "a property", "queue=ORDERS") for text in properties or ())
@@ -193,7 +193,7 @@ def status(
     json: Json = False,
 ) -> None:
     """Tell which flows run on a queue manager, and what their instances have done."""
-    from entrepot.spark.live import told
+    from entrepot.spark.live.live_flow import told
 
     with opening.connected(path) as connection:
         rows = told(connection.claims(f"flow/{name}/" if name else "flow/"))

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine that flows run on; with the workbench's analysis the only room that imports pyspark.
 
-java           which Java there is to run Spark with
-launching      the commands that start Spark's own processes
-class_archive  Java's classes as its memory wants them, kept from one start to the next
-settings       what we tell Spark, and why
-quick_daemon   what Python's workers are forked from
-driver         the JVM that a session lives in
-session        a session, from start to end
-folders        where we keep what saves time, and what is nobody else's business
+starting/   from nothing to a running Spark
+live/       flows at work on queues: long-running tasks
+tables/     queues as tables: the data source and sink `entrepot`
+replaying/  flows over tables, in a stream or over an archive
 
 Nothing here is imported before somebody asks for it, since pyspark costs half a second.
 """
@@ -19,25 +15,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from entrepot.spark.java import Java, find_java
-    from entrepot.spark.session import close_session, open_context, open_session, session_log, spark_session
-    from entrepot.spark.settings import local_master
+    from entrepot.spark.live.live_flow import LiveFlow
+    from entrepot.spark.replaying.archive import archive_queue, read_archive
+    from entrepot.spark.replaying.replay import replay
+    from entrepot.spark.replaying.transform import transform
+    from entrepot.spark.starting.java import Java, find_java
+    from entrepot.spark.starting.session import close_session, open_context, open_session, session_log, spark_session
+    from entrepot.spark.starting.settings import local_master
+    from entrepot.spark.tables.data_source import register
 
 __all__ = [
     "Java",
+    "LiveFlow",
+    "archive_queue",
     "close_session",
     "find_java",
     "local_master",
     "open_context",
     "open_session",
+    "read_archive",
+    "register",
+    "replay",
     "session_log",
     "spark_session",
+    "transform",
 ]
 
 _HOMES = {
-    "entrepot.spark.java": ("Java", "find_java"),
-    "entrepot.spark.session": ("close_session", "open_context", "open_session", "session_log", "spark_session"),
-    "entrepot.spark.settings": ("local_master",),
+    "live.live_flow": ("LiveFlow",),
+    "replaying.archive": ("archive_queue", "read_archive"),
+    "replaying.replay": ("replay",),
+    "replaying.transform": ("transform",),
+    "starting.java": ("Java", "find_java"),
+    "starting.session": ("close_session", "open_context", "open_session", "session_log", "spark_session"),
+    "starting.settings": ("local_master",),
+    "tables.data_source": ("register",),
 }
 
 
@@ -45,5 +57,5 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for, when it is asked for."""
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(home), name)
+            return getattr(import_module(f"entrepot.spark.{home}"), name)
     raise AttributeError(f"module 'entrepot.spark' has no attribute {name!r}")

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from entrepot.spark.java import find_java
-from entrepot.spark.launching import MASTER, WORKER, java_command, last_words, spark_environment
+from entrepot.spark.starting.java import find_java
+from entrepot.spark.starting.launching import MASTER, WORKER, java_command, last_words, spark_environment
 
 _START_S = 90.0
 _END_S = 10.0

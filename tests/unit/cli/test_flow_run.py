@@ -17,9 +17,9 @@ from entrepot.errors import ConnectFailed, FlowEnded
 from entrepot.flows import load_flow
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
-from entrepot.spark import java as java_module
-from entrepot.spark.deployment import Deployment
-from entrepot.spark.instance import Instance
+from entrepot.spark.live.deployment import Deployment
+from entrepot.spark.live.instance import Instance
+from entrepot.spark.starting import java as java_module
 from entrepot.testing.servers import ServerThread
 
 from .conftest import Complaint, Shell

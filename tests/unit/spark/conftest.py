@@ -9,7 +9,7 @@ import pytest
 
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
-from entrepot.spark import instance as instances
+from entrepot.spark.live import instance as instances
 from entrepot.testing.servers import ServerThread
 
 from .staged import Stage

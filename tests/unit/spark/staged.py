@@ -18,8 +18,8 @@ from typing import Any
 from entrepot.connection import Connection, connect
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
-from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.instance import STOP, Instance
+from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.spark.live.instance import STOP, Instance
 
 PATIENCE_S = 20.0
 _numbers = itertools.count(1)

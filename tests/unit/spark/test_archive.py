@@ -9,8 +9,8 @@ import pytest
 from conftest import Place
 from entrepot.errors import ArchiveUnreadable, QueueNotFound
 from entrepot.message import MessageType
-from entrepot.spark.archive import archive_queue, is_parquet, message_files, read_message
-from entrepot.spark.rows import QUEUE_SCHEMA, messages_of
+from entrepot.spark.replaying.archive import archive_queue, is_parquet, message_files, read_message
+from entrepot.spark.tables.rows import QUEUE_SCHEMA, messages_of
 
 
 def test_an_archived_queue_is_parquet_with_every_message_and_stays_as_it_is(place: Place, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.spark.class_archive import ARCHIVES_MAX, ClassArchive
-from entrepot.spark.java import Java
+from entrepot.spark.starting.class_archive import ARCHIVES_MAX, ClassArchive
+from entrepot.spark.starting.java import Java
 
 
 @pytest.fixture

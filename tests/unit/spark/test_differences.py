@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from entrepot.message import Message
-from entrepot.spark.differences import NOTHING, Difference, Sent, compare, compare_messages, leaves
+from entrepot.spark.replaying.differences import NOTHING, Difference, Sent, compare, compare_messages, leaves
 
 
 def differing(before: bytes, after: bytes) -> list[tuple[str, str, str]]:

@@ -17,7 +17,7 @@ from entrepot.errors import Fenced
 from entrepot.flows.definition import FlowDefinition
 from entrepot.models.tree import Assembly
 from entrepot.queues.folder import create
-from entrepot.spark.instance import Instance
+from entrepot.spark.live.instance import Instance
 from entrepot.testing.servers import ServerThread
 
 from .conftest import LOG

@@ -16,7 +16,7 @@ import pytest
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.http_listener import HttpSource
 from entrepot.message import Message
-from entrepot.spark.deployment import Deployment
+from entrepot.spark.live.deployment import Deployment
 
 from .staged import Running, Stage, compute, drawn, node, reads, until, writes
 
@@ -56,7 +56,7 @@ def test_records_of_a_file_come_once_though_the_instance_is_killed_in_the_middle
 RUN = """
 import pickle, sys
 from pathlib import Path
-from entrepot.spark.instance import run_instance
+from entrepot.spark.live.instance import run_instance
 run_instance(pickle.loads(Path(sys.argv[1]).read_bytes()), 0, 0)
 """
 

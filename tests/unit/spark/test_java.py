@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from entrepot.errors import JavaNotFound, JavaTooOld, JavaUnusable
-from entrepot.spark import java as java_module
-from entrepot.spark.java import find_java
+from entrepot.spark.starting import java as java_module
+from entrepot.spark.starting.java import find_java
 
 # The first lines of what `java -version` says, as their makers print them.
 OPENJDK_17 = 'openjdk version "17.0.15" 2025-04-15'

@@ -6,7 +6,7 @@ import pytest
 from conftest import Place
 from entrepot.connection import Connection
 from entrepot.errors import LedgerUnreadable
-from entrepot.spark.ledger import LEDGER, Ledger, finish_single_writes, undecided, unit_name
+from entrepot.spark.tables.ledger import LEDGER, Ledger, finish_single_writes, undecided, unit_name
 
 QUERY = "5f0cbe22-8d9c-4c8e-a6a6-b1f9f4a1f1d4"
 

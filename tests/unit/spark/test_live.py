@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from entrepot.errors import ConnectFailed, EntrepotError, FlowEnded, FlowNotReady, FolderUnusable, InstancesTooMany
-from entrepot.spark import live as living
-from entrepot.spark.instance import REPLACED
-from entrepot.spark.live import LiveFlow
+from entrepot.spark.live import live_flow as living
+from entrepot.spark.live.instance import REPLACED
+from entrepot.spark.live.live_flow import LiveFlow
 from global_units.conftest import new_postgres
 
 from .staged import Stage, drawn, node, reads, until, writes

@@ -5,7 +5,7 @@ import pytest
 
 from conftest import Place
 from entrepot.errors import InvalidArgument, QueueNotFound
-from entrepot.spark.options import ReadingOptions, WritingOptions
+from entrepot.spark.tables.options import ReadingOptions, WritingOptions
 
 URL = {"url": "unix:./qm1"}
 

@@ -10,7 +10,7 @@ import pytest
 
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message
-from entrepot.spark.payload import Payload
+from entrepot.spark.tables.payload import Payload
 
 COPYBOOK = """\
        01  ORDER-RECORD.

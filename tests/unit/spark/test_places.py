@@ -6,7 +6,7 @@ import pytest
 from conftest import Place
 from entrepot.connection import Connection
 from entrepot.options import criteria
-from entrepot.spark.places import Extent, extents, messages_within
+from entrepot.spark.tables.places import Extent, extents, messages_within
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message, MessageType, Report
-from entrepot.spark.rows import QUEUE_SCHEMA, check_columns, cut, messages_of, property_value, queue_batch
+from entrepot.spark.tables.rows import QUEUE_SCHEMA, check_columns, cut, messages_of, property_value, queue_batch
 
 FULL = Message(
     b"<order/>",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from entrepot.errors import InvalidSetting
-from entrepot.spark.launching import driver_arguments, last_words
-from entrepot.spark.settings import all_settings, local_master, require_master, stays_here
+from entrepot.spark.starting.launching import driver_arguments, last_words
+from entrepot.spark.starting.settings import all_settings, local_master, require_master, stays_here
 
 PRIVATE = Path("/tmp/private")
 

@@ -10,8 +10,8 @@ import pytest
 from entrepot.errors import FlowNotStreamable, InvalidArgument
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
-from entrepot.spark.rows import messages_of, queue_batch
-from entrepot.spark.transform import OUTPUT_SCHEMA, Collected, Runner, Settings, rows_in
+from entrepot.spark.replaying.transform import OUTPUT_SCHEMA, Collected, Runner, Settings, rows_in
+from entrepot.spark.tables.rows import messages_of, queue_batch
 
 
 def doubling(**more: Any) -> FlowDefinition:

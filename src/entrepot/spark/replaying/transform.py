@@ -28,8 +28,7 @@ from entrepot.flows.kernel import Kernel
 from entrepot.flows.nodes.input_node import Point
 from entrepot.flows.outside import Output
 from entrepot.message import Message
-from entrepot.spark.rows import MESSAGE_COLUMNS, check_columns, message_arrays, messages_of
-from entrepot.spark.standing import (
+from entrepot.spark.replaying.standing import (
     DEAD_LETTERS,
     ReadOnlyDatabase,
     Standing,
@@ -37,6 +36,7 @@ from entrepot.spark.standing import (
     require_streamable,
     worker_for,
 )
+from entrepot.spark.tables.rows import MESSAGE_COLUMNS, check_columns, message_arrays, messages_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from entrepot.errors import ArchiveUnreadable
 from entrepot.message import Message, MessageType
 from entrepot.options import criteria
-from entrepot.spark.places import extents, messages_within
-from entrepot.spark.rows import DESCRIPTOR, QUEUE_SCHEMA, cut, message_arrays, queue_batch
+from entrepot.spark.tables.places import extents, messages_within
+from entrepot.spark.tables.rows import DESCRIPTOR, QUEUE_SCHEMA, cut, message_arrays, queue_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

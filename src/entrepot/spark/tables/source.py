@@ -19,11 +19,11 @@ from entrepot.errors import InvalidArgument
 from entrepot.message import Message
 from entrepot.options import criteria
 from entrepot.queues.criteria import Criteria
-from entrepot.spark.options import ReadingOptions
-from entrepot.spark.payload import Payload
-from entrepot.spark.places import Extent, extents, messages_within
-from entrepot.spark.reaching import reach, surely
-from entrepot.spark.rows import cut_for_spark, queue_batch
+from entrepot.spark.tables.options import ReadingOptions
+from entrepot.spark.tables.payload import Payload
+from entrepot.spark.tables.places import Extent, extents, messages_within
+from entrepot.spark.tables.reaching import reach, surely
+from entrepot.spark.tables.rows import cut_for_spark, queue_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

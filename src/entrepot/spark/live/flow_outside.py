@@ -47,7 +47,7 @@ from entrepot.queues.criteria import Criteria
 
 if TYPE_CHECKING:
     from entrepot.global_unit import GlobalUnitOfWork
-    from entrepot.spark.flow_databases import FlowDatabases
+    from entrepot.spark.live.flow_databases import FlowDatabases
 
     Unit = UnitOfWork | GlobalUnitOfWork
 

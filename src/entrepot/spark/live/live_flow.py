@@ -38,8 +38,8 @@ from entrepot.errors import (
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
 from entrepot.queues.claims import Claim
-from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.instance import REPLACED, STOP, run_instance
+from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.spark.live.instance import REPLACED, STOP, run_instance
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -414,7 +414,7 @@ def _missing_queues(kernel: Kernel, connection: Connection) -> Iterator[str]:
 
 
 def _unreachable(databases: Mapping[str, str]) -> Iterator[str]:
-    from entrepot.spark.flow_databases import FlowDatabases
+    from entrepot.spark.live.flow_databases import FlowDatabases
 
     opened = FlowDatabases(databases)
     try:
@@ -429,7 +429,7 @@ def _unreachable(databases: Mapping[str, str]) -> Iterator[str]:
 
 def _uncoordinated(databases: Mapping[str, str], connection: Connection) -> Iterator[str]:
     """Databases that cannot commit together with messages."""
-    from entrepot.spark.flow_databases import FlowDatabases
+    from entrepot.spark.live.flow_databases import FlowDatabases
 
     opened = FlowDatabases(databases)
     try:

@@ -17,9 +17,16 @@ from importlib.resources import files
 from pathlib import Path
 
 from entrepot.errors import SparkNotStarted
-from entrepot.spark.class_archive import ClassArchive
-from entrepot.spark.java import Java
-from entrepot.spark.launching import DRIVER, driver_arguments, java_command, last_words, spark_environment, with_options
+from entrepot.spark.starting.class_archive import ClassArchive
+from entrepot.spark.starting.java import Java
+from entrepot.spark.starting.launching import (
+    DRIVER,
+    driver_arguments,
+    java_command,
+    last_words,
+    spark_environment,
+    with_options,
+)
 
 _START_S = 120.0
 _END_S = 20.0
@@ -41,7 +48,7 @@ class Driver:
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection),
         }
-        quiet = f"-Dlog4j2.configurationFile={files('entrepot.spark').joinpath('log4j2.properties')}"
+        quiet = f"-Dlog4j2.configurationFile={files('entrepot.spark.starting').joinpath('log4j2.properties')}"
         command = java_command(java, self._environment, DRIVER, driver_arguments(settings))
         self._command = with_options(command, [quiet, *options])
         # "local", "spark", "yarn": a driver of a cluster loads none of the classes that run tasks.

@@ -42,8 +42,8 @@ from entrepot.flows.nodes.node import Node
 from entrepot.flows.statistics import FlowStatistics
 from entrepot.message import Message
 from entrepot.models import collect_seldom
-from entrepot.spark.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.flow_outside import (
+from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.spark.live.flow_outside import (
     FlowOutside,
     TraceFiles,
     is_aftermath,
@@ -53,8 +53,8 @@ from entrepot.spark.flow_outside import (
 )
 
 if TYPE_CHECKING:
-    from entrepot.spark.flow_databases import FlowDatabases
-    from entrepot.spark.flow_outside import Unit
+    from entrepot.spark.live.flow_databases import FlowDatabases
+    from entrepot.spark.live.flow_outside import Unit
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -471,7 +471,7 @@ def _from_reader(reader: Reader) -> Get:
 def _databases(deployment: Deployment) -> FlowDatabases | None:
     if not deployment.databases:
         return None
-    from entrepot.spark.flow_databases import FlowDatabases
+    from entrepot.spark.live.flow_databases import FlowDatabases
 
     return FlowDatabases(deployment.databases)
 

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from entrepot.errors import ExtraMissing, InvalidSetting, SparkNotStarted
-from entrepot.spark.java import Java
+from entrepot.spark.starting.java import Java
 
 DRIVER = "org.apache.spark.deploy.SparkSubmit"
 MASTER = "org.apache.spark.deploy.master.Master"

@@ -20,10 +20,10 @@ from entrepot.connection import Connection, UnitOfWork
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message, MessageType
 from entrepot.options import PutOptions
-from entrepot.spark.ledger import Ledger, finish_single_writes, unit_name
-from entrepot.spark.options import WritingOptions
-from entrepot.spark.reaching import reach, surely
-from entrepot.spark.rows import MESSAGE_COLUMNS, check_columns, messages_of
+from entrepot.spark.tables.ledger import Ledger, finish_single_writes, unit_name
+from entrepot.spark.tables.options import WritingOptions
+from entrepot.spark.tables.reaching import reach, surely
+from entrepot.spark.tables.rows import MESSAGE_COLUMNS, check_columns, messages_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

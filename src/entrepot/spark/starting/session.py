@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from entrepot.errors import SparkMasterUnreachable, SparkNotStarted, SparkSessionOpen
-from entrepot.spark.driver import Driver
-from entrepot.spark.folders import private_folder
-from entrepot.spark.java import find_java
-from entrepot.spark.launching import last_words, spark_home
-from entrepot.spark.settings import all_settings, local_master, require_master, stays_here
+from entrepot.spark.starting.driver import Driver
+from entrepot.spark.starting.folders import private_folder
+from entrepot.spark.starting.java import find_java
+from entrepot.spark.starting.launching import last_words, spark_home
+from entrepot.spark.starting.settings import all_settings, local_master, require_master, stays_here
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -26,12 +26,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from entrepot.connection import Connection
 from entrepot.message import Message
-from entrepot.spark.options import ReadingOptions
-from entrepot.spark.payload import Payload
-from entrepot.spark.places import Extent, Spot, extents, messages_within, pages_within
-from entrepot.spark.reaching import forget, reach, surely
-from entrepot.spark.rows import cut_for_spark
-from entrepot.spark.source import Stretch, wanted, with_payload
+from entrepot.spark.tables.options import ReadingOptions
+from entrepot.spark.tables.payload import Payload
+from entrepot.spark.tables.places import Extent, Spot, extents, messages_within, pages_within
+from entrepot.spark.tables.reaching import forget, reach, surely
+from entrepot.spark.tables.rows import cut_for_spark
+from entrepot.spark.tables.source import Stretch, wanted, with_payload
 
 if TYPE_CHECKING:
     import pyarrow as pa

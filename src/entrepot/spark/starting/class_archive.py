@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from entrepot.spark.folders import cache_folder
-from entrepot.spark.java import Java
+from entrepot.spark.starting.folders import cache_folder
+from entrepot.spark.starting.java import Java
 
 ARCHIVES_MAX = 4
 """So many are kept; each has 70 to 200 MB."""

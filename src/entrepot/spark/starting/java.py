@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from entrepot.errors import JavaNotFound, JavaTooOld, JavaUnusable
-from entrepot.spark.folders import cache_folder, private_folder
+from entrepot.spark.starting.folders import cache_folder, private_folder
 
 VERSION_MIN = 17
 _ANSWER_S = 30.0

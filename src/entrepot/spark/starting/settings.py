@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from entrepot.errors import InvalidSetting
-from entrepot.spark.quick_daemon import PRELOAD
+from entrepot.spark.starting.quick_daemon import PRELOAD
 
 LOOPBACK = "127.0.0.1"
 ATTEMPTS = 4
@@ -84,7 +84,7 @@ def all_settings(
     if stays_here(master):
         chosen |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
         chosen |= _sockets(folder)
-        chosen["spark.python.daemon.module"] = "entrepot.spark.quick_daemon"
+        chosen["spark.python.daemon.module"] = "entrepot.spark.starting.quick_daemon"
         chosen[f"spark.executorEnv.{PRELOAD}"] = ",".join(preload)
     if master.startswith("local") and not master.startswith("local-cluster"):
         # Other users of the machine can reach the loopback interface too. Here Spark makes up the secret itself.

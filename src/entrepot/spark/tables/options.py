@@ -14,7 +14,7 @@ from entrepot import checks
 from entrepot.connection import Connection
 from entrepot.errors import InvalidArgument, QueueNotFound
 from entrepot.limits import UNCOMMITTED_MESSAGES_DEFAULT
-from entrepot.spark.reaching import require_reachable
+from entrepot.spark.tables.reaching import require_reachable
 
 READING = (
     "url", "queue", "mode", "selector", "partitions", "maxMessagesPerTrigger", "maxBytesPerTrigger",

@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from entrepot.spark.options import ReadingOptions, WritingOptions
-from entrepot.spark.payload import Payload
-from entrepot.spark.rows import QUEUE_SCHEMA
-from entrepot.spark.sink import BatchWriter, StreamWriter, check_rows
-from entrepot.spark.source import QueueReader
-from entrepot.spark.stream_source import BrowsingReader, ConsumingReader
+from entrepot.spark.tables.options import ReadingOptions, WritingOptions
+from entrepot.spark.tables.payload import Payload
+from entrepot.spark.tables.rows import QUEUE_SCHEMA
+from entrepot.spark.tables.sink import BatchWriter, StreamWriter, check_rows
+from entrepot.spark.tables.source import QueueReader
+from entrepot.spark.tables.stream_source import BrowsingReader, ConsumingReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from entrepot.message import Message
 from entrepot.models import Element, MessageSet, parse_message, register_set
 from entrepot.models.tree import Folder
 from entrepot.models.tree_json import type_name
-from entrepot.spark.rows import property_text
+from entrepot.spark.tables.rows import property_text
 
 NOTHING = "(nothing)"
 _SHOWN_BYTES = 16

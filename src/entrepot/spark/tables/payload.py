@@ -23,7 +23,7 @@ from entrepot.message import Message
 from entrepot.models import MRM, Element, MessageFormat, MessageSet, find_set, load_set, register_set
 from entrepot.models.assembling import parse_message
 from entrepot.models.logical import CwfField, Member, Simple, Structure, TdsField, ValueType
-from entrepot.spark.rows import TIMESTAMP
+from entrepot.spark.tables.rows import TIMESTAMP
 
 COLUMN = "payload"
 ERROR = "payload_error"

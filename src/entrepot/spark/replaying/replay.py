@@ -23,11 +23,11 @@ import pyarrow as pa
 
 from entrepot.errors import ArchiveUnreadable, InvalidArgument
 from entrepot.flows.definition import FlowDefinition
-from entrepot.spark.archive import read_archive
-from entrepot.spark.differences import EVERYTHING, GUESS, Difference, Model, Sent, compare
-from entrepot.spark.rows import MESSAGE_COLUMNS, messages_of
-from entrepot.spark.standing import DEAD_LETTERS
-from entrepot.spark.transform import KernelTime, Runner, Settings, message_rows, rows_in, transform
+from entrepot.spark.replaying.archive import read_archive
+from entrepot.spark.replaying.differences import EVERYTHING, GUESS, Difference, Model, Sent, compare
+from entrepot.spark.replaying.standing import DEAD_LETTERS
+from entrepot.spark.replaying.transform import KernelTime, Runner, Settings, message_rows, rows_in, transform
+from entrepot.spark.tables.rows import MESSAGE_COLUMNS, messages_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
