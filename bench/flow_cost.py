@@ -24,7 +24,7 @@ from trial import scratch_folder
 BESIDE_PLAIN = ("trivial", "compute_simple", "compute_complex")
 AT_HALF_LOAD = ("trivial", "compute_simple")
 TWO_INSTANCES = "compute_very_complex"
-TURNS = 5
+TURNS = 3
 SECONDS = 3.0
 LATENCY_SECONDS = 15.0
 WARM_UP_SECONDS = 3.0

@@ -18,10 +18,10 @@ from trial import scratch_folder
 
 TIMES = {"aggregation": 50, "swift_mt543": 200}
 TIMES_OTHERS = 10
-SECONDS = 3.0
+SECONDS = 2.5
 COUNT_MIN, COUNT_MAX = 1_000, 60_000
 BYTES_MAX = 120 * 1024 * 1024
-REPEATS = 3
+REPEATS = 2
 CONTRACT = {
     False: "nonpersistent, unit of work; dies with the queue manager",
     True: "persistent; forced before each commit",
