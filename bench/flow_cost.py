@@ -9,16 +9,18 @@ flow has just reached.
 
 from __future__ import annotations
 
+import signal
 import statistics
 import subprocess
 import sys
 import time
 from typing import Any
 
-from broker_cases import Case, cases
+from broker_cases import FLOWS, Case, cases
 from figures import Figure, Outcome, at_least, at_most, percentile
 from flow_stage import IN, OUT, Stage
 from flows import BYTES_MAX, CONTRACT, COUNT_MAX, COUNT_MIN
+from processes import script
 from trial import scratch_folder
 
 BESIDE_PLAIN = ("trivial", "compute_simple", "compute_complex")
@@ -80,7 +82,33 @@ def measure(*, quick: bool = False) -> Outcome:
             figures.append(
                 Figure(f"{name}, half load, 99 % ms", [percentile(latencies_ms, 99)], CONTRACT[False], None, note)
             )
+        seconds = [_first_message_s(stage) for _ in range(1 if quick else TURNS + 1)]
+        figures.append(
+            Figure(
+                "entrepot flow run: seconds to the first message",
+                seconds[1:] or seconds,
+                CONTRACT[False],
+                at_most(12.0),
+                f"with the class archive; the run before these took {seconds[0]:.1f} s and may have had to make it",
+            )
+        )
     return Outcome("flow_cost", "what Spark costs a live flow, 1 KB unless said", figures, {"turns": TURNS}, trials)
+
+
+def _first_message_s(stage: Stage) -> float:
+    """From the command to the message that has waited for it."""
+    case = cases()["compute_simple"]
+    stage.fill(case, case.sizes[0], 1, persistent=False)
+    command = [script("entrepot"), "flow", "run", stage.url, str(FLOWS / "compute_simple.yaml"), "--json"]
+    began = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        if stage.connection.get(OUT, wait_s=120) is None:
+            raise TimeoutError("no message came")
+        return time.perf_counter() - began
+    finally:
+        child.send_signal(signal.SIGINT)
+        child.wait()
 
 
 def _beside_plain(

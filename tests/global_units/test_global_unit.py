@@ -380,8 +380,11 @@ def test_a_lost_last_agent_is_asked_beside_the_program(
     connection: Connection, successor: Connection, engine: Engine, sqlite: Engine
 ) -> None:
     connection.put("ORDERS", b"one", persistent=True)
-    with pytest.raises(GlobalUnitInDoubt):
-        move(connection, sqlite, engine)
+    with pytest.raises(GlobalUnitInDoubt), connection.global_unit_of_work(sqlite, engine) as unit:
+        assert unit.get("ORDERS", wait_s=1) is not None
+        for database in unit.databases:
+            database.execute(INSERT, {"body": "one"})
+        unit.put("DONE", b"one", persistent=True)
     deadline = time.monotonic() + 30
     while successor.host.coordinator.report() or prepared(engine):
         assert time.monotonic() < deadline

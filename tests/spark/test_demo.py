@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -55,6 +54,7 @@ def test_demo_kills_and_proves_exactly_once(tmp_path: Path) -> None:
     assert finished.returncode == 0, finished.stderr[-2000:] + finished.stdout[-4000:]
     told = json.loads(finished.stdout)
     assert told["holds"]
+    assert told["in_doubt"] == []
     assert [kill["killed"] for kill in told["kills"]] == ["a task of orders", "the queue manager", "a task of confirm"]
     found = {place["place"]: place["found"] for place in told["verdict"]["places"]}
     assert sum(found[place] for place in OUTCOMES) == 400
@@ -78,27 +78,10 @@ def test_unit_in_doubt_follows_what_the_ledger_has(tmp_path: Path, moment: str) 
         until(lambda: len(world.in_doubt(connection)) == 1, "the unit is left in doubt")
         assert len(world.read_all()["ORDERS"]) == 97, "three are locked in it"
 
-        assert world.settle(connection, world.in_doubt(connection), book) is (moment == "after")
+        assert world.recover() == []
 
-        assert world.in_doubt(connection) == []
         found = {place: sorted(seen.number for seen in orders) for place, orders in world.read_all().items()}
     happened = [1, 2, 3] if moment == "after" else []
     assert found["PRICED.EU"] == happened
     assert found[LEDGER] == happened
     assert found["ORDERS"] == sorted(set(book.numbers) - set(happened))
-
-
-def test_unit_in_doubt_stays_so_when_the_ledger_has_only_a_part_of_it(tmp_path: Path) -> None:
-    book = OrderBook(100)
-    with World(tmp_path) as world, world.connected() as connection:
-        sender = Sender(world.url, book, lambda: 0)
-        sender.send_some(connection)
-        sender.send_some(connection)
-        died = [sys.executable, "-c", textwrap.dedent(DIES_IN_BETWEEN), world.url, *world.databases.values(), "after"]
-        subprocess.run(died, timeout=60, check=False)
-        until(lambda: len(world.in_doubt(connection)) == 1, "the unit is left in doubt")
-        with sqlite3.connect(world.database) as database:
-            database.execute("DELETE FROM ledger WHERE number = 2")
-        database.close()
-        assert world.settle(connection, world.in_doubt(connection), book) is None
-        assert len(world.in_doubt(connection)) == 1

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from entrepot import checks
-from entrepot.errors import EntrepotError, FrameUnreadable, InvalidArgument, LimitExceeded, UnitFinished
+from entrepot.errors import EntrepotError, FrameUnreadable, InvalidArgument, LimitExceeded, UnitFinished, UnitNotInDoubt
 from entrepot.limits import BRANCH_ID_BYTES_MAX, BRANCHES_MAX, TRANSACTIONS_ASKED_MAX, UNITS_PER_CONNECTION_MAX
 from entrepot.queues.unit_of_work import Unit
 from entrepot.recovery_log.record import Branch
@@ -68,6 +68,10 @@ def _decide(link: NativeLink, number: int, frame: verbs.Decide) -> None:
     name = checks.transaction_id(frame.transaction_id)
     branches = _vetted(frame.branches)
     if not frame.unit:
+        ours = name.startswith(units.prefix)
+        if ours and units.outcome(name) == "unknown" and not units.heuristics_of(name):
+            # Recovery may have been faster than who began it, and nobody's authority is remembered any more.
+            raise UnitNotInDoubt(name.hex())
         _require_own(session, name)
         session.attempt(partial(units.resolve, name, commit=frame.commit), partial(link._answer, number))
         return

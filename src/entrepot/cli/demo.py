@@ -73,6 +73,7 @@ class Story:
         with World(self._folder) as world:
             self._introduce(world, book)
             self._run_flows(world, book)
+            self.facts["in_doubt"] = world.recover()
             found = world.read_all()
             refusals = world.refusals()
         verdict = judge(book, found)

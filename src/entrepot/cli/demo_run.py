@@ -33,8 +33,6 @@ Show = Callable[[Mapping[str, int]], None]
 Event = Callable[[str], None]
 
 _LOOK_S = 0.1
-_STALLED_S = 3.0
-"""So long nothing moves before somebody looks for units in doubt."""
 _PATIENCE_S = 60.0
 _AGAIN_S_MAX = 60.0
 
@@ -78,10 +76,8 @@ class Run:
         self._done = 0
         self._best = _BestSecond()
         self._kills = list(KILLS)
-        self._doubted_at: dict[bytes, float] = {}
-        """When a unit of work was first seen in doubt."""
         self._sender = Sender(world.url, book, lambda: self._done)
-        self.facts: dict[str, Any] = {"kills": [], "settled": []}
+        self.facts: dict[str, Any] = {"kills": []}
 
     def __enter__(self) -> Self:
         return self
@@ -149,12 +145,9 @@ class Run:
                 moved_to, moved_at = state, now
             if self._kills and self._done >= self._kills[0].part * self._book.count:
                 self._kill(self._kills.pop(0), tell)
-                self._units_in_doubt(connection)
                 continue
             if self._is_through(depths) or now - moved_at > _PATIENCE_S:
                 return
-            if now - moved_at > _STALLED_S and self._sender.sent == self._book.count:
-                self._settle(connection, tell)
             time.sleep(_LOOK_S)
 
     def _is_through(self, depths: Mapping[str, int]) -> bool:
@@ -224,28 +217,6 @@ class Run:
                         return row
             time.sleep(_LOOK_S / 2)
         raise FlowEnded(live.name, f"its task has not come back within {_AGAIN_S_MAX:g} s")
-
-    def _units_in_doubt(self, connection: Connection) -> list[bytes]:
-        units = self._world.in_doubt(connection)
-        for unit in units:
-            self._doubted_at.setdefault(unit, time.monotonic())
-        return units
-
-    def _settle(self, connection: Connection, tell: Event) -> None:
-        """Nothing moves: a task may have died between SQLite's commit and ours, which only SQLite knows."""
-        units = self._units_in_doubt(connection)
-        if not units or time.monotonic() - max(self._doubted_at[unit] for unit in units) < _STALLED_S:
-            return  # none, or one that somebody alive is just committing
-        committed = self._world.settle(connection, units, self._book)
-        if committed is None:
-            tell("a unit of work is in doubt, and the ledger has only a part of its rows")
-            return
-        self.facts["settled"].append("committed" if committed else "backed out")
-        tell("a task died between prepare and commit, and SQLite, which has one phase, alone knows what became of it:")
-        tell(
-            f"the ledger {'has' if committed else 'lacks'} the rows, so the unit in doubt is "
-            f"{'committed' if committed else 'backed out'}, as an operator would (entrepot qm indoubt)"
-        )
 
 
 def _counts(depths: Mapping[str, int]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from entrepot.cli import demo_sender, opening
-from entrepot.cli.demo_orders import OrderBook, number_of_correlation
+from entrepot.cli.demo_orders import number_of_correlation
 from entrepot.cli.demo_verdict import EMPTY, LEDGER, NEWS, OUTCOMES, REFUSED, Seen
 from entrepot.cli.serving import start_server, stop_server
 from entrepot.connection import Connection, connect
@@ -120,28 +120,20 @@ class World:
 
     # --- units of work in doubt ---------------------------------------------------------------
 
-    def in_doubt(self, connection: Connection) -> list[bytes]:
+    def recover(self) -> list[str]:
+        """Use the database once more, which ends what a kill has left there; units that are in doubt all the same."""
+        from sqlalchemy import NullPool, create_engine
+
+        engine = create_engine(self.databases[SOURCE], poolclass=NullPool)
+        with self.connected() as connection:
+            with connection.global_unit_of_work(engine):
+                pass
+            return self.in_doubt(connection)
+
+    def in_doubt(self, connection: Connection) -> list[str]:
         """Units that were prepared and wait for what SQLite did."""
         rows = connection.host.coordinator.report()
-        return [str(row["global_unit"]).encode() for row in rows if row["state"] == "prepared"]
-
-    def settle(self, connection: Connection, units: Sequence[bytes], book: OrderBook) -> bool | None:
-        """Do an operator's part for units in doubt, when nothing else is under way: ask the database, and follow it.
-
-        SQLite cannot prepare, so it commits last and alone knows whether it did. Which rows are in question is told
-        by the orders that no queue has: they are locked in these units. Returns whether they were committed; None,
-        with nothing done, if the ledger has some of them and not others, which nobody may guess about.
-        """
-        found = self.read_all()
-        visible = {seen.number for place, orders in found.items() if place != LEDGER for seen in orders}
-        locked = set(book.numbers) - visible - book.refused.keys()
-        rows = locked & {seen.number for seen in found[LEDGER]}
-        if rows and rows != locked:
-            return None
-        for unit in units:
-            connection.host.coordinator.resolve_heuristically(unit, commit=bool(rows))
-            connection.host.coordinator.forget(unit)
-        return bool(rows)
+        return [str(row["global_unit"]) for row in rows if row["state"] == "prepared"]
 
 
 def _orders_on(connection: Connection, queue: str) -> list[Seen]:

@@ -176,6 +176,7 @@ class Claims:
             before, known.epoch = known.epoch, epoch
             former, known.holder = known.holder, None
             known.order = ""
+            known.status = _NO_STATUS  # it was said by somebody who does not act any more
             if former is not None:
                 self._fence(former, Fenced(name, before, epoch))
         return self._secure("NAME", name, known)

@@ -103,9 +103,32 @@ def test_a_last_agents_unit_is_prepared_and_decided_by_who_began_it(inside: Insi
                         await ann.ask(Verb.DECIDE, 9, verbs.Decide(0, name, [], commit))
                 await owner.ask(Verb.DECIDE, 9, verbs.Decide(0, name, [], commit))
                 assert await outcome(ann, name) == ("committed" if commit else "unknown")
+                with pytest.raises(UnitNotInDoubt):  # once is enough, whoever it was
+                    await owner.ask(Verb.DECIDE, 9, verbs.Decide(0, name, [], commit))
         assert house.depth("Q") == 2
         with pytest.raises(NotAuthorized):  # it is nobody's, and prepared units of others are not for everybody
             await ann.ask(Verb.DECIDE, 9, verbs.Decide(0, b"nobody's", []))
+
+    inside(work)
+
+
+def test_units_that_wait_for_a_last_agent_are_told_to_who_began_them(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        house.mqsc("SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)")
+        ann, admin = await house.admitted("ann"), await house.admitted()
+        resource = "sqlite:///x"
+        names = []
+        for owner, number in ((ann, 7), (admin, 8), (ann, 0)):
+            name = await begun(owner, number + 1)
+            await owner.ask(Verb.PREPARE, 9, verbs.Prepare(number + 1, name, branches=[(resource, "", number)]))
+            names.append(name)
+        asked = [await each.ask(Verb.OUTCOMES, 9, verbs.Outcomes([], resource)) for each in (ann, admin)]
+        hers, all_of_them = [[tuple(form) for form in answer.value[3]] for answer in asked]
+        assert hers == [(names[0], 7)]
+        assert all_of_them == [(names[0], 7), (names[1], 8)], "a database without a number cannot be asked"
+        assert (await admin.ask(Verb.OUTCOMES, 9, verbs.Outcomes([], "sqlite:///y"))).value[3] == []
+        for name in names:
+            await admin.ask(Verb.DECIDE, 9, verbs.Decide(0, name, [], False))
 
     inside(work)
 
