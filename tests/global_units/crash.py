@@ -269,7 +269,6 @@ def check(path: Path, postgres: Postgres) -> None:
         with connect(f"embedded:{path}") as connection, engine.connect() as database:
             done = sorted(message.body.decode() for message in connection.browse("DONE"))
             waiting = sorted(message.body.decode() for message in connection.browse("ORDERS"))
-            found = [sorted(database.scalars(text(f"SELECT body FROM {table}")).all()) for table in ("orders", "audit")]
             deadline = time.monotonic() + HEAL_S
             prepared = text("SELECT gid FROM pg_prepared_xacts")
             while (left := list(database.scalars(prepared).all())) and time.monotonic() < deadline:
@@ -279,6 +278,9 @@ def check(path: Path, postgres: Postgres) -> None:
             with connection.global_unit_of_work(*engines_of(postgres)):
                 pass
             report = connection.host.coordinator.report()
+            # Not before: the application may have ended while a decided branch still waited for a dead database.
+            database.rollback()
+            found = [sorted(database.scalars(text(f"SELECT body FROM {table}")).all()) for table in ("orders", "audit")]
     finally:
         engine.dispose()
     if left or waiting or report or not done == found[0] == found[1] == [f"order {each}" for each in range(COUNT)]:
