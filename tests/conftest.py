@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,11 @@ from entrepot.testing import VirtualClock
 settings.register_profile("steady", derandomize=True, deadline=None)
 if not os.environ.get("ENTREPOT_EXPLORE"):
     settings.load_profile("steady")
+
+
+# Tests start some hundreds of processes, and each would compile all of our modules if none may keep what it compiled.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -111,6 +118,11 @@ def _cheaply_hashed(password: str) -> passwords.PasswordHash:
     """Nobody guesses here, and every test would pay for it."""
     salt = b"salt" * 4
     return passwords.PasswordHash(n=2, salt=salt, hash=passwords._scrypt(passwords.as_bytes(password), salt, 2, 8, 1))
+
+
+def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
+    """A folder for files that nobody has to wait for; on a machine that has none in memory, one on a disk."""
+    return tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None, ignore_cleanup_errors=True)
 
 
 @pytest.fixture

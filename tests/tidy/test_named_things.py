@@ -65,9 +65,14 @@ def test_paths_in_source_comments_and_advice_exist() -> None:
 # --- commands ----------------------------------------------------------------------------------
 
 
+@cache
+def _commands() -> Any:
+    return typer.main.get_command(app)
+
+
 def _find_command(words: list[str]) -> tuple[Any, list[str]]:
     """The command that words lead to, and those that are left."""
-    command: Any = typer.main.get_command(app)
+    command = _commands()
     while words and hasattr(command, "commands"):
         if words[0] not in command.commands:
             return None, words

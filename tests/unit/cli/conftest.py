@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
+import typer.testing
 from typer.testing import CliRunner, Result
 
 import entrepot
@@ -37,26 +41,40 @@ class Shell:
         return [json.loads(line) for line in self(*words, "--json", code=code).stdout.splitlines()]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _commands_made_once() -> Iterator[None]:
+    """Typer makes all commands anew for each one that is typed, which takes longer than most of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command), raising=False)
+        yield
+
+
 @pytest.fixture
 def shell() -> Shell:
     return Shell()
 
 
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory, _commands_made_once: None) -> Path:
+    """Queue managers to be copied."""
+    folder = tmp_path_factory.mktemp("cli")
+    shell = Shell()
+    shell("qm", "create", folder / "QM1", *SMALL)
+    shell("qm", "create", folder / "LINEAR", "--log", "linear", *SMALL)
+    for name in ("QM1", "LINEAR"):
+        shell("mqsc", folder / name, "-e", "DEFINE QLOCAL(Q)")
+    return folder
+
+
 @pytest.fixture
-def qm(shell: Shell, tmp_path: Path) -> Path:
+def qm(templates: Path, tmp_path: Path) -> Path:
     """A small queue manager with a queue Q."""
-    path = tmp_path / "QM1"
-    shell("qm", "create", path, *SMALL)
-    shell("mqsc", path, "-e", "DEFINE QLOCAL(Q)")
-    return path
+    return Path(shutil.copytree(templates / "QM1", tmp_path / "QM1"))
 
 
 @pytest.fixture
-def linear(shell: Shell, tmp_path: Path) -> Path:
-    path = tmp_path / "LINEAR"
-    shell("qm", "create", path, "--log", "linear", *SMALL)
-    shell("mqsc", path, "-e", "DEFINE QLOCAL(Q)")
-    return path
+def linear(templates: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(templates / "LINEAR", tmp_path / "LINEAR"))
 
 
 def fill(path: Path, count: int) -> None:
