@@ -89,8 +89,8 @@ def tail_records(manager: StoppedManager, start: int) -> list[Logged]:
 
 
 def begin_before(manager: StoppedManager, position: int) -> int:
-    """The start of a group well before a position, so that not the whole log is read each time."""
-    return manager.groups[max(bisect_right(manager.groups, position) - 4, 0)]
+    """The start of the group before that of a position, so that not the whole log is read each time."""
+    return manager.groups[max(bisect_right(manager.groups, position) - 2, 0)]
 
 
 def garbage(size: int) -> bytes:

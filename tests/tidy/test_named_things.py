@@ -162,9 +162,10 @@ def _class_bodies() -> dict[str, str]:
     parents: dict[str, list[str]] = {}
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
+        lines = text.splitlines()
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ClassDef):
-                bodies[node.name] = ast.get_source_segment(text, node) or ""
+                bodies[node.name] = "\n".join(lines[node.lineno - 1 : node.end_lineno])
                 parents[node.name] = [base.id for base in node.bases if isinstance(base, ast.Name)]
     return {name: body + "".join(bodies.get(base, "") for base in parents[name]) for name, body in bodies.items()}
 
