@@ -192,10 +192,13 @@ def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: S
     with process.connect() as connection, process.connect() as keeper:
         fill(keeper, count, persistent=True)
         ended = threading.Event()
+        kills = 0
 
         def kill() -> None:
+            nonlocal kills
             while not ended.wait(chance.uniform(0.1, 0.8)):
                 process.restart()
+                kills += 1
 
         killer = threading.Thread(target=kill)
         killer.start()
@@ -203,15 +206,16 @@ def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: S
             with Session(connection, TRANSACTED, prefetch=20) as session:
                 consumer = session.consumer("Q")
                 batches = itertools.cycle((1, 3, 7))
-                idle = 0
+                idle = moved = 0
                 deadline = time.monotonic() + 10
-                while idle < 2 and time.monotonic() < deadline:
+                while idle < 2 and (kills < 6 or moved < 150) and time.monotonic() < deadline:
                     try:
                         messages = [consumer.receive(0.2) for _ in range(next(batches))]
                         for message in messages:
                             if message is not None:
                                 session.send("R", message.body, persistent=True)
                         session.commit()
+                        moved += sum(message is not None for message in messages)
                         idle = 0 if any(messages) else idle + 1
                     except EntrepotError as error:
                         assert error.retryable or isinstance(error, UnitBackedOut), error

@@ -16,7 +16,7 @@ from recovery.workload import Script, in_process, new_manager, recovered, run_sc
 
 SCRIPT = Script(60)
 # In `make test`; `make torture` takes every point in every way.
-POINTS = 100
+POINTS = 110
 WAYS = (0.0, 0.5, 1.0)
 
 

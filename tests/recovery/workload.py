@@ -13,16 +13,21 @@ from entrepot.clock import SystemClock
 from entrepot.disk import Disk, SystemDisk
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
+from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create, read_settings
 from entrepot.queues.host import Host
 from entrepot.queues.restart import restart
 from entrepot.recovery_log.settings import LogSettings
+from entrepot.selectors import compile_selector
 
 SMALL_LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=3, checkpoint_bytes=90_000)
 QUEUES = ("A", "B")
 # Larger than what fits into a segment with the rest, so that records cross from one to the next.
 SIZES = (10, 700, 5_000, 30_000)
+
+# Made here, not in each of the hundreds of processes that are killed: the first selector brings the parser with it.
+NONPERSISTENT = Criteria(selector=compile_selector("JMSDeliveryMode = 'NON_PERSISTENT'"))
 
 State = tuple[tuple[str, ...], tuple[str, ...]]
 """What stands on A and on B, by the numbers in the bodies, in order."""
@@ -91,14 +96,7 @@ def _put_many(host: Host, numbers: list[int]) -> None:
     host.put("A", Message(b"nonpersistent"), persistent=False, unit=unit)
     host.commit(unit)
     # The nonpersistent one is the last of A now; it must not be in the way of what follows.
-    host.get("A", _nonpersistent())
-
-
-def _nonpersistent() -> object:
-    from entrepot.queues.criteria import Criteria
-    from entrepot.selectors import compile_selector
-
-    return Criteria(selector=compile_selector("JMSDeliveryMode = 'NON_PERSISTENT'"))
+    host.get("A", NONPERSISTENT)
 
 
 def _move(host: Host) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbered messages, a flow that works on them, somebody who kills, and the count at the end.
 
-All messages are put before the flow starts, so that nobody is in doubt about
-what there was. In the end each number is on the input queue, or on the output
-queue, or set aside: one of these, and once.
+Messages are put by whoever kills, and so never while the queue manager dies:
+nobody is in doubt about what there was. In the end each number is on the input
+queue, or on the output queue, or set aside: one of these, and once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from entrepot.spark.live.live_flow import LiveFlow
 _NUMBER = re.compile(rb"<n>(\d+)</n>")
 _WORK = "DECLARE i INTEGER 0; WHILE i < {turns} DO SET i = i + 1; END WHILE;"
 SOURCE = "LEDGER"
+AHEAD = 3_000
+"""So many messages are put at a time: enough for what a flow does between two kills, and soon there after a restart."""
+_LOOK_S = 0.03
 
 
 def numbered_flow(
-    name: str, source: str, target: str, *, coordinated: bool = False, turns: int = 400
+    name: str, source: str, target: str, *, coordinated: bool = False, turns: int = 1_500
 ) -> FlowDefinition:
     """Messages from one queue to another, with a little work and, if coordinated, a row each."""
     flow = FlowDefinition(name, coordinated=coordinated)
@@ -48,18 +51,19 @@ def numbered_flow(
 class Campaign:
     """One load and the kills that it has to survive."""
 
-    def __init__(self, server: ServerProcess, source: str, target: str, count: int, seed: int) -> None:
+    def __init__(self, server: ServerProcess, source: str, target: str, seed: int) -> None:
         self.server = server
         self.source = source
         self.target = target
-        self.count = count
+        self.count = 0
         self.random = random.Random(seed)
         self.kills: collections.Counter[str] = collections.Counter()
 
-    def put_all(self) -> None:
+    def put(self, count: int = AHEAD) -> None:
         with self.server.connect() as connection, connection.pipeline() as pipeline:
-            for number in range(self.count):
+            for number in range(self.count, self.count + count):
                 pipeline.put(self.source, b"<order><n>%d</n></order>" % number, persistent=True)
+        self.count += count
 
     def depth(self, queue: str) -> int:
         with self.server.connect() as connection:
@@ -126,8 +130,13 @@ class Campaign:
         self.wait_for_progress()
 
     def wait_for_progress(self) -> None:
+        if self.depth(self.source) < AHEAD // 2:
+            self.put()
         done = self.depth(self.target)
-        until(lambda: self.depth(self.target) > done, f"it goes on after {dict(self.kills)}", 60.0)
+        deadline = time.monotonic() + 60.0
+        while self.depth(self.target) <= done:
+            assert time.monotonic() < deadline, f"it goes on after {dict(self.kills)}"
+            time.sleep(_LOOK_S)
 
 
 @contextlib.contextmanager

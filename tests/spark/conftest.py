@@ -19,12 +19,13 @@ from conftest import MEMORY, SMALL_LOG, let_tester_in
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.spark import local_master, spark_session
+from entrepot.testing.spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-LARGE_LOG = LogSettings(segment_bytes=4 * 1024 * 1024, primary=3, secondary=20)
+LARGE_LOG = LogSettings(segment_bytes=1024 * 1024, primary=3, secondary=20)
 QUEUES = "DEFINE QLOCAL(IN) MAXDEPTH(1000000)\nDEFINE QLOCAL(OUT) MAXDEPTH(1000000)"
 LONG_TASKS = 6
 """So many tasks of flows that do not end may run at a time, with slots left for the tests' own jobs."""
@@ -33,7 +34,9 @@ LONG_TASKS = 6
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The only session of this process. A test leaves it as it was: settings, views, streams, running jobs."""
-    with spark_session(local_master(LONG_TASKS), app="tests") as session:
+    # Tables of a few rows: what is spread over more partitions, or compiled better, only takes longer.
+    settings = {"spark.sql.shuffle.partitions": "2"}
+    with spark_session(local_master(LONG_TASKS), app="tests", settings=settings, light=True) as session:
         yield session
 
 
@@ -53,6 +56,13 @@ def server() -> Iterator[ServerProcess]:
         let_tester_in(path)
         with ServerProcess(path) as process:
             yield process
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[SparkCluster]:
+    """A cluster of two workers, for sessions in processes of their own; executors may be killed, and come again."""
+    with SparkCluster(workers=2) as running:
+        yield running
 
 
 _numbers = itertools.count(1)

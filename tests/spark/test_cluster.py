@@ -23,16 +23,15 @@ close_session(context)
 """
 
 
-def test_job_runs_on_two_executors_of_a_cluster() -> None:
-    with SparkCluster(workers=2) as cluster:
-        arguments = [cluster.url, json.dumps({**cluster.settings, "spark.scheduler.minRegisteredResourcesRatio": "1"})]
-        finished = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=100, check=False
-        )
-        assert finished.returncode == 0, finished.stderr
-        assert finished.stderr == ""
-        tasks = json.loads(finished.stdout)
-        pids = [worker.pid for worker in cluster.workers]
+def test_job_runs_on_two_executors_of_a_cluster(cluster: SparkCluster) -> None:
+    arguments = [cluster.url, json.dumps({**cluster.settings, "spark.scheduler.minRegisteredResourcesRatio": "1"})]
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stderr == ""
+    tasks = json.loads(finished.stdout)
+    pids = [worker.pid for worker in cluster.workers]
     assert [index for index, _, _ in tasks] == [0, 1]
     assert len({daemon for _, daemon, _ in tasks}) == 2, "an executor has a daemon of its own"
     assert len({pid for _, _, pid in tasks}) == 2

@@ -9,8 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,37 +64,29 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[SparkCluster]:
-    with SparkCluster(workers=2) as running:
-        yield running
-
-
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("executor_kills", "driver_kills"), [(2, 1), pytest.param(10, 4, marks=pytest.mark.torture)])
 def test_nothing_is_lost_or_twice_when_executors_and_the_command_itself_are_killed(
-    killable: ServerProcess, cluster: SparkCluster, tmp_path: Path
+    killable: ServerProcess, cluster: SparkCluster, tmp_path: Path, executor_kills: int, driver_kills: int
 ) -> None:
-    campaign = Campaign(killable, "IN", "OUT", 60_000, 3)
-    campaign.put_all()
+    campaign = Campaign(killable, "IN", "OUT", 3)
+    campaign.put()
     flow = tmp_path / "clustered.yaml"
     flow.write_text(yaml.safe_dump(as_yaml("clustered")))
     options = ["--master", cluster.url, "--instances", "2"]
     for key, value in cluster.settings.items():
         options += ["--spark", f"{key}={value}"]
     command = FlowCommand(killable, flow, *options)
-    for _ in range(2):
+    for _ in range(executor_kills):
         campaign.wait_for_progress()
         until(lambda: executors(killable, "clustered"), "an instance has told its process")
         os.kill(executors(killable, "clustered")[0], signal.SIGKILL)
         campaign.kills["executor"] += 1
-    campaign.wait_for_progress()
-    command.kill()
-    campaign.kills["driver"] += 1
-    command = FlowCommand(killable, flow, *options)
-    campaign.wait_for_progress()
-    command.kill()
-    campaign.kills["driver"] += 1
-    time.sleep(0.2)
-    command = FlowCommand(killable, flow, *options)
+    for _ in range(driver_kills):
+        campaign.wait_for_progress()
+        command.kill()
+        campaign.kills["driver"] += 1
+        command = FlowCommand(killable, flow, *options)
     campaign.wait_for_progress()
     told = command.stop()
     assert told["instances"]

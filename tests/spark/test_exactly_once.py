@@ -18,6 +18,9 @@ from entrepot.testing.postgres import Postgres
 from global_units.conftest import new_postgres, prepared
 from spark.campaign import SOURCE, Campaign, numbered_flow, running
 
+UNIT_MESSAGES = 10
+"""Small units: the sooner a flow commits again, the likelier a kill hits a commit."""
+
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
@@ -39,11 +42,12 @@ def ledger(postgres: Postgres) -> Iterator[Engine]:
 def test_queue_to_queue_survives_kills_of_workers_jobs_and_queue_manager(
     context: SparkContext, killable: ServerProcess, seed: int
 ) -> None:
-    campaign = Campaign(killable, "IN", "OUT", 60_000, seed)
-    campaign.put_all()
+    campaign = Campaign(killable, "IN", "OUT", seed)
+    campaign.put()
     flow = numbered_flow("killed", "IN", "OUT")
-    kinds = [campaign.kill_worker, campaign.cancel_job, campaign.kill_worker, campaign.kill_server]
-    with running(LiveFlow(context, flow, killable.unix_url, instances=2)) as live:
+    worker = campaign.kill_worker
+    kinds = [worker, campaign.cancel_job, worker, campaign.kill_server, worker]
+    with running(LiveFlow(context, flow, killable.unix_url, instances=2, batch_max=UNIT_MESSAGES)) as live:
         campaign.survive(live, kinds, 20)
     assert campaign.require_exactly_once() > 100
     assert sum(campaign.kills.values()) >= 20
@@ -53,18 +57,18 @@ def test_queue_to_queue_survives_kills_of_workers_jobs_and_queue_manager(
 def test_rows_and_messages_agree_whatever_is_killed(
     context: SparkContext, killable: ServerProcess, postgres: Postgres, ledger: Engine, seed: int
 ) -> None:
-    campaign = Campaign(killable, "IN", "OUT", 30_000, seed)
-    campaign.put_all()
+    campaign = Campaign(killable, "IN", "OUT", seed)
+    campaign.put()
     flow = numbered_flow("coordinated", "IN", "OUT", coordinated=True, turns=100)
-    kinds = [campaign.kill_worker, campaign.cancel_job, campaign.kill_server]
+    kinds = [campaign.kill_worker, campaign.cancel_job, campaign.kill_worker, campaign.kill_server]
     databases = {SOURCE: postgres.url}
-    with running(LiveFlow(context, flow, killable.unix_url, instances=2, databases=databases)) as live:
+    live_flow = LiveFlow(context, flow, killable.unix_url, instances=2, databases=databases, batch_max=UNIT_MESSAGES)
+    with running(live_flow) as live:
         campaign.survive(live, kinds, 12)
     with killable.connect() as connection, connection.global_unit_of_work(ledger):
         pass  # the first use brings what the kills have left at the database to its end
     until(lambda: not prepared(ledger), "recovery ends what was prepared")
-    done = Campaign(killable, "IN", "OUT", 0, seed).numbers("OUT")
-    left = campaign.numbers("IN")
+    done, left = campaign.numbers("OUT"), campaign.numbers("IN")
     with ledger.begin() as connection:
         rows = [number for (number,) in connection.execute(text("SELECT number FROM ledger"))]
     assert Counter(rows) == Counter(done), "a row for each message that came out, and no other"
@@ -74,8 +78,8 @@ def test_rows_and_messages_agree_whatever_is_killed(
 
 def test_a_cancelled_task_commits_nothing_any_more(context: SparkContext, killable: ServerProcess) -> None:
     """Spark's cancel lets a Python worker consume for seconds; the fence does not."""
-    campaign = Campaign(killable, "IN", "OUT", 20_000, 7)
-    campaign.put_all()
+    campaign = Campaign(killable, "IN", "OUT", 7)
+    campaign.put()
     live = LiveFlow(context, numbered_flow("zombie", "IN", "OUT"), killable.unix_url, instances=2)
     with running(live):
         until(lambda: campaign.depth("OUT") > 100, "the flow works")
@@ -88,8 +92,8 @@ def test_a_cancelled_task_commits_nothing_any_more(context: SparkContext, killab
 
 
 def test_a_stopped_flow_has_finished_its_units(context: SparkContext, killable: ServerProcess) -> None:
-    campaign = Campaign(killable, "IN", "OUT", 20_000, 8)
-    campaign.put_all()
+    campaign = Campaign(killable, "IN", "OUT", 8)
+    campaign.put()
     live = LiveFlow(context, numbered_flow("stopped", "IN", "OUT"), killable.unix_url, instances=2)
     with running(live):
         until(lambda: campaign.depth("OUT") > 100, "the flow works")
@@ -101,8 +105,8 @@ def test_a_stopped_flow_has_finished_its_units(context: SparkContext, killable: 
 
 
 def test_another_version_takes_over_without_losing_anything(context: SparkContext, killable: ServerProcess) -> None:
-    campaign = Campaign(killable, "IN", "OUT", 6_000, 9)
-    campaign.put_all()
+    campaign = Campaign(killable, "IN", "OUT", 9)
+    campaign.put()
     live = LiveFlow(context, numbered_flow("versions", "IN", "OUT"), killable.unix_url, instances=2)
     with running(live):
         until(lambda: campaign.depth("OUT") > 100, "the first version works")
