@@ -28,7 +28,7 @@ CONTRACT = {
 }
 COORDINATED = "; coordinated with the database"
 SKIPPED = ("instances_4", "instances_8", "execution_groups_4", "execution_groups_8")
-"""More copies than this machine has processors. Two copies have no target: what the document has is two copies' rate."""
+"""More copies than this machine has processors. Two copies have no target: the document's rate is two copies', too."""
 QUICK = ("trivial", "compute_simple", "filter", "database_read", "aggregation", "publication_10", "route_to_label_1")
 
 

@@ -379,6 +379,9 @@ class EmbeddedReader:
         message = self._host.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
         return [] if message is None else [message]
 
+    def look_ahead(self, count: int) -> None:
+        """Nothing comes before it is asked for."""
+
     def close(self) -> None:
         self._ended = True
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 from entrepot import checks
 from entrepot.binding import Binding, Incoming, RunningUnit, UnitReader
 from entrepot.errors import InvalidArgument
+from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import UnitState
@@ -110,6 +111,13 @@ class Reader:
         if messages:
             self._unit = local._unit
         return messages
+
+    def look_ahead(self, count: int) -> None:
+        """Let so many messages come before they are asked for, from now on; what has come stays.
+
+        Few, where each takes long: those that wait here are kept from other readers.
+        """
+        self._reader.look_ahead(checks.whole_number("count", count, 1, CONSUMER_CREDIT_MAX))
 
     def close(self) -> None:
         """Let no more come. What a unit of work has got stays with it; what was read ahead is on its queue again."""

@@ -359,3 +359,31 @@ def test_reading_ahead_changes_nothing_that_can_be_seen(
             )
     assert [each and each[0] for each in outcomes[0][0]] == [each and each[0] for each in outcomes[1][0]]
     assert outcomes[0] == outcomes[1]
+
+
+def test_a_reader_that_looks_ahead_less_leaves_more_to_others(connection: Connection) -> None:
+    for number in range(40):
+        connection.put("Q", b"%d" % number)
+    with connection.reader("Q", read_ahead=20) as reader:
+        reader.look_ahead(2)
+        found = []
+        for _ in range(40):
+            with connection.unit_of_work() as unit:
+                message = reader.get(unit, wait_s=5)
+                assert message is not None
+                found.append(message.body)
+    assert found == [b"%d" % number for number in range(40)]
+
+
+def test_many_come_at_once_and_one_that_was_tried_comes_alone(connection: Connection) -> None:
+    for number in range(6):
+        connection.put("Q", b"%d" % number)
+    with connection.reader("Q") as reader:
+        unit = connection.unit_of_work()
+        tried = reader.get_many(unit, 2, wait_s=5)
+        unit.back_out()
+        assert [message.body for message in tried] == [b"0", b"1"]
+        with connection.unit_of_work() as unit:
+            first = reader.get_many(unit, 10, wait_s=5)
+        assert first[0].body == b"0"
+        assert first[0].backout_count == 1

@@ -209,6 +209,11 @@ class HeldAhead(ReadAhead):
         self._expire_at.clear()
         super().lose(error)
 
+    def resize(self, read_ahead: int) -> None:
+        """Let so many come before they are asked for, from the next ones on."""
+        self._read_ahead = read_ahead
+        self.credit_step = max(read_ahead // 2, 1)
+
     def begin(self, limit: int | None) -> None:
         """The server has agreed to hold so many; None: it does not know how."""
         self.limit = limit or 0

@@ -58,6 +58,13 @@ class Reader:
         self._stop()  # closed by another thread, maybe while this one was opening it again
         return []
 
+    def look_ahead(self, count: int) -> None:
+        """Let so many come before they are asked for, from the next ones on."""
+        if self._read_ahead > 1 and count != self._read_ahead:
+            self._read_ahead = max(count, 2)
+            if self._ahead is not None:
+                self._ahead.resize(self._read_ahead)
+
     def _opened(self, unit: RemoteUnit) -> HeldAhead | None:
         """Where messages come; None when the connection has broken once more, or nothing is read ahead by it."""
         if self._ahead is None:

@@ -67,6 +67,9 @@ _REST_S_MAX = 5.0
 _CONFLICTS_MAX = 20
 """So often a message may meet a deadlock in a database before that is held to be its own fault."""
 _SHORTEST_S = 1e-6
+_FIRST_S = 0.001
+"""What a message is held to take before one was seen: the first unit of work should not be a long one."""
+_FIRST_AHEAD = 20
 _LEARNING = 0.2
 """How much the last unit of work says about the next one."""
 _EARLIER_MAX = 10_000
@@ -125,7 +128,7 @@ class Instance:
         self._inputs: list[_Input] = []
         self._opened = contextlib.ExitStack()
         self._commit_s = 0.0
-        self._message_s = _SHORTEST_S
+        self._message_s = _FIRST_S
         """What a message takes, by those before it."""
         self._beat_at = 0.0
         self._problem = ""
@@ -357,8 +360,10 @@ class Instance:
         return self._connection.unit_of_work()
 
     def _got(self, source: _Input, unit: Unit, wait_s: float) -> Sequence[Message]:
+        limit = self._limit(source)
+        source.look_ahead(2 * limit)
         try:
-            return source.get(unit, self._limit(source), wait_s)
+            return source.get(unit, limit, wait_s)
         except (Fenced, UnitBackedOut):
             raise
         except EntrepotError as error:
@@ -412,16 +417,17 @@ class _Input:
         self.conflicts = 0
         self._rest_s = 0.0
         self._source: Source | None = None
+        self._reader: Reader | None = None
         if point.source is not None:
             self._source = point.source()
             opened.callback(self._source.close)
             self.get: Get = self._from_source
             return
         options: dict[str, Any] = {"selector": point.selector} if point.selector else {}
-        deployment = instance._deployment
-        reader = instance._connection.reader(point.queue, read_ahead=2 * deployment.batch_max, **options)
+        reader = instance._connection.reader(point.queue, read_ahead=_FIRST_AHEAD, **options)
         opened.enter_context(reader)
         self.get = _from_reader(reader)
+        self._reader = reader
 
     def _from_source(self, unit: Unit, limit: int, wait_s: float) -> list[Message]:
         del unit  # the source hears by itself what has become of it
@@ -447,6 +453,11 @@ class _Input:
     def went_well(self) -> None:
         self._rest_s = self.rests_until = 0.0
         self.conflicts = 0
+
+    def look_ahead(self, count: int) -> None:
+        """Messages that wait here for a slow flow are kept from its other instances, so let few of them wait."""
+        if self._reader is not None:
+            self._reader.look_ahead(count)
 
     def committed(self) -> None:
         if self._source is not None:
