@@ -3,8 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Two processes: the crash tests wait for disks and children more than they compute.
-TEST_PROCESSES ?= 2
+# One of them has Spark; the others wait for disks and children more than they compute.
+TEST_PROCESSES ?= 3
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
