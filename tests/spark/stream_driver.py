@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 POINTS = ("write_begun", "write_prepared", "commit_begun", "commit_decided", "commit_done", "source_removed")
 VICTIMS = ("self", "manager", "driver")
@@ -48,26 +49,26 @@ def main(folder: str, url: str, source: str, target: str) -> None:
     with spark_session("local[2,4]", app="stream driver", light=True) as spark:
         assert sessions._driver is not None
         (Path(folder) / "driver.pids").write_text(f"{sessions._driver.process.pid} {os.getpid()}")
-        drive(spark, folder, url, source, target)
+        stop = Path(folder) / "stop"
+        while not stop.exists():
+            query = begin(spark, folder, url, source, target)
+            while query.isActive and not stop.exists():
+                time.sleep(0.02)
+            query.stop()
 
 
-def drive(spark: SparkSession, folder: str, url: str, source: str, target: str) -> None:
-    """Run the stream from its checkpoint, and again whenever it fails."""
+def begin(spark: SparkSession, folder: str, url: str, source: str, target: str) -> StreamingQuery:
+    """Start the stream, from its checkpoint if there is one."""
     spark.dataSource.register(killing(folder))
-    stop = Path(folder) / "stop"
-    while not stop.exists():
-        query = (
-            spark.readStream.format("killing")
-            .options(url=url, queue=source, mode="consume", partitions=1, maxMessagesPerTrigger=40)
-            .load()
-            .writeStream.format("killing")
-            .options(url=url, queue=target, messagesPerUnit=15)
-            .option("checkpointLocation", f"{folder}/checkpoint")
-            .start()
-        )
-        while query.isActive and not stop.exists():
-            time.sleep(0.02)
-        query.stop()
+    return (
+        spark.readStream.format("killing")
+        .options(url=url, queue=source, mode="consume", partitions=1, maxMessagesPerTrigger=40)
+        .load()
+        .writeStream.format("killing")
+        .options(url=url, queue=target, messagesPerUnit=15)
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .start()
+    )
 
 
 def killing(folder: str) -> Any:

@@ -7,7 +7,6 @@ import runpy
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -152,7 +151,8 @@ class Campaign:
         let_tester_in(folder / "QM1")
         self.server = ServerProcess(folder / "QM1")
         self._driver: subprocess.Popen[bytes] | None = None
-        self._successor: threading.Thread | None = None
+        self._successor: SparkSession | None = None
+        self._query: StreamingQuery | None = None
         self._put = 0
         self.kills: Counter[str] = Counter()
 
@@ -171,7 +171,9 @@ class Campaign:
         if self.server._process.poll() is not None:
             self.server.kill()
             self._start_manager()
-        if self._successor is None and (self._driver is None or self._driver.poll() is not None):
+        if self._successor is not None:
+            self._tend_query(self._successor)
+        elif self._driver is None or self._driver.poll() is not None:
             command = [sys.executable, str(DRIVER), str(self.folder), self.server.unix_url, "IN", "OUT"]
             with (self.folder / "driver.log").open("ab") as log:
                 self._driver = subprocess.Popen(command, stdout=log, stderr=log)
@@ -180,18 +182,16 @@ class Campaign:
         """Let a session of ours go on with the stream of the driver that was killed; it starts sooner than another."""
         assert self._driver is not None
         self._driver.wait()
-        drive = runpy.run_path(str(DRIVER), run_name="stream_driver")["drive"]
+        self._successor = spark
 
-        def go_on() -> None:
-            while not (self.folder / "stop").exists():
-                try:
-                    drive(spark, str(self.folder), self.server.unix_url, "IN", "OUT")
-                except Exception as error:  # a stream may not even start while there is no queue manager
-                    with (self.folder / "driver.log").open("a") as log:
-                        log.write(f"{error}\n")
-
-        self._successor = threading.Thread(target=go_on)
-        self._successor.start()
+    def _tend_query(self, spark: SparkSession) -> None:
+        if self._query is not None and self._query.isActive:
+            return
+        if self._query is not None:
+            with (self.folder / "driver.log").open("a") as log:
+                log.write(f"{self._query.exception()}\n")
+        begin = runpy.run_path(str(DRIVER), run_name="stream_driver")["begin"]
+        self._query = begin(spark, str(self.folder), self.server.unix_url, "IN", "OUT")
 
     def _put_some(self) -> None:
         self.tend()
@@ -242,8 +242,8 @@ class Campaign:
 
     def close(self) -> None:
         (self.folder / "stop").touch()
-        if self._successor is not None:
-            self._successor.join()
+        if self._query is not None:
+            self._query.stop()
         if self._driver is not None:
             try:
                 self._driver.wait(20)
