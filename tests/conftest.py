@@ -38,7 +38,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With --dist loadgroup: all tests of Spark in one process, which has the only session, and others as they come.
+    """With --dist loadgroup: all tests of Spark in one process, which has the only session, others file by file.
 
     The mark xdist_group says the same, but with pytest 9.2 xdist 3.8 overlooks it (pytest-xdist issue 1386).
     """
@@ -46,7 +46,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneSparkSession(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+            # Not test by test: then a process would wait for its next one after each.
+            return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
 
     return OneSparkSession(config, log) if config.getvalue("dist") == "loadgroup" else None
 
