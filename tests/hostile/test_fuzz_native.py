@@ -36,7 +36,7 @@ from .mangling import Mangler
 SEED = int(os.environ.get("ENTREPOT_FUZZ_SEED", "20261116"))
 FRAMES = int(os.environ.get("ENTREPOT_FUZZ_FRAMES", "50000"))
 GROWTH_BYTES_MAX = 64 * MIB
-HANG_S = 1.0
+HANG_S = 3.0
 
 
 def resident_bytes() -> int:

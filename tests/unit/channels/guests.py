@@ -259,6 +259,7 @@ def put(queue: str | list[str], body: bytes = b"", unit: int = 0, **fields: Any)
 SAMPLES: dict[Verb, Any] = {
     Verb.HELLO: verbs.Hello(MAGIC, VERSION),
     Verb.PUT: put("Q"),
+    Verb.PUT_MANY: verbs.PutMany(1, [("Q", True, 4, Message(b"x"))]),
     Verb.GET: verbs.Get("Q"),
     Verb.REQUEST: verbs.Request("Q", "R", 1.0, None, None, Message(b"")),
     Verb.GET_MANY: verbs.GetMany("Q", 1, 5),
