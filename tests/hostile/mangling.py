@@ -137,6 +137,11 @@ class Mangler:
             return [self._value(each) for _ in range(choose((0, 1, 2, 33, 501)))]
         if kind == list[tuple[str, str, int]]:
             return [[choose(_TEXTS), choose(_TEXTS), choose(_WHOLE)] for _ in range(choose((0, 1, 2, 33)))]
+        if kind == list[tuple[str, bool, int, Message]]:
+            return [
+                [choose(_TEXTS), choose((True, False)), choose(_WHOLE), self._message()]
+                for _ in range(choose((0, 1, 2, 33)))
+            ]
         if kind == str | list[str]:
             return choose((choose(_TEXTS), [choose(_TEXTS) for _ in range(self.random.randrange(4))]))
         if kind == tuple[int, int] | None:
