@@ -19,12 +19,12 @@ from pathlib import Path
 
 from lxml import etree
 
-import broker_messages
-from broker_messages import STACK
 from entrepot.esql.program import EsqlModule, compile_condition, compile_statements
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message, render_message
 from entrepot.models.collecting import collect_seldom
+from entrepot.workbench.broker import messages as broker_messages
+from entrepot.workbench.broker.messages import STACK
 from figures import MEMORY_ONLY, Figure, Outcome, at_least, at_most
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "tests" / "golden" / "esql" / "broker"

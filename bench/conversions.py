@@ -8,50 +8,22 @@ output's format in Properties. Bytes in, bytes out, one process.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-import broker_messages
 from compute import turns
 from entrepot.esql.program import EsqlModule, compile_statements
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message, render_message
 from entrepot.models.collecting import collect_seldom
-from entrepot.models.logical import MessageFormat, MessageSet
-from entrepot.models.message_sets import find_set, register_set
-from entrepot.models.mrm import MRM
-from entrepot.models.notation import read_notation
-from entrepot.models.tree import Element
+from entrepot.models.message_sets import find_set
+from entrepot.workbench.broker.messages import MESSAGE, SET, fields, formats
+from entrepot.workbench.broker.mt543 import mt543
 from figures import MEMORY_ONLY, Figure, Outcome, at_least
 
 FORMATS = ("XML", "CWF1", "XML1", "TDS1")
 NAMES = {"XML": "generic XML", "CWF1": "CWF", "XML1": "MRM XML", "TDS1": "TDS"}
 SIZE = 4096
-SET, MESSAGE = "broker", "CSIM"
-
-
-def model() -> MessageSet:
-    """The 30 fields and the padding, once, and how three formats write them."""
-    kinds = {str: "string(12)", float: "float", int: "integer"}
-    elements = "".join(
-        f"    - {name}: {kinds[type(value)]}\n      tds: {{tag: {name}}}\n" for name, value in broker_messages.fields()
-    )
-    return read_notation(
-        f"""set: {SET}
-formats:
-  CWF1: cwf
-  TDS1: {{kind: tds, separation: tagged delimited, delimiter: "|", tag_separator: "="}}
-  XML1: xml
-messages:
-  {MESSAGE}:
-{elements}    - Padding: string({SIZE - 10 * 12 - 10 * 8 - 10 * 4})
-      tds: {{tag: Padding}}
-""",
-        "broker.yaml",
-    )
 
 
 def program(source: str, target: str) -> EsqlModule:
@@ -63,7 +35,7 @@ def program(source: str, target: str) -> EsqlModule:
         lines.append(f"SET OutputRoot.Properties.MessageSet = '{SET}';")
         lines.append(f"SET OutputRoot.Properties.MessageType = '{MESSAGE}';")
         lines.append(f"SET OutputRoot.Properties.MessageFormat = '{target}';")
-    for name, value in [*broker_messages.fields(), ("Padding", "")]:
+    for name, value in [*fields(), ("Padding", "")]:
         read = f"InputRoot.{above}.{name}"
         if source == "XML" and target != "XML" and not isinstance(value, str):
             read = f"CAST({read} AS {'FLOAT' if isinstance(value, float) else 'INTEGER'})"
@@ -76,25 +48,8 @@ def convert(module: EsqlModule, options: dict[str, str], body: bytes) -> bytes:
     return render_message(module.compute(assembly)[0][1].root).body
 
 
-def bodies(message_set: MessageSet) -> dict[str, bytes]:
-    """The same message in every format, about 4 KB each."""
-    message = Element("message")
-    padding = SIZE - 10 * 12 - 10 * 8 - 10 * 4
-    message.fill([Element(name, value) for name, value in broker_messages.fields()])
-    message.append(Element("Padding", ""))
-    found = {"XML": broker_messages.flat(SIZE)}
-    for name in FORMATS[1:]:
-        codec = MRM.codec(MessageFormat(message_set, MESSAGE, name))
-        message.children[-1].value = ""
-        empty = len(codec.render(message, 1208, 546))
-        message.children[-1].value = "x" * (padding if name == "CWF1" else SIZE - empty)
-        found[name] = codec.render(message, 1208, 546)
-    return found
-
-
 def works() -> dict[str, Callable[[], bytes]]:
-    message_set = register_set(model())
-    found = bodies(message_set)
+    found = formats(SIZE)
     options = {
         name: {"domain": "XML"}
         if name == "XML"
@@ -110,11 +65,8 @@ def works() -> dict[str, Callable[[], bytes]]:
 
 def swift() -> Callable[[], bytes]:
     """An MT543 of 6,449 bytes: parsed, one field changed, rendered."""
-    # The messages that the tests of the SWIFT models use.
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "golden" / "models"))
-    mt543 = importlib.import_module("swift_messages").mt543
     find_set("SWIFT")
-    body: bytes = mt543(6449)
+    body = mt543(6449)
     assert len(body) == 6449
     module = compile_statements(
         "SET OutputRoot = InputRoot; SET OutputRoot.MRM.Block1.SessionNumber = '4321';", "swift.esql"

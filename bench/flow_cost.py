@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-from broker_cases import FLOWS, Case, cases
+from entrepot.workbench.broker.cases import FLOWS, Case, cases
 from figures import Figure, Outcome, at_least, at_most, percentile
 from flow_stage import IN, OUT, Stage
 from flows import BYTES_MAX, CONTRACT, COUNT_MAX, COUNT_MIN
@@ -34,8 +34,7 @@ CAPACITY_MESSAGES = 40_000
 _SENDER = """
 import sys, time, entrepot
 url, queue, rate, seconds, size = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), sys.argv[5]
-sys.path.insert(0, sys.argv[6])
-from broker_messages import flat
+from entrepot.workbench.broker.messages import flat
 body = flat(int(size))
 with entrepot.connect(url) as connection:
     begun = time.time()
@@ -176,7 +175,7 @@ def _capacity(stage: Stage, case: Case, quick: bool) -> float:
 
 def _sender(stage: Stage, case: Case, rate: float, seconds: float) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _SENDER, stage.url, IN, str(rate), str(seconds), str(case.sizes[0])]
-    return subprocess.Popen([*command, str(stage.here)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def _latencies(stage: Stage, case: Case, rate: float, quick: bool) -> tuple[list[float], float]:

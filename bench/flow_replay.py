@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from broker_cases import cases
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.outside import QueueFacts
@@ -26,6 +25,7 @@ from entrepot.spark.replaying.replay import replay
 from entrepot.spark.replaying.transform import KernelTime, transform
 from entrepot.spark.starting.session import spark_session
 from entrepot.spark.tables.rows import queue_batch
+from entrepot.workbench.broker.cases import cases
 from figures import MEMORY_ONLY, Figure, Outcome
 from peers.entrepot_server import QueueManager
 from trial import scratch_folder

@@ -21,15 +21,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from broker_cases import STOCK_ROWS, TABLES, Case
 from entrepot.connection import Connection, connect
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.live.live_flow import LiveFlow
 from entrepot.spark.starting.session import close_session, open_context
+from entrepot.workbench.broker.cases import Case
+from entrepot.workbench.broker.database import fill
 from peers.entrepot_server import QueueManager
 from processes import cpu_s
 
-HERE = Path(__file__).resolve().parent
 IN, OUT = "BROKER.IN", "BROKER.OUT"
 QUEUES = (IN, OUT, "BROKER.OTHER", "BROKER.REQUESTS", "BROKER.REPLIES", "BROKER.LATE", "BROKER.STRANGE")
 FIRST_PART = 0.1
@@ -82,8 +82,6 @@ class Stage:
     ) -> None:
         self._stack.close()
 
-    here = HERE
-
     @property
     def url(self) -> str:
         return self._manager.unix_url
@@ -94,7 +92,7 @@ class Stage:
         path = self._folder / "broker.db"
         url = f"sqlite:///{path}"
         if not path.exists():
-            _fill(url)
+            fill(url)
         return url
 
     def postgresql(self) -> str:
@@ -108,7 +106,7 @@ class Stage:
             place = Path(tempfile.mkdtemp(prefix="entrepot-bench-postgres-"))
             self._stack.callback(shutil.rmtree, place, ignore_errors=True)
             self._postgres = self._stack.enter_context(Postgres(place))
-            _fill(self._postgres.url)
+            fill(self._postgres.url)
         return self._postgres.url
 
     # --- one trial ----------------------------------------------------------------------------
@@ -268,15 +266,3 @@ class Stage:
                 time.sleep(_LOOK_S)
             for child in children:
                 assert child.returncode in (0, -signal.SIGKILL)
-
-
-def _fill(url: str) -> None:
-    from sqlalchemy import create_engine, text
-
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        for table in TABLES:
-            connection.execute(text(table))
-        rows = [{"id": number} for number in range(1, STOCK_ROWS + 1)]
-        connection.execute(text("INSERT INTO stock VALUES (:id, 0)"), rows)
-    engine.dispose()

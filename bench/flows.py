@@ -8,14 +8,18 @@ instances' and the queue manager's together, beside the document's.
 
 from __future__ import annotations
 
+import csv
 import statistics
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from broker_cases import Case, cases, published
+from entrepot.workbench.broker.cases import Case, cases
 from figures import Figure, Outcome, at_least
 from flow_stage import Stage
 from trial import scratch_folder
 
+SOURCE = "wbimb-hpux-v5"
 TIMES = {"aggregation": 50, "swift_mt543": 200}
 TIMES_OTHERS = 10
 SECONDS = 2.5
@@ -102,3 +106,15 @@ def _figure(case: Case, size: int, persistent: bool, database: str, found: list[
         at_least(rate * times) if rate is not None and not case.name.endswith("_2") else None,
         note,
     )
+
+
+@cache
+def published() -> dict[tuple[str, str, int, str], float]:
+    """(table, persistence, bytes, metric) → value, for one instance where the document has several."""
+    found: dict[tuple[str, str, int, str], float] = {}
+    with Path(__file__).with_name("published.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["source"] == SOURCE and row["message_bytes"]:
+                key = (row["table"], row["qos"], int(row["message_bytes"]), row["metric"])
+                found[key] = float(row["value"])
+    return found

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from entrepot.cli import (
+    bench,
     browse,
     demo,
     dump,
@@ -28,6 +29,7 @@ from entrepot.cli import (
     publish,
     put,
     qm,
+    report,
     subscribe,
     trigger_monitor,
 )
@@ -96,6 +98,7 @@ _ADMINISTRATION = "Administration"
 _START = "To begin with"
 _MODELS = "Models and ESQL"
 _FLOWS = "Message flows"
+_WORKBENCH = "The workbench"
 
 app.command("demo", rich_help_panel=_START)(demo.demo)
 app.command("put", rich_help_panel=_MESSAGES)(put.put)
@@ -112,6 +115,8 @@ app.command("trigger-monitor", rich_help_panel=_ADMINISTRATION)(trigger_monitor.
 app.add_typer(model.app, name="model", rich_help_panel=_MODELS)
 app.add_typer(esql.app, name="esql", rich_help_panel=_MODELS)
 app.add_typer(flow.app, name="flow", rich_help_panel=_FLOWS)
+app.add_typer(bench.app, name="bench", rich_help_panel=_WORKBENCH)
+app.command("report", rich_help_panel=_WORKBENCH)(report.report)
 
 
 def _version(wanted: bool) -> None:

@@ -14,6 +14,7 @@
     │ ├ ModelError           a message and the model it is read with; path and offset
     │ └ EsqlError            a program, before it runs and while it does; line and column
     ├ SparkError             Java and Spark
+    ├ MeasurementError       the workbench: the number cannot be had, or would lie
     ├ MqscError              a command of the administration language
     ├ SecurityError          somebody may not, or is not who he says
     └ RecoveryError          the disk, the recovery log, the checkpoint
@@ -213,6 +214,24 @@ from entrepot.errors.transports import (
     RecordTooLong,
     RecordWrongLength,
 )
+from entrepot.errors.workbench import (
+    DiskTooFull,
+    GeneratorFailed,
+    HostsDiffer,
+    LoadUnsuitable,
+    MeasurementError,
+    PortTaken,
+    RateNotSustainable,
+    ReportImpossible,
+    RunChanged,
+    RunNotFound,
+    ScenarioInvalid,
+    ScenarioUnknown,
+    SystemAbsent,
+    SystemFailed,
+    SystemUnknown,
+    WarmUpTooShort,
+)
 
 __all__ = [
     "AddressBlocked",
@@ -241,6 +260,7 @@ __all__ = [
     "DestinationMissing",
     "DiskFailed",
     "DiskFull",
+    "DiskTooFull",
     "DistributionFailed",
     "DurabilityNotAllowed",
     "EntrepotError",
@@ -263,12 +283,14 @@ __all__ = [
     "FormatUnsupported",
     "FrameTooLong",
     "FrameUnreadable",
+    "GeneratorFailed",
     "GetInhibited",
     "GlobalUnitError",
     "GlobalUnitInDoubt",
     "HandshakeTimedOut",
     "HeartbeatMissed",
     "HeuristicOutcome",
+    "HostsDiffer",
     "HttpClientGone",
     "HttpHeaderInvalid",
     "HttpRequestFailed",
@@ -288,10 +310,12 @@ __all__ = [
     "LedgerUnreadable",
     "LimitExceeded",
     "ListenerUnsafe",
+    "LoadUnsuitable",
     "LogDamaged",
     "LogFull",
     "LogIncomplete",
     "LogNotLinear",
+    "MeasurementError",
     "MessageTooComplex",
     "MessageTooLong",
     "MessageUnreadable",
@@ -315,6 +339,7 @@ __all__ = [
     "OnePhaseTwice",
     "Outcome",
     "PersistentNotAllowed",
+    "PortTaken",
     "PrepareFailed",
     "ProtocolError",
     "PublicationFailed",
@@ -332,12 +357,18 @@ __all__ = [
     "QueueNotEmpty",
     "QueueNotFound",
     "QueueingError",
+    "RateNotSustainable",
     "RecordTooLong",
     "RecordWrongLength",
     "RecoveryError",
+    "ReportImpossible",
     "RequestTimedOut",
     "RetriedTooOften",
+    "RunChanged",
     "RunDamaged",
+    "RunNotFound",
+    "ScenarioInvalid",
+    "ScenarioUnknown",
     "SecurityError",
     "SecurityFileUnusable",
     "SelectorError",
@@ -354,6 +385,9 @@ __all__ = [
     "SubscriptionDiffers",
     "SubscriptionInUse",
     "SubscriptionNotFound",
+    "SystemAbsent",
+    "SystemFailed",
+    "SystemUnknown",
     "TimeoutExists",
     "TimeoutRequestInvalid",
     "TooManyConnections",
@@ -372,6 +406,7 @@ __all__ = [
     "UserException",
     "ValidationFailed",
     "VersionUnsupported",
+    "WarmUpTooShort",
     "WrongManager",
     "WrongQueueKind",
 ]

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as it is watched: a bar with the time left, what is going on now, and a line for each visit that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from entrepot.cli import output
+
+if TYPE_CHECKING:
+    from entrepot.workbench.measuring.record import TrialRecord
+    from entrepot.workbench.running.plan import Visit
+    from entrepot.workbench.running.run import Run
+
+
+class Watching:
+    """Draws on standard error, so that an answer in JSON stays clean."""
+
+    def __init__(self, folder: Path, *, quiet: bool = False) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+        self._folder = folder
+        self._quiet = quiet
+        self._console = output.console(stderr=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._progress.add_task("")
+        self._now = ""
+        self._left = ""
+
+    def __enter__(self) -> Watching:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def visit_begins(self, number: int, total: int, visit: Visit, left_s: float) -> None:
+        self._now = f"{visit.plan.scenario} {visit.plan.system} {visit.plan.point().key}"
+        self._left = f"about {minutes(left_s)} left"
+        self._progress.update(self._task, completed=number - 1, total=total)
+        self.visit_says("")
+
+    def visit_says(self, text: str) -> None:
+        from rich.markup import escape
+
+        said = f": {text}" if text else ""
+        self._progress.update(self._task, description=escape(f"{self._left}; {self._now}{said}"))
+
+    def visit_ended(self, trials: Sequence[TrialRecord]) -> None:
+        from rich.text import Text
+
+        for trial in () if self._quiet else trials[-1:]:
+            style = "" if trial.status == "measured" else "red"
+            self._console.print(Text(output.safe(self._line(trial)), style=style))
+
+    def _line(self, trial: TrialRecord) -> str:
+        from entrepot.workbench.measuring.glance import glance
+
+        head = f"{trial.scenario} {trial.system} {trial.point} #{trial.repetition}: "
+        if trial.status != "measured":
+            return f"{head}{trial.status.upper()}: {trial.reason.strip().splitlines()[0] if trial.reason else ''}"
+        if trial.load == "sustained" and "mst" in trial.facts:
+            return f"{head}{trial.facts['mst']:,.0f} msg/s can be sustained"
+        found = glance(self._folder / "trials" / trial.trial, trial)
+        if found is None:
+            return f"{head}done"
+        times = "" if found.latency_ms_median is None else f", {found.latency_ms_median:.2f} ms at the median"
+        missing = f", {found.missing:,} MISSING" if found.missing else ""
+        return f"{head}{found.per_s:,.0f}/s{times}{missing}"
+
+
+@contextmanager
+def interruptible(run: Run) -> Iterator[None]:
+    """Ctrl-C leaves a run that can be resumed, and says how."""
+    import typer
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.note(f"interrupted; go on with: entrepot bench run --resume {_shown(run.folder)}")
+        raise typer.Exit(130) from None
+
+
+def _shown(folder: Path) -> str:
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

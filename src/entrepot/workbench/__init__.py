@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workbench: every measurement that the five documents publish, run again on us and on today's brokers.
+
+Read it in this order: `scenario` (what a document's table asks for),
+`systems/` (what can be measured), `generators/` (the processes that make the
+load), `loads/` (the shapes of load), `measuring/` (one trial, and what it
+leaves as Parquet), `running/` (many trials, resumed when interrupted),
+`search/` (the rate that can be sustained), `statistics/` (plain NumPy),
+`analysis/` (the same on Spark, over many runs) and `report/`.
+"""

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trial as arrays: its record, its messages, its samples and calls, and the window in which it was steady.
+
+The Spark jobs hand each trial to plain NumPy as an `Observed`; nothing here
+knows Spark, so every figure can be computed without it, too. Times are
+nanoseconds; a time that is missing is NONE_NS.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy
+from numpy.typing import NDArray
+
+from entrepot.workbench.measuring.observations import NONE_NS
+from entrepot.workbench.measuring.record import TrialRecord
+from entrepot.workbench.statistics.warm_up import BATCH, BATCHES_MIN, truncation
+
+Numbers = NDArray[numpy.int64]
+Reals = NDArray[numpy.float64]
+
+BINS = 100
+BIN_NS_MIN = 5_000_000
+"""Finer than this, a bin shows the scheduler's time slices and not the system."""
+EVENTS_MIN = 100
+"""Fewer events than this, or fewer bins than MSER-5 wants, cannot tell a warm-up from chance: all of such a trial is its
+window. Only thumbnails are so short."""
+TAIL_NS = 100_000_000
+"""The leader notices within this time that nothing is left to do; what it waited is no part of the window."""
+REPLY_LOADS = frozenset({"round-trip", "sessions", "connected"})
+"""What is received is the reply, so a client is busy until it has come."""
+UNSTEADY_LOADS = frozenset({"open-loop", "sustained"})
+"""Their rate is programmed, and whether the system keeps up with it is the question: a window that leaves out how it
+fell behind would hide the answer, and a late one is no fault of the trial."""
+_NOTHING = numpy.empty(0, dtype=numpy.int64)
+
+
+def _no_numbers() -> Numbers:
+    return _NOTHING
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One entry per message, ordered by sender and number."""
+
+    sender: Numbers = field(default_factory=_no_numbers)
+    number: Numbers = field(default_factory=_no_numbers)
+    bytes: Numbers = field(default_factory=_no_numbers)
+    intended_ns: Numbers = field(default_factory=_no_numbers)
+    sent_ns: Numbers = field(default_factory=_no_numbers)
+    acknowledged_ns: Numbers = field(default_factory=_no_numbers)
+
+
+@dataclass(frozen=True)
+class Received:
+    """One entry per reception, with the times of the message that it brought (NONE_NS for a stray)."""
+
+    receiver: Numbers = field(default_factory=_no_numbers)
+    sender: Numbers = field(default_factory=_no_numbers)
+    number: Numbers = field(default_factory=_no_numbers)
+    received_ns: Numbers = field(default_factory=_no_numbers)
+    committed_ns: Numbers = field(default_factory=_no_numbers)
+    arrival: Numbers = field(default_factory=_no_numbers)
+    intended_ns: Numbers = field(default_factory=_no_numbers)
+    sent_ns: Numbers = field(default_factory=_no_numbers)
+
+
+@dataclass(frozen=True)
+class Calls:
+    call: Numbers = field(default_factory=_no_numbers)
+    bytes: Numbers = field(default_factory=_no_numbers)
+    begun_ns: Numbers = field(default_factory=_no_numbers)
+    ended_ns: Numbers = field(default_factory=_no_numbers)
+
+
+@dataclass(frozen=True)
+class Window:
+    """From when to when a trial was steady."""
+
+    begun_ns: int
+    ended_ns: int
+    problem: str = ""
+    """Why there is none."""
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_ns - self.begun_ns) / 1e9
+
+    def holds(self, times_ns: Numbers) -> NDArray[numpy.bool_]:
+        return (times_ns >= self.begun_ns) & (times_ns < self.ended_ns)
+
+    def count(self, times_ns: Numbers) -> int:
+        return int(numpy.count_nonzero(self.holds(times_ns)))
+
+
+@dataclass(frozen=True)
+class Observed:
+    record: TrialRecord
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of the run (measuring/environment.py)."""
+    sent: Sent = field(default_factory=Sent)
+    received: Received = field(default_factory=Received)
+    calls: Calls = field(default_factory=Calls)
+    samples: Mapping[tuple[str, str], tuple[Numbers, Reals]] = field(default_factory=dict)
+    """(measure, subject) → times and values, in the order of time."""
+
+    @property
+    def cores(self) -> int:
+        """Of the machine."""
+        return int(self.environment.get("cores", "1"))
+
+    @property
+    def is_programmed(self) -> bool:
+        """An open or a rated loop: a schedule says when to send."""
+        return self.record.offered_per_s is not None
+
+    @cached_property
+    def completed_ns(self) -> Numbers:
+        """When each piece of work was done, as its load understands it; sorted."""
+        done = self.received.received_ns
+        if self.record.load == "send":
+            acknowledged = self.sent.acknowledged_ns != NONE_NS
+            done = numpy.where(acknowledged, self.sent.acknowledged_ns, self.sent.sent_ns)
+        elif self.record.load == "calls":
+            done = self.calls.ended_ns
+        return numpy.sort(done)
+
+    @cached_property
+    def window(self) -> Window:
+        """From the end of the warm-up, as MSER-5 finds it in the rate of completions, to the end of the load."""
+        begun, ended = self.record.begun_ns, self._ended_ns
+        whole = Window(begun, ended)
+        if ended <= begun or whole.count(self.completed_ns) < EVENTS_MIN:
+            return whole
+        bin_ns = max(BIN_NS_MIN, -(-(ended - begun) // BINS))
+        bins = (ended - begun) // bin_ns
+        if bins < BATCH * BATCHES_MIN:
+            return whole
+        counts, _ = numpy.histogram(self.completed_ns, bins=begun + bin_ns * numpy.arange(bins + 1))
+        cut = truncation(counts.astype(numpy.float64))
+        if cut is None:
+            problem = "the rate had not settled in the first half of the trial: measure longer, with --seconds"
+            return whole if self.record.load in UNSTEADY_LOADS else Window(begun, ended, problem)
+        return Window(begun + cut * bin_ns, ended)
+
+    @property
+    def _ended_ns(self) -> int:
+        """The end of the load; the last completion where the load ran out of work just before."""
+        ended = self.record.ended_ns
+        if self.record.load in ("send", "receive") and len(self.completed_ns):
+            last = int(self.completed_ns[-1]) + 1
+            return last if ended - TAIL_NS <= last < ended else ended
+        return ended
+
+    # --- samples --------------------------------------------------------------------------------------
+
+    @cached_property
+    def sampled(self) -> Window:
+        """The part of the steady window that the samples cover."""
+        times, _ = self.series("cpu_busy_s", "machine")
+        if len(times) < 2:
+            return Window(0, 0)
+        return Window(max(self.window.begun_ns, int(times[0])), min(self.window.ended_ns, int(times[-1])))
+
+    def series(self, measure: str, subject: str) -> tuple[Numbers, Reals]:
+        return self.samples.get((measure, subject), (_NOTHING, numpy.empty(0)))
+
+    def subjects(self, measure: str) -> list[str]:
+        return sorted(subject for name, subject in self.samples if name == measure)
+
+    def grown(self, measure: str, subject: str, window: Window | None = None) -> float | None:
+        """By how much a cumulative measure grew in the sampled window; None when it was not sampled."""
+        window = window or self.sampled
+        times, values = self.series(measure, subject)
+        if len(times) < 2 or window.ended_ns <= window.begun_ns:
+            return None
+        first, last = numpy.interp([window.begun_ns, window.ended_ns], times, values)
+        return float(last - first)
+
+    def per_second(self, measure: str, subject: str) -> float | None:
+        """The mean rate of a cumulative measure: of CPU seconds, the cores in use."""
+        grown = self.grown(measure, subject)
+        return None if grown is None else grown / self.sampled.seconds
+
+    def mean(self, measure: str, subject: str) -> float | None:
+        times, values = self.series(measure, subject)
+        inside = values[self.window.holds(times)]
+        return float(inside.mean()) if len(inside) else None
+
+    @cached_property
+    def depth(self) -> tuple[Numbers, Reals]:
+        """What waited in all queues of the trial together; interpolated, as each queue is read at its own moment."""
+        all_series = [self.series("depth", queue) for queue in self.subjects("depth")]
+        if not all_series:
+            return _NOTHING, numpy.empty(0)
+        times = all_series[0][0]
+        return times, numpy.sum([numpy.interp(times, at, values) for at, values in all_series], axis=0)
+
+    # --- lateness -------------------------------------------------------------------------------------
+
+    @cached_property
+    def lateness_ns(self) -> Numbers:
+        """How much later than intended each message in the window was sent, for whatever reason."""
+        inside = self.window.holds(self.sent.intended_ns)
+        return (self.sent.sent_ns - self.sent.intended_ns)[inside]
+
+    @cached_property
+    def own_lateness_ns(self) -> Numbers:
+        """The part of the lateness that is not the system's.
+
+        A sender that a call kept busy beyond the intended time (the message
+        before was not acknowledged, the reply had not come) is late because
+        of that call, and latency from the intended time says so. Only what
+        it lost after it was free speaks against the generator at once; of
+        calls that were long because the generator's own processor was busy,
+        its CPU time tells.
+        """
+        sent = self.sent
+        freed = numpy.maximum(sent.acknowledged_ns, self._replied_ns if self.record.load in REPLY_LOADS else NONE_NS)
+        free = numpy.full(len(sent.sender), NONE_NS, dtype=numpy.int64)
+        for begin, end in itertools.pairwise([0, *numpy.flatnonzero(numpy.diff(sent.sender)) + 1, len(sent.sender)]):
+            # The end of the last call that was over when this message was sent; some clients hear of it later.
+            ends = numpy.concatenate(([NONE_NS], numpy.sort(freed[begin:end])))
+            free[begin:end] = ends[numpy.searchsorted(ends, sent.sent_ns[begin:end], side="right") - 1]
+        late = sent.sent_ns - numpy.maximum(sent.intended_ns, free)
+        return numpy.maximum(late, 0)[self.window.holds(sent.intended_ns)]
+
+    @cached_property
+    def _replied_ns(self) -> Numbers:
+        """For each message sent, when its first reply came; NONE_NS without one."""
+        replied = numpy.full(len(self.sent.sender), NONE_NS, dtype=numpy.int64)
+        order = numpy.argsort(-self.received.received_ns)
+        sent_key = message_keys(self.sent.sender, self.sent.number)
+        received_key = message_keys(self.received.sender, self.received.number)[order]
+        places = numpy.searchsorted(sent_key, received_key)
+        known = places < len(sent_key)
+        known[known] = sent_key[places[known]] == received_key[known]
+        replied[places[known]] = self.received.received_ns[order][known]
+        return replied
+
+
+def message_keys(senders: Numbers, numbers: Numbers) -> Numbers:
+    """As in the messages' first bytes: sorted when the messages are ordered by sender and number."""
+    return senders << 48 | numbers

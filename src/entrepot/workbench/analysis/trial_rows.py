@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one pass over all raw observations: each trial becomes an `Observed`, and that a few rows.
+
+A row is of a kind: `metric` (name, value, unit as text), `mark` (why the
+trial gives no figure), `account`, `moment` (one second), `probe` (one rate
+of a search, judged again) or `verdict` (its bottleneck). A trial was made on
+one machine and lay in the memory of its generators, so it fits into one
+task; there may be any number of trials.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from entrepot.workbench.measuring.observations import NONE_NS
+from entrepot.workbench.measuring.record import TrialRecord
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+    from entrepot.workbench.analysis.observed import Observed
+    from entrepot.workbench.analysis.reading import Tables
+
+SCHEMA = "trial string, kind string, name string, number int, value double, values array<double>, text string"
+_SENT, _RECEIVED = 0, 1
+Row = dict[str, Any]
+
+
+def trial_rows(spark: SparkSession, tables: Tables) -> DataFrame:
+    """Everything that each trial tells; lazy, so keep it with `persist` before using it twice."""
+    noted = _noted(tables)
+    aside = _aside(spark, tables)
+    return noted.groupBy("id").cogroup(aside.groupBy("id")).applyInArrow(_rows_of_trial, SCHEMA)
+
+
+def _noted(tables: Tables) -> DataFrame:
+    """Both kinds of messages in the same few columns: what does not exist is not carried to Python."""
+    # A hash instead of the trial's name, which would be the greater part of every row.
+    sent = tables.sent.selectExpr(
+        "xxhash64(trial) AS id",
+        f"{_SENT} AS kind",
+        "sender",
+        "number",
+        "bytes AS a",
+        "intended_ns AS b",
+        "sent_ns AS c",
+        "acknowledged_ns AS d",
+    )
+    received = tables.received.selectExpr(
+        "xxhash64(trial) AS id",
+        f"{_RECEIVED} AS kind",
+        "sender",
+        "number",
+        "receiver AS a",
+        "received_ns AS b",
+        "committed_ns AS c",
+        "arrival AS d",
+    )
+    return sent.unionByName(received)
+
+
+def _aside(spark: SparkSession, tables: Tables) -> DataFrame:
+    """Samples, calls, and one row with the trial's record and what its machine is like."""
+    environments = {record.run: json.dumps(record.environment) for record in tables.run_records}
+    told = [
+        (name, msgspec.json.encode(record).decode(), environments.get(record.run, "{}"))
+        for name, record in tables.records.items()
+    ]
+    records = spark.createDataFrame(told, "trial string, record string, environment string")
+    everything = tables.samples.unionByName(tables.calls, allowMissingColumns=True)
+    everything = everything.unionByName(records, allowMissingColumns=True)
+    return everything.selectExpr("xxhash64(trial) AS id", "*").drop("trial")
+
+
+def _rows_of_trial(noted: pyarrow.Table, aside: pyarrow.Table) -> pyarrow.Table:
+    import pyarrow
+
+    found = list(_rows(observed_from(noted, aside)))
+    types = {
+        "trial": pyarrow.string(),
+        "kind": pyarrow.string(),
+        "name": pyarrow.string(),
+        "number": pyarrow.int32(),
+        "value": pyarrow.float64(),
+        "values": pyarrow.list_(pyarrow.float64()),
+        "text": pyarrow.string(),
+    }
+    return pyarrow.Table.from_pylist(found, schema=pyarrow.schema(list(types.items())))
+
+
+def _rows(observed: Observed) -> Iterator[Row]:
+    from entrepot.workbench.analysis import bottlenecks, metrics, saturation, series
+    from entrepot.workbench.analysis.accounts import account_of
+
+    trial, record = observed.record.trial, observed.record
+    if record.status == "failed":
+        yield {"trial": trial, "kind": "mark", "name": record.status, "text": record.reason}
+        return
+    problem = record.reason or "marked as invalid" if record.status == "invalid" else metrics.problem(observed)
+    if problem:
+        yield {"trial": trial, "kind": "mark", "name": "invalid", "text": problem}
+    else:
+        for name, unit, value in metrics.metrics(observed):
+            yield {"trial": trial, "kind": "metric", "name": name, "value": value, "text": unit}
+    account = [float(number) for number in astuple(account_of(observed))]
+    yield {"trial": trial, "kind": "account", "values": account}
+    for moment in series.seconds(observed):
+        yield {"trial": trial, "kind": "moment", "number": moment.second, "values": list(moment[1:])}
+    if (judged := saturation.judged_again(observed)) is not None:
+        yield {"trial": trial, "kind": "probe", **judged}
+    name, evidence = bottlenecks.bottleneck(observed)
+    yield {"trial": trial, "kind": "verdict", "name": name, "text": evidence}
+
+
+def observed_from(noted: pyarrow.Table, aside: pyarrow.Table) -> Observed:
+    """Arrays of one trial from the two tables of a group."""
+    import pyarrow.compute
+
+    from entrepot.workbench.analysis.observed import Calls, Observed
+
+    told = aside.filter(pyarrow.compute.is_valid(aside["record"]))
+    assert told.num_rows == 1, f"a trial has one record, and here are {told.num_rows}"
+    record = msgspec.json.decode(told["record"][0].as_py(), type=TrialRecord)
+    environment: dict[str, str] = json.loads(told["environment"][0].as_py())
+    calls = _columns(aside.filter(pyarrow.compute.is_valid(aside["call"])), ("call", "bytes", "begun_ns", "ended_ns"))
+    sent, received = _messages(noted)
+    return Observed(
+        record=record,
+        environment=environment,
+        sent=sent,
+        received=received,
+        calls=Calls(**calls),
+        samples=_samples(aside.filter(pyarrow.compute.is_valid(aside["measure"]))),
+    )
+
+
+def _messages(noted: pyarrow.Table) -> tuple[Any, Any]:
+    import numpy
+
+    from entrepot.workbench.analysis.observed import Received, Sent, message_keys
+
+    columns = _columns(noted, ("kind", "sender", "number", "a", "b", "c", "d"))
+    went = {name: values[columns["kind"] == _SENT] for name, values in columns.items()}
+    order = numpy.lexsort((went["number"], went["sender"]))
+    sent = Sent(*(went[name][order] for name in ("sender", "number", "a", "b", "c", "d")))
+    came = {name: values[columns["kind"] == _RECEIVED] for name, values in columns.items()}
+    order = numpy.argsort(came["d"], kind="stable")
+    came = {name: values[order] for name, values in came.items()}
+    keys, wanted = message_keys(sent.sender, sent.number), message_keys(came["sender"], came["number"])
+    places = numpy.searchsorted(keys, wanted)
+    known = places < len(keys)
+    known[known] = keys[places[known]] == wanted[known]
+    places[~known] = 0
+    intended, began = (
+        numpy.where(known, times[places], NONE_NS) if len(keys) else numpy.full(len(wanted), NONE_NS, numpy.int64)
+        for times in (sent.intended_ns, sent.sent_ns)
+    )
+    received = Received(
+        receiver=came["a"],
+        sender=came["sender"],
+        number=came["number"],
+        received_ns=came["b"],
+        committed_ns=came["c"],
+        arrival=came["d"],
+        intended_ns=intended,
+        sent_ns=began,
+    )
+    return sent, received
+
+
+def _samples(samples: pyarrow.Table) -> Mapping[tuple[str, str], Any]:
+    import numpy
+
+    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    names = ("measure", "subject", "t_ns", "value")
+    for measure, subject, at, value in zip(*(samples[name].to_pylist() for name in names), strict=True):
+        found.setdefault((measure, subject), []).append((at, value))
+    series = {}
+    for key, rows in found.items():
+        rows.sort()
+        series[key] = (numpy.array([at for at, _ in rows], dtype=numpy.int64), numpy.array([value for _, value in rows]))
+    return series
+
+
+def _columns(table: pyarrow.Table, names: tuple[str, ...]) -> dict[str, Any]:
+    """As 64-bit integers; a null would make NumPy turn nanoseconds into floating point, which cannot hold them."""
+    import numpy
+    import pyarrow.compute
+
+    return {
+        name: numpy.asarray(pyarrow.compute.fill_null(table[name], NONE_NS).to_numpy()).astype(numpy.int64)
+        for name in names
+    }

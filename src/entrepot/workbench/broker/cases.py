@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker document's cases: which flows each has, what comes in, and who else takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from entrepot.errors import ScenarioInvalid
+from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.loading import load_flow
+from entrepot.message import Message
+from entrepot.workbench.broker.messages import MODEL_BYTES, SET, Template, message_of, model, template_of
+
+FLOWS = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement of the document."""
+
+    name: str
+    table: str
+    flows: tuple[str, ...]
+    message: str
+    sizes: tuple[int, ...] = (1024, 4096)
+    instances: int = 0
+    groups: int = 1
+    subscribers: int = 0
+    content: str = ""
+    database: bool = False
+    echo: str = ""
+    """A queue whose requests somebody has to answer."""
+
+    def definitions(self, size: int = MODEL_BYTES) -> list[FlowDefinition]:
+        """Its flows; where their model has fixed lengths, with the model of messages of that size."""
+        found = [load_flow(FLOWS / f"{flow}.yaml") for flow in self.flows]
+        for flow in found:
+            if size != MODEL_BYTES:
+                flow.message_sets = [model(size) if each.name == SET else each for each in flow.message_sets]
+        return found
+
+    def body(self, size: int) -> Message:
+        return message_of(self.message, size)
+
+    def template(self, size: int) -> Template:
+        return template_of(self.message, size)
+
+
+@cache
+def cases() -> dict[str, Case]:
+    told: dict[str, dict[str, Any]] = yaml.safe_load((FLOWS / "cases.yaml").read_text())
+    return {
+        name: Case(
+            name,
+            **{key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()},
+        )
+        for name, facts in told.items()
+    }
+
+
+def find_case(name: str) -> Case:
+    """
+    Raises:
+        ScenarioInvalid: There is no such case.
+    """
+    if name not in cases():
+        raise ScenarioInvalid("cases.yaml", name, f"is no case; there are {', '.join(cases())}")
+    return cases()[name]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the system under measurement, as a load sees it: who it is, the gate, and where it notes what happens."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from entrepot.workbench.generators.gate import Gate
+from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, Notes
+from entrepot.workbench.systems.system import System
+
+HEADER_BYTES = 8
+_NUMBER_BITS = 48
+_NUMBER_MASK = (1 << _NUMBER_BITS) - 1
+
+
+class Client:
+    """One thread of a generator. Whatever it noted is written when its function returns."""
+
+    def __init__(self, role: str, number: int, slot: int, system: System, gate: Gate, folder: Path) -> None:
+        self.role = role
+        self.number = number
+        """From 0, among the clients of its role."""
+        self.system = system
+        self.gate = gate
+        self._slot = slot
+        self._folder = folder
+        self._noted: dict[str, Notes] = {}
+
+    @cached_property
+    def sent(self) -> Notes:
+        return self._noted.setdefault("sent", Notes(SENT))
+
+    @cached_property
+    def received(self) -> Notes:
+        return self._noted.setdefault("received", Notes(RECEIVED))
+
+    @cached_property
+    def calls(self) -> Notes:
+        return self._noted.setdefault("calls", Notes(CALLS))
+
+    def count(self, total: int) -> None:
+        """Tell the leader how many messages this client has sent or seen."""
+        self.gate.count(self._slot, total)
+
+    def write(self) -> None:
+        for kind, notes in self._noted.items():
+            notes.write(self._folder / f"{self.role}-{self.number}.{kind}.raw")
+
+
+def padding(message_bytes: int) -> bytes:
+    """What follows the header; random, so that no system can squeeze it."""
+    return os.urandom(max(message_bytes - HEADER_BYTES, 0))
+
+
+def header(sender: int, number: int) -> bytes:
+    return (sender << _NUMBER_BITS | number).to_bytes(HEADER_BYTES, "big")
+
+
+def read_header(body: Any) -> tuple[int, int]:
+    """(sender, number) of a body."""
+    value = int.from_bytes(body[:HEADER_BYTES], "big")
+    return value >> _NUMBER_BITS, value & _NUMBER_MASK

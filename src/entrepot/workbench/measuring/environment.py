@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run takes place: what its figures depend on, and a fingerprint of the host.
+
+Figures of hosts with different fingerprints are never divided by each
+other. The fingerprint covers the machine (processor, cores, memory, kernel,
+disk) and not its versions of software, which are recorded beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import time
+from importlib import metadata
+from pathlib import Path
+
+from entrepot.workbench.measuring.sampler import device_of
+
+_PACKAGES = ("entrepot", "pyspark", "pyarrow", "numpy", "uvloop", "pika", "stomp.py", "nats-py", "redis", "psycopg")
+_FORCES = 50
+_FORCE_BYTES = 4096
+_STREAM_BYTES = 32 * 1024 * 1024
+_HOST_KEYS = ("host", "machine", "cpu", "cores", "memory_gib", "kernel", "file_system")
+
+
+def describe(folder: Path) -> dict[str, str]:
+    """Of this machine and this software; measures how long the disk below `folder` takes to force a write."""
+    found = {
+        "host": platform.node(),
+        "machine": _machine_id(),
+        "cpu": _cpu(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory_gib": str(round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)),
+        "kernel": platform.release(),
+        "file_system": _file_system(folder),
+        "device": device_of(folder) or "none",
+        "python": platform.python_version(),
+        "java": _java(),
+        "commit": _commit(),
+        "source": source_digest(),
+        "load_average": f"{os.getloadavg()[0]:.2f}",
+    }
+    found |= {f"version of {name}": _version(name) for name in _PACKAGES}
+    return found | force_latency(folder)
+
+
+def fingerprint(environment: dict[str, str]) -> str:
+    """The host, short enough to stand in a table."""
+    told = "\n".join(f"{key}={environment.get(key, '')}" for key in _HOST_KEYS)
+    return f"{environment.get('host', 'host')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+def force_latency(folder: Path) -> dict[str, str]:
+    """Median and 99th percentile of a 4 KiB write with fdatasync, and the bandwidth of a long one."""
+    path = folder / f".force-{os.getpid()}"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, bytes(_FORCES * _FORCE_BYTES))
+        os.fsync(descriptor)
+        took_ms = []
+        for index in range(_FORCES):
+            begun = time.perf_counter()
+            os.pwrite(descriptor, os.urandom(_FORCE_BYTES), index * _FORCE_BYTES)
+            os.fdatasync(descriptor)
+            took_ms.append((time.perf_counter() - begun) * 1000)
+        chunk = os.urandom(1024 * 1024)
+        begun = time.perf_counter()
+        for offset in range(0, _STREAM_BYTES, len(chunk)):
+            os.pwrite(descriptor, chunk, offset)
+        os.fdatasync(descriptor)
+        bandwidth = _STREAM_BYTES / (time.perf_counter() - begun)
+    finally:
+        os.close(descriptor)
+        path.unlink()
+    return {
+        "force_ms_median": f"{statistics.median(took_ms):.3f}",
+        "force_ms_p99": f"{sorted(took_ms)[-1]:.3f}",
+        "write_bytes_per_s": f"{bandwidth:.0f}",
+    }
+
+
+def source_digest() -> str:
+    """Of the package that is measured, so that an edit during a run shows."""
+    found = importlib.util.find_spec("entrepot")
+    assert found is not None
+    assert found.origin is not None
+    package = Path(found.origin).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _machine_id() -> str:
+    path = Path("/etc/machine-id")
+    # Not the id itself, which identifies the machine elsewhere too.
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
+
+
+def _cpu() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.processor()
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system: that of the longest mount point above the folder."""
+    best: list[str] = []
+    for line in Path("/proc/mounts").read_text().splitlines():
+        fields = line.split()
+        if folder.resolve().is_relative_to(fields[1]) and (not best or len(fields[1]) >= len(best[1])):
+            best = fields
+    return best[2] if best else "unknown"
+
+
+def _java() -> str:
+    java = shutil.which("java")
+    if java is None:
+        return "none on the PATH"
+    ended = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return (ended.stderr or ended.stdout).partition("\n")[0]
+
+
+def _commit() -> str:
+    folder = str(Path(__file__).parent)
+    ended = subprocess.run(
+        ["git", "-C", folder, "describe", "--always", "--dirty"],  # noqa: S607 - the git that its users have
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended.stdout.strip() or "not in a repository"
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a report says, before it is HTML or Markdown: sections, paragraphs, tables, figures.
+
+Builders make these and know nothing of either form; `html` and `markdown`
+render them and know nothing of measurements, so the two cannot disagree.
+Text is plain text everywhere; only a `Panel` holds markup, which `drawing`
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    target: str
+    """`#anchor` of this report, or an address."""
+
+
+Inline = str | Code | Strong | Link
+Text = str | Sequence[Inline]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    text: Text
+    kind: Literal["plain", "lead", "aside", "warning"] = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    items: Sequence[Text]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and what they are: the machine, the systems."""
+
+    pairs: Sequence[tuple[str, Text]]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLines:
+    text: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure to be seen from afar, with what it is."""
+
+    value: str
+    label: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    tiles: Sequence[Tile]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    group: str = ""
+    """A heading over neighbours: Published, Entrepot, Peers, Ratio."""
+    numeric: bool = True
+    heads_row: bool = False
+    """Its cells say what the row is about."""
+    detail: str = ""
+
+
+CellKind = Literal["value", "best", "mark", "empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: Text
+    detail: str = ""
+    """A second line in small type: the interval, the name of the best peer."""
+    marks: Sequence[str] = ()
+    """Signs of notes: numbers are durability contracts of the whole report, letters are notes of the table."""
+    kind: CellKind = "value"
+
+
+EMPTY = Cell("–", kind="empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[tuple[str, str]] = ()
+    """Sign → what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a legend."""
+
+    title: str
+    colour: str
+    glyph: str
+    """An SVG path in a box of −8…8."""
+    hollow: bool = False
+    line: Literal["solid", "dashed", "none"] = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    title: str
+    svg: str
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Panels with one legend and one caption; Markdown has none of it."""
+
+    caption: str
+    panels: Sequence[Panel]
+    legend: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    anchor: str
+    title: str
+    blocks: Sequence[Block]
+    level: int = 2
+    fold: Literal["no", "open", "closed"] = "no"
+    aside: str = ""
+    """Stands beside the title, also when folded: what became of it."""
+    contents: Literal["yes", "no"] = "yes"
+    """Whether the table of contents names it."""
+    badge: Literal["", "measured", "partly", "reduced", "failed", "missing"] = ""
+    extra: Sequence[str] = field(default=())
+    """Further small words beside the title: which tables and figures it shows."""
+
+
+Block = Paragraph | Listing | Facts | CodeLines | Tiles | Table | Drawing | Section

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings, found again by scenario, point, system and metric.
+
+Nothing is computed here that the analysis has not computed, but for one
+thing: which of several published systems, or of several peers, was the best
+at a point.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
+from entrepot.workbench.report.appearance import SHORT_TITLES, is_ours
+from entrepot.workbench.report.wording import OWN_METRICS, is_less_better
+from entrepot.workbench.scenario import Scenario
+from entrepot.workbench.systems import NAMES
+
+PUBLISHED = "published: "
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a scenario was measured."""
+
+    points: int
+    measured: int
+    reduced: int
+    systems: tuple[str, ...]
+    failures: tuple[Mark, ...]
+
+    @property
+    def badge(self) -> str:
+        if not self.measured:
+            return "failed" if self.failures else "missing"
+        if self.reduced:
+            return "reduced"
+        return "measured" if self.measured >= self.points else "partly"
+
+
+class Material:
+    def __init__(self, findings: Findings, scenarios: Mapping[str, Scenario]) -> None:
+        self.findings = findings
+        self.scenarios = scenarios
+        self._figures: dict[str, list[Figure]] = defaultdict(list)
+        self._cells: dict[tuple[str, str, str, str, str], Figure] = {}
+        for figure in findings.figures:
+            self._figures[figure.scenario].append(figure)
+            self._cells[figure.host, figure.scenario, figure.point, figure.system, figure.metric] = figure
+        self._comparisons: dict[tuple[str, str, str, str, str], list[Comparison]] = defaultdict(list)
+        for row in findings.comparisons:
+            self._comparisons[row.host, row.scenario, row.point, row.system, row.metric].append(row)
+        self._published: dict[str, list[Published]] = defaultdict(list)
+        for said in findings.published:
+            self._published[said.scenario].append(said)
+        self._marks: dict[str, list[Mark]] = defaultdict(list)
+        for mark in findings.marks:
+            self._marks[mark.scenario].append(mark)
+        self._parameters = {
+            (name, point.key): {key: str(value) for key, value in point.parameters.items()}
+            for name, scenario in scenarios.items()
+            for point in scenario.points
+        }
+        for figure in findings.figures:
+            self._parameters.setdefault((figure.scenario, figure.point), dict(figure.parameters))
+        self.titles = {figure.system: figure.title for figure in findings.figures}
+        self.contracts = self._number_contracts()
+
+    def _number_contracts(self) -> dict[tuple[str, str], int]:
+        """(system, quality) → the number of its contract in the whole report; equal sentences of a system share one."""
+        said = sorted(
+            {(figure.system, figure.quality, figure.contract) for figure in self.findings.figures if figure.contract},
+            key=lambda row: (self.place_of_system(row[0]), row),
+        )
+        numbers: dict[tuple[str, str], int] = {}
+        found: dict[tuple[str, str], int] = {}
+        for system, quality, contract in said:
+            numbers.setdefault((system, quality), found.setdefault((system, contract), len(found) + 1))
+        return numbers
+
+    def contract_text(self, number: int) -> str:
+        for figure in self.findings.figures:
+            if self.contracts.get((figure.system, figure.quality)) == number:
+                return figure.contract
+        return ""
+
+    @staticmethod
+    def place_of_system(system: str) -> int:
+        """Ours first, then peers as the registry lists them, then whoever was added."""
+        return NAMES.index(system) if system in NAMES else len(NAMES)
+
+    @property
+    def hosts(self) -> list[str]:
+        return sorted({figure.host for figure in self.findings.figures}) or sorted(self.findings.environments)
+
+    def title_of(self, system: str) -> str:
+        return SHORT_TITLES.get(system) or self.titles.get(system) or system
+
+    def short_title_of(self, system: str) -> str:
+        """Without the client: the first part of `RabbitMQ, pika`."""
+        return SHORT_TITLES.get(system) or self.title_of(system).partition(",")[0]
+
+    def systems(self, scenario: str, host: str) -> list[str]:
+        seen = {figure.system for figure in self._figures[scenario] if figure.host == host}
+        seen |= {mark.system for mark in self._marks[scenario]}
+        return sorted(seen, key=lambda system: (self.place_of_system(system), system))
+
+    def figures(self, scenario: str) -> Sequence[Figure]:
+        return self._figures[scenario]
+
+    def figure(self, host: str, scenario: str, point: str, system: str, metric: str) -> Figure | None:
+        return self._cells.get((host, scenario, point, system, metric))
+
+    def published(self, scenario: str, metric: str = "") -> list[Published]:
+        return [row for row in self._published[scenario] if metric in ("", row.metric)]
+
+    def published_systems(self, scenario: str, metric: str = "") -> list[str]:
+        return list(dict.fromkeys(row.system for row in self.published(scenario, metric)))
+
+    def marks(self, scenario: str, point: str = "", system: str = "") -> list[Mark]:
+        return [
+            mark for mark in self._marks[scenario] if point in ("", mark.point) and system in ("", mark.system)
+        ]
+
+    def metrics(self, scenario: str) -> list[str]:
+        """The document's first, in its order; else whatever was measured that is not one of ours."""
+        found = dict.fromkeys(row.metric for row in self._published[scenario])
+        found.update(
+            dict.fromkeys(figure.metric for figure in self._figures[scenario] if figure.metric not in OWN_METRICS)
+        )
+        return list(found) or list(dict.fromkeys(figure.metric for figure in self._figures[scenario]))[:1]
+
+    def main_metric(self, scenario: str) -> str:
+        metrics = self.metrics(scenario)
+        return next((metric for metric in metrics if not is_less_better(metric)), metrics[0] if metrics else "")
+
+    def own_metrics(self, scenario: str) -> list[str]:
+        seen = {figure.metric for figure in self._figures[scenario]}
+        return [metric for metric in OWN_METRICS if metric in seen and metric not in self.metrics(scenario)]
+
+    def points(self, scenario: str) -> list[str]:
+        """As the scenario lists them, then any that it no longer lists."""
+        told = self.scenarios.get(scenario)
+        found = dict.fromkeys(point.key for point in told.points) if told else {}
+        found.update(dict.fromkeys(figure.point for figure in self._figures[scenario]))
+        found.update(dict.fromkeys(row.point for row in self._published[scenario]))
+        return list(found)
+
+    def parameters(self, scenario: str, point: str) -> Mapping[str, str]:
+        known = self._parameters.get((scenario, point))
+        return known if known is not None else dict(part.split("=", 1) for part in point.split(",") if "=" in part)
+
+    def axes(self, scenario: str, points: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """The parameters in which points differ, and those that all of them share."""
+        found = [self.parameters(scenario, point) for point in points]
+        names = list(dict.fromkeys(name for parameters in found for name in parameters))
+        values = {name: {parameters.get(name, "") for parameters in found} for name in names}
+        varying = [name for name in names if len(values[name]) > 1]
+        return varying, {name: next(iter(values[name])) for name in names if len(values[name]) == 1}
+
+    def unit(self, scenario: str, metric: str) -> str:
+        rows: Iterable[Published | Figure] = (*self._published[scenario], *self._figures[scenario])
+        return next((row.unit for row in rows if row.metric == metric), "")
+
+    def coverage(self, scenario: str) -> Coverage:
+        figures = self._figures[scenario]
+        measured = {figure.point for figure in figures}
+        reduced = {figure.point for figure in figures if figure.reduced}
+        systems = sorted({figure.system for figure in figures}, key=lambda name: (self.place_of_system(name), name))
+        points = len(self.points(scenario))
+        return Coverage(points, len(measured), len(reduced), tuple(systems), tuple(self._marks[scenario]))
+
+    def best(self, host: str, scenario: str, point: str, system: str, metric: str, published: bool) -> Comparison | None:
+        """The comparison with the best of the others: of the published systems, or of the peers."""
+        rows = [
+            row
+            for row in self._comparisons.get((host, scenario, point, system, metric), ())
+            if row.other.startswith(PUBLISHED) == published and (published or not is_ours(row.other))
+        ]
+        choose = min if is_less_better(metric) else max
+        return choose(rows, key=lambda row: row.other_value, default=None)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run: a folder with run.json, and the visits that are made into it one after the other.
+
+    RUN/run.json            RunRecord: what was asked for, and where
+    RUN/trials/…            measuring/observations.py
+    RUN/visits/VISIT        empty; this visit came to its end, so a resumed run does not repeat it
+    RUN/s/                  where systems keep their files while they are measured
+
+A visit is a process of its own with a time limit. When it dies, its trial
+is marked as failed and the run goes on with the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from entrepot.errors import DiskTooFull, RunChanged
+from entrepot.workbench.catalogue import find_scenarios
+from entrepot.workbench.measuring import environment
+from entrepot.workbench.measuring.effort import EFFORTS, Effort
+from entrepot.workbench.measuring.record import RunRecord, TrialRecord, read_run, read_trials, write_record
+from entrepot.workbench.measuring.visit import VisitPlan, failed
+from entrepot.workbench.running.plan import Visit, planned
+from entrepot.workbench.scenario import Scenario
+
+RUNS = Path("bench-runs")
+"""Where runs go that are given no folder."""
+ROOM_MIB = 512
+"""For raw observations, beside what systems write."""
+LIMIT_FACTOR, LIMIT_EXTRA_S = 6.0, 240.0
+"""A visit that takes so much longer than estimated hangs."""
+_MIB = 1024 * 1024
+
+
+class Watcher(Protocol):
+    """Who shows what is going on."""
+
+    def visit_begins(self, number: int, total: int, visit: Visit, left_s: float) -> None: ...
+
+    def visit_says(self, text: str) -> None: ...
+
+    def visit_ended(self, trials: Sequence[TrialRecord]) -> None: ...
+
+
+class Run:
+    def __init__(self, folder: Path, record: RunRecord, visits: Sequence[Visit]) -> None:
+        self.folder = folder
+        self.record = record
+        self.visits = visits
+
+    @property
+    def open_visits(self) -> list[Visit]:
+        """Those that have not come to their end."""
+        return [visit for visit in self.visits if not self._mark(visit).exists()]
+
+    def _mark(self, visit: Visit) -> Path:
+        return self.folder / "visits" / visit.name
+
+    def go(self, watcher: Watcher) -> list[TrialRecord]:
+        """Make all open visits; what an interrupt leaves undone can be resumed."""
+        (self.folder / "visits").mkdir(parents=True, exist_ok=True)
+        waiting = self.open_visits
+        found: list[TrialRecord] = []
+        estimated_s, begun = 0.0, time.monotonic()
+        for number, visit in enumerate(waiting):
+            require_room(self.folder, visit.plan.effort)
+            left_s = sum(later.estimate_s for later in waiting[number:])
+            if estimated_s:
+                left_s *= (time.monotonic() - begun) / estimated_s
+            watcher.visit_begins(number + 1, len(waiting), visit, left_s)
+            self._forget(visit)
+            trials = self._visit(visit, watcher)
+            self._mark(visit).touch()
+            watcher.visit_ended(trials)
+            found += trials
+            estimated_s += visit.estimate_s
+        if self.record.environment["source"] != environment.source_digest():
+            changed = {**self.record.environment, "source changed during the run": "yes: do not quote it"}
+            self.record = msgspec.structs.replace(self.record, environment=changed)
+            write_record(self.folder / "run.json", self.record)
+        return found
+
+    def trials(self) -> list[TrialRecord]:
+        return list(read_trials(self.folder).values())
+
+    def _forget(self, visit: Visit) -> None:
+        """What an interrupted visit has left would be counted twice."""
+        for left in (self.folder / "trials").glob(f"{visit.name}*"):
+            shutil.rmtree(left)
+
+    def _visit(self, visit: Visit, watcher: Watcher) -> list[TrialRecord]:
+        problem = _in_a_process(visit, watcher)
+        trials = self._trials_of(visit)
+        if problem or not trials:
+            failed(visit.plan, problem or "the visit ended without a trial")
+            trials = self._trials_of(visit)
+        return trials
+
+    def _trials_of(self, visit: Visit) -> list[TrialRecord]:
+        return [trial for name, trial in read_trials(self.folder).items() if name.startswith(visit.name)]
+
+
+def begin(
+    names: Sequence[str],
+    systems: Sequence[str],
+    scale: str,
+    *,
+    folder: Path | None = None,
+    seconds: float | None = None,
+    repetitions: int | None = None,
+    strict: bool = True,
+) -> Run:
+    """Plan a run and write its run.json; nothing is measured yet.
+
+    Raises:
+        ScenarioUnknown, SystemUnknown, SystemAbsent, LoadUnsuitable, DiskTooFull: Nothing was written.
+    """
+    return begin_with(
+        find_scenarios(names),
+        systems,
+        effort_of(scale, seconds, repetitions),
+        folder=folder,
+        strict=strict,
+        seconds=seconds,
+        repetitions=repetitions,
+    )
+
+
+def begin_with(
+    scenarios: Sequence[Scenario],
+    systems: Sequence[str],
+    effort: Effort,
+    *,
+    folder: Path | None = None,
+    strict: bool = True,
+    seconds: float | None = None,
+    repetitions: int | None = None,
+) -> Run:
+    now = datetime.now(UTC)
+    name = f"{now:%Y%m%dT%H%M%S}"
+    folder = (folder or RUNS / name).resolve()
+    if (folder / "run.json").exists():
+        raise RunChanged(str(folder), "it holds a run already; --resume goes on with it")
+    visits, absent = planned(scenarios, systems, effort, run=name, host="", folder=folder, strict=strict)
+    folder.mkdir(parents=True, exist_ok=True)
+    require_room(folder, effort)
+    found = environment.describe(folder)
+    host = environment.fingerprint(found)
+    record = RunRecord(
+        run=name,
+        begun=now.isoformat(timespec="seconds"),
+        scale=effort.scale,
+        scenarios=[scenario.name for scenario in scenarios],
+        systems=list(systems),
+        host=host,
+        environment=found,
+        absent=absent,
+        seconds=seconds,
+        repetitions=repetitions,
+    )
+    write_record(folder / "run.json", record)
+    visits, _ = planned(scenarios, systems, effort, run=name, host=host, folder=folder, strict=strict)
+    return Run(folder, record, visits)
+
+
+def resume(folder: Path) -> Run:
+    """A run that was interrupted, with the visits that are still to be made.
+
+    Raises:
+        RunNotFound: The folder holds no run.
+        RunChanged: The machine or the software is not the one that the run began with.
+    """
+    folder = folder.resolve()
+    record = read_run(folder)
+    found = environment.describe(folder)
+    host = environment.fingerprint(found)
+    if host != record.host:
+        raise RunChanged(str(folder), f"it was begun on {record.host}, and this is {host}")
+    if found["source"] != record.environment.get("source"):
+        raise RunChanged(str(folder), "the package has been edited since, and one figure would come from two versions")
+    effort = effort_of(record.scale, record.seconds, record.repetitions)
+    scenarios = find_scenarios(record.scenarios)
+    visits, _ = planned(scenarios, record.systems, effort, run=record.run, host=host, folder=folder, strict=False)
+    return Run(folder, record, visits)
+
+
+def effort_of(scale: str, seconds: float | None = None, repetitions: int | None = None) -> Effort:
+    changes = {name: value for name, value in (("seconds", seconds), ("repetitions", repetitions)) if value is not None}
+    return msgspec.structs.replace(EFFORTS[scale], **changes)
+
+
+def require_room(folder: Path, effort: Effort) -> None:
+    """
+    Raises:
+        DiskTooFull: There is less room than a visit may need.
+    """
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free_mib = shutil.disk_usage(there).free // _MIB
+    # A message is in the log, in the queue and in the observations.
+    wanted_mib = ROOM_MIB + 4 * effort.bytes_max // _MIB
+    if free_mib < wanted_mib:
+        raise DiskTooFull(str(there), free_mib, wanted_mib)
+
+
+def _in_a_process(visit: Visit, watcher: Watcher) -> str:
+    """Make a visit in a fresh interpreter; what went wrong with it, if anything."""
+    limit_s = visit.estimate_s * LIMIT_FACTOR + LIMIT_EXTRA_S
+    command = [sys.executable, "-m", "entrepot.workbench.measuring.visit"]
+    # A session of its own, so that everything it started can be ended with it; and it dies when we die.
+    process = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", *command],  # noqa: S607 - of util-linux, wherever that lies
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    hung = threading.Event()
+
+    def end_it() -> None:
+        hung.set()
+        _end(process)
+
+    timer = threading.Timer(limit_s, end_it)
+    timer.start()
+    errors: list[str] = []
+    reader = threading.Thread(target=lambda: errors.append(_text(process.stderr)), daemon=True)
+    reader.start()
+    try:
+        _feed(process, visit.plan)
+        assert process.stdout is not None
+        for line in process.stdout:
+            watcher.visit_says(line.rstrip())
+        process.wait()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        timer.cancel()
+    reader.join(5.0)
+    if hung.is_set():
+        return f"it hung and was ended after {limit_s:.0f} s"
+    if process.returncode:
+        return f"its process ended with {process.returncode}: {''.join(errors)[-1500:]}"
+    return ""
+
+
+def _feed(process: subprocess.Popen[str], plan: VisitPlan) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(msgspec.json.encode(plan).decode())
+        process.stdin.close()
+
+
+def _text(stream: object) -> str:
+    return stream.read() if stream is not None else ""  # type: ignore[attr-defined,no-any-return]
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

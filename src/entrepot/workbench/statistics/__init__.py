@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics in plain NumPy: warm-up, intervals, trends, when to stop repeating. The Spark jobs call these per trial."""
