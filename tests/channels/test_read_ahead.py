@@ -40,7 +40,7 @@ def is_locked(connection: Connection, count: int) -> bool:
 @pytest.mark.parametrize("read_ahead", [1, 2, 7, 100, 1_000])
 def test_messages_come_in_order_and_leave_for_good(connection: Connection, read_ahead: int) -> None:
     fill(connection, 500)
-    consumption = connection.consume("Q", read_ahead=read_ahead, wait_s=0.05)
+    consumption = connection.consume("Q", read_ahead=read_ahead, wait_s=0.5)
     assert numbers(list(consumption)) == list(range(500))
     assert depth(connection) == 0
 

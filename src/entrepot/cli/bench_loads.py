@@ -166,7 +166,7 @@ def _measure(
         raise typer.BadParameter(f"{quality!r} is none of {', '.join(Qualities)}", param_hint="--quality")
     parameters = {**given, "quality": quality}
     scenario = Scenario(f"ad-hoc/{load}", load, (), load, (Point(parameters, parameters),))
-    effort = msgspec.structs.replace(EFFORTS["quick"], seconds=seconds, repetitions=1)
+    effort = msgspec.structs.replace(EFFORTS["quick"], seconds=seconds, repetitions=1, system_warm_up=False)
     if messages is not None:
         effort = msgspec.structs.replace(effort, messages_max=messages, bytes_max=2**31)
     with tempfile.TemporaryDirectory(prefix="entrepot-bench-", dir=Path.cwd()) as temporary:

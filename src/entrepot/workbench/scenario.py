@@ -125,6 +125,7 @@ def parse_scenario(path: Path, name: str) -> Scenario:
     for key in _REQUIRED:
         if key not in told:
             raise ScenarioInvalid(str(path), key, "is missing")
+    _check_shapes(path, told)
     bindings = _listed(told.get("entrepot", "unix"))
     for binding in bindings:
         if binding not in ENTREPOT_BINDINGS:
@@ -141,6 +142,15 @@ def parse_scenario(path: Path, name: str) -> Scenario:
         differs=str(told.get("differs", "")).strip(),
         thumbnail=told.get("thumbnail", {}),
     )
+
+
+def _check_shapes(path: Path, told: dict[str, Any]) -> None:
+    for key in ("quick", "rows", "thumbnail"):
+        if not isinstance(told.get(key, {}), dict):
+            raise ScenarioInvalid(str(path), key, "has to be a mapping")
+    limits = told.get("too_large", [])
+    if not isinstance(limits, list) or not all(isinstance(limit, dict) for limit in limits):
+        raise ScenarioInvalid(str(path), "too_large", "has to be a list of mappings")
 
 
 def _points(path: Path, told: Any, too_large: Any) -> Iterator[Point]:

@@ -194,3 +194,5 @@ class Findings:
     accounting: Accounting = Accounting()
     loads: Mapping[str, int] = field(default_factory=dict)
     """Load shape → how many trials of it gave figures."""
+    begun: Mapping[str, str] = field(default_factory=dict)
+    """Run → when it began, ISO 8601, UTC."""

@@ -17,6 +17,7 @@ import numpy
 from entrepot.workbench.analysis.observed import REPLY_LOADS, Numbers, Observed
 from entrepot.workbench.measuring.observations import CALL_NAMES, NONE_NS
 
+SEARCH = "sustained"
 PERCENTILES = (50, 90, 99)
 LATENESS_S_MIN = 0.005
 """Several time slices of a busy machine: less lateness than this is the kernel's doing and no reason for a verdict."""
@@ -72,10 +73,11 @@ def unit_of(name: str) -> str:
 
 
 def metrics(observed: Observed) -> Iterator[Metric]:
-    """Everything that this trial gives a figure for. A search gives only what it found: its probes are no figures."""
+    """Everything that this trial gives a figure for. A search gives what it found and what that cost: the rate of a
+    probe is no figure."""
     facts = observed.record.facts
-    if observed.record.load != "sustained" and observed.window.seconds > 0:
-        for name, value in _measured(observed):
+    if observed.window.seconds > 0:
+        for name, value in _processors(observed) if observed.record.load == SEARCH else _measured(observed):
             if name not in facts and numpy.isfinite(value):
                 yield Metric(name, unit_of(name), float(value))
     for name, value in facts.items():
@@ -83,7 +85,9 @@ def metrics(observed: Observed) -> Iterator[Metric]:
 
 
 def problem(observed: Observed) -> str:
-    """Why this trial gives no figure; empty when it does."""
+    """Why this trial gives no figure; empty when it does. Probes are judged elsewhere, by saturation.py."""
+    if observed.record.load == SEARCH:
+        return ""
     if observed.window.problem:
         return observed.window.problem
     if observed.window.seconds <= 0:

@@ -73,8 +73,8 @@ class Engine:
 
     def __enter__(self) -> Self:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", __name__, str(self._tasks)],
+            self._process = subprocess.Popen(  # noqa: S603
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", __name__, str(self._tasks)],  # noqa: S607
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -174,9 +174,7 @@ def main(tasks: int, commands: IO[bytes], answers: IO[bytes]) -> None:
 
     begun = time.monotonic()
     try:
-        context = open_context(
-            long_tasks=tasks, app="workbench", light=True, preload=("entrepot.spark.live.instance",)
-        )
+        context = open_context(long_tasks=tasks, app="workbench", light=True, preload=("entrepot.spark.live.instance",))
     except EntrepotError as error:
         answer({"error": str(error)})
         return

@@ -5,7 +5,8 @@ As chapter 8 of the document has it, a sender keeps messages waiting on the
 input queue, so that the rate is the flows' own; the rate is that of whole
 journeys, however many messages a journey has in between. A publication
 counts once: one subscriber is measured, and a background program consumes
-what the others get. Spark, its instances and the database belong to the
+what the others get. Clients have the binding that is measured, flows run
+beside the queue manager as the broker did. Spark, its instances and the database belong to the
 system under measurement: their CPU time is the server's.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from entrepot.errors import LoadUnsuitable
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from entrepot.workbench.generators.client import Client
 
 IN, OUT = "BROKER.IN", "BROKER.OUT"
+RECEIVER, CONSUMER = range(1), range(1, 2)
+"""The trial's first client, and its second where there is a background program."""
 TOPIC = "broker/prices"
-AT_ONCE = 50
+AT_ONCE = 100
 """Messages that the sender puts together, and that a receiver or replier takes in one unit of work at most."""
 WAITING_S = 0.5
 """The sender keeps as much under way as the flows do in this time …"""
@@ -44,18 +47,25 @@ HELD_PART_MIN = 0.02
 """A sender that hardly ever had to wait was the limit itself."""
 STEADY_PART = 0.3
 """So much of the time is left out of what is told as a fact; the analysis finds the warm-up for itself."""
+SENDERS_PERSISTENT = 2
+"""While one waits for its commit, the other puts."""
 COPIES_FAN_IN_MAX = 4
 READ_AHEAD = 1000
+ROOM_S = 60.0
 PAUSE_S = 0.001
 POLL_S = 0.2
 SWEEP_S = 0.25
 """How often the background program goes round the queues of the other subscribers."""
-SWEEP_COMMIT = 50
+SWEEP_COMMIT, SWEEP_MAX = 10, 500
+"""So many queues, and messages of each, in one unit of work."""
 SUBSCRIBER_DEPTH_MAX = 999_999_999
 
 
 class Administered(Protocol):
-    """A queue manager, as its administrator reaches it."""
+    """A queue manager, as its administrator and the flows on its machine reach it."""
+
+    @property
+    def unix_url(self) -> str: ...
 
     def mqsc(self, *commands: str) -> Any: ...
 
@@ -175,7 +185,7 @@ def measure(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Any = None)
     stage.system.create_queues(queues_of(plan.case, plan.suffix))
     wanted = Wanted(
         case=plan.case.name,
-        url=system.url,
+        url=system.manager.unix_url,
         message_bytes=plan.message_bytes,
         instances=plan.instances,
         groups=plan.groups,
@@ -203,13 +213,15 @@ def _drive(stage: Stage, plan: Plan, trial: Trial, url: str) -> None:
     if plan.case.echo:
         trial.start("replier", reply, 1, url, plan.case.echo + plan.suffix)
     template = plan.case.template(plan.message_bytes)
-    trial.start("sender", send, 1, url, plan, template, held_ns, len(consumed))
+    first = 1 + bool(consumed) + bool(plan.case.echo)
+    slots = range(first, first + (SENDERS_PERSISTENT if plan.persistent else 1))
+    trial.start("sender", send, len(slots), url, plan, template, slots, len(consumed), held_ns)
     trial.gather()
     trial.go(stage.seconds)
     trial.applications.join("sender")
     trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
     trial.finish("receiver", "sender")
-    held = held_ns.value / max(trial.gate.ended_ns - trial.gate.begun_ns, 1)
+    held = held_ns.value / max(trial.gate.ended_ns - trial.gate.begun_ns, 1) / len(slots)
     trial.facts["sender_held"] = held
     trial.evidence["sender"] = f"kept messages waiting: it was held back {held:.0%} of the time by what was under way"
     if held < HELD_PART_MIN:
@@ -266,7 +278,7 @@ def _subscribed(plan: Plan, manager: Administered) -> Iterator[None]:
 # --- the clients' parts ----------------------------------------------------------------------------------
 
 
-def send(client: Client, url: str, plan: Plan, template: Template, held_ns: Any, others: int) -> None:
+def send(client: Client, url: str, plan: Plan, template: Template, senders: range, others: int, held_ns: Any) -> None:
     """Put until the gate closes, and pause while enough is under way.
 
     What is under way is bounded by what the flows do in WAITING_S, so that a
@@ -277,20 +289,25 @@ def send(client: Client, url: str, plan: Plan, template: Template, held_ns: Any,
     note, clock, me, gate = client.sent.add, time.monotonic_ns, client.number, client.gate
     size = len(template.body(0, 0))
     with entrepot.connect(url) as connection:
+        put = _putter(connection, plan, template, me)
         begun, number = gate.wait(), 0
         while (ready := clock()) < gate.ended_ns:
-            done = _done(gate, others)
+            done = gate.counted(RECEIVER)
             rate_per_ns = done / max(ready - begun, 1)
             waiting = int(min(max(rate_per_ns * WAITING_S * 1e9, WAITING_MIN * plan.copies), plan.waiting_max))
-            room = min(waiting - (number - done), AT_ONCE)
-            if room <= 0 or (room < AT_ONCE and room < waiting // 4):
+            sent = gate.counted(senders)
+            room = min(waiting - (sent - done), AT_ONCE)
+            if others:
+                # What the background program has not consumed yet must not pile up either.
+                room = min(room, plan.waiting_max - (sent - gate.counted(CONSUMER) // others))
+            if room < min(AT_ONCE, max(1, waiting // 4)):
                 time.sleep(PAUSE_S)
                 held_ns.value += clock() - ready
                 continue
             numbers = range(number, number + room)
             assert numbers.stop <= NUMBERS_MAX
             before = clock()
-            _put(connection, plan.source, [template.body(me, each) for each in numbers], template.format, plan.persistent)
+            put(numbers)
             after = clock()
             for each in numbers:
                 note((me, each, size, ready, before, after))
@@ -298,21 +315,26 @@ def send(client: Client, url: str, plan: Plan, template: Template, held_ns: Any,
             client.count(number)
 
 
-def _done(gate: Any, others: int) -> int:
-    """Journeys that are over; the receiver is the trial's first client, the background program its second."""
-    done: int = gate.counted(range(0, 1))
-    return min(done, gate.counted(range(1, 2)) // others) if others else done
+def _putter(connection: Connection, plan: Plan, template: Template, sender: int) -> Callable[[range], None]:
+    """Persistent messages in units of work; others without waiting for answers, which the count of journeys gives."""
+    queue, form, make = plan.source, template.format, template.body
+    if not plan.persistent:
+        pipeline = connection.pipeline()
 
+        def put(numbers: range) -> None:
+            for number in numbers[:-1]:
+                pipeline.put(queue, make(sender, number), format=form, persistent=False)
+            # A put that may wait goes at once, and takes along what was gathered.
+            pipeline.put(queue, make(sender, numbers[-1]), format=form, persistent=False, wait_s=ROOM_S)
 
-def _put(connection: Connection, queue: str, bodies: Sequence[bytes], format: str, persistent: bool) -> None:  # noqa: A002
-    if persistent:
+        return put
+
+    def put_in_unit(numbers: range) -> None:
         with connection.unit_of_work() as unit:
-            for body in bodies:
-                unit.put(queue, body, format=format, persistent=True)
-        return
-    with connection.pipeline() as pipeline:
-        for body in bodies:
-            pipeline.put(queue, body, format=format, persistent=False)
+            for number in numbers:
+                unit.put(queue, make(sender, number), format=form, persistent=True)
+
+    return put_in_unit
 
 
 def receive(client: Client, url: str, queue: str, persistent: bool) -> None:
@@ -359,13 +381,15 @@ def consume_others(client: Client, url: str, queues: Sequence[str]) -> None:
     with entrepot.connect(url) as connection:
         client.gate.arrive()
         while True:
-            begun = time.monotonic()
+            begun, is_behind = time.monotonic(), False
             for at in range(0, len(queues), SWEEP_COMMIT):
                 with connection.unit_of_work() as unit:
-                    got = sum(len(unit.get_many(queue, AT_ONCE)) for queue in queues[at : at + SWEEP_COMMIT])
-                seen += got
+                    got = [len(unit.get_many(queue, SWEEP_MAX)) for queue in queues[at : at + SWEEP_COMMIT]]
+                is_behind = is_behind or max(got) == SWEEP_MAX
+                seen += sum(got)
                 client.count(seen)
-            time.sleep(max(0.0, begun + SWEEP_S - time.monotonic()))
+            if not is_behind:
+                time.sleep(max(0.0, begun + SWEEP_S - time.monotonic()))
 
 
 def reply(client: Client, url: str, queue: str) -> None:

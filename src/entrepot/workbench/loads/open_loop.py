@@ -49,17 +49,17 @@ class OpenLoop(Load):
             offer(trial, stage, rate_per_s, stage.seconds)
 
 
-def offer(trial: Trial, stage: Stage, rate_per_s: float, seconds: float, first: int = 0) -> None:
-    """One programmed rate for so long, and then until everything has arrived or never will."""
+def offer(trial: Trial, stage: Stage, rate_per_s: float, seconds: float) -> bool:
+    """One programmed rate for so long, and then until everything has arrived; False when it never did."""
     senders = stage.number("senders")
     trial.start("receiver", receive, stage.number("receivers"), QUEUE, stage.number("batch"))
     trial.gather()
-    arguments = (stage.number("message_bytes"), rate_per_s, senders, stage.text("arrivals"), stage.text("trace"), first)
+    arguments = (stage.number("message_bytes"), rate_per_s, senders, stage.text("arrivals"), stage.text("trace"))
     trial.start("sender", send_on_schedule, senders, QUEUE, *arguments)
     trial.gather()
     trial.go(seconds)
     trial.applications.join("sender", timeout_s=stage.effort.drain_s + 60)
-    trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
+    return trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
 
 
 def send_on_schedule(
@@ -70,13 +70,12 @@ def send_on_schedule(
     senders: int,
     arrivals: str,
     trace: str,
-    first: int,
 ) -> None:
     """Each message has the intended moment of its own, however many are sent in one call."""
     sender, tail, note, clock = client.system.sender(queue), padding(message_bytes), client.sent.add, time.monotonic_ns
     offsets = offsets_ns(arrivals, rate_per_s, seed=SEED, trace=Path(trace) if trace else None)
     mine = share(offsets, client.number, senders)
-    size, me, gate, number = max(message_bytes, 8), client.number, client.gate, first
+    size, me, gate, number = max(message_bytes, 8), client.number, client.gate, 0
     intended = next(mine)
     begun = gate.wait()
     while begun + intended < gate.ended_ns:
@@ -94,6 +93,6 @@ def send_on_schedule(
         for moment in due:
             note((me, number, size, moment, before, after))
             number += 1
-        client.count(number - first)
+        client.count(number)
     sender.flush()
     sender.close()

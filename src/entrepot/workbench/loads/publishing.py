@@ -34,6 +34,7 @@ class Publish(Load):
         with stage.trial() as trial:
             # How many deliveries each publication of a topic makes.
             fans = [len(range(number, receivers, topics)) for number in range(topics)]
+            trial.facts["copies"] = receivers / topics
             trial.start("subscriber", subscribe, receivers, topics)
             trial.gather()
             trial.start("publisher", publish, senders, stage.number("message_bytes"), topics, batch, receivers, senders, fans)

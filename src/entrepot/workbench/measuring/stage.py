@@ -23,18 +23,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from entrepot.errors import MeasurementError, SystemFailed
 from entrepot.workbench.generators.applications import Applications
 from entrepot.workbench.generators.client import Client
 from entrepot.workbench.generators.gate import Gate, sleep_until
 from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, samples_to_parquet, to_parquet
-from entrepot.workbench.measuring.record import TrialRecord, as_texts, write_record
+from entrepot.workbench.measuring.record import Status, TrialRecord, as_texts, write_record
 from entrepot.workbench.measuring.sampler import Sampler
 from entrepot.workbench.scenario import Parameter, Point, Scenario
 from entrepot.workbench.systems.system import System
 
 _POLL_S = 0.01
+_SHARE_MIN_NS = 300_000_000
+"""CPU time comes in ticks of 10 ms, so a share of less than this would be a guess."""
 _KINDS = {"sent": SENT, "received": RECEIVED, "calls": CALLS}
 Say = Callable[[str], None]
 
@@ -119,6 +123,13 @@ class Trial:
             if name == measure and subject in (None, about)
         ]
 
+    def busiest_generator(self) -> float | None:
+        """The share of a core that the busiest generator used while the load lasted; None when it was too short."""
+        read = [(t_ns, cpu_s) for t_ns, cpu_s in self.samples("cpu_s", "busiest generator") if t_ns <= self.gate.ended_ns]
+        if len(read) < 2 or read[-1][0] - read[0][0] < _SHARE_MIN_NS:
+            return None
+        return (read[-1][1] - read[0][1]) / ((read[-1][0] - read[0][0]) / 1e9)
+
     def raw(self, kind: str) -> list[Path]:
         """What clients of finished roles have noted."""
         return sorted(self.folder.glob(f"*.{kind}.raw"))
@@ -163,6 +174,8 @@ class Stage:
         self._parameters = {**defaults, **point.effective}
         self._run, self._host, self._repetition, self._results = run, host, repetition, results
         self.trials: list[TrialRecord] = []
+        self.failure = ""
+        """Why the last trial failed; empty when it did not."""
 
     @property
     def seconds(self) -> float:
@@ -189,14 +202,16 @@ class Stage:
         servers: Sequence[int] = (),
         probe: int = 0,
         offered_per_s: float | None = None,
+        is_kept: bool = True,
     ) -> Iterator[Trial]:
         """A trial on the running system; `servers` are processes that belong to it beside its own.
 
         What goes wrong inside as a MeasurementError marks the trial as failed
-        and is not raised further; `stage.trials[-1]` tells.
+        and is not raised further; `stage.failure` tells.
         """
         trial = Trial(self, queues, servers)
-        status, reason = "measured", ""
+        status: Status = "measured"
+        reason = ""
         try:
             with trial.applications:
                 yield trial
@@ -205,17 +220,43 @@ class Stage:
                 raise SystemFailed(self.system.name, "died under load")
         except MeasurementError as error:
             status, reason = "failed", str(error)
+        self.failure = reason
         if status == "measured" and trial.reason:
             status, reason = "invalid", trial.reason
-        record = self._record(trial, probe, offered_per_s, status, reason)
-        target = self._results / record.trial
-        target.mkdir(parents=True, exist_ok=True)
-        trial.keep(target, record.trial)
+        if is_kept:
+            record = self._record(trial, probe, offered_per_s, status, reason)
+            target = self._results / record.trial
+            target.mkdir(parents=True, exist_ok=True)
+            trial.keep(target, record.trial)
+            write_record(target / "trial.json", record)
+            self.trials.append(record)
         shutil.rmtree(trial.folder, ignore_errors=True)
+
+    def conclude(
+        self, facts: dict[str, float], evidence: dict[str, str], status: Status = "measured", reason: str = ""
+    ) -> None:
+        """What several trials together have found, as a record without observations of its own."""
+        last = self.trials[-1] if self.trials else None
+        if last is None:
+            return
+        visit = last.visit
+        record = msgspec.structs.replace(
+            last,
+            trial=visit,
+            probe=0,
+            offered_per_s=None,
+            begun_ns=self.trials[0].begun_ns,
+            status=status,
+            reason=reason,
+            facts=facts,
+            evidence=evidence,
+        )
+        target = self._results / visit
+        target.mkdir(parents=True, exist_ok=True)
         write_record(target / "trial.json", record)
         self.trials.append(record)
 
-    def _record(self, trial: Trial, probe: int, offered: float | None, status: Any, reason: str) -> TrialRecord:
+    def _record(self, trial: Trial, probe: int, offered: float | None, status: Status, reason: str) -> TrialRecord:
         visit = visit_name(self._run, self.scenario, self.point, self.system.name, self._repetition)
         return TrialRecord(
             run=self._run,

@@ -1,2 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: the documents' tables and figures drawn again, as one HTML page and as Markdown."""
+"""The report: the documents' tables and figures drawn again, as one HTML page and as Markdown.
+
+`material` finds findings again, the builders (`summary`, `sections`,
+`tables`, `charts`, `methods`, `planning`) turn them into `blocks`, and
+`html` and `markdown` write those. The same findings give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from entrepot.errors import ReportImpossible
+from entrepot.workbench.analysis.findings import Findings
+from entrepot.workbench.scenario import Scenario
+
+if TYPE_CHECKING:
+    from entrepot.workbench.report.blocks import Block, Text
+    from entrepot.workbench.report.material import Material
+
+__all__ = ["write_report"]
+
+TITLE = "Entrepot: the published measurements, made again"
+
+
+def write_report(findings: Findings, scenarios: Mapping[str, Scenario], target: Path) -> Path:
+    """Leave index.html and report.md in `target`; the page needs no other file and no network.
+
+    Raises:
+        ReportImpossible: There are no runs, matplotlib is missing, or `target` cannot be written. Nothing was
+            written, or an earlier report is whole.
+    """
+    if not findings.runs:
+        raise ReportImpossible(str(target), "there are no runs")
+    try:
+        from entrepot.workbench.report.html import render_page
+        from entrepot.workbench.report.markdown import render_markdown
+        from entrepot.workbench.report.material import Material
+
+        material = Material(findings, scenarios)
+        intro, blocks = _intro(material), _blocks(material)
+    except ModuleNotFoundError as error:
+        raise ReportImpossible(
+            str(target), f"Python module {error.name} is not installed: pip install 'entrepot[bench]'"
+        ) from error
+    page = target / "index.html"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        _write(target / "report.md", render_markdown(TITLE, intro, blocks))
+        _write(page, render_page(TITLE, intro, blocks))
+    except OSError as error:
+        raise ReportImpossible(str(target), f"it cannot be written: {error.strerror}") from error
+    return page
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, so that a full disk leaves the report that was there."""
+    written = path.with_suffix(".new")
+    try:
+        written.write_text(text, "utf-8")
+        written.replace(path)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def _blocks(material: Material) -> list[Block]:
+    from entrepot.workbench.report.documents import documents
+    from entrepot.workbench.report.methods import methods_section
+    from entrepot.workbench.report.planning import planning_section
+    from entrepot.workbench.report.sections import document_sections, raw_section
+    from entrepot.workbench.report.summary import coverage_section, summary_section
+
+    known = documents()
+    planning = planning_section(material)
+    return [
+        summary_section(material, known),
+        coverage_section(material, known),
+        *document_sections(material, known),
+        *([planning] if planning else []),
+        methods_section(material),
+        raw_section(material),
+    ]
+
+
+def _intro(material: Material) -> list[Text]:
+    """Where, when and how thoroughly."""
+    findings = material.findings
+    places = []
+    for host in material.hosts:
+        told = findings.environments.get(host, {})
+        parts = [told.get("host") or host, told.get("cpu", "")]
+        parts += [f"{told['cores']} cores"] if "cores" in told else []
+        parts += [f"{told['memory_gib']} GiB"] if "memory_gib" in told else []
+        places.append(", ".join(part for part in parts if part))
+    days = sorted({begun[:10] for begun in findings.begun.values()})
+    when = [f"Measured {days[0]}" if len(days) == 1 else f"Measured {days[0]} to {days[-1]}"] if days else []
+    scales = sorted(set(findings.scales.values()))
+    how = [f"scale {', '.join(scales)}"] if scales else []
+    return [" · ".join([*when, *how, *places])]

@@ -24,6 +24,10 @@ class Look:
     variable: str
     dashed: bool = False
 
+    @property
+    def css(self) -> str:
+        return f"var({self.variable})"
+
 
 INK = Look("#1c2128", "#e4e7eb", "", "--ink")
 FAINT = Look("#59626e", "#a3acb8", "", "--faint")
@@ -85,4 +89,4 @@ def variables() -> str:
 
 def variable_of_colour() -> dict[str, str]:
     """Light colour → the variable that a page puts in its place."""
-    return {look.light: f"var({look.variable})" for look in _ALL}
+    return {look.light: look.css for look in _ALL}

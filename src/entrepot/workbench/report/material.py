@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
 from entrepot.workbench.report.appearance import SHORT_TITLES, is_ours
-from entrepot.workbench.report.wording import OWN_METRICS, is_less_better
+from entrepot.workbench.report.wording import OWN_METRICS, described, is_less_better, metrics_of_load
 from entrepot.workbench.scenario import Scenario
 from entrepot.workbench.systems import NAMES
 
@@ -125,20 +125,23 @@ class Material:
         ]
 
     def metrics(self, scenario: str) -> list[str]:
-        """The document's first, in its order; else whatever was measured that is not one of ours."""
+        """Those of the document, in its order; where it prints none, those that the load is about."""
         found = dict.fromkeys(row.metric for row in self._published[scenario])
-        found.update(
-            dict.fromkeys(figure.metric for figure in self._figures[scenario] if figure.metric not in OWN_METRICS)
-        )
-        return list(found) or list(dict.fromkeys(figure.metric for figure in self._figures[scenario]))[:1]
+        measured = dict.fromkeys(figure.metric for figure in self._figures[scenario])
+        if not found:
+            told = self.scenarios.get(scenario)
+            wanted = metrics_of_load(told.load if told else "", measured)
+            found = dict.fromkeys(wanted or list(measured)[:1])
+        return list(found)
 
     def main_metric(self, scenario: str) -> str:
         metrics = self.metrics(scenario)
         return next((metric for metric in metrics if not is_less_better(metric)), metrics[0] if metrics else "")
 
     def own_metrics(self, scenario: str) -> list[str]:
-        seen = {figure.metric for figure in self._figures[scenario]}
-        return [metric for metric in OWN_METRICS if metric in seen and metric not in self.metrics(scenario)]
+        """Whatever else was measured, in one order everywhere."""
+        seen = {figure.metric for figure in self._figures[scenario]} - set(self.metrics(scenario))
+        return [metric for metric in OWN_METRICS if metric in seen] + sorted(seen - set(OWN_METRICS))
 
     def points(self, scenario: str) -> list[str]:
         """As the scenario lists them, then any that it no longer lists."""
@@ -159,6 +162,12 @@ class Material:
         values = {name: {parameters.get(name, "") for parameters in found} for name in names}
         varying = [name for name in names if len(values[name]) > 1]
         return varying, {name: next(iter(values[name])) for name in names if len(values[name]) == 1}
+
+    def label(self, scenario: str, point: str) -> str:
+        """In what a point differs from the others of its scenario."""
+        varying, _ = self.axes(scenario, self.points(scenario))
+        parameters = self.parameters(scenario, point)
+        return described([(name, parameters.get(name, "")) for name in varying])
 
     def unit(self, scenario: str, metric: str) -> str:
         rows: Iterable[Published | Figure] = (*self._published[scenario], *self._figures[scenario])

@@ -14,6 +14,7 @@ from entrepot.workbench.analysis.findings import Comparison, Figure, Mark
 from entrepot.workbench.report.appearance import is_ours
 from entrepot.workbench.report.blocks import EMPTY, Cell, Column, Table
 from entrepot.workbench.report.material import PUBLISHED, Material
+from entrepot.workbench.report.notes import Notes
 from entrepot.workbench.report.wording import (
     Scale,
     count,
@@ -27,29 +28,6 @@ from entrepot.workbench.report.wording import (
 )
 
 GENERATOR = "generator"
-
-
-class Notes:
-    """The notes of one table: numbered contracts, and letters for the rest in the order in which they are needed."""
-
-    def __init__(self, material: Material) -> None:
-        self._material = material
-        self._letters: dict[str, str] = {}
-        self._numbers: set[int] = set()
-
-    def letter(self, text: str) -> str:
-        return self._letters.setdefault(text, _letters(len(self._letters)))
-
-    def contract(self, system: str, quality: str) -> list[str]:
-        found = self._material.contracts.get((system, quality))
-        if found is None:
-            return []
-        self._numbers.add(found)
-        return [str(found)]
-
-    def all(self) -> list[tuple[str, str]]:
-        contracts = [(str(found), self._material.contract_text(found)) for found in sorted(self._numbers)]
-        return contracts + [(sign, text) for text, sign in self._letters.items()]
 
 
 def metric_table(material: Material, host: str, scenario: str, metric: str) -> Table | None:
@@ -264,7 +242,7 @@ def own_table(material: Material, host: str, scenario: str) -> Table | None:
     columns = [Column(name_of(name), numeric=False, heads_row=True) for name in varying]
     columns.append(Column("System", numeric=False, heads_row=True))
     columns += [Column(name_of(metric), detail=scales[metric].unit) for metric in metrics]
-    return Table("Latency from the intended time, cost, and the account of every message.", columns, rows)
+    return Table("What else was measured: latency from the intended time, cost, and the account of every message.", columns, rows)
 
 
 def verdict_table(material: Material, host: str, scenario: str) -> Table | None:
@@ -336,13 +314,3 @@ def _measured(material: Material, host: str, scenario: str, point: str) -> list[
         figure.system for figure in material.figures(scenario) if figure.host == host and figure.point == point
     }
     return sorted(seen, key=lambda system: (material.place_of_system(system), system))
-
-
-def _letters(place: int) -> str:
-    """a … z, aa, ab …"""
-    text = ""
-    place += 1
-    while place:
-        place, rest = divmod(place - 1, 26)
-        text = chr(ord("a") + rest) + text
-    return text

@@ -30,6 +30,17 @@ NAMES = {
     "latency_max": "Latency, longest",
     "latency_mean": "Latency, mean",
     "lateness_p99": "Generator lateness, 99 %",
+    "mst_low": "MST, lower end",
+    "mst_high": "MST, upper end",
+    "acknowledged": "Acknowledged",
+    "server_cores": "Server, cores",
+    "generator_cores": "Generators, cores",
+    "server_memory": "Server memory",
+    "service_variation": "Variation of service",
+    "strays": "Strays",
+    "seconds_factor": "Duration, times the usual",
+    "workers": "Server applications",
+    "window": "Messages under way",
     "lost": "Lost",
     "duplicated": "Duplicated",
     "reordered": "Overtaken",
@@ -52,29 +63,65 @@ QUALITIES = {
     "global_unit": "global unit of work",
 }
 OWN_METRICS = (
+    "sent",
+    "acknowledged",
+    "received",
+    "mst_low",
+    "mst_high",
     "latency_mean",
     "latency_p50",
     "latency_p90",
     "latency_p99",
     "latency_max",
     "lateness_p99",
+    "cpu",
+    "server_cores",
+    "generator_cores",
     "server_cpu_per_message",
+    "server_memory",
     "lost",
     "duplicated",
     "reordered",
+    "strays",
 )
-"""Ours, beside those that the documents publish."""
-ACCOUNTS = ("lost", "duplicated", "reordered")
-_LESS_IS_BETTER = ("response_time", "latency", "lateness", "cpu", "server_cpu", "memory", "lost", "duplicated", "call")
+"""Beside those that a document publishes, in this order."""
+_OF_LOADS = {
+    "round-trip": ("round_trips", "response_time"),
+    "sessions": ("short_sessions", "round_trips", "response_time"),
+    "connected": ("round_trips", "response_time", "memory_per_client"),
+    "sustained": ("mst",),
+    "open-loop": ("sent", "received", "latency_p99"),
+    "stream": ("sent", "received"),
+    "publish": ("sent", "received"),
+}
+_LESS_IS_BETTER = ("response_time", "latency", "lateness", "cpu", "server_", "memory", "call_")
+_LESS_IS_BETTER_TOO = ("generator_cores", "lost", "duplicated", "reordered", "strays")
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def is_less_better(metric: str) -> bool:
-    return metric.startswith(_LESS_IS_BETTER) or metric.endswith(("_time", "_p50", "_p90", "_p99"))
+    return metric.startswith(_LESS_IS_BETTER) or metric in _LESS_IS_BETTER_TOO
+
+
+def metrics_of_load(load: str, measured: Iterable[str]) -> list[str]:
+    """What a load is about, of what was measured under it."""
+    known = list(measured)
+    if load == "calls":
+        return sorted((metric for metric in known if metric.startswith("call_")), key=_place_of_call)
+    return [metric for metric in _OF_LOADS.get(load, ("throughput",)) if metric in known]
+
+
+def _place_of_call(metric: str) -> tuple[int, str]:
+    """Put and get first: they are what the documents draw."""
+    name = metric.removeprefix("call_").rpartition("_p")[0]
+    return (("put", "get").index(name) if name in ("put", "get") else 2, metric)
 
 
 def name_of(word: str) -> str:
-    """`message_bytes` → Message bytes."""
+    """`message_bytes` → Message bytes; `call_put_p90` → put, 90 %."""
+    if word.startswith("call_"):
+        call, _, percent = word.removeprefix("call_").rpartition("_p")
+        return f"{call.replace('_', ' ').capitalize()}, {percent} %"
     return NAMES.get(word, word.replace("_", " ").capitalize())
 
 
@@ -88,6 +135,24 @@ def value_of(parameter: str, value: str) -> str:
         return f"{int(value):,}"
     except ValueError:
         return value
+
+
+def described(parameters: Iterable[tuple[str, str]]) -> str:
+    """`express, 1,000 message bytes`."""
+    words = []
+    for name, value in parameters:
+        if value not in ("", "0"):
+            shown = value_of(name, value)
+            words.append(f"{shown} {name_of(name).lower()}" if is_number(value) else shown)
+    return ", ".join(words)
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def number(value: float, digits: int = 3) -> str:

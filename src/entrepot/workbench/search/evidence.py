@@ -113,7 +113,7 @@ def judge(evidence: Evidence, criteria: Criteria) -> Verdict:
 
 
 def combined(evidences: Sequence[Evidence]) -> Evidence:
-    """Several probes at one rate as if they were one long one: means of rates, sums of losses, the worst of the rest."""
+    """Several probes at one rate as if they were one long one: means of rates, sums of losses, else the worst."""
     total_s = sum(one.duration_s for one in evidences)
 
     def mean(values: Sequence[float]) -> float:
@@ -152,28 +152,29 @@ def _mean_trend(trends: Sequence[Trend]) -> Trend:
 
 def _generator_limits(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     """Why the generator was the limit; nothing when it kept its schedule, or when the system kept it from doing so."""
+    is_behind = evidence.behind_share > criteria.behind_share_max
+    is_late = evidence.lateness_p99_s > criteria.lateness_p99_s_max
     is_busy = (evidence.generator_cpu_share or 0.0) > criteria.generator_cpu_share_max
+    if not (is_behind or is_late) or (_is_held_back(evidence) and not is_busy):
+        return ()
     reasons = []
-    if evidence.behind_share > criteria.behind_share_max and (is_busy or not _is_held_back(evidence)):
+    if is_behind:
+        sent, offered = _rate(evidence.sent_per_s), _rate(evidence.offered_per_s)
+        reasons.append(f"the generator fell behind its schedule and sent {sent} of {offered}")
+    if is_late:
+        late_ms, limit_ms = evidence.lateness_p99_s * 1000, criteria.lateness_p99_s_max * 1000
         reasons.append(
-            f"the generator fell behind its schedule and sent {_rate(evidence.sent_per_s)} of {_rate(evidence.offered_per_s)}"
+            f"one message in a hundred was sent {late_ms:,.0f} ms late or later, more than {limit_ms:,.0f} ms"
         )
-    # Whoever waits in a call is late for the next one: that is the system's doing, and shows in its latency.
-    waited_s = evidence.call_p99_s or 0.0
-    if evidence.lateness_p99_s > criteria.lateness_p99_s_max and (is_busy or waited_s < evidence.lateness_p99_s / 2):
-        is_behind = evidence.behind_share > criteria.behind_share_max
-        if not is_behind or reasons:
-            reasons.append(
-                f"one message in a hundred was sent {evidence.lateness_p99_s * 1000:.0f} ms late or later, "
-                f"more than {criteria.lateness_p99_s_max * 1000:.0f} ms"
-            )
-    if reasons and is_busy:
+    if is_busy:
         reasons.append(f"its busiest process used {evidence.generator_cpu_share or 0:.0%} of a core")
     return tuple(reasons)
 
 
 def _is_held_back(evidence: Evidence) -> bool:
-    return evidence.in_calls_share is not None and evidence.in_calls_share >= IN_CALLS_SHARE
+    """Whoever waits in a call is late for the next one: that is the system's doing, and shows in its latency."""
+    is_always_in_calls = (evidence.in_calls_share or 0.0) >= IN_CALLS_SHARE
+    return is_always_in_calls or (evidence.call_p99_s or 0.0) >= evidence.lateness_p99_s / 2
 
 
 def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
@@ -214,10 +215,8 @@ def _doubts(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     if evidence.lost is None:
         reasons.append("the queues were not drained, so nobody knows whether anything was lost")
     if not evidence.depth.high <= growth_max_per_s:
-        reasons.append(
-            f"depth changed by {evidence.depth.slope:+,.4g}/s give or take {evidence.depth.high - evidence.depth.slope:,.4g}/s, "
-            f"too uncertain to be below {_rate(growth_max_per_s)}"
-        )
+        low, high = evidence.depth.low, evidence.depth.high
+        reasons.append(f"depth changed by {low:+,.3g} to {high:+,.3g}/s, and {_rate(growth_max_per_s)} lies between")
     return tuple(reasons)
 
 

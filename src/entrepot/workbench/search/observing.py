@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
 import numpy
 from numpy.typing import NDArray
@@ -103,7 +102,7 @@ def evidence_from(
 
 
 def _column(rows: Rows, columns: tuple[str, ...], name: str) -> Rows:
-    return cast(Rows, rows[:, columns.index(name)])
+    return rows[:, columns.index(name)]
 
 
 def _done(received: Rows) -> Rows:

@@ -10,44 +10,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
 from entrepot.connection import Connection, connect
 from entrepot.queues.folder import SETTINGS, create
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems import entrepot_clients as clients
-from entrepot.workbench.systems import unit_database
-from entrepot.workbench.systems.entrepot_server import (
+from entrepot.workbench.systems.entrepot_system import (
+    CONTRACTS,
     ON_DISK,
     REPLIES,
-    SERVER_CONTRACTS,
-    common_settings,
+    EntrepotSystem,
     depth_of,
-    log_settings,
     queue_definition,
-    read_ahead,
-    unit_messages,
 )
-from entrepot.workbench.systems.system import (
-    Ability,
-    Caller,
-    Receiver,
-    Replier,
-    Requester,
-    Sender,
-    System,
-    _is_running,
-)
+from entrepot.workbench.systems.system import Ability
 
 
-class EntrepotEmbedded(System):
+class EntrepotEmbedded(EntrepotSystem):
     name = "entrepot-embedded"
     title = "Entrepot, embedded"
     abilities: ClassVar[frozenset[Ability]] = frozenset({"queues", "requests", "topics", "sessions", "calls"})
     contracts: ClassVar[Mapping[Quality, str]] = {
-        **SERVER_CONTRACTS,
+        **CONTRACTS,
         Quality.EXPRESS: "In memory: lost with the application, of which the queue manager is a part; at most once.",
         Quality.RECOVERABLE: f"Each message is {ON_DISK} its put returns, and its removal before its get returns.",
     }
@@ -57,7 +42,6 @@ class EntrepotEmbedded(System):
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
         self.path = folder / "bench"
-        self.database: unit_database.UnitDatabase | None = None
         self._held: Connection | None = None
 
     @property
@@ -65,12 +49,9 @@ class EntrepotEmbedded(System):
         return f"embedded:{self.path}"
 
     def start(self) -> None:
-        if self.quality is Quality.GLOBAL:
-            kind = unit_database.choose(str(self.options.get("database", "")))
-            self.database = self.database or unit_database.UnitDatabase(self.folder / "database", kind)
-            self.database.start()
+        self.start_database()
         if not (self.path / SETTINGS).exists():
-            create(self.path, name="BENCH", log=log_settings(str(self.options.get("binding", ""))))
+            create(self.path, name="BENCH", log=self.log)
         # It stops with the last connection, so one stays for as long as the system runs.
         self._held = connect(self.url)
         self._held.mqsc(queue_definition(REPLIES, self.options))
@@ -79,8 +60,7 @@ class EntrepotEmbedded(System):
         if self._held is not None:
             self._held.close()
             self._held = None
-        if self.database is not None:
-            self.database.stop()
+        self.stop_database()
 
     @property
     def pids(self) -> list[int]:
@@ -88,21 +68,14 @@ class EntrepotEmbedded(System):
 
     def is_alive(self) -> bool:
         """Whether the queue manager has not stopped itself, because its disk failed."""
-        running = self._held is not None and self._held.host.failure is None
-        return running and all(map(_is_running, self.database.pids if self.database else ()))
-
-    def version(self) -> str:
-        found = f"entrepot {metadata.version('entrepot')}"
-        return found if self.database is None else f"{found}; {self.database.version()}"
+        return super().is_alive() and self._held is not None and self._held.host.failure is None
 
     def settings(self) -> dict[str, str]:
-        found = {
-            "url": "embedded",
-            **common_settings(self.quality, self.options),
+        return {
+            **super().settings(),
+            "read ahead": "none: there is no way that a message would have to go",
             "processes": "queue manager and load are one process: its CPU time and memory count as the server's",
         }
-        found["read ahead"] = "none: there is no way to read ahead on"
-        return found
 
     def create_queues(self, names: Sequence[str]) -> None:
         with connect(self.url) as connection:
@@ -112,30 +85,3 @@ class EntrepotEmbedded(System):
     def depth(self, queue: str) -> int | None:
         assert self._held is not None
         return depth_of(self._held.mqsc(f"DISPLAY QSTATUS('{queue}') CURDEPTH"))
-
-    def connect(self) -> Connection:
-        return connect(self.url)
-
-    def sender(self, queue: str) -> Sender:
-        return clients.make_sender(self.connect(), queue, self.quality)
-
-    def receiver(self, queue: str) -> Receiver:
-        return clients.make_receiver(
-            self.connect(), queue, self.quality, read_ahead(self.options), unit_messages(self.options), self.database
-        )
-
-    def requester(self, requests: str, number: int) -> Requester:
-        del number
-        return clients.make_requester(self.connect(), requests, REPLIES, self.quality)
-
-    def replier(self, requests: str) -> Replier:
-        return clients.EchoReplier(self.connect, requests, self.quality)
-
-    def caller(self, queue: str) -> Caller:
-        return clients.TimedCaller(self.connect, queue, self.quality)
-
-    def publisher(self, topic: str) -> Sender:
-        return clients.make_sender(self.connect(), topic, self.quality, topic=True)
-
-    def subscriber(self, topic: str, number: int) -> Receiver:
-        return clients.make_subscriber(self.connect(), topic, number, self.quality, read_ahead(self.options))

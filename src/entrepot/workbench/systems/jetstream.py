@@ -35,6 +35,7 @@ UNACKNOWLEDGED_MAX = 1000
 PUBLISHED_AT_ONCE = 256
 ACKNOWLEDGE_S = 30.0
 PUBLISH_S = 60.0
+UNBOUND_S = 0.5
 _SYNC_SINCE = (2, 10)
 
 
@@ -86,7 +87,7 @@ class JetStream(NatsServer):
             "storage": f"memory for express; otherwise files, forced {sync}",
             "consumers": f"push, {UNACKNOWLEDGED_MAX} unacknowledged at most; twice as fast as fetch() with nats-py",
             "acknowledgements": "each message of a queue by itself; of a topic all at once; the last with an answer",
-            "requests": "a stream of requests, and one of replies with a filter a requester; correlation id in the body",
+            "requests": "a stream of requests, and one of replies with a filter a requester; correlation id in front",
         }
 
     def create_queues(self, names: Sequence[str]) -> None:
@@ -197,8 +198,10 @@ class _Sender:
 class _Receiver:
     """Express acknowledges what it hands out, without waiting for an answer."""
 
-    def __init__(self, link: Link, subject: str, group: str, *, waits: bool) -> None:
+    def __init__(self, link: Link, subject: str, group: str, consumer: tuple[str, str], *, waits: bool) -> None:
         self._link = link
+        self._stream = link.client.jetstream(timeout=PUBLISH_S)
+        self._consumer = consumer
         self._waits = waits
         self._uncommitted: list[Msg] = []
         self._inbox: Inbox = link.run(link.inbox(subject, group))
@@ -236,6 +239,11 @@ class _Receiver:
 
     async def _close(self) -> None:
         """What was not acknowledged is for others, at once."""
+        await self._inbox.subscription.drain()  # type: ignore[no-untyped-call]
+        # Until the server knows that nobody is there, it delivers into the void, and again only after ACKNOWLEDGE_S.
+        deadline = time.monotonic() + UNBOUND_S
+        while time.monotonic() < deadline and (await self._stream.consumer_info(*self._consumer)).push_bound:
+            await asyncio.sleep(0.001)
         for message in self._uncommitted + self._inbox.drain():
             await message.nak()
         await self._link.flush()
@@ -243,35 +251,35 @@ class _Receiver:
 
 class _QueueReceiver(_Receiver):
     def __init__(self, link: Link, queue: str, *, waits: bool) -> None:
-        super().__init__(link, f"deliver.{stream_name(queue)}", QUEUE_GROUP, waits=waits)
+        stream = stream_name(queue)
+        super().__init__(link, f"deliver.{stream}", QUEUE_GROUP, (stream, QUEUE_GROUP), waits=waits)
 
 
 class _TopicReceiver(_Receiver):
     """A consumer of its own, which acknowledges all messages up to one."""
 
     def __init__(self, link: Link, topic: str, number: int, *, is_durable: bool) -> None:
-        self._name = f"S{number}"
-        self._topic = topic
-        subject = f"deliver.{stream_name(topic)}.{number}"
-        super().__init__(link, subject, "", waits=is_durable)
+        stream = stream_name(topic)
+        subject = f"deliver.{stream}.{number}"
+        super().__init__(link, subject, "", (stream, f"S{number}"), waits=is_durable)
         link.run(self._make_consumer(subject))
 
     async def _make_consumer(self, subject: str) -> None:
-        stream = self._link.client.jetstream(timeout=PUBLISH_S)
+        stream, name = self._consumer
         if not self._waits:
-            await self._forget(stream)
+            await self._forget()
         configuration = ConsumerConfig(
-            durable_name=self._name,
+            durable_name=name,
             deliver_subject=subject,
             ack_policy=AckPolicy.ALL,
             ack_wait=ACKNOWLEDGE_S,
             max_ack_pending=UNACKNOWLEDGED_MAX,
         )
-        await stream.add_consumer(stream_name(self._topic), configuration)
+        await self._stream.add_consumer(stream, configuration)
 
-    async def _forget(self, stream: JetStreamContext) -> None:
+    async def _forget(self) -> None:
         with contextlib.suppress(NotFoundError):
-            await stream.delete_consumer(stream_name(self._topic), self._name)
+            await self._stream.delete_consumer(*self._consumer)
 
     async def _acknowledge(self, messages: list[Msg]) -> None:
         # A receiver that commits sends the last one by itself, and that is for all of them.
@@ -281,7 +289,7 @@ class _TopicReceiver(_Receiver):
     async def _close(self) -> None:
         await super()._close()
         if not self._waits:
-            await self._forget(self._link.client.jetstream(timeout=PUBLISH_S))
+            await self._forget()
 
 
 class _Requester:

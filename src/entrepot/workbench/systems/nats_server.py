@@ -20,6 +20,7 @@ import nats
 import uvloop
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from entrepot.errors import SystemFailed
 from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port
@@ -127,7 +128,9 @@ class Link:
         inbox = Inbox(self._system)
         self._inboxes.append(inbox)
         # No limits of the client's own, beyond which it would drop messages.
-        await self.client.subscribe(subject, queue=group, cb=inbox.add, pending_msgs_limit=0, pending_bytes_limit=0)
+        inbox.subscription = await self.client.subscribe(
+            subject, queue=group, cb=inbox.add, pending_msgs_limit=0, pending_bytes_limit=0
+        )
         await self.client.flush()
         return inbox
 
@@ -153,6 +156,8 @@ class Link:
 
 class Inbox:
     """Messages that came and were not taken yet."""
+
+    subscription: Subscription
 
     def __init__(self, system: str) -> None:
         self._system = system

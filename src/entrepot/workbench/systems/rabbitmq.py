@@ -33,7 +33,7 @@ class RabbitMq(System):
     modules = ("pika",)
     abilities = frozenset({"queues", "requests", "topics", "sessions"})
     contracts = {
-        Quality.EXPRESS: "memory; transient classic queue, no confirms; receivers acknowledge 250 at once and do not wait",
+        Quality.EXPRESS: "memory; transient classic queue, no confirms; receivers acknowledge 250 at once",
         Quality.RECOVERABLE: (
             "fsync of the queue's own journal before each message's confirm (seen in that order); may be delivered"
             " before it; acknowledgements are not waited for and forced up to 0.2 s later, so a crash repeats messages"

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
+from entrepot.errors import LoadUnsuitable
 from entrepot.workbench.quality import Quality
 
 Ability = Literal["queues", "requests", "topics", "sessions", "connections", "calls", "flows"]
@@ -126,7 +127,13 @@ class System(ABC):
     """How long a start takes, for the estimate of the time that is left."""
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
-        """`options` are a point's effective parameters; a system takes what concerns it (`binding`, queue limits …)."""
+        """`options` are a point's effective parameters; a system takes what concerns it (`binding`, queue limits …).
+
+        Raises:
+            LoadUnsuitable: It does not offer this quality.
+        """
+        if quality not in self.contracts:
+            raise LoadUnsuitable(self.name, f"{quality} messages", f"it offers {', '.join(self.contracts)}")
         self.folder = folder
         self.quality = quality
         self.options: Mapping[str, Any] = options or {}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from entrepot.errors import SystemAbsent
 from entrepot.workbench.systems.processes import LOOPBACK, Server, free_port
+from entrepot.workbench.systems.system import _is_running as is_running
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection as DatabaseConnection
@@ -103,10 +104,8 @@ class UnitDatabase:
         if self._server is not None:
             self._server.stop()
 
-    @property
-    def pids(self) -> list[int]:
-        """The process that starts PostgreSQL's others; SQLite has none."""
-        return [] if self._server is None else [self._server.pid]
+    def is_alive(self) -> bool:
+        return self._server is None or is_running(self._server.pid)
 
     @property
     def url(self) -> str:

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The probes of a search judged again, from the raw data and by the criteria that the search itself had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from entrepot.workbench.analysis.metrics import SEARCH
+from entrepot.workbench.analysis.observed import Observed
+from entrepot.workbench.measuring.observations import RECEIVED, SENT
+from entrepot.workbench.search.evidence import Criteria, Evidence, judge
+from entrepot.workbench.search.observing import evidence_from
+from entrepot.workbench.statistics.counting import NUMBER_BITS
+
+_SENDERS_MAX = 1 << 15
+VALUES = ("offered_per_s", "delivered_per_s", "depth_slope_per_s", "latency_p99_s", "lost", "sustained")
+
+
+def judged_again(observed: Observed) -> dict[str, Any] | None:
+    """What the probe shows, in the order of VALUES, with its verdict in words; None for trials that are no probes."""
+    record = observed.record
+    if record.load != SEARCH or record.offered_per_s is None or record.ended_ns <= record.begun_ns:
+        return None
+    evidence = evidence_of(observed)
+    verdict = judge(evidence, Criteria())
+    values = [
+        evidence.offered_per_s,
+        evidence.delivered_per_s,
+        evidence.depth.slope,
+        evidence.latency_p99_s,
+        float(evidence.lost or 0),
+        float(verdict.answer == "sustained"),
+    ]
+    return {"name": verdict.answer, "number": record.probe, "values": values, "text": str(verdict)}
+
+
+def evidence_of(observed: Observed) -> Evidence:
+    """Whatever had not come when the trial ended counts as lost: the search waits until the queues are drained."""
+    record, times = observed.record, observed.depth
+    received = observed.received
+    ours = (received.sender >= 0) & (received.sender < _SENDERS_MAX) & (received.number < 1 << NUMBER_BITS)
+    sent_rows = numpy.column_stack([getattr(observed.sent, name) for name in SENT])
+    received_rows = numpy.column_stack([getattr(received, name)[ours] for name in RECEIVED])
+    # Embedded, the queue manager runs in the generators, and their processor time is its own.
+    is_embedded = record.system.endswith("embedded")
+    return evidence_from(
+        sent_rows,
+        received_rows,
+        offered_per_s=record.offered_per_s or 0.0,
+        begun_ns=record.begun_ns,
+        ended_ns=record.ended_ns,
+        depths=list(zip(times[0].tolist(), times[1].tolist(), strict=True)),
+        generator_cpu_share=None if is_embedded else observed.per_second("cpu_s", "busiest generator"),
+        senders=int(record.effective.get("senders", "1")),
+    )

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sustained: the highest rate of an open loop that the system bears for ever (CSIRO's maximum sustainable throughput).
+
+Every rate that the search tries is a trial of its own on the same running
+system, with fresh generators and an empty queue. A short closed loop before
+it tells where to begin, so that the search starts below the edge and not a
+hundred times above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy
+
+from entrepot.errors import RateNotSustainable, SystemFailed
+from entrepot.workbench.loads.load import Load
+from entrepot.workbench.loads.open_loop import QUEUE, offer
+from entrepot.workbench.loads.receiving import receive
+from entrepot.workbench.loads.streaming import stream
+from entrepot.workbench.measuring.observations import RECEIVED, SENT
+from entrepot.workbench.measuring.stage import Stage, Trial
+from entrepot.workbench.scenario import Parameter
+from entrepot.workbench.search.evidence import Evidence
+from entrepot.workbench.search.observing import Rows, evidence_from
+from entrepot.workbench.search.search import Probe, SearchEffort, search
+
+START_SHARE = 0.5
+"""Of what the closed loop brought through."""
+START_MIN_PER_S = 5.0
+PILOT_WINDOW = 500
+
+
+class Sustained(Load):
+    name = "sustained"
+    needs = frozenset({"queues"})
+    parameters = {
+        "message_bytes": 64,
+        "senders": 1,
+        "receivers": 1,
+        "arrivals": "constant",
+        "trace": "",
+        "binding": "",
+        "batch": 1,
+    }
+
+    @classmethod
+    def duration_s(cls, seconds: float, parameters: Mapping[str, Parameter]) -> float:
+        del parameters
+        # A dozen probes of half of that, and as much between them; a guess, like every estimate.
+        return seconds * 12
+
+    def run(self, stage: Stage) -> None:
+        stage.system.create_queues([QUEUE])
+        probing = _Probing(stage)
+        short_s, long_s = stage.effort.probe_s
+        effort = SearchEffort(
+            seconds_short=short_s,
+            seconds_long=long_s,
+            messages_short=40,
+            messages_long=200,
+            probes_max=stage.effort.probes_max,
+        )
+        try:
+            found = search(
+                probing, start_per_s=_pilot_per_s(stage) * START_SHARE, effort=effort, progress=probing.tell
+            )
+        except RateNotSustainable as error:
+            stage.conclude({}, {}, status="invalid", reason=str(error))
+            return
+        facts = {"mst": found.rate_per_s, "mst_low": found.low, "mst_confirmed": float(found.is_confirmed)}
+        if found.high != float("inf"):
+            facts["mst_high"] = found.high
+        stage.conclude(facts, {"mst": found.verdict})
+
+
+def _pilot_per_s(stage: Stage) -> float:
+    """What a closed loop with a bounded backlog brings through in about a second."""
+    senders, receivers, batch = (stage.number(name) for name in ("senders", "receivers", "batch"))
+    seconds = stage.effort.probe_s[0]
+    with stage.trial(is_kept=False) as trial:
+        trial.start("receiver", receive, receivers, QUEUE, batch)
+        trial.gather()
+        trial.start("sender", stream, senders, QUEUE, stage.number("message_bytes"), 1, PILOT_WINDOW, receivers, senders)
+        trial.gather()
+        trial.go(seconds)
+        through = trial.counted("receiver")
+        trial.applications.join("sender")
+        trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
+    if stage.failure:
+        raise SystemFailed(stage.system.name, f"in the pilot: {stage.failure}")
+    return max(through / seconds, START_MIN_PER_S)
+
+
+class _Probing:
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._probe = 0
+
+    def __call__(self, rate_per_s: float, seconds: float) -> Evidence:
+        stage = self._stage
+        self._probe += 1
+        found: list[Evidence] = []
+        with stage.trial(queues=[QUEUE], probe=self._probe, offered_per_s=rate_per_s) as trial:
+            is_drained = offer(trial, stage, rate_per_s, seconds)
+            trial.finish("receiver")
+            found.append(self._evidence(trial, rate_per_s, is_drained))
+        if stage.failure or not found:
+            raise SystemFailed(stage.system.name, f"at {rate_per_s:,.0f}/s: {stage.failure}")
+        return found[0]
+
+    def _evidence(self, trial: Trial, rate_per_s: float, is_drained: bool) -> Evidence:
+        stage = self._stage
+        return evidence_from(
+            _rows(trial.raw("sent"), len(SENT)),
+            _rows(trial.raw("received"), len(RECEIVED)),
+            offered_per_s=rate_per_s,
+            begun_ns=trial.gate.begun_ns,
+            ended_ns=trial.gate.ended_ns,
+            depths=trial.samples("depth"),
+            is_drained=is_drained,
+            generator_cpu_share=None if stage.system.one_process else trial.busiest_generator(),
+            senders=stage.number("senders"),
+        )
+
+    def tell(self, probe: Probe) -> None:
+        self._stage.say(f"{probe.phase}: {probe.rate_per_s:,.0f}/s {probe.verdict.answer.replace('_', ' ')}")
+
+
+def _rows(raw: list[Path], columns: int) -> Rows:
+    parts = [numpy.fromfile(path, dtype=numpy.int64).reshape(-1, columns) for path in raw]
+    return numpy.concatenate(parts) if parts else numpy.empty((0, columns), dtype=numpy.int64)

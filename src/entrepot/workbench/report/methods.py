@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the figures came about, in sentences of which each has its reason in the findings.
+
+A sentence about something that these runs did not do is not written: no
+search without probes, no intervals where everything ran once, no rule for a
+verdict that nothing got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from entrepot.workbench.analysis.metrics import LATENESS_S_MIN, LATENESS_SHARE
+from entrepot.workbench.report.blocks import Block, Cell, Column, Listing, Paragraph, Section, Strong, Table, Text
+from entrepot.workbench.report.material import PUBLISHED, Material
+from entrepot.workbench.report.wording import count, listed
+
+_LOADS = {
+    "send": "Closed loop. Each thread sends as fast as the system takes messages; nobody receives meanwhile.",
+    "receive": "Closed loop. The queue is filled before; each thread receives as fast as the system gives.",
+    "stream": "Closed loop at both ends: senders and receivers work on one queue at the same time.",
+    "round-trip": "Closed loop. Each driving application puts a request and waits for its reply before the next.",
+    "open-loop": "Open loop. A schedule made beforehand says when each message is sent, whatever the system does.",
+    "sustained": "Open loop, once for each rate that a search tries.",
+    "publish": "Closed loop at both ends: publishers and subscribers work on topics at the same time.",
+    "calls": "One client on an empty queue times its calls one by one.",
+    "sessions": "Each driving application connects, makes its round trips and disconnects, again and again.",
+    "connected": "Rated. Very many connections, each with a slow schedule of its own.",
+    "forward": "A forwarder takes messages from another system and puts them on a queue of ours.",
+    "flow": "Messages pass through a flow that runs on Spark, from its input queues to its output queues.",
+}
+_RATED = "Rated: each application has a schedule, and its response time counts from when it should have sent."
+_VERDICTS = {
+    "generator": "the load generators had no time left, so the figure is theirs and the system may be faster",
+    "cpu": "the processors were busy",
+    "log latency": "the log waited for the disk to force small writes",
+    "log bandwidth": "the log wrote as many bytes as the disk takes",
+    "lock or queue": "neither processors nor disk were busy, and work waited for its turn",
+    "network": "the loopback or the network was full",
+    "getter shortage": "messages waited although the system had time: receivers were too few",
+    "none (rated)": "the programmed rate was reached, and no limit was looked for",
+    "unknown": "no measure stood out",
+}
+
+
+def methods_section(material: Material) -> Section:
+    blocks: list[Block] = []
+    if material.findings.figures:
+        blocks.append(_loads_table(material))
+        blocks.append(Listing(list(_sentences(material))))
+        verdicts = _verdicts_table(material)
+        if verdicts:
+            blocks.append(verdicts)
+    else:
+        blocks.append(Paragraph("No trial of these runs gave a figure, so there is no method to describe."))
+    return Section("methods", "How it was measured", blocks)
+
+
+def _loads_table(material: Material) -> Table:
+    used: dict[str, list[str]] = {}
+    for name, scenario in material.scenarios.items():
+        if material.figures(name):
+            used.setdefault(scenario.load, []).append(name)
+    rows = []
+    for load, names in used.items():
+        text = _LOADS.get(load, load)
+        if any(_is_rated(material, name) for name in names):
+            text += f" {_RATED}"
+        arrivals = sorted(
+            {figure.parameters["arrivals"] for name in names for figure in material.figures(name) if "arrivals" in figure.parameters}
+        )
+        if arrivals:
+            text += f" Arrivals: {listed(arrivals)}."
+        trials = material.findings.loads.get(load)
+        rows.append([Cell(load), Cell(text), Cell(f"{trials:,}" if trials else "–"), Cell(str(len(names)))])
+    columns = [Column("Load", numeric=False, heads_row=True), Column("What it does", numeric=False)]
+    columns += [Column("Trials"), Column("Scenarios")]
+    return Table("The load models that were used.", columns, rows)
+
+
+def _is_rated(material: Material, scenario: str) -> bool:
+    told = material.scenarios[scenario]
+    return told.load == "round-trip" and any(
+        figure.parameters.get("rate_per_app_hour", "0") not in ("", "0") for figure in material.figures(scenario)
+    )
+
+
+def _sentences(material: Material) -> Iterator[Text]:
+    findings = material.findings
+    metrics = {figure.metric for figure in findings.figures}
+    yield [
+        Strong("Generators."),
+        " Load is made by processes of their own, each with the Python client that the system's users would use. "
+        "Servers and generators share one machine, so a figure is what both together get out of it.",
+    ]
+    yield [
+        Strong("Clock."),
+        " All times are nanoseconds of the monotonic clock, which the processes of a machine have in common.",
+    ]
+    if any(metric.startswith(("latency_", "response_time")) for metric in metrics):
+        yield [
+            Strong("Latency"),
+            " counts from the moment at which a message was meant to be sent, so a system that holds up its senders "
+            "cannot hide it. In a closed loop that is when the sender was ready to send.",
+        ]
+    if "lateness_p99" in metrics:
+        late = [mark for mark in findings.marks if "too late" in mark.reason]
+        marked = f" {count(len(late), 'trial was', 'trials were')} marked for it." if late else " None was marked for it."
+        yield [
+            Strong("Schedules."),
+            " Where a schedule says when to send, it is recorded how late each message was sent; a trial whose own "
+            f"lateness at the 99th percentile exceeds {LATENESS_S_MIN * 1e3:.0f} ms or {LATENESS_SHARE:.0%} of a "
+            f"sender's mean interval, whichever is more, gives no figure.{marked}",
+        ]
+    yield [
+        Strong("Warm-up"),
+        " is found and not guessed: MSER-5 looks for it in each trial's rate of completions, and what it finds is "
+        "left out. A closed loop that had not settled in its first half gives no figure.",
+    ]
+    yield from _repetitions(material)
+    if findings.probes:
+        found = sum(probe.sustained for probe in findings.probes)
+        yield [
+            Strong("Maximum sustainable throughput"),
+            " is searched: bracket, refine, confirm. A rate is sustained when the backlog does not grow, what is "
+            "offered is delivered, the slowest percent does not become slower, and nothing is lost or doubled. "
+            f"{count(len(findings.probes), 'rate was', 'rates were')} tried, and {found:,} sustained.",
+        ]
+    yield from _accounts(material)
+    if metrics & {"cpu", "server_cores", "server_cpu_per_message"} or findings.moments:
+        yield [
+            Strong("Sampler."),
+            " A thread reads /proc while a trial lasts: processors, run queue, memory, writes and forces of the "
+            "server, of the generators and of the machine, and the depths of queues where the system tells them.",
+        ]
+    if any(figure.reduced for figure in findings.figures):
+        yield [
+            Strong("Reduced cases"),
+            " are those that this machine cannot hold as published; they are marked, and a note says what was run.",
+        ]
+    if len(material.hosts) > 1:
+        yield [
+            Strong("Hosts."),
+            f" The runs are of {count(len(material.hosts), 'machine')}; no figure of one is divided by one of another.",
+        ]
+
+
+def _repetitions(material: Material) -> Iterator[Text]:
+    findings = material.findings
+    numbers = sorted({figure.repetitions for figure in findings.figures})
+    if numbers[-1] == 1:
+        yield [
+            Strong("Repetitions."),
+            " Everything was run once, so there are no intervals, and small differences mean nothing.",
+        ]
+        return
+    many = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    yield [
+        Strong("Repetitions."),
+        f" Each figure is the mean of {many} repetitions, each in fresh processes; intervals are 95 % bootstrap "
+        "intervals over repetitions, never over the messages of one.",
+    ]
+    if numbers[0] < 5:
+        yield [
+            Strong("Few repetitions"),
+            " make narrow intervals: with five, such an interval holds the truth in about 85 of 100 cases, and with "
+            "fewer less often.",
+        ]
+    if any(not row.other.startswith(PUBLISHED) for row in findings.comparisons):
+        yield [
+            Strong("Ratios"),
+            " between systems are taken repetition by repetition where both were measured in turns, so that what "
+            "slowed the machine for both cancels out. ≈ says that the interval holds 1.",
+        ]
+    if any(row.other.startswith(PUBLISHED) for row in findings.comparisons):
+        yield [
+            Strong("Published values"),
+            " come without intervals, so the interval of a ratio to them is that of our figure alone; and they are "
+            "of other machines, of their time.",
+        ]
+
+
+def _accounts(material: Material) -> Iterator[Text]:
+    told = material.findings.accounting
+    if not told.trials:
+        return
+    faults = [
+        count(amount, "message") + f" {what}"
+        for amount, what in (
+            (told.lost, "lost"),
+            (told.duplicated, "doubled"),
+            (told.reordered, "overtaken by another"),
+            (told.strays, "received that nobody had sent"),
+        )
+        if amount
+    ]
+    yield [
+        Strong("Accounts."),
+        f" Every message has a number, and every trial accounts for all of its messages: {count(told.trials, 'trial')} "
+        f"sent {told.sent:,} and received {told.received:,}; "
+        f"{listed(faults) if faults else 'none was lost, doubled or overtaken'}.",
+    ]
+
+
+def _verdicts_table(material: Material) -> Table | None:
+    seen: dict[str, set[tuple[str, str, str, str]]] = {}
+    for figure in material.findings.figures:
+        if figure.bottleneck:
+            place = (figure.host, figure.scenario, figure.point, figure.system)
+            seen.setdefault(figure.bottleneck, set()).add(place)
+    if not seen:
+        return None
+    order = [*(name for name in _VERDICTS if name in seen), *sorted(set(seen) - set(_VERDICTS))]
+    rows = [[Cell(name), Cell(_VERDICTS.get(name, "–")), Cell(str(len(seen[name])))] for name in order]
+    columns = [Column("Verdict", numeric=False, heads_row=True), Column("Means", numeric=False), Column("Cases")]
+    return Table("What held the measured cases back; the evidence stands beside each of them.", columns, rows)

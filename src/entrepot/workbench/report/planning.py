@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capacity planning: what a message costs, and what a rate would need, from the findings' capacity rows alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from entrepot.workbench.analysis.capacity import TARGET_UTILISATION, cores_needed, utilisation, waiting_ms
+from entrepot.workbench.analysis.findings import Capacity
+from entrepot.workbench.report.appearance import is_ours
+from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Paragraph, Section, Table
+from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.notes import Letters
+from entrepot.workbench.report.wording import count, number
+
+RATES_PER_S = (200.0, 2_000.0, 20_000.0)
+"""What the reader may want: a department, the question of the documents' readers, a large site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a rate needs of one system at one point."""
+
+    rate_per_s: float
+    cores: float
+    """At the target utilisation, so with room to spare."""
+    servers: int
+    """How many like the measured one, each busy no more than the target allows."""
+    wait_ms: float
+    """Mean, for arrivals at random, when the load is divided evenly."""
+    warnings: tuple[str, ...]
+
+
+def need_of(capacity: Capacity, rate_per_s: float) -> Need:
+    """Utilisation law and M/G/1 (M/G/k where one server does not do)."""
+    servers = max(1, math.ceil(utilisation(rate_per_s, capacity.service_ms) / TARGET_UTILISATION))
+    cores = cores_needed(rate_per_s, capacity.cpu_ms_per_message)
+    warnings = []
+    if rate_per_s > capacity.rate_max_per_s:
+        warnings.append(f"more than the {number(capacity.rate_max_per_s)} msg/s that were measured")
+    if servers > 1:
+        warnings.append("the load would have to be divided, which was not measured")
+    if cores > capacity.cores:
+        warnings.append(f"more cores than the {capacity.cores} of this machine")
+    if capacity.scalability is not None and servers > 1:
+        _, contention, crosstalk = capacity.scalability
+        if crosstalk > 0:
+            peak = math.sqrt(max(0.0, 1 - contention) / crosstalk)
+            warnings.append(f"the scalability law sees no gain beyond {number(peak, 2)} clients")
+    wait = waiting_ms(rate_per_s, capacity.service_ms, capacity.service_variation, servers)
+    return Need(rate_per_s, cores, servers, wait, tuple(warnings))
+
+
+def planning_section(material: Material) -> Section | None:
+    """None when no trial told what a message costs."""
+    rows = [row for row in material.findings.capacities if row.cpu_ms_per_message > 0]
+    if not rows:
+        return None
+    order = list(material.scenarios)
+    rows.sort(
+        key=lambda row: (
+            order.index(row.scenario) if row.scenario in order else len(order),
+            material.points(row.scenario).index(row.point),
+            material.place_of_system(row.system),
+        )
+    )
+    ours = [row for row in rows if is_ours(row.system)]
+    blocks: list[Block] = [
+        Paragraph(
+            "Cores are the server's alone, by the utilisation law: rate × CPU per message ÷ "
+            f"{TARGET_UTILISATION:.0%}. Waiting is the mean before service for arrivals at random: M/G/1 with the "
+            "measured service time, and M/G/k by Erlang's formula where more than one server is needed. "
+            "These are models: a rate above the measured one is a guess, and says so."
+        )
+    ]
+    if ours:
+        blocks.append(_needs_table(material, ours))
+    peers = [row for row in rows if not is_ours(row.system)]
+    if peers:
+        blocks.append(
+            Section("planning-peers", "The same for the peers", [_needs_table(material, peers)], 3, "closed", contents="no")
+        )
+    fits = list(dict.fromkeys((row.scenario, row.system, row.scalability, row.scalability_note) for row in rows))
+    fits = [fit for fit in fits if fit[2] is not None or fit[3]]
+    if fits:
+        blocks.append(
+            Section("planning-fits", "Scalability law", [_fits_table(material, fits)], 3, "closed", contents="no")
+        )
+    return Section("planning", "Capacity planning", blocks)
+
+
+def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
+    columns = [
+        Column("Scenario", numeric=False, heads_row=True),
+        Column("System", numeric=False, heads_row=True),
+        Column("CPU per message", detail="ms"),
+        Column("Highest rate", detail="measured, msg/s"),
+    ]
+    for rate in RATES_PER_S:
+        group = f"{rate:,.0f} msg/s"
+        columns += [Column("Cores", group=group), Column("Servers", group=group), Column("Wait", group=group, detail="ms")]
+    letters = Letters()
+    body = []
+    for row in rows:
+        told = material.scenarios.get(row.scenario)
+        title = told.title if told else row.scenario
+        label = material.label(row.scenario, row.point)
+        cells = [
+            Cell(f"{row.scenario}: {title}", label),
+            Cell(material.short_title_of(row.system)),
+            Cell(number(row.cpu_ms_per_message)),
+            Cell(number(row.rate_max_per_s)),
+        ]
+        for rate in RATES_PER_S:
+            need = need_of(row, rate)
+            signs = [letters.letter(f"{text[:1].upper()}{text[1:]}.") for text in need.warnings]
+            cells.append(Cell(number(need.cores, 2), marks=signs))
+            cells.append(Cell(str(need.servers)))
+            cells.append(Cell(number(need.wait_ms, 2)) if math.isfinite(need.wait_ms) else EMPTY)
+        body.append(cells)
+    caption = f"What a rate needs: {count(len(rows), 'measured case')}, cores at {TARGET_UTILISATION:.0%} utilisation."
+    return Table(caption, columns, body, letters.all())
+
+
+def _fits_table(
+    material: Material, fits: Sequence[tuple[str, str, tuple[float, float, float] | None, str]]
+) -> Table:
+    columns = [
+        Column("Scenario", numeric=False, heads_row=True),
+        Column("System", numeric=False, heads_row=True),
+        Column("λ", detail="msg/s per client"),
+        Column("α", detail="contention"),
+        Column("β", detail="crosstalk"),
+        Column("Note", numeric=False),
+    ]
+    body = []
+    for scenario, system, law, note in fits:
+        laws = [Cell(number(value)) for value in law] if law else [EMPTY] * 3
+        body.append([Cell(scenario), Cell(material.short_title_of(system)), *laws, Cell(note or "–")])
+    return Table("X(N) = λN / (1 + α(N − 1) + βN(N − 1)), fitted below hard caps only.", columns, body)

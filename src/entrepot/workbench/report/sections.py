@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A section for each document, and in it one for each scenario; those without measurements are folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from entrepot.workbench.report.blocks import Block, Code, CodeLines, Listing, Paragraph, Section, Strong
+from entrepot.workbench.report.charts import Chooser
+from entrepot.workbench.report.documents import Document
+from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.summary import why
+from entrepot.workbench.report.tables import metric_table, own_table, probe_table, verdict_table
+from entrepot.workbench.report.wording import count, listed, slug
+from entrepot.workbench.scenario import Scenario
+
+_ROWS_OPEN_MAX = 6
+"""A longer table of verdicts is folded, or it would bury the figures."""
+_OPENING = '''\
+from entrepot.spark import open_session          # or any SparkSession of yours
+
+spark = open_session()
+sent = spark.read.parquet("RUN/trials/*/sent.parquet")          # a row for each message sent
+received = spark.read.parquet("RUN/trials/*/received.parquet")  # a row for each message received
+waits = received.join(sent, ["trial", "sender", "number"])
+waits.selectExpr("trial", "(received_ns - intended_ns) / 1e6 AS wait_ms") \\
+     .groupBy("trial").agg({"wait_ms": "avg"}).show()'''
+
+
+def document_sections(material: Material, documents: Mapping[str, Document]) -> Iterator[Section]:
+    for folder, document in documents.items():
+        scenarios = [told for name, told in material.scenarios.items() if name.partition("/")[0] == folder]
+        if not scenarios:
+            continue
+        measured = sum(bool(material.coverage(told.name).measured) for told in scenarios)
+        lead = Paragraph(f"{measured} of {count(len(scenarios), 'scenario')} measured.", "aside")
+        blocks = [_scenario(material, told) for told in scenarios]
+        yield Section(folder, f"{document.title} ({document.year})", [lead, *blocks])
+
+
+def _scenario(material: Material, told: Scenario) -> Section:
+    found = material.coverage(told.name)
+    blocks: list[Block] = []
+    if told.differs:
+        blocks.append(Paragraph([Strong("How ours differs."), f" {told.differs}"], "aside"))
+    hosts = material.hosts if found.measured or found.failures else material.hosts[:1] or [""]
+    for host in hosts:
+        inside = list(_on_host(material, host, told.name))
+        if len(hosts) > 1 and inside:
+            inside = [Section(f"{slug(told.name)}-{slug(host)}", f"On {host}", inside, 4, contents="no")]
+        blocks += inside
+    if found.failures:
+        blocks.append(_marks(material, told.name))
+    is_shown = bool(found.measured)
+    return Section(
+        slug(told.name),
+        f"{told.name}: {told.title}",
+        blocks,
+        3,
+        "open" if is_shown else "closed",
+        aside="" if is_shown else why(material, told.name),
+        contents="yes" if is_shown else "no",
+        badge=found.badge,  # type: ignore[arg-type]
+        extra=[listed(told.shows)],
+    )
+
+
+def _on_host(material: Material, host: str, scenario: str) -> Iterator[Block]:
+    yield from Chooser(material, host, scenario).drawings()
+    for metric in material.metrics(scenario):
+        table = metric_table(material, host, scenario, metric)
+        if table:
+            yield table
+    verdicts = verdict_table(material, host, scenario)
+    place = f"{slug(scenario)}-{slug(host)}"
+    if verdicts and len(verdicts.rows) <= _ROWS_OPEN_MAX:
+        yield verdicts
+    elif verdicts:
+        yield Section(f"{place}-verdicts", "What held it back", [verdicts], 4, "closed", contents="no")
+    probes = probe_table(material, scenario)
+    if probes and host == material.hosts[0]:
+        yield Section(f"{place}-probes", "Every probe of the search", [probes], 4, "closed", contents="no")
+    own = own_table(material, host, scenario)
+    if own:
+        yield Section(f"{place}-more", "Latency, cost and accounts", [own], 4, "closed", contents="no")
+
+
+def _marks(material: Material, scenario: str) -> Section:
+    items = [
+        [
+            Strong(mark.status),
+            f" {material.short_title_of(mark.system)}, {material.label(scenario, mark.point) or 'the only point'}: "
+            f"{mark.reason} (",
+            Code(mark.trial),
+            ")",
+        ]
+        for mark in material.marks(scenario)
+    ]
+    title = f"{count(len(items), 'trial')} without a figure"
+    fold = "open" if len(items) <= _ROWS_OPEN_MAX else "closed"
+    return Section(f"{slug(scenario)}-marks", title, [Listing(items)], 4, fold, contents="no")  # type: ignore[arg-type]
+
+
+def raw_section(material: Material) -> Section:
+    runs = material.findings.runs
+    blocks: list[Block] = [
+        Paragraph(
+            [
+                f"All figures were computed from the raw observations of {count(len(runs), 'run')}: ",
+                *[part for run in runs for part in (Code(run), ", ")][:-1],
+                ". A run is a folder with ",
+                Code("run.json"),
+                " and, for each trial, ",
+                Code("trials/TRIAL/trial.json"),
+                " beside ",
+                Code("sent.parquet"),
+                ", ",
+                Code("received.parquet"),
+                ", ",
+                Code("samples.parquet"),
+                " and, where calls were timed, ",
+                Code("calls.parquet"),
+                ". The schema is in ",
+                Code("docs/WORKBENCH.md"),
+                ". To look at them yourself:",
+            ]
+        ),
+        CodeLines(_OPENING, "python"),
+        Paragraph(["To make this report again: ", Code(f"entrepot report {' '.join(runs)} -o report/")]),
+    ]
+    return Section("raw", "Raw observations", blocks)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two queue managers joined by server channels: applications that ask are at A, those that answer or receive at B.
+
+    sender ─▶ A: remote queue ─▶ TO.B.0 ─▶ channel A.B.0 ─▶ B: queue ─▶ receiver
+    requester ─▶ A: queue@B.n ─▶ TO.B.n ─▶ channel A.B.n ─▶ B ─▶ replier ─▶ …@A.n ─▶ TO.A.n ─▶ channel B.A.n ─▶ A
+
+`channel_pairs` of a point says how many pairs of channels there are; a
+requester's number says which one it uses. A pair has an alias of the other
+queue manager at each end, which is how a reply finds its own way back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from entrepot.connection import Connection, connect
+from entrepot.workbench.quality import Quality
+from entrepot.workbench.systems import entrepot_clients as clients
+from entrepot.workbench.systems.entrepot_server import USER, QueueManager
+from entrepot.workbench.systems.entrepot_system import (
+    DEPTH_MAX,
+    ON_DISK,
+    REPLIES,
+    EntrepotSystem,
+    queue_definition,
+)
+from entrepot.workbench.systems.processes import LOOPBACK, ServerFailed
+from entrepot.workbench.systems.system import (
+    Ability,
+    Caller,
+    Receiver,
+    Replier,
+    Requester,
+    Sender,
+    TaskRequester,
+)
+
+_RUNNING_S = 60.0
+_SETTLE_S = 10.0
+_POLL_S = 0.05
+
+
+class EntrepotChannels(EntrepotSystem):
+    name = "entrepot-channels"
+    title = "Entrepot, server channels"
+    abilities: ClassVar[frozenset[Ability]] = frozenset({"queues", "requests", "sessions", "connections"})
+    contracts: ClassVar[Mapping[Quality, str]] = {
+        Quality.EXPRESS: (
+            "In memory of either queue manager, and lost with it or with a channel that breaks (NPMSPEED(FAST)); at most"
+            " once."
+        ),
+        Quality.RECOVERABLE: (
+            f"{ON_DISK.capitalize()} each put at A returns, on disk at B before A forgets it; it leaves B's log some"
+            " messages after it was read, so a crash may bring the last ones again: none lost."
+        ),
+        Quality.TRANSACTIONAL: (
+            f"{ON_DISK.capitalize()} each commit at A returns, on disk at B before A forgets it, and before the commit"
+            " of its receiver returns: none lost, none twice."
+        ),
+        Quality.GLOBAL: (
+            f"{ON_DISK.capitalize()} each commit at A returns, on disk at B before A forgets it; the receiver's get and"
+            " its row in the database commit together or not at all: none lost, none twice."
+        ),
+    }
+    start_s = 4.0
+
+    def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(folder, quality, options)
+        self.sending = QueueManager(folder, "A", self.log)
+        self.receiving = QueueManager(folder, "B", self.log)
+        self.pairs = max(1, int(self.options.get("channel_pairs", 1)))
+
+    @property
+    def url(self) -> str:
+        return self.sending.unix_url
+
+    def start(self) -> None:
+        self.start_database()
+        for manager in (self.sending, self.receiving):
+            manager.start()
+            manager.mqsc(queue_definition(REPLIES, self.options))
+        # A sender that finds no receiver channel would only try again after a pause.
+        for here, there in ((self.sending, self.receiving), (self.receiving, self.sending)):
+            here.mqsc(
+                *(
+                    f"DEFINE CHANNEL({_channel(there, here, pair)}) CHLTYPE(RCVR) MCAUSER('{USER}') REPLACE"
+                    for pair in range(self.pairs)
+                )
+            )
+        for here, there in ((self.sending, self.receiving), (self.receiving, self.sending)):
+            here.mqsc(*_way(here, there, self.pairs))
+        self._await_channels()
+
+    def stop(self) -> None:
+        self.sending.stop()
+        self.receiving.stop()
+        self.stop_database()
+
+    @property
+    def pids(self) -> list[int]:
+        return [*self.sending.pids, *self.receiving.pids]
+
+    def settings(self) -> dict[str, str]:
+        return {
+            **super().settings(),
+            "channel pairs": str(self.pairs),
+            "channels": "as they come: BATCHSZ(50), BATCHINT(0), NPMSPEED(FAST), over TCP",
+        }
+
+    def create_queues(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        # What an earlier trial has left on its way would come out of the channel afterwards.
+        deadline = time.monotonic() + _SETTLE_S
+        while self.sending.depth(*self._transmission_queues()) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        self.receiving.mqsc(*(queue_definition(name, self.options) for name in names))
+        self.receiving.mqsc(*(f"CLEAR QLOCAL('{name}')" for name in names))
+        self.sending.mqsc(
+            *(
+                f"DEFINE QREMOTE('{name}') RNAME('{name}') RQMNAME({self.receiving.name})"
+                f" XMITQ({_transmission_queue(self.receiving, 0)}) REPLACE"
+                for name in names
+            )
+        )
+
+    def depth(self, queue: str) -> int | None:
+        """Of a transmission queue, such as `TO.B.0`; of any other, what waits there and on the way to it."""
+        on_the_way = self._transmission_queues()
+        if queue in on_the_way:
+            return self.sending.depth(queue)
+        return self.sending.depth(*on_the_way) + self.receiving.depth(queue)
+
+    def sender(self, queue: str) -> Sender:
+        return clients.make_sender(self.connect(), queue, self.quality)
+
+    def receiver(self, queue: str) -> Receiver:
+        return clients.make_receiver(
+            self._connect_there(), queue, self.quality, self.read_ahead, self.unit_messages, self.database
+        )
+
+    def requester(self, requests: str, number: int) -> Requester:
+        pair = number % self.pairs
+        there, back = f"{requests}@{_alias(self.receiving, pair)}", _alias(self.sending, pair)
+        return clients.make_requester(self.connect(), there, REPLIES, self.quality, back)
+
+    def replier(self, requests: str) -> Replier:
+        return clients.EchoReplier(self._connect_there, requests, self.quality)
+
+    async def task_requester(self, requests: str, number: int) -> TaskRequester:
+        from entrepot import aio
+
+        pair = number % self.pairs
+        there, back = f"{requests}@{_alias(self.receiving, pair)}", _alias(self.sending, pair)
+        return clients.AioRequester(await aio.connect(self.url), there, self.common_reply_queue, back)
+
+    def caller(self, queue: str) -> Caller:
+        raise NotImplementedError
+
+    def _connect_there(self) -> Connection:
+        return connect(self.receiving.unix_url)
+
+    def _transmission_queues(self) -> list[str]:
+        return [_transmission_queue(self.receiving, pair) for pair in range(self.pairs)]
+
+    def _await_channels(self) -> None:
+        """Return when all channels run, so that no trial waits for one."""
+        deadline = time.monotonic() + _RUNNING_S
+        for manager in (self.sending, self.receiving):
+            while True:
+                rows = [row for answer in manager.mqsc("DISPLAY CHSTATUS(*) STATUS CHLTYPE") for row in answer.rows]
+                states = [row["STATUS"] for row in rows if row["CHLTYPE"] == "SDR"]
+                if states.count("RUNNING") >= self.pairs:
+                    break
+                if time.monotonic() > deadline:
+                    raise ServerFailed(f"the channels of {manager.name} do not run: {states}")
+                time.sleep(_POLL_S)
+
+
+def _channel(here: QueueManager, there: QueueManager, pair: int) -> str:
+    return f"{here.name}.{there.name}.{pair}"
+
+
+def _transmission_queue(there: QueueManager, pair: int) -> str:
+    return f"TO.{there.name}.{pair}"
+
+
+def _alias(manager: QueueManager, pair: int) -> str:
+    """Another name of a queue manager, which leads to it by the channel of a pair."""
+    return f"{manager.name}.{pair}"
+
+
+def _way(here: QueueManager, there: QueueManager, pairs: int) -> Iterator[str]:
+    for pair in range(pairs):
+        channel, transmission = _channel(here, there, pair), _transmission_queue(there, pair)
+        yield f"DEFINE QLOCAL({transmission}) USAGE(XMITQ) MAXDEPTH({DEPTH_MAX}) REPLACE"
+        yield f"DEFINE QREMOTE({_alias(there, pair)}) RNAME(' ') RQMNAME({there.name}) XMITQ({transmission}) REPLACE"
+        yield (
+            f"DEFINE CHANNEL({channel}) CHLTYPE(SDR) CONNAME('{LOOPBACK}({there.port})') XMITQ({transmission}) REPLACE"
+        )
+        yield f"START CHANNEL({channel})"

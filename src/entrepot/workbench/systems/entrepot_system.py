@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all of our own systems have in common: settings, the database of global units, and the clients.
+
+A binding says where its queue manager runs and how a connection to it is
+made; the clients are the same over all of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from entrepot.connection import Connection, connect
+from entrepot.limits import MIB
+from entrepot.mqsc import Answer
+from entrepot.recovery_log.settings import LogSettings
+from entrepot.workbench.quality import Quality
+from entrepot.workbench.systems import entrepot_clients as clients
+from entrepot.workbench.systems import unit_database
+from entrepot.workbench.systems.system import (
+    Caller,
+    Receiver,
+    Replier,
+    Requester,
+    Sender,
+    System,
+    TaskRequester,
+)
+
+REPLIES = "ENTREPOT.BENCH.REPLIES"
+DEPTH_MAX = 999_999_999
+TUNED_LOG = LogSettings(primary=12, buffer_bytes=16 * MIB)
+"""As the document on MST tunes the log of MQSeries: several times the files and the buffer that it comes with."""
+READ_AHEAD = 100
+"""As the library has it when nobody says otherwise."""
+_READ_AHEAD_BYTES = 4 * MIB
+"""Of messages that wait at one reader; large ones are read ahead in small numbers."""
+
+ON_DISK = "on disk (fdatasync, shared by those who wait) before"
+CONTRACTS = {
+    Quality.EXPRESS: "In memory: lost with the server; sent without waiting for an answer, at most once to its reader.",
+    Quality.RECOVERABLE: (
+        f"Each message is {ON_DISK} its put returns; it leaves the log some messages after it was read, forced but not"
+        " waited for, so a crash may bring the last ones again: none lost. A replier's get and put are forced one by"
+        " one."
+    ),
+    Quality.TRANSACTIONAL: (
+        f"Every unit of work is {ON_DISK} its commit returns, at the sender and at the receiver: none lost, none twice."
+    ),
+    Quality.GLOBAL: (
+        f"The sender's unit of work is {ON_DISK} its commit returns; the receiver's get and its row in the database"
+        " commit together or not at all, on disk at both before commit returns: none lost, none twice."
+    ),
+}
+
+
+def queue_definition(name: str, options: Mapping[str, Any]) -> str:
+    return f"DEFINE QLOCAL('{name}') MAXDEPTH({int(options.get('queue_depth_max', DEPTH_MAX))}) REPLACE"
+
+
+def depth_of(answers: Sequence[Answer]) -> int:
+    return sum(int(row["CURDEPTH"]) for answer in answers for row in answer.rows)
+
+
+class EntrepotSystem(System):
+    """Clients over `url`; messages with a limited queue wait for room."""
+
+    contracts = CONTRACTS
+
+    def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(folder, quality, options)
+        self.database: unit_database.UnitDatabase | None = None
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """Where applications connect."""
+
+    @property
+    def log(self) -> LogSettings:
+        """What the point says about the log: `tuned-log`, or as it comes."""
+        return TUNED_LOG if self.options.get("binding") == "tuned-log" else LogSettings()
+
+    @property
+    def read_ahead(self) -> int:
+        size = max(int(self.options.get("message_bytes", 0) or 0), 1)
+        return max(1, min(READ_AHEAD, _READ_AHEAD_BYTES // size))
+
+    def start_database(self) -> None:
+        """Start what receivers of the quality `global_unit` change.
+
+        Raises:
+            SystemAbsent: The database that the point asks for is not here.
+        """
+        if self.quality is Quality.GLOBAL:
+            kind = unit_database.choose(str(self.options.get("database", "")))
+            self.database = self.database or unit_database.UnitDatabase(self.folder / "database", kind)
+            self.database.start()
+
+    def stop_database(self) -> None:
+        if self.database is not None:
+            self.database.stop()
+
+    def is_alive(self) -> bool:
+        return super().is_alive() and (self.database is None or self.database.is_alive())
+
+    def version(self) -> str:
+        found = f"entrepot {metadata.version('entrepot')}"
+        return found if self.database is None else f"{found}; {self.database.version()}"
+
+    def settings(self) -> dict[str, str]:
+        common = self.quality is not Quality.EXPRESS
+        found = {
+            "url": self.url.partition(":")[0],
+            "read ahead": f"{self.read_ahead} messages",
+            "reply queue": "common, by correlation id" if common else "temporary, one for each requester",
+        }
+        if self.quality.is_persistent:
+            log = self.log
+            tuned = "; favours persistent messages: fewer checkpoints" if log is TUNED_LOG else ", as it comes"
+            sizes = f"{log.primary} files of {log.segment_bytes // MIB} MiB, buffer {log.buffer_bytes // MIB} MiB"
+            found["log"] = sizes + tuned
+        if "queue_depth_max" in self.options:
+            found["queue limit"] = f"{self.options['queue_depth_max']} messages; a put waits for room"
+        if self.database is not None:
+            forced = "fsync on" if self.database.kind == unit_database.POSTGRESQL else "last agent, forced by SQLite"
+            found["database"] = f"{self.database.kind}, {forced}; its CPU time is not counted as the server's"
+        return found
+
+    # --- clients ------------------------------------------------------------------------------------
+
+    def connect(self) -> Connection:
+        return connect(self.url)
+
+    def sender(self, queue: str) -> Sender:
+        return clients.make_sender(self.connect(), queue, self.quality)
+
+    def receiver(self, queue: str) -> Receiver:
+        return clients.make_receiver(
+            self.connect(), queue, self.quality, self.read_ahead, self.unit_messages, self.database
+        )
+
+    @property
+    def unit_messages(self) -> int:
+        """How many messages a receiver gets in one call, and so in one unit of work, at most."""
+        return int(self.options.get("unit_messages", 1))
+
+    def requester(self, requests: str, number: int) -> Requester:
+        del number  # a correlation id needs none
+        return clients.make_requester(self.connect(), requests, REPLIES, self.quality)
+
+    def replier(self, requests: str) -> Replier:
+        return clients.EchoReplier(self.connect, requests, self.quality)
+
+    @property
+    def common_reply_queue(self) -> str:
+        """Where many connected clients wait for their replies; nothing when each is to have a queue of its own."""
+        return "" if self.options.get("reply_queue", "common") == "own" else REPLIES
+
+    async def task_requester(self, requests: str, number: int) -> TaskRequester:
+        from entrepot import aio
+
+        del number
+        return clients.AioRequester(await aio.connect(self.url), requests, self.common_reply_queue)
+
+    def caller(self, queue: str) -> Caller:
+        return clients.TimedCaller(self.connect, queue, self.quality)
+
+    def publisher(self, topic: str) -> Sender:
+        return clients.make_sender(self.connect(), topic, self.quality, topic=True)
+
+    def subscriber(self, topic: str, number: int) -> Receiver:
+        return clients.make_subscriber(self.connect(), topic, number, self.quality, self.read_ahead)

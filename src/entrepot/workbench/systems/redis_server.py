@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Redis server process, for lists and for streams.
+
+redis-py is used with one connection per client and no pool in between,
+which is its fastest form, and never sends a command a second time by
+itself, because a message would be doubled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from entrepot.workbench.quality import Quality
+from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port
+from entrepot.workbench.systems.system import System
+
+COMMAND = "redis-server"
+READ_AT_ONCE = 100
+
+
+class RedisServer(System):
+    """Starts and stops the server; how messages are kept in it is a subclass's affair."""
+
+    commands = (COMMAND,)
+    packages = ("redis-server",)
+    modules = ("redis",)
+    start_s = 0.5
+
+    _server: Server | None = None
+    _port = 0
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._port = chosen_port(self.name, self.options)
+        command = [COMMAND, "--port", str(self._port), "--bind", LOOPBACK, "--dir", str(self.folder), "--save", ""]
+        if self.quality.is_persistent:
+            command += ["--appendonly", "yes", "--appendfsync", "always"]
+        self._server = Server(command, self.folder / "log", name=self.name)
+        self._server.wait_until_listening(self._port)
+        # It accepts connections while it still reads its file, and refuses every command until it has.
+        self._server.wait_until(self._answers)
+        with contextlib.closing(self.client()) as client:
+            self.give_back(client)
+
+    def _answers(self) -> bool:
+        with contextlib.closing(self.client()) as client:
+            try:
+                return bool(client.ping())
+            except redis.exceptions.BusyLoadingError:
+                return False
+
+    def give_back(self, client: Any) -> None:
+        """Before there are clients: what receivers of a former run had and did not finish is to be had again."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+
+    @property
+    def pids(self) -> list[int]:
+        return [] if self._server is None else [self._server.pid]
+
+    def version(self) -> str:
+        found = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True)  # noqa: S603
+        return f"{found.stdout.strip()}; redis-py {metadata.version('redis')}"
+
+    def settings(self) -> dict[str, str]:
+        kept = "yes, appendfsync always" if self.quality.is_persistent else "no"
+        return {
+            "appendonly": f"{kept}; commands that come together are forced together",
+            "save": "none, so that no snapshot disturbs",
+            "client": "single_connection_client, no timeout and no retry; RESP2, which redis-py parses faster than RESP3",
+        }
+
+    def client(self) -> Any:
+        """A connection of the calling thread."""
+        return redis.Redis(
+            LOOPBACK,
+            self._port,
+            single_connection_client=True,
+            socket_timeout=None,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
+
+    def received_at_once(self) -> int:
+        """A unit of work has `batch` messages, by default one; otherwise what is there is taken."""
+        return int(self.options.get("batch") or 1) if self.quality is Quality.TRANSACTIONAL else READ_AT_ONCE
+
+
+def execute(client: Any, commands: Sequence[Sequence[Any]], *, is_unit: bool) -> list[Any]:
+    """Send commands in one write and return their answers; as MULTI … EXEC if they are a unit."""
+    if len(commands) == 1:
+        return [client.execute_command(*commands[0])]
+    pipeline = client.pipeline(transaction=is_unit)
+    for command in commands:
+        pipeline.execute_command(*command)
+    answers: list[Any] = pipeline.execute()
+    return answers

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are interrupted, and systems that die: what is resumed, what is marked, and that no number is made up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from entrepot.errors import DiskTooFull, RunChanged, RunNotFound, ScenarioUnknown, SystemAbsent, SystemUnknown
+from entrepot.workbench.measuring.effort import EFFORTS
+from entrepot.workbench.measuring.record import read_run, read_trials, write_record
+from entrepot.workbench.running import run as running
+from workbench.visiting import Silent, ad_hoc, measure
+
+DIES = """
+import os, signal, threading, time
+from entrepot.workbench.systems.entrepot_server import EntrepotUnix
+started = EntrepotUnix.start
+def start(self):
+    started(self)
+    threading.Timer({after}, lambda: os.kill(self.pids[0], signal.SIGKILL)).start()
+EntrepotUnix.start = start
+from entrepot.workbench.measuring.visit import main
+main()
+"""
+
+
+def test_a_system_that_dies_under_load_is_a_failure_and_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "dies.py"
+    script.write_text(DIES.format(after=1.5))
+    real = subprocess.Popen
+
+    def dying(command: list[str], **arguments: object) -> object:
+        changed = [str(script) if part == "entrepot.workbench.measuring.visit" else part for part in command]
+        return real([part for part in changed if part != "-m"], **arguments)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(running.subprocess, "Popen", dying)
+    run, trials = measure(tmp_path, ad_hoc("open-loop", rate_per_s=200, message_bytes=64), seconds=6.0)
+    assert trials[-1].status == "failed"
+    assert "entrepot-unix" in trials[-1].reason or "generator" in trials[-1].reason
+    assert [trial.status for trial in run.trials()] == ["failed"]
+
+
+def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "entrepot.cli.main", "bench", "run", "nstl/1", "--scale", "quick"]
+    command += ["--seconds", "0.5", "--repetitions", "4", "-o", str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wait_for(lambda: len(list(folder.glob("visits/*"))) >= 1)
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert f"entrepot bench run --resume {folder}" in said
+    done = {path.name: path.stat().st_mtime_ns for path in folder.glob("visits/*")}
+    run = running.resume(folder)
+    assert 0 < len(run.open_visits) < len(run.visits)
+    run.go(Silent())
+    assert not run.open_visits
+    trials = read_trials(folder)
+    assert sorted(trial.visit for trial in trials.values()) == sorted(visit.name for visit in run.visits)
+    assert all(trial.status == "measured" for trial in trials.values())
+    again = {path.name: path.stat().st_mtime_ns for path in folder.glob("visits/*")}
+    assert {name: again[name] for name in done} == done
+
+
+def test_half_a_visit_is_not_counted_twice(tmp_path: Path) -> None:
+    run, [trial] = measure(tmp_path, ad_hoc("send", message_bytes=100), messages_max=20)
+    left = run.folder / "trials" / f"{trial.trial}.p7"
+    shutil.copytree(run.folder / "trials" / trial.trial, left)
+    (run.folder / "visits" / trial.visit).unlink()
+    run.go(Silent())
+    assert not left.exists()
+
+
+def test_a_run_of_another_machine_is_not_resumed(tmp_path: Path) -> None:
+    run, _ = measure(tmp_path, ad_hoc("send", message_bytes=100), messages_max=20)
+    write_record(run.folder / "run.json", msgspec.structs.replace(read_run(run.folder), host="elsewhere-1"))
+    with pytest.raises(RunChanged, match="elsewhere-1"):
+        running.resume(run.folder)
+
+
+def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFound, match=r"no run\.json"):
+        running.resume(tmp_path)
+
+
+def test_a_run_is_not_begun_on_top_of_another(tmp_path: Path) -> None:
+    measure(tmp_path, ad_hoc("send", message_bytes=100), messages_max=20)
+    with pytest.raises(RunChanged, match="--resume"):
+        measure(tmp_path, ad_hoc("send", message_bytes=100), messages_max=20)
+
+
+def test_names_that_do_not_exist_are_told_with_near_ones(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioUnknown, match="did you mean nstl/"):
+        running.begin(["nstl/l"], ["entrepot"], "quick", folder=tmp_path / "run")
+    with pytest.raises(SystemUnknown, match="rabbitmq"):
+        running.begin(["nstl/1"], ["rabbit"], "quick", folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_peer_that_is_not_installed_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemAbsent, match="entrepot bench peers install"):
+        running.begin(["nstl/1"], ["rabbitmq"], "quick", folder=tmp_path / "run")
+
+
+def test_a_disk_without_room_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 10**6))
+    with pytest.raises(DiskTooFull, match="MiB free"):
+        running.begin(["nstl/1"], ["entrepot"], "quick", folder=tmp_path / "run")
+
+
+def test_a_visit_that_hangs_is_ended_and_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LIMIT_FACTOR", 0.0)
+    monkeypatch.setattr(running, "LIMIT_EXTRA_S", 2.0)
+    begun = time.monotonic()
+    _, [trial] = measure(tmp_path, ad_hoc("open-loop", rate_per_s=10, message_bytes=64), seconds=60.0)
+    assert time.monotonic() - begun < 30
+    assert (trial.status, "hung" in trial.reason) == ("failed", True)
+
+
+def test_scales_are_what_the_documents_ask_for() -> None:
+    assert EFFORTS["full"].repetitions >= 5
+    assert EFFORTS["full"].calls == 5000
+
+
+def wait_for(is_so: object, at_most_s: float = 60.0) -> None:
+    deadline = time.monotonic() + at_most_s
+    while not is_so():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
