@@ -52,7 +52,9 @@ def test_each_subscriber_gets_each_publication_of_its_topic(tmp_path: Path) -> N
     run, [trial] = measure(tmp_path, ad_hoc("publish", senders=2, receivers=4, topics=2, message_bytes=100))
     published = {(row["sender"], row["number"]) for row in rows(run, trial, "sent")}
     got = sorted((row["receiver"], row["sender"], row["number"]) for row in rows(run, trial, "received"))
-    expected = sorted((receiver, *message) for message in published for receiver in range(4) if receiver % 2 == message[0])
+    expected = sorted(
+        (receiver, *message) for message in published for receiver in range(4) if receiver % 2 == message[0]
+    )
     assert got == expected
     assert trial.facts["copies"] == 2
 

@@ -48,9 +48,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str,
 
 
 @pytest.mark.parametrize(("name", "system"), NAMES)
-def test_a_thumbnail_of_the_scenario_runs(
-    visits: dict[tuple[str, str], Future[Run]], name: str, system: str
-) -> None:
+def test_a_thumbnail_of_the_scenario_runs(visits: dict[tuple[str, str], Future[Run]], name: str, system: str) -> None:
     run = visits[name, system].result(timeout=170)
     trials = run.trials()
     assert trials

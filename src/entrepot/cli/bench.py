@@ -45,8 +45,8 @@ def list_scenarios(
     if json:
         output.print_json([_told(scenario) for scenario in found])
         return
-    columns = ("scenario", "shows", "load", "needs", "points", "title")
-    rows = [
+    columns: tuple[str, ...] = ("scenario", "shows", "load", "needs", "points", "title")
+    rows: list[tuple[str, ...]] = [
         (
             scenario.name,
             ", ".join(scenario.shows),
@@ -99,7 +99,8 @@ def run(
     ] = "quick",
     system: Systems = "entrepot",
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where the run goes; bench-runs/DATE if not said.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Where the run goes; bench-runs/DATE if not said."),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run that was interrupted.")
@@ -122,7 +123,9 @@ def run(
     else:
         _require_scale(scale)
         if not scenarios:
-            raise typer.BadParameter("name at least one scenario, or `representative`; `entrepot bench list` shows them")
+            raise typer.BadParameter(
+                "name at least one scenario, or `representative`; `entrepot bench list` shows them"
+            )
         named = system.split(",")
         found = begin(
             scenarios,
@@ -138,7 +141,9 @@ def run(
 
 @peers.command()
 def install(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[SYSTEM]...", help="All of them, if none is named.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[SYSTEM]...", help="All of them, if none is named.")
+    ] = None,
 ) -> None:
     """Install the brokers that the workbench compares with, from Debian's packages; needs root."""
     from entrepot.workbench.systems import PEERS

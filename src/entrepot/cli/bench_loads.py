@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from entrepot.workbench.measuring.record import TrialRecord
 
 System = Annotated[str, typer.Option("--system", "-s", help="One system; `entrepot bench systems` shows them.")]
-Quality = Annotated[
-    str, typer.Option("--quality", "-q", help="express, recoverable, transactional or global_unit.")
-]
+Quality = Annotated[str, typer.Option("--quality", "-q", help="express, recoverable, transactional or global_unit.")]
 Bytes = Annotated[int, typer.Option("--bytes", "-b", min=8, max=100_000_000, help="Of each message.")]
 Seconds = Annotated[float, typer.Option("--seconds", min=0.1, help="How long the load lasts at most.")]
 Messages = Annotated[int, typer.Option("--messages", "-n", min=1, help="How many each thread sends at most.")]
@@ -88,7 +86,9 @@ def open_loop(
     system: System = "entrepot-unix",
     quality: Quality = "express",
     message_bytes: Bytes = 64,
-    rate: Annotated[int, typer.Option("--rate", "-r", min=1, help="Messages a second, whatever the system does.")] = 1000,
+    rate: Annotated[
+        int, typer.Option("--rate", "-r", min=1, help="Messages a second, whatever the system does.")
+    ] = 1000,
     arrivals: Annotated[str, typer.Option("--arrivals", help="constant, poisson or trace.")] = "constant",
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="Moments in seconds, one a line.")

@@ -16,7 +16,8 @@ def report(
     out: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the report goes.")] = Path("report"),
     master: Annotated[str, typer.Option("--master", help="Where Spark runs: local[N], or a cluster's URL.")] = "",
     hosts: Annotated[
-        str, typer.Option("--hosts", help="together refuses runs of different machines; apart shows them without ratios.")
+        str,
+        typer.Option("--hosts", help="together refuses runs of different machines; apart shows them without ratios."),
     ] = "together",
 ) -> None:
     """Compute every figure from the raw observations with Spark, and write index.html and report.md."""
@@ -35,4 +36,6 @@ def report(
     with spark_session(master or None, app="entrepot report", on_progress=output.note) as spark:
         findings = find(spark, runs, apart=hosts == "apart")
     page = write_report(findings, scenarios(), out)
-    output.say(f"{page}: {len(findings.figures)} figures of {len({each.scenario for each in findings.figures})} scenarios.")
+    output.say(
+        f"{page}: {len(findings.figures)} figures of {len({each.scenario for each in findings.figures})} scenarios."
+    )

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The four qualities of service that the documents measure, under one name each.
 
-    ours            NSTL                     CSIRO   WebSphere MQ     SonicMQ          broker
-    express         express                  NPNT    nonpersistent    nonpersistent    nonpersistent
-    recoverable     recoverable              PNT                      persistent
-    transactional   recoverable, sync-point  PLT     persistent                        persistent
-    global_unit     –                        PGT
+ours            NSTL                     CSIRO   WebSphere MQ     SonicMQ          broker
+express         express                  NPNT    nonpersistent    nonpersistent    nonpersistent
+recoverable     recoverable              PNT                      persistent
+transactional   recoverable, sync-point  PLT     persistent                        persistent
+global_unit     –                        PGT
 """
 
 from __future__ import annotations

@@ -70,13 +70,12 @@ def read(spark: SparkSession, runs: Sequence[Path]) -> Tables:
                 if path.exists():
                     _require_readable(folder, path, KINDS[kind])
                     found.append(path)
+    with _listing_here(spark):
+        observations = {kind: _table(spark, files, kind) for kind in KINDS}
     return Tables(
         trials=spark.createDataFrame([_row(record, TRIALS_SCHEMA) for record in records.values()], TRIALS_SCHEMA),
-        sent=_table(spark, files, "sent"),
-        received=_table(spark, files, "received"),
-        calls=_table(spark, files, "calls"),
-        samples=_table(spark, files, "samples"),
         runs=spark.createDataFrame([_row(record, RUNS_SCHEMA) for record in run_records], RUNS_SCHEMA),
+        **observations,
         records=records,
         run_records=run_records,
     )
@@ -102,8 +101,27 @@ def _table(spark: SparkSession, files: Mapping[str, list[Path]], kind: str) -> D
     schema = ", ".join(f"{name} {_SQL_TYPES.get(name, 'bigint')}" for name in columns)
     if not files[kind]:
         return spark.createDataFrame([], schema + (", arrival bigint" if kind == "received" else ""))
-    found = spark.read.schema(schema).parquet(*(path.as_uri() for path in files[kind]))
+    # Without recursiveFileLookup, a folder whose name has a `=` would be taken for a column.
+    reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
+    found = reader.parquet(*(_literal(path) for path in files[kind]))
     return found.selectExpr("*", "_metadata.row_index AS arrival") if kind == "received" else found
+
+
+def _literal(path: Path) -> str:
+    """As Hadoop wants it: not encoded, and with a backslash before what would be a pattern."""
+    return "file://" + re.sub(r"([\\{}\[\]*?,])", r"\\\1", str(path))
+
+
+@contextlib.contextmanager
+def _listing_here(spark: SparkSession) -> Iterator[None]:
+    """Let Spark look at the files from here, one after the other: a job that does it takes longer than it saves."""
+    key = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "1000000")
+    try:
+        yield
+    finally:
+        spark.conf.set(key, str(before))
 
 
 def _require_readable(folder: Path, path: Path, columns: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from entrepot.errors import ScenarioInvalid
@@ -54,13 +55,7 @@ class Case:
 @cache
 def cases() -> dict[str, Case]:
     told: dict[str, dict[str, Any]] = yaml.safe_load((FLOWS / "cases.yaml").read_text())
-    return {
-        name: Case(
-            name,
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()},
-        )
-        for name, facts in told.items()
-    }
+    return {name: msgspec.convert({"name": name, **facts}, Case) for name, facts in told.items()}
 
 
 def find_case(name: str) -> Case:

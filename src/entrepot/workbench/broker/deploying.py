@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -41,11 +41,6 @@ class Wanted(msgspec.Struct, kw_only=True, frozen=True):
     databases: dict[str, str] = {}
     suffix: str = ""
     """Of every queue and topic, so that several cases can be at work beside each other."""
-
-    @property
-    def tasks(self) -> int:
-        """How many long-running tasks that makes."""
-        return self.groups * (len(find_case(self.case).flows) - 1 + self.instances)
 
 
 @dataclass(slots=True)
@@ -81,8 +76,9 @@ def deployed(context: SparkContext, wanted: Wanted) -> Iterator[Deployed]:
     case = find_case(wanted.case)
     found = Deployed()
     with contextlib.ExitStack() as stack:
-        for definition in definitions(case, wanted.message_bytes, wanted.suffix):
-            instances = wanted.instances if definition.name == case.flows[-1] + wanted.suffix.lower() else 1
+        flows = definitions(case, wanted.message_bytes, wanted.suffix)
+        for definition in flows:
+            instances = wanted.instances if definition is flows[-1] else 1
             for group in range(wanted.groups):
                 live = LiveFlow(
                     context,
@@ -107,7 +103,7 @@ def definitions(case: Case, message_bytes: int, suffix: str) -> list[FlowDefinit
     found = case.definitions(message_bytes)
     if suffix:
         for flow in found:
-            flow.name += suffix.lower()
+            flow.name += suffix
             for node in flow.nodes.values():
                 _rename(node.properties, suffix)
     return found
@@ -131,7 +127,7 @@ def queues_of(case: Case, suffix: str = "") -> list[str]:
     return list(found)
 
 
-def databases_of(case: Case, url: str) -> Mapping[str, str]:
+def databases_of(case: Case, url: str) -> dict[str, str]:
     from entrepot.workbench.broker.database import DATA_SOURCE
 
     return {DATA_SOURCE: url} if case.database else {}

@@ -101,8 +101,8 @@ class Applications:
             GeneratorFailed: A client has failed; the error is in it.
         """
         if not self._errors.empty():
-            role, error = self._errors.get()
-            raise GeneratorFailed(role, error)
+            failed_role, error = self._errors.get()
+            raise GeneratorFailed(failed_role, error)
         for role, process in self._processes:
             if process.exitcode not in (None, 0):
                 raise GeneratorFailed(role, f"ended with {process.exitcode}")
@@ -110,7 +110,7 @@ class Applications:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_exception: object) -> None:
         for _, process in self._processes:
             process.kill()
         for _, process in self._processes:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from entrepot.errors import LoadUnsuitable
+from entrepot.errors import LoadUnsuitable, SystemFailed
 from entrepot.workbench.broker.messages import NUMBERS_MAX, Template, read_mark
 from entrepot.workbench.generators.gate import fork
 from entrepot.workbench.loads.load import Load
@@ -178,30 +178,43 @@ class Plan:
 
 
 def measure(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Any = None) -> None:
-    """One trial of a case whose flows `engine` runs."""
-    from entrepot.workbench.broker.deploying import Wanted, databases_of, queues_of
+    """One trial of a case whose flows `engine` runs.
 
-    system = _reachable(stage)
+    Raises:
+        SystemFailed: The flows did not begin; there is no trial.
+    """
+    with at_work(stage, plan, engine, database) as servers:
+        run_trial(stage, plan, engine, servers)
+
+
+@contextlib.contextmanager
+def at_work(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Any = None) -> Iterator[list[int]]:
+    """Queues, subscribers and flows; yields the processes that belong to the system beside its own."""
+    from entrepot.workbench.broker.deploying import Wanted, databases_of, queues_of
+    from entrepot.workbench.broker.engine import descendants
+
+    manager = _reachable(stage).manager
     stage.system.create_queues(queues_of(plan.case, plan.suffix))
     wanted = Wanted(
         case=plan.case.name,
-        url=system.manager.unix_url,
+        url=manager.unix_url,
         message_bytes=plan.message_bytes,
         instances=plan.instances,
         groups=plan.groups,
-        databases=dict(databases_of(plan.case, database.url)) if database is not None else {},
+        databases=databases_of(plan.case, database.url) if database is not None else {},
         suffix=plan.suffix,
     )
-    with _subscribed(plan, system.manager), engine.deployed(wanted):
-        from entrepot.workbench.broker.engine import descendants
+    with _subscribed(plan, manager), engine.deployed(wanted):
+        heads = database.pids if database is not None else []
+        yield [*engine.pids, *(pid for head in heads for pid in descendants(head))]
 
-        servers = [*engine.pids]
-        for pid in database.pids if database is not None else ():
-            servers += descendants(pid)
-        with stage.trial(queues=[plan.source, plan.target], servers=servers) as trial:
-            _drive(stage, plan, trial, system.url)
-            trial.reason = trial.reason or engine.problem()
-            _tell(plan, trial)
+
+def run_trial(stage: Stage, plan: Plan, engine: FlowsAtWork, servers: Sequence[int]) -> None:
+    with stage.trial(queues=[plan.source, plan.target], servers=servers) as trial:
+        _drive(stage, plan, trial, _reachable(stage).url)
+        if problem := engine.problem():
+            raise SystemFailed("the flow", problem)
+        _tell(plan, trial)
 
 
 def _drive(stage: Stage, plan: Plan, trial: Trial, url: str) -> None:
@@ -380,7 +393,7 @@ def consume_others(client: Client, url: str, queues: Sequence[str]) -> None:
     seen = 0
     with entrepot.connect(url) as connection:
         client.gate.arrive()
-        while True:
+        while not client.gate.is_finished:
             begun, is_behind = time.monotonic(), False
             for at in range(0, len(queues), SWEEP_COMMIT):
                 with connection.unit_of_work() as unit:
@@ -398,7 +411,7 @@ def reply(client: Client, url: str, queue: str) -> None:
 
     with entrepot.connect(url) as connection, connection.reader(queue, read_ahead=AT_ONCE * 2) as reader:
         client.gate.arrive()
-        while True:
+        while not client.gate.is_finished:
             with connection.unit_of_work() as unit:
                 for request in reader.get_many(unit, AT_ONCE, wait_s=POLL_S):
                     unit.put(

@@ -4,8 +4,9 @@
 Latency counts from the intended moment. Senders that are held up by the
 system send what is due in one go as soon as they can, in one unit of work
 where the quality has units, so a stall is not hidden by sending less.
-`rate_per_s` is programmed; the load `sustained` searches for the highest
-one that can be sustained.
+`rate_per_s` is programmed; with `rate_factor` it is that multiple of what a
+closed loop brings through, which is measured first. The load `sustained`
+searches for the highest rate that can be sustained.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from entrepot.errors import SystemFailed
 from entrepot.workbench.generators.client import Client, header, padding
 from entrepot.workbench.generators.gate import sleep_until
 from entrepot.workbench.generators.schedule import offsets_ns, share
 from entrepot.workbench.loads.load import Load
 from entrepot.workbench.loads.receiving import receive
+from entrepot.workbench.loads.streaming import stream
 from entrepot.workbench.measuring.stage import Stage, Trial
 
 QUEUE = "BENCH.OPEN"
 AT_ONCE = 200
 """No more than so many messages in one call when the sender is behind."""
+PILOT_WINDOW = 500
+PILOT_MIN_PER_S = 10.0
 SEED = 2002
 RECEIVER_BATCH = 1
 
@@ -33,6 +38,7 @@ class OpenLoop(Load):
     parameters = {
         "message_bytes": 64,
         "rate_per_s": 1000,
+        "rate_factor": 0,
         "senders": 1,
         "receivers": 1,
         "arrivals": "constant",
@@ -44,9 +50,30 @@ class OpenLoop(Load):
 
     def run(self, stage: Stage) -> None:
         stage.system.create_queues([QUEUE])
-        rate_per_s = stage.number("rate_per_s")
+        factor = float(stage.text("rate_factor"))
+        rate_per_s = factor * pilot_per_s(stage) if factor else float(stage.number("rate_per_s"))
         with stage.trial(queues=[QUEUE], offered_per_s=rate_per_s) as trial:
             offer(trial, stage, rate_per_s, stage.seconds)
+
+
+def pilot_per_s(stage: Stage) -> float:
+    """What a closed loop with a bounded backlog brings through in about a second."""
+    senders, receivers, batch = (stage.number(name) for name in ("senders", "receivers", "batch"))
+    seconds = stage.effort.probe_s[0]
+    with stage.trial(is_kept=False) as trial:
+        trial.start("receiver", receive, receivers, QUEUE, batch)
+        trial.gather()
+        trial.start(
+            "sender", stream, senders, QUEUE, stage.number("message_bytes"), 1, PILOT_WINDOW, receivers, senders
+        )
+        trial.gather()
+        trial.go(seconds)
+        through = trial.counted("receiver")
+        trial.applications.join("sender")
+        trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
+    if stage.failure:
+        raise SystemFailed(stage.system.name, f"in the pilot: {stage.failure}")
+    return max(through / seconds, PILOT_MIN_PER_S)
 
 
 def offer(trial: Trial, stage: Stage, rate_per_s: float, seconds: float) -> bool:
@@ -80,7 +107,7 @@ def send_on_schedule(
     begun = gate.wait()
     while begun + intended < gate.ended_ns:
         sleep_until(begun + intended)
-        now, due = clock(), []
+        now, due = clock(), list[int]()
         if now >= gate.ended_ns + 1_000_000_000:
             # More than a second behind at the end: what is still due will never be sent, and counts as not delivered.
             break

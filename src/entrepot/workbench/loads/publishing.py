@@ -26,9 +26,7 @@ class Publish(Load):
     parameters = {"message_bytes": 1000, "senders": 1, "receivers": 1, "topics": 1, "batch": 1, "seconds_factor": 1}
 
     def run(self, stage: Stage) -> None:
-        senders, receivers, topics, batch = (
-            stage.number(name) for name in ("senders", "receivers", "topics", "batch")
-        )
+        senders, receivers, topics, batch = (stage.number(name) for name in ("senders", "receivers", "topics", "batch"))
         names = [topic_name(number) for number in range(topics)]
         stage.system.create_topics(names)
         with stage.trial() as trial:
@@ -37,7 +35,9 @@ class Publish(Load):
             trial.facts["copies"] = receivers / topics
             trial.start("subscriber", subscribe, receivers, topics)
             trial.gather()
-            trial.start("publisher", publish, senders, stage.number("message_bytes"), topics, batch, receivers, senders, fans)
+            trial.start(
+                "publisher", publish, senders, stage.number("message_bytes"), topics, batch, receivers, senders, fans
+            )
             trial.gather()
             trial.go(stage.seconds)
             trial.applications.join("publisher")

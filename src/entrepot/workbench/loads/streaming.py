@@ -42,14 +42,18 @@ class Stream(Load):
         stage.system.create_queues([QUEUE])
         with stage.trial(queues=[QUEUE]) as trial:
             trial.start("receiver", receive, receivers, QUEUE, batch)
-            trial.start("sender", stream, senders, QUEUE, stage.number("message_bytes"), batch, window, receivers, senders)
+            trial.start(
+                "sender", stream, senders, QUEUE, stage.number("message_bytes"), batch, window, receivers, senders
+            )
             trial.gather()
             trial.go(stage.seconds)
             trial.applications.join("sender")
             trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
 
 
-def stream(client: Client, queue: str, message_bytes: int, batch: int, window: int, receivers: int, senders: int) -> None:
+def stream(
+    client: Client, queue: str, message_bytes: int, batch: int, window: int, receivers: int, senders: int
+) -> None:
     """Send until the gate closes; a sender that is told to hold on waits and tries the same message again."""
     sender, tail, note, clock = client.system.sender(queue), padding(message_bytes), client.sent.add, time.monotonic_ns
     size, me, gate, number = max(message_bytes, 8), client.number, client.gate, 0
@@ -78,4 +82,3 @@ def stream(client: Client, queue: str, message_bytes: int, batch: int, window: i
         client.count(number)
     sender.flush()
     sender.close()
-

@@ -16,9 +16,7 @@ import numpy
 
 from entrepot.errors import RateNotSustainable, SystemFailed
 from entrepot.workbench.loads.load import Load
-from entrepot.workbench.loads.open_loop import QUEUE, offer
-from entrepot.workbench.loads.receiving import receive
-from entrepot.workbench.loads.streaming import stream
+from entrepot.workbench.loads.open_loop import QUEUE, offer, pilot_per_s
 from entrepot.workbench.measuring.observations import RECEIVED, SENT
 from entrepot.workbench.measuring.stage import Stage, Trial
 from entrepot.workbench.scenario import Parameter
@@ -28,8 +26,6 @@ from entrepot.workbench.search.search import Probe, SearchEffort, search
 
 START_SHARE = 0.5
 """Of what the closed loop brought through."""
-START_MIN_PER_S = 5.0
-PILOT_WINDOW = 500
 
 
 class Sustained(Load):
@@ -63,9 +59,7 @@ class Sustained(Load):
             probes_max=stage.effort.probes_max,
         )
         try:
-            found = search(
-                probing, start_per_s=_pilot_per_s(stage) * START_SHARE, effort=effort, progress=probing.tell
-            )
+            found = search(probing, start_per_s=pilot_per_s(stage) * START_SHARE, effort=effort, progress=probing.tell)
         except RateNotSustainable as error:
             stage.conclude({}, {}, status="invalid", reason=str(error))
             return
@@ -73,24 +67,6 @@ class Sustained(Load):
         if found.high != float("inf"):
             facts["mst_high"] = found.high
         stage.conclude(facts, {"mst": found.verdict})
-
-
-def _pilot_per_s(stage: Stage) -> float:
-    """What a closed loop with a bounded backlog brings through in about a second."""
-    senders, receivers, batch = (stage.number(name) for name in ("senders", "receivers", "batch"))
-    seconds = stage.effort.probe_s[0]
-    with stage.trial(is_kept=False) as trial:
-        trial.start("receiver", receive, receivers, QUEUE, batch)
-        trial.gather()
-        trial.start("sender", stream, senders, QUEUE, stage.number("message_bytes"), 1, PILOT_WINDOW, receivers, senders)
-        trial.gather()
-        trial.go(seconds)
-        through = trial.counted("receiver")
-        trial.applications.join("sender")
-        trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
-    if stage.failure:
-        raise SystemFailed(stage.system.name, f"in the pilot: {stage.failure}")
-    return max(through / seconds, START_MIN_PER_S)
 
 
 class _Probing:

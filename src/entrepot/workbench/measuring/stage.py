@@ -125,7 +125,9 @@ class Trial:
 
     def busiest_generator(self) -> float | None:
         """The share of a core that the busiest generator used while the load lasted; None when it was too short."""
-        read = [(t_ns, cpu_s) for t_ns, cpu_s in self.samples("cpu_s", "busiest generator") if t_ns <= self.gate.ended_ns]
+        read = [
+            (t_ns, cpu_s) for t_ns, cpu_s in self.samples("cpu_s", "busiest generator") if t_ns <= self.gate.ended_ns
+        ]
         if len(read) < 2 or read[-1][0] - read[0][0] < _SHARE_MIN_NS:
             return None
         return (read[-1][1] - read[0][1]) / ((read[-1][0] - read[0][0]) / 1e9)
@@ -192,7 +194,9 @@ class Stage:
 
     def messages_max(self, message_bytes: int, senders: int) -> int:
         """How many messages each sender may put where nobody takes them away at the same time."""
-        return max(10, min(self.effort.messages_max, self.effort.bytes_max // max(message_bytes, 64) // max(senders, 1)))
+        return max(
+            10, min(self.effort.messages_max, self.effort.bytes_max // max(message_bytes, 64) // max(senders, 1))
+        )
 
     @contextlib.contextmanager
     def trial(

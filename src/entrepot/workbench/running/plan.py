@@ -34,9 +34,7 @@ class Visit:
 
     @property
     def name(self) -> str:
-        return visit_name(
-            self.plan.run, self.plan.subject(), self.plan.point(), self.plan.system, self.plan.repetition
-        )
+        return visit_name(self.plan.run, self.plan.subject(), self.plan.point(), self.plan.system, self.plan.repetition)
 
 
 def systems_for(scenario: Scenario, asked: Sequence[str]) -> list[str]:

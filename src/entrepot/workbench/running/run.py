@@ -23,7 +23,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 import msgspec
 
@@ -221,7 +221,7 @@ def _in_a_process(visit: Visit, watcher: Watcher) -> str:
     command = [sys.executable, "-m", "entrepot.workbench.measuring.visit"]
     # A session of its own, so that everything it started can be ended with it; and it dies when we die.
     process = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", *command],  # noqa: S607 - of util-linux, wherever that lies
+        ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -265,8 +265,8 @@ def _feed(process: subprocess.Popen[str], plan: VisitPlan) -> None:
         process.stdin.close()
 
 
-def _text(stream: object) -> str:
-    return stream.read() if stream is not None else ""  # type: ignore[attr-defined,no-any-return]
+def _text(stream: IO[str] | None) -> str:
+    return stream.read() if stream is not None else ""
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from entrepot.connection import Connection, connect
+from entrepot.errors import SystemFailed
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import entrepot_clients as clients
 from entrepot.workbench.systems.entrepot_server import USER, QueueManager
@@ -27,7 +28,7 @@ from entrepot.workbench.systems.entrepot_system import (
     EntrepotSystem,
     queue_definition,
 )
-from entrepot.workbench.systems.processes import LOOPBACK, ServerFailed
+from entrepot.workbench.systems.processes import LOOPBACK
 from entrepot.workbench.systems.system import (
     Ability,
     Caller,
@@ -49,8 +50,8 @@ class EntrepotChannels(EntrepotSystem):
     abilities: ClassVar[frozenset[Ability]] = frozenset({"queues", "requests", "sessions", "connections"})
     contracts: ClassVar[Mapping[Quality, str]] = {
         Quality.EXPRESS: (
-            "In memory of either queue manager, and lost with it or with a channel that breaks (NPMSPEED(FAST)); at most"
-            " once."
+            "In memory of either queue manager, and lost with it or with a channel that breaks (NPMSPEED(FAST)):"
+            " at most once."
         ),
         Quality.RECOVERABLE: (
             f"{ON_DISK.capitalize()} each put at A returns, on disk at B before A forgets it; it leaves B's log some"
@@ -176,7 +177,7 @@ class EntrepotChannels(EntrepotSystem):
                 if states.count("RUNNING") >= self.pairs:
                     break
                 if time.monotonic() > deadline:
-                    raise ServerFailed(f"the channels of {manager.name} do not run: {states}")
+                    raise SystemFailed(self.name, f"has channels from {manager.name} that do not run: {states}")
                 time.sleep(_POLL_S)
 
 

@@ -264,20 +264,19 @@ class PikaRequester:
         self._requests, self._reply_queue = requests, reply_queue
         self._persistent = persistent = quality.is_persistent
         self._publishing = _Publishing(channel, quality)
-        self._is_unit = quality is Quality.TRANSACTIONAL
         # A durable reply queue may hold what came too late for somebody before.
         self._numbers = (f"{os.getpid()}-{time.monotonic_ns()}-{count}" for count in itertools.count())
         self._awaited = ""
         self._reply: bytes | None = None
+        self._tag_received = self._tag_acknowledged = 0
         verbs = channel.verbs
         channel.call(verbs.queue_declare, reply_queue, durable=persistent, exclusive=not persistent)
         channel.call(verbs.basic_consume, reply_queue, self._take, auto_ack=not persistent)
 
-    def _take(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+    def _take(self, _: Any, method: Any, properties: Any, body: bytes) -> None:
         if properties.correlation_id == self._awaited:
             self._reply = body
-        if self._persistent:
-            channel.basic_ack(method.delivery_tag)
+        self._tag_received = method.delivery_tag
 
     def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
         self._awaited, self._reply = next(self._numbers), None
@@ -286,9 +285,16 @@ class PikaRequester:
         if not self._publishing.settle():
             _refused(self._requests)
         self._channel.wait_until(lambda: self._reply is not None, timeout_s)
-        if self._is_unit:
-            self._channel.call(self._channel.verbs.tx_commit)
+        if self._persistent:
+            self._acknowledge()
         return self._reply
+
+    def _acknowledge(self) -> None:
+        # Not as soon as a reply comes: while a tx commits, the broker takes no other verb.
+        if self._tag_received > self._tag_acknowledged:
+            self._channel.verbs.basic_ack(self._tag_received, multiple=True)
+            self._tag_acknowledged = self._tag_received
+            self._publishing.settle()
 
     def close(self) -> None:
         self._channel.close()
