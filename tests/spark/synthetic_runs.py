@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of known answers, written as the workbench writes them: the same records, the same Parquet, no system.
 
-    run = SyntheticRun(tmp_path / "run1", cores=2)
-    run.trial(load="stream", system="entrepot-unix", sent=rows, received=rows, samples=cpu(...))
-    run.write()
+run = SyntheticRun(tmp_path / "run1", cores=2)
+run.trial(load="stream", system="entrepot-unix", sent=rows, received=rows, samples=cpu(...))
+run.write()
 """
 
 from __future__ import annotations
@@ -129,7 +129,13 @@ def evenly(rate_per_s: float, seconds: float) -> list[int]:
 
 
 def cpu(
-    seconds: float, *, machine: float, server: float, generators: float, busiest: float | None = None, every: float = 0.5
+    seconds: float,
+    *,
+    machine: float,
+    server: float,
+    generators: float,
+    busiest: float | None = None,
+    every: float = 0.5,
 ) -> list[Sample]:
     """Readings of processes that use so many cores all the time."""
     cores = {

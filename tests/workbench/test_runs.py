@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -16,7 +17,9 @@ import pytest
 
 from entrepot.errors import DiskTooFull, RunChanged, RunNotFound, ScenarioUnknown, SystemAbsent, SystemUnknown
 from entrepot.workbench.measuring.effort import EFFORTS
+from entrepot.workbench.measuring.glance import glance
 from entrepot.workbench.measuring.record import read_run, read_trials, write_record
+from entrepot.workbench.running import repeating
 from entrepot.workbench.running import run as running
 from workbench.visiting import Silent, ad_hoc, measure
 
@@ -102,7 +105,7 @@ def test_a_run_is_not_begun_on_top_of_another(tmp_path: Path) -> None:
 
 
 def test_names_that_do_not_exist_are_told_with_near_ones(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioUnknown, match="did you mean nstl/"):
+    with pytest.raises(ScenarioUnknown, match="near it are nstl/"):
         running.begin(["nstl/l"], ["entrepot"], "quick", folder=tmp_path / "run")
     with pytest.raises(SystemUnknown, match="rabbitmq"):
         running.begin(["nstl/1"], ["rabbit"], "quick", folder=tmp_path / "run")
@@ -130,6 +133,19 @@ def test_a_visit_that_hangs_is_ended_and_marked(tmp_path: Path, monkeypatch: pyt
     _, [trial] = measure(tmp_path, ad_hoc("open-loop", rate_per_s=10, message_bytes=64), seconds=60.0)
     assert time.monotonic() - begun < 30
     assert (trial.status, "hung" in trial.reason) == ("failed", True)
+
+
+def test_sonicmq_repeats_until_two_runs_are_alike_or_the_budget_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeating, "RUNS_MAX", 4)
+    run, _ = measure(tmp_path, ad_hoc("round-trip", apps=1, workers=1, message_bytes=64))
+    run.record = msgspec.structs.replace(run.record, repeat="alike")
+    run.go(Silent())
+    trials = sorted(run.trials(), key=lambda trial: trial.repetition)
+    rates = [glance(run.folder / "trials" / trial.trial, trial).per_s for trial in trials]  # type: ignore[union-attr]
+    alike = [abs(a - b) < 0.01 * max(a, b) for a, b in itertools.pairwise(rates)]
+    assert len(rates) == 4 or alike == [False] * (len(alike) - 1) + [True]
 
 
 def test_scales_are_what_the_documents_ask_for() -> None:

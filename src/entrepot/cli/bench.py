@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,12 +108,20 @@ def run(
     ] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0.1, help="How long each load lasts.")] = None,
     repetitions: Annotated[int | None, typer.Option("--repetitions", min=1, help="Fresh runs of each.")] = None,
+    repeat: Annotated[
+        str,
+        typer.Option(
+            "--repeat", help="fixed; steady: until the interval is 1 %; alike: until two runs are, as SonicMQ did."
+        ),
+    ] = "fixed",
     json: Json = False,
 ) -> None:
     """Measure scenarios on systems, one visit after the other, into a folder that `entrepot report` reads.
 
     `representative` stands for a set that shows every load and document in under half an hour.
     """
+    from entrepot.workbench.measuring.effort import EFFORTS
+    from entrepot.workbench.running.repeating import RULES
     from entrepot.workbench.running.run import begin
     from entrepot.workbench.running.run import resume as resume_run
 
@@ -121,7 +130,8 @@ def run(
             raise typer.BadParameter("a run that is resumed knows its scenarios", param_hint="--resume")
         found = resume_run(resume)
     else:
-        _require_scale(scale)
+        _require_one_of("--scale", scale, EFFORTS)
+        _require_one_of("--repeat", repeat, RULES)
         if not scenarios:
             raise typer.BadParameter(
                 "name at least one scenario, or `representative`; `entrepot bench list` shows them"
@@ -134,6 +144,7 @@ def run(
             folder=out,
             seconds=seconds,
             repetitions=repetitions,
+            repeat=repeat,
             strict="all" not in named,
         )
     _go(found, json=json)
@@ -174,11 +185,9 @@ def _go(run: Run, *, json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _require_scale(scale: str) -> None:
-    from entrepot.workbench.measuring.effort import EFFORTS
-
-    if scale not in EFFORTS:
-        raise typer.BadParameter(f"{scale!r} is none of {', '.join(EFFORTS)}", param_hint="--scale")
+def _require_one_of(option: str, value: str, known: Iterable[str]) -> None:
+    if value not in known:
+        raise typer.BadParameter(f"{value!r} is none of {', '.join(known)}", param_hint=option)
 
 
 def _needs(scenario: Scenario) -> list[str]:

@@ -17,7 +17,7 @@ class ScenarioUnknown(MeasurementError):
 
     @property
     def what(self) -> str:
-        return f"there is no scenario {self.name!r}" + (f"; did you mean {', '.join(self.near)}?" if self.near else "")
+        return f"there is no scenario {self.name!r}" + (f"; near it are {', '.join(self.near)}" if self.near else "")
 
     hint = "`entrepot bench list` shows them all; a pattern such as 'wmq/*' names several."
 

@@ -115,14 +115,15 @@ class Collapsing(Server):
 
 
 class WarmingUp(Server):
-    """Begins at a third of its speed and reaches all of it after some of its first messages (a JVM compiles)."""
+    """Begins at a third of its speed and has all of it after its first messages (a JVM compiles what it runs often)."""
 
     warm_s = 1.5
 
     def serve(self, arrivals_s: Seconds) -> Seconds:
-        speed = numpy.interp(arrivals_s, [0, self.warm_s], [1 / 3, 1.0]) * self.capacity_per_s
-        jitter = self.generator.uniform(0.5, 1.5, len(arrivals_s))
-        return served(arrivals_s, jitter / speed)
+        count = len(arrivals_s)
+        warm = self.warm_s * self.capacity_per_s
+        speed = numpy.interp(numpy.arange(count), [0, warm], [1 / 3, 1.0]) * self.capacity_per_s
+        return served(arrivals_s, self.generator.uniform(0.5, 1.5, count) / speed)
 
 
 class Lossy(Steady):

@@ -211,9 +211,7 @@ def figure(metric: str, value: float, apps: int, bottleneck: str = "cpu", **chan
     return Figure(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-RUN = RunRecord(
-    run="r", begun="", scale="quick", scenarios=[], systems=[], host="h", environment={"cores": "2"}
-)
+RUN = RunRecord(run="r", begun="", scale="quick", scenarios=[], systems=[], host="h", environment={"cores": "2"})
 
 
 def test_scalability_is_fitted_below_hard_caps_only():

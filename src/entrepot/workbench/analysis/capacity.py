@@ -86,9 +86,7 @@ class Scalability:
 
     def rate(self, clients: float) -> float:
         return (
-            self.per_client
-            * clients
-            / (1 + self.contention * (clients - 1) + self.crosstalk * clients * (clients - 1))
+            self.per_client * clients / (1 + self.contention * (clients - 1) + self.crosstalk * clients * (clients - 1))
         )
 
     @property
@@ -117,7 +115,9 @@ def fit_scalability(clients: Sequence[float], rates: Sequence[float]) -> Scalabi
     return best
 
 
-def _fit(points: NDArray[numpy.float64], rates: NDArray[numpy.float64], active: tuple[bool, bool]) -> Scalability | None:
+def _fit(
+    points: NDArray[numpy.float64], rates: NDArray[numpy.float64], active: tuple[bool, bool]
+) -> Scalability | None:
     terms = [points - 1, points * (points - 1)]
     columns = [numpy.ones_like(points), *(term for term, used in zip(terms, active, strict=True) if used)]
     design = numpy.column_stack(columns)
@@ -156,9 +156,7 @@ def plan(findings: Findings, rate_per_s: float, scenario: str, point: str = "") 
     `point` chooses among the scenario's points; without it, each has its answer.
     """
     chosen = [
-        capacity
-        for capacity in findings.capacities
-        if capacity.scenario == scenario and point in ("", capacity.point)
+        capacity for capacity in findings.capacities if capacity.scenario == scenario and point in ("", capacity.point)
     ]
     if not chosen:
         about = f"{scenario} at {point}" if point else scenario

@@ -76,7 +76,9 @@ _HOST_KEYS = ("host", "machine", "cpu", "cores", "memory_gib", "kernel", "file_s
 def figures_and_ratios(rows: DataFrame, tables: Tables) -> DataFrame:
     """From the rows of trials, one row per figure, and one per pair of one of ours and a peer."""
     metrics = rows.where("kind = 'metric'").selectExpr("trial", "name AS metric", "text AS unit", "value")
-    about = tables.trials.select("trial", "host", "run", "scenario", "point", "quality", "system", "repetition", "probe")
+    about = tables.trials.select(
+        "trial", "host", "run", "scenario", "point", "quality", "system", "repetition", "probe"
+    )
     joined = metrics.join(about.hint("broadcast"), "trial")
     return joined.groupBy("host", "scenario", "point", "quality").applyInArrow(_figures_of_point, FIGURES_SCHEMA)
 

@@ -127,7 +127,9 @@ def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str
                 samples=tuple(row["samples"]),
             )
         )
-    return tuple(sorted(found, key=lambda figure: (figure.host, figure.scenario, figure.point, figure.system, figure.metric)))
+    return tuple(
+        sorted(found, key=lambda figure: (figure.host, figure.scenario, figure.point, figure.system, figure.metric))
+    )
 
 
 def _common_verdict(records: list[TrialRecord], verdicts: Mapping[str, tuple[str, str]]) -> tuple[str, str]:

@@ -18,14 +18,19 @@ from numpy.typing import NDArray
 
 from entrepot.workbench.measuring.observations import NONE_NS
 from entrepot.workbench.measuring.record import TrialRecord
-from entrepot.workbench.statistics.warm_up import BATCH, BATCHES_MIN, truncation
+from entrepot.workbench.statistics.warm_up import BATCH, BATCHES_MIN, standard_errors_squared, truncation
 
 Numbers = NDArray[numpy.int64]
 Reals = NDArray[numpy.float64]
 
-BINS = 100
+BINS = 300
+"""MSER-5 calls one steady trial in eight unsteady when it has 100 observations, and one in thirty with 300."""
 BIN_NS_MIN = 5_000_000
 """Finer than this, a bin shows the scheduler's time slices and not the system."""
+SETTLED_SHARE = 0.05
+SETTLED_ERRORS = 3.0
+"""The last quarter of a trial may differ from the second by so much, or by so many standard errors, and pass for chance
+even where MSER-5 would rather begin in the second half."""
 EVENTS_MIN = 100
 """Fewer events than this, or fewer bins than MSER-5 wants, cannot tell a warm-up from chance: all of such a trial is its
 window. Only thumbnails are so short."""
@@ -141,11 +146,9 @@ class Observed:
         if bins < BATCH * BATCHES_MIN:
             return whole
         counts, _ = numpy.histogram(self.completed_ns, bins=begun + bin_ns * numpy.arange(bins + 1))
-        cut = truncation(counts.astype(numpy.float64))
-        if cut is None:
-            problem = "the rate had not settled in the first half of the trial: measure longer, with --seconds"
-            return whole if self.record.load in UNSTEADY_LOADS else Window(begun, ended, problem)
-        return Window(begun + cut * bin_ns, ended)
+        cut, is_steady = _warm_up(counts.astype(numpy.float64))
+        problem = "" if is_steady or self.record.load in UNSTEADY_LOADS else _unsettled(counts / bin_ns * 1e9)
+        return Window(begun if problem else begun + cut * bin_ns, ended, problem)
 
     @property
     def _ended_ns(self) -> int:
@@ -210,24 +213,22 @@ class Observed:
 
     @cached_property
     def own_lateness_ns(self) -> Numbers:
-        """The part of the lateness that is not the system's.
+        """The part of the lateness that is not the system's: what a sender would not have had that wastes no time.
 
-        A sender that a call kept busy beyond the intended time (the message
-        before was not acknowledged, the reply had not come) is late because
-        of that call, and latency from the intended time says so. Only what
-        it lost after it was free speaks against the generator at once; of
-        calls that were long because the generator's own processor was busy,
-        its CPU time tells.
+        A sender that a call kept busy beyond the intended time (it was not
+        acknowledged, the reply had not come) is late because of that call,
+        and latency from the intended time says so. Of calls that took long
+        because the generator's own processor was busy, its CPU time tells.
         """
-        sent = self.sent
-        freed = numpy.maximum(sent.acknowledged_ns, self._replied_ns if self.record.load in REPLY_LOADS else NONE_NS)
-        free = numpy.full(len(sent.sender), NONE_NS, dtype=numpy.int64)
-        for begin, end in itertools.pairwise([0, *numpy.flatnonzero(numpy.diff(sent.sender)) + 1, len(sent.sender)]):
-            # The end of the last call that was over when this message was sent; some clients hear of it later.
-            ends = numpy.concatenate(([NONE_NS], numpy.sort(freed[begin:end])))
-            free[begin:end] = ends[numpy.searchsorted(ends, sent.sent_ns[begin:end], side="right") - 1]
-        late = sent.sent_ns - numpy.maximum(sent.intended_ns, free)
-        return numpy.maximum(late, 0)[self.window.holds(sent.intended_ns)]
+        late = numpy.zeros(len(self.sent.sender), dtype=numpy.int64)
+        freed = self.sent.acknowledged_ns
+        if self.record.load in REPLY_LOADS:
+            freed = numpy.maximum(freed, self._replied_ns)
+        edges = numpy.flatnonzero(numpy.diff(self.sent.sender)) + 1
+        for begin, end in itertools.pairwise([0, *edges.tolist(), len(late)]):
+            mine = slice(begin, end)
+            late[mine] = _own_lateness(self.sent.intended_ns[mine], self.sent.sent_ns[mine], freed[mine])
+        return late[self.window.holds(self.sent.intended_ns)]
 
     @cached_property
     def _replied_ns(self) -> Numbers:
@@ -246,3 +247,55 @@ class Observed:
 def message_keys(senders: Numbers, numbers: Numbers) -> Numbers:
     """As in the messages' first bytes: sorted when the messages are ordered by sender and number."""
     return senders << 48 | numbers
+
+
+def _own_lateness(intended_ns: Numbers, sent_ns: Numbers, freed_ns: Numbers) -> Numbers:
+    """Of one sender's messages, against a sender that makes the same calls, each as soon as it may."""
+    if not len(sent_ns):
+        return sent_ns
+    # Messages that were sent in one call have its time in common.
+    at_ns, first, call = numpy.unique(sent_ns, return_index=True, return_inverse=True)
+    due_ns, took_ns = (
+        numpy.minimum.reduceat(intended_ns[numpy.argsort(call, kind="stable")], _starts(call)),
+        freed_ns[first] - at_ns,
+    )
+    # A call whose end came after the next one began, or never, did not keep the sender from anything.
+    waited = (freed_ns[first] != NONE_NS) & (freed_ns[first] <= numpy.append(at_ns[1:], numpy.iinfo(numpy.int64).max))
+    busy_ns = numpy.concatenate(([0], numpy.cumsum(numpy.where(waited, took_ns, 0))))
+    # Begin of call i: when it is due, or when the call before ends; that chain in closed form.
+    begun_ns = busy_ns[:-1] + numpy.maximum.accumulate(due_ns - busy_ns[:-1])
+    return numpy.maximum(at_ns - begun_ns, 0)[call]
+
+
+def _starts(call: Numbers) -> Numbers:
+    """Where each call begins among the messages ordered by call."""
+    return numpy.concatenate(([0], numpy.cumsum(numpy.bincount(call))[:-1]))
+
+
+def _warm_up(counts: Reals) -> tuple[int, bool]:
+    """How many bins to leave out, and whether MSER-5 found its minimum in the first half."""
+    # A pause of the collector is part of the speed and no warm-up, so it must not be the greatest deviation.
+    clipped = numpy.clip(counts, *numpy.quantile(counts, [0.05, 0.95]))
+    cut = truncation(clipped)
+    if cut is not None:
+        return cut, True
+    means = clipped[: len(clipped) // BATCH * BATCH].reshape(-1, BATCH).mean(axis=1)
+    return int(standard_errors_squared(means)[: len(means) // 2 + 1].argmin()) * BATCH, False
+
+
+def _unsettled(rates: Reals) -> str:
+    """Of a series whose minimum came late: whether that was more than chance, and what it looked like."""
+    second, last = (part for index, part in enumerate(numpy.array_split(rates, 4)) if index in (1, 3))
+    errors = [part.reshape(-1, BATCH).mean(axis=1).std(ddof=1) for part in map(_in_batches, (second, last))]
+    error = float(numpy.hypot(*errors)) / (len(last) // BATCH) ** 0.5
+    change = float(last.mean() - second.mean())
+    if abs(change) <= max(SETTLED_SHARE * float(second.mean()), SETTLED_ERRORS * error):
+        return ""
+    return (
+        f"its rate had not settled: {second.mean():,.0f}/s in the second quarter and {last.mean():,.0f}/s in the last; "
+        "measure longer, with --seconds"
+    )
+
+
+def _in_batches(values: Reals) -> Reals:
+    return values[: len(values) // BATCH * BATCH]

@@ -84,12 +84,10 @@ def read(spark: SparkSession, runs: Sequence[Path]) -> Tables:
 @contextlib.contextmanager
 def naming_broken_files() -> Iterator[None]:
     """Turn Spark's complaint about a file whose rows cannot be read into ours, which names it."""
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except PySparkException as error:
-        found = re.search(r"file:/*(/\S+?/trials/[^/\s]+/\w+\.parquet)", str(error))
+    except Exception as error:  # of Java, of Spark or of Py4J, by how far it has come
+        found = re.search(r"file:/*(/[^\n]+?/trials/[^/\n]+/\w+\.parquet)", str(error))
         if found is None:
             raise
         path = Path(found[1])

@@ -51,7 +51,9 @@ def seconds(observed: Observed) -> Iterator[Second]:
             sent_per_s=float(sent_end - sent_first) / window.seconds,
             received_per_s=float(end - first) / window.seconds,
             depth=_depth(observed, window),
-            latency_p50_s=float(numpy.median(waits)) / 1e9 if len(waits) and observed.record.load != "receive" else None,
+            latency_p50_s=float(numpy.median(waits)) / 1e9
+            if len(waits) and observed.record.load != "receive"
+            else None,
             server_cpu_percent=_server_cpu_percent(observed, window),
         )
 

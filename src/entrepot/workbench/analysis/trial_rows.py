@@ -184,7 +184,10 @@ def _samples(samples: pyarrow.Table) -> Mapping[tuple[str, str], Any]:
     series = {}
     for key, rows in found.items():
         rows.sort()
-        series[key] = (numpy.array([at for at, _ in rows], dtype=numpy.int64), numpy.array([value for _, value in rows]))
+        series[key] = (
+            numpy.array([at for at, _ in rows], dtype=numpy.int64),
+            numpy.array([value for _, value in rows]),
+        )
     return series
 
 

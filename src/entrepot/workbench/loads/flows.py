@@ -233,7 +233,12 @@ def _drive(stage: Stage, plan: Plan, trial: Trial, url: str) -> None:
     trial.go(stage.seconds)
     trial.applications.join("sender")
     trial.drain(lambda: trial.counted("receiver") >= trial.counted("sender"))
-    trial.finish("receiver", "sender")
+    if consumed:
+        expected = trial.counted("sender") * len(consumed)
+        trial.drain(lambda: trial.counted("consumer") >= expected)
+        if (found := trial.counted("consumer")) != expected:
+            trial.reason = f"the other {len(consumed)} subscribers got {found} messages and not {expected}"
+    trial.finish()
     held = held_ns.value / max(trial.gate.ended_ns - trial.gate.begun_ns, 1) / len(slots)
     trial.facts["sender_held"] = held
     trial.evidence["sender"] = f"kept messages waiting: it was held back {held:.0%} of the time by what was under way"

@@ -78,6 +78,8 @@ class RunRecord(msgspec.Struct, kw_only=True, frozen=True):
     """Systems that were asked for and are not installed, and what is missing."""
     seconds: float | None = None
     repetitions: int | None = None
+    repeat: str = "fixed"
+    """The rule by which more repetitions were added: running/repeating.py."""
 
 
 def write_record(path: Path, record: TrialRecord | RunRecord) -> None:

@@ -59,7 +59,7 @@ def join(parts: Sequence[str]) -> Markup:
     return Markup("".join(escape(part) for part in parts))
 
 
-def tag(name: str, *inside: str, **attributes: str | bool) -> Markup:
+def tag(name: str, /, *inside: str, **attributes: str | bool) -> Markup:
     """`tag("td", "a < b", class_="x")`: children and attributes are escaped, unless they are Markup."""
     written = [name]
     for key, value in attributes.items():

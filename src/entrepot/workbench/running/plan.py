@@ -80,8 +80,7 @@ def unsuitable(scenario: Scenario, point: Point, system: str) -> str:
 
 
 def planned(
-    scenarios: Sequence[Scenario],
-    systems: Sequence[str],
+    chosen: Sequence[tuple[Scenario, Sequence[str]]],
     effort: Effort,
     *,
     run: str,
@@ -89,7 +88,7 @@ def planned(
     folder: Path,
     strict: bool,
 ) -> tuple[list[Visit], dict[str, str]]:
-    """All visits in order, and the systems that are left out because they are not installed.
+    """All visits of these scenarios on these systems, in order; and the systems that are not installed.
 
     Raises:
         SystemUnknown: No system has this name.
@@ -99,7 +98,7 @@ def planned(
     absent: dict[str, str] = {}
     refused: tuple[str, str, str] | None = None
     cases: list[tuple[Scenario, Point, str]] = []
-    for scenario in scenarios:
+    for scenario, systems in chosen:
         for system in systems_for(scenario, systems):
             reason = absent.get(system) or absent_reason(system)
             if reason:

@@ -21,19 +21,21 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 import msgspec
 
 from entrepot.errors import DiskTooFull, RunChanged
-from entrepot.workbench.catalogue import find_scenarios
 from entrepot.workbench.measuring import environment
 from entrepot.workbench.measuring.effort import EFFORTS, Effort
 from entrepot.workbench.measuring.record import RunRecord, TrialRecord, read_run, read_trials, write_record
 from entrepot.workbench.measuring.visit import VisitPlan, failed
 from entrepot.workbench.running.plan import Visit, planned
+from entrepot.workbench.running.repeating import Watcher, repeat
+from entrepot.workbench.running.representative import chosen
 from entrepot.workbench.scenario import Scenario
 
 RUNS = Path("bench-runs")
@@ -45,21 +47,16 @@ LIMIT_FACTOR, LIMIT_EXTRA_S = 6.0, 240.0
 _MIB = 1024 * 1024
 
 
-class Watcher(Protocol):
-    """Who shows what is going on."""
-
-    def visit_begins(self, number: int, total: int, visit: Visit, left_s: float) -> None: ...
-
-    def visit_says(self, text: str) -> None: ...
-
-    def visit_ended(self, trials: Sequence[TrialRecord]) -> None: ...
-
-
 class Run:
     def __init__(self, folder: Path, record: RunRecord, visits: Sequence[Visit]) -> None:
         self.folder = folder
         self.record = record
         self.visits = visits
+
+    @property
+    def rule(self) -> str:
+        """When a case was repeated often enough."""
+        return self.record.repeat
 
     @property
     def open_visits(self) -> list[Visit]:
@@ -76,22 +73,34 @@ class Run:
         found: list[TrialRecord] = []
         estimated_s, begun = 0.0, time.monotonic()
         for number, visit in enumerate(waiting):
-            require_room(self.folder, visit.plan.effort)
             left_s = sum(later.estimate_s for later in waiting[number:])
             if estimated_s:
                 left_s *= (time.monotonic() - begun) / estimated_s
             watcher.visit_begins(number + 1, len(waiting), visit, left_s)
-            self._forget(visit)
-            trials = self._visit(visit, watcher)
-            self._mark(visit).touch()
-            watcher.visit_ended(trials)
-            found += trials
+            found += self.make(visit, watcher)
             estimated_s += visit.estimate_s
+        if self.record.repeat != "fixed":
+            found += repeat(self, watcher)
         if self.record.environment["source"] != environment.source_digest():
             changed = {**self.record.environment, "source changed during the run": "yes: do not quote it"}
             self.record = msgspec.structs.replace(self.record, environment=changed)
             write_record(self.folder / "run.json", self.record)
         return found
+
+    def make(self, visit: Visit, watcher: Watcher) -> list[TrialRecord]:
+        """One visit, and its mark; nothing when it was made before.
+
+        Raises:
+            DiskTooFull: There is no room for it; the run can be resumed.
+        """
+        if self._mark(visit).exists():
+            return self._trials_of(visit)
+        require_room(self.folder, visit.plan.effort)
+        self._forget(visit)
+        trials = self._visit(visit, watcher)
+        self._mark(visit).touch()
+        watcher.visit_ended(trials)
+        return trials
 
     def trials(self) -> list[TrialRecord]:
         return list(read_trials(self.folder).values())
@@ -121,59 +130,25 @@ def begin(
     folder: Path | None = None,
     seconds: float | None = None,
     repetitions: int | None = None,
+    repeat: str = "fixed",
     strict: bool = True,
 ) -> Run:
     """Plan a run and write its run.json; nothing is measured yet.
 
+    With `strict`, a system that was named has to be installed. `repeat` says when a case was repeated often enough
+    (repeating.py).
+
     Raises:
         ScenarioUnknown, SystemUnknown, SystemAbsent, LoadUnsuitable, DiskTooFull: Nothing was written.
     """
-    return begin_with(
-        find_scenarios(names),
-        systems,
-        effort_of(scale, seconds, repetitions),
-        folder=folder,
-        strict=strict,
-        seconds=seconds,
-        repetitions=repetitions,
-    )
+    wanted = _Wanted(names, systems, scale, seconds, repetitions, repeat)
+    return _begun(wanted, chosen(names, systems), wanted.effort(), folder, strict=strict)
 
 
-def begin_with(
-    scenarios: Sequence[Scenario],
-    systems: Sequence[str],
-    effort: Effort,
-    *,
-    folder: Path | None = None,
-    strict: bool = True,
-    seconds: float | None = None,
-    repetitions: int | None = None,
-) -> Run:
-    now = datetime.now(UTC)
-    name = f"{now:%Y%m%dT%H%M%S}"
-    folder = (folder or RUNS / name).resolve()
-    if (folder / "run.json").exists():
-        raise RunChanged(str(folder), "it holds a run already; --resume goes on with it")
-    visits, absent = planned(scenarios, systems, effort, run=name, host="", folder=folder, strict=strict)
-    folder.mkdir(parents=True, exist_ok=True)
-    require_room(folder, effort)
-    found = environment.describe(folder)
-    host = environment.fingerprint(found)
-    record = RunRecord(
-        run=name,
-        begun=now.isoformat(timespec="seconds"),
-        scale=effort.scale,
-        scenarios=[scenario.name for scenario in scenarios],
-        systems=list(systems),
-        host=host,
-        environment=found,
-        absent=absent,
-        seconds=seconds,
-        repetitions=repetitions,
-    )
-    write_record(folder / "run.json", record)
-    visits, _ = planned(scenarios, systems, effort, run=name, host=host, folder=folder, strict=strict)
-    return Run(folder, record, visits)
+def begin_with(scenarios: Sequence[Scenario], systems: Sequence[str], effort: Effort, *, folder: Path) -> Run:
+    """The same for scenarios that are in no catalogue; such a run cannot be resumed by its folder alone."""
+    wanted = _Wanted([scenario.name for scenario in scenarios], systems, effort.scale)
+    return _begun(wanted, [(scenario, systems) for scenario in scenarios], effort, folder, strict=True)
 
 
 def resume(folder: Path) -> Run:
@@ -191,15 +166,65 @@ def resume(folder: Path) -> Run:
         raise RunChanged(str(folder), f"it was begun on {record.host}, and this is {host}")
     if found["source"] != record.environment.get("source"):
         raise RunChanged(str(folder), "the package has been edited since, and one figure would come from two versions")
-    effort = effort_of(record.scale, record.seconds, record.repetitions)
-    scenarios = find_scenarios(record.scenarios)
-    visits, _ = planned(scenarios, record.systems, effort, run=record.run, host=host, folder=folder, strict=False)
+    wanted = _Wanted(record.scenarios, record.systems, record.scale, record.seconds, record.repetitions, record.repeat)
+    cases = chosen(record.scenarios, record.systems)
+    visits, _ = planned(cases, wanted.effort(), run=record.run, host=host, folder=folder, strict=False)
     return Run(folder, record, visits)
 
 
-def effort_of(scale: str, seconds: float | None = None, repetitions: int | None = None) -> Effort:
-    changes = {name: value for name, value in (("seconds", seconds), ("repetitions", repetitions)) if value is not None}
-    return msgspec.structs.replace(EFFORTS[scale], **changes)
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What was asked for, in the words in which it was."""
+
+    names: Sequence[str]
+    systems: Sequence[str]
+    scale: str
+    seconds: float | None = None
+    repetitions: int | None = None
+    repeat: str = "fixed"
+
+    def effort(self) -> Effort:
+        given = (("seconds", self.seconds), ("repetitions", self.repetitions))
+        return msgspec.structs.replace(
+            EFFORTS[self.scale], **{name: value for name, value in given if value is not None}
+        )
+
+
+def _begun(
+    wanted: _Wanted,
+    cases: Sequence[tuple[Scenario, Sequence[str]]],
+    effort: Effort,
+    folder: Path | None,
+    *,
+    strict: bool,
+) -> Run:
+    now = datetime.now(UTC)
+    name = f"{now:%Y%m%dT%H%M%S}"
+    folder = (folder or RUNS / name).resolve()
+    if (folder / "run.json").exists():
+        raise RunChanged(str(folder), "it holds a run already; --resume goes on with it")
+    # Before anything is written, so that a wrong name leaves nothing behind.
+    planned(cases, effort, run=name, host="", folder=folder, strict=strict)
+    require_room(folder, effort)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = environment.describe(folder)
+    host = environment.fingerprint(found)
+    visits, absent = planned(cases, effort, run=name, host=host, folder=folder, strict=strict)
+    record = RunRecord(
+        run=name,
+        begun=now.isoformat(timespec="seconds"),
+        scale=effort.scale,
+        scenarios=list(wanted.names),
+        systems=list(wanted.systems),
+        host=host,
+        environment=found,
+        absent=absent,
+        seconds=wanted.seconds,
+        repetitions=wanted.repetitions,
+        repeat=wanted.repeat,
+    )
+    write_record(folder / "run.json", record)
+    return Run(folder, record, visits)
 
 
 def require_room(folder: Path, effort: Effort) -> None:

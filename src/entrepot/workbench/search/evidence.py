@@ -23,8 +23,8 @@ MESSAGES_MIN = 20
 """A rate is not judged by fewer messages."""
 IN_CALLS_SHARE = 0.9
 """Senders that spend this share of their time in the system's calls are held back by the system."""
-SWINGS = 1.5
-"""A backlog that only swings differs between two moments by no more than so many of its swings."""
+_COLD = 0.25
+"""What is not sustained while it warms up might be later; until then it rather is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Evidence:
     depth: Trend
     """Of everything that was sent and has not come, wherever it waits; messages per second."""
     depth_swing: float
+    """From the lowest to the highest backlog, beside its trend."""
     latency: Trend
     """Of the 99th percentile, from the intended time; seconds per second."""
     latency_p99_s: float
@@ -104,7 +105,7 @@ def judge(evidence: Evidence, criteria: Criteria) -> Verdict:
     likely = evidence.depth.likely_below(criteria.growth_share_max * evidence.offered_per_s)
     refuted = _refutations(evidence, criteria)
     if refuted and not evidence.is_warm:
-        return Verdict("unsteady", ("it was still warming up when the probe ended", *refuted), 0.5)
+        return Verdict("unsteady", ("it was still warming up when the probe ended", *refuted), _COLD)
     if refuted:
         return Verdict("not_sustained", refuted, min(likely, 0.05))
     if doubts := _doubts(evidence, criteria):
@@ -194,13 +195,9 @@ def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
             f"depth grew by {_rate(evidence.depth.slope)}, more than {criteria.growth_share_max:.1%} of "
             f"{_rate(evidence.offered_per_s)}"
         )
-    missing = (evidence.sent_per_s - evidence.delivered_per_s) * evidence.duration_s
-    allowed = (1 - criteria.delivered_share_min) * evidence.messages + SWINGS * evidence.depth_swing
-    if missing > allowed:
-        reasons.append(
-            f"{_rate(evidence.delivered_per_s)} were delivered of {_rate(evidence.sent_per_s)} sent, "
-            f"{evidence.delivered_share:.1%} of what was offered"
-        )
+    # What a backlog that only swings may hold at the end of a probe is not missing.
+    if _missing(evidence, criteria) > evidence.depth_swing:
+        reasons.append(_undelivered(evidence))
     if evidence.latency.low > criteria.latency_growth_max:
         reasons.append(
             f"the 99th percentile of the latency grew by {evidence.latency.slope * 1000:.1f} ms each second, "
@@ -217,7 +214,20 @@ def _doubts(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     if not evidence.depth.high <= growth_max_per_s:
         low, high = evidence.depth.low, evidence.depth.high
         reasons.append(f"depth changed by {low:+,.3g} to {high:+,.3g}/s, and {_rate(growth_max_per_s)} lies between")
+    if not reasons and _missing(evidence, criteria) > 0:
+        reasons.append(f"{_undelivered(evidence)}, because the backlog happened to be high when the probe ended")
     return tuple(reasons)
+
+
+def _missing(evidence: Evidence, criteria: Criteria) -> float:
+    """Messages that ought to have been delivered within the probe and were not."""
+    undelivered = (evidence.sent_per_s - evidence.delivered_per_s) * evidence.duration_s
+    return undelivered - (1 - criteria.delivered_share_min) * evidence.messages
+
+
+def _undelivered(evidence: Evidence) -> str:
+    delivered, sent = _rate(evidence.delivered_per_s), _rate(evidence.sent_per_s)
+    return f"{delivered} were delivered of {sent} sent, {evidence.delivered_share:.1%} of what was offered"
 
 
 def _grounds(evidence: Evidence) -> tuple[str, ...]:

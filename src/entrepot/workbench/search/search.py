@@ -32,6 +32,9 @@ STEP_DOWN = 0.99
 _ROUNDS_MIN, _ROUNDS_MAX = 2, 5
 """Long probes at each of the two rates: one could be a fluke, and after five more of them will not help."""
 _SLACK = 1.1
+"""How far beside its bracket the edge is looked for."""
+_PATIENCE = 0.1
+"""By how much of the way from short to long each undecided probe lengthens the next."""
 _RATE_SPAN = 4096
 """How far below the start the search goes before it says that nothing is sustained."""
 
@@ -110,8 +113,7 @@ def search(
         raise ValueError("a search starts at a rate above 0")
     searching = _Search(probe, criteria or Criteria(), effort or SearchEffort(), progress)
     try:
-        edge_per_s = searching.refine(*searching.bracket(start_per_s))
-        return searching.confirm(edge_per_s)
+        return searching.confirm(searching.find_edge(start_per_s))
     except _BudgetSpent:
         return searching.estimate()
 
@@ -124,6 +126,16 @@ class _Search:
         self.probes: list[Probe] = []
         self._refuted: dict[float, Verdict] = {}
 
+    def find_edge(self, start_per_s: float) -> float:
+        """Where sustained ends; bracketed anew when it turns out to lie outside of the bracket."""
+        while True:
+            low, high = self.bracket(start_per_s)
+            edge_per_s = self.refine(low, high)
+            if low <= edge_per_s <= high or self._is_saving():
+                self._require_saturated()
+                return edge_per_s
+            start_per_s = edge_per_s
+
     # --- bracket
 
     def bracket(self, start_per_s: float) -> tuple[float, float]:
@@ -131,7 +143,7 @@ class _Search:
         rate_per_s, low, high = start_per_s, 0.0, math.inf
         while not (low and high < math.inf):
             probe = self._decided("bracket", rate_per_s)
-            if _likely(probe) >= 0.5:
+            if _likely(probe) > 0.5:
                 low = rate_per_s
                 rate_per_s *= 2
             else:
@@ -157,11 +169,13 @@ class _Search:
         for probe in self.probes:
             edge.learn(probe.rate_per_s, _likely(probe))
         wide = max(edge.width, self._effort.precision * 2)
-        while edge.width > self._effort.precision and self._probes_left() > 2 * _ROUNDS_MIN:
-            rate_per_s = edge.median_per_s
+        patience = 0.0
+        while edge.width > self._effort.precision and not self._is_saving():
             narrowed = math.log(wide / edge.width) / math.log(wide / self._effort.precision)
-            edge.learn(rate_per_s, _likely(self._try("refine", rate_per_s, narrowed)))
-        self._require_saturated()
+            probe = self._try("refine", edge.median_per_s, max(narrowed, patience))
+            edge.learn(probe.rate_per_s, _likely(probe))
+            # Nothing is gained by asking again in the same way.
+            patience += _PATIENCE if probe.verdict.answer == "unsteady" else 0.0
         return edge.median_per_s
 
     def _hint(self, overloaded_per_s: float) -> float:
@@ -268,6 +282,10 @@ class _Search:
         )
 
     # --- probes
+
+    def _is_saving(self) -> bool:
+        """Whether what is left of the probes is needed to confirm."""
+        return self._probes_left() <= 2 * _ROUNDS_MIN
 
     def _probes_left(self) -> int:
         return self._effort.probes_max - len(self.probes)

@@ -91,12 +91,11 @@ def binned(times_s: ArrayLike, values: ArrayLike, points_max: int = POINTS_MAX) 
 
 
 def swing(times_s: ArrayLike, values: ArrayLike) -> float:
-    """How far a series goes up and down about its trend: from its 5 % to its 95 % quantile."""
+    """How far a series goes up and down about its trend, from its lowest to its highest point."""
     times, series = numpy.asarray(times_s, dtype=numpy.float64), numpy.asarray(values, dtype=numpy.float64)
     if not len(times):
         return 0.0
-    low, high = numpy.quantile(series - theil_sen(*binned(times, series)) * times, [0.05, 0.95])
-    return float(high - low)
+    return float(numpy.ptp(series - theil_sen(*binned(times, series)) * times))
 
 
 def _walking_error(times: Floats, residuals: Floats) -> float:

@@ -41,6 +41,7 @@ class Connection(stomp.ConnectionListener):  # type: ignore[misc]
 
     def __init__(self, port: int, client_id: str = "") -> None:
         self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._take: Callable[[Any], None] = self._messages.put
         self._receipts: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._names = (str(number) for number in itertools.count())
         self._failure = ""
@@ -54,7 +55,7 @@ class Connection(stomp.ConnectionListener):  # type: ignore[misc]
         self._stomp.transport.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def on_message(self, frame: Any) -> None:
-        self._messages.put(frame)
+        self._take(frame)
 
     def on_receipt(self, frame: Any) -> None:
         self._receipts.put(frame.headers["receipt-id"])
@@ -79,7 +80,7 @@ class Connection(stomp.ConnectionListener):  # type: ignore[misc]
 
     def answer_with(self, reply: Callable[[Any], None]) -> None:
         """Let the thread that reads also reply, which spares a switch of threads."""
-        self.on_message = reply
+        self._take = reply
 
     def wait_for_ever(self) -> None:
         """Until the broker is gone."""

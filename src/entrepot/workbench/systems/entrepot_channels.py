@@ -31,11 +31,9 @@ from entrepot.workbench.systems.entrepot_system import (
 from entrepot.workbench.systems.processes import LOOPBACK
 from entrepot.workbench.systems.system import (
     Ability,
-    Caller,
     Receiver,
     Replier,
     Requester,
-    Sender,
     TaskRequester,
 )
 
@@ -54,8 +52,8 @@ class EntrepotChannels(EntrepotSystem):
             " at most once."
         ),
         Quality.RECOVERABLE: (
-            f"{ON_DISK.capitalize()} each put at A returns, on disk at B before A forgets it; it leaves B's log some"
-            " messages after it was read, so a crash may bring the last ones again: none lost."
+            f"{ON_DISK.capitalize()} each put at A returns, on disk at B before A forgets it; received in a unit of"
+            " work, on disk before its commit returns: none lost, none twice."
         ),
         Quality.TRANSACTIONAL: (
             f"{ON_DISK.capitalize()} each commit at A returns, on disk at B before A forgets it, and before the commit"
@@ -92,6 +90,9 @@ class EntrepotChannels(EntrepotSystem):
                 )
             )
         for here, there in ((self.sending, self.receiving), (self.receiving, self.sending)):
+            # After a restart they run of themselves, and look for the other one where it was before.
+            running = [row["CHANNEL"] for row in _channel_states(here)]
+            here.mqsc(*(f"STOP CHANNEL({channel}) MODE(FORCE)" for channel in running))
             here.mqsc(*_way(here, there, self.pairs))
         self._await_channels()
 
@@ -135,9 +136,6 @@ class EntrepotChannels(EntrepotSystem):
             return self.sending.depth(queue)
         return self.sending.depth(*on_the_way) + self.receiving.depth(queue)
 
-    def sender(self, queue: str) -> Sender:
-        return clients.make_sender(self.connect(), queue, self.quality)
-
     def receiver(self, queue: str) -> Receiver:
         return clients.make_receiver(
             self._connect_there(), queue, self.quality, self.read_ahead, self.unit_messages, self.database
@@ -158,9 +156,6 @@ class EntrepotChannels(EntrepotSystem):
         there, back = f"{requests}@{_alias(self.receiving, pair)}", _alias(self.sending, pair)
         return clients.AioRequester(await aio.connect(self.url), there, self.common_reply_queue, back)
 
-    def caller(self, queue: str) -> Caller:
-        raise NotImplementedError
-
     def _connect_there(self) -> Connection:
         return connect(self.receiving.unix_url)
 
@@ -172,13 +167,18 @@ class EntrepotChannels(EntrepotSystem):
         deadline = time.monotonic() + _RUNNING_S
         for manager in (self.sending, self.receiving):
             while True:
-                rows = [row for answer in manager.mqsc("DISPLAY CHSTATUS(*) STATUS CHLTYPE") for row in answer.rows]
-                states = [row["STATUS"] for row in rows if row["CHLTYPE"] == "SDR"]
+                states = [str(row["STATUS"]) for row in _channel_states(manager)]
                 if states.count("RUNNING") >= self.pairs:
                     break
                 if time.monotonic() > deadline:
                     raise SystemFailed(self.name, f"has channels from {manager.name} that do not run: {states}")
                 time.sleep(_POLL_S)
+
+
+def _channel_states(manager: QueueManager) -> list[Mapping[str, Any]]:
+    """Of its senders that run, or try to."""
+    answers = manager.mqsc("DISPLAY CHSTATUS(*) STATUS CHLTYPE")
+    return [row for answer in answers for row in answer.rows if row["CHLTYPE"] == "SDR"]
 
 
 def _channel(here: QueueManager, there: QueueManager, pair: int) -> str:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our own clients, over any binding: what an application of ours does for each quality of service.
 
-One message goes with `put`, many go with a pipeline; a reader reads ahead.
+Express messages go with a pipeline, others one by one or in units of work; readers read ahead.
 Nonpersistent requesters use `request`; persistent ones do as the document
 on WebSphere MQ has it: put in a unit of work, commit, and get the reply by
 correlation id from a common queue in another unit. A replier gets and
 replies in one unit, so that a crash leaves either the request or the reply.
+Persistent messages are always received in units of work: what was received
+and not committed comes again.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from entrepot.connection import Connection, UnitOfWork
 from entrepot.errors import RequestTimedOut
 from entrepot.message import Message
 from entrepot.options import reply_to
-from entrepot.subscription import Subscription
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.system import REPLY_S, Caller, Receiver, Replier, Requester, Sender, TaskRequester
 
@@ -43,12 +44,14 @@ class _Source(Protocol):
 # --- senders -----------------------------------------------------------------------------------------
 
 
-def make_sender(connection: Connection, destination: str, quality: Quality, *, topic: bool = False) -> Sender:
-    """Puts on a queue, or publishes on a topic; owns its connection."""
-    if quality is Quality.EXPRESS:
+def make_sender(
+    connection: Connection, destination: str, quality: Quality, *, topic: bool = False, limited: bool = False
+) -> Sender:
+    """Puts on a queue, which may be `limited`, or publishes on a topic; owns its connection."""
+    if quality is Quality.EXPRESS and not limited:
         return _ExpressSender(connection, destination, topic=topic)
-    if quality is Quality.RECOVERABLE:
-        return _RecoverableSender(connection, destination, topic=topic)
+    if quality in (Quality.EXPRESS, Quality.RECOVERABLE):
+        return _SingleSender(connection, destination, topic=topic, persistent=quality.is_persistent)
     return _UnitSender(connection, destination, topic=topic)
 
 
@@ -74,17 +77,18 @@ class _ExpressSender:
         self._connection.close()
 
 
-class _RecoverableSender:
-    """Each message by itself, on disk before the next."""
+class _SingleSender:
+    """Each message by itself, answered for before the next; a full queue holds its sender up."""
 
-    def __init__(self, connection: Connection, destination: str, *, topic: bool) -> None:
+    def __init__(self, connection: Connection, destination: str, *, topic: bool, persistent: bool) -> None:
         self._connection = connection
+        self._persistent = persistent
         self._put = connection.publish if topic else connection.put
         self._destination = destination
 
     def send(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
-            self._put(self._destination, body, persistent=True, wait_s=ROOM_S)
+            self._put(self._destination, body, persistent=self._persistent, wait_s=ROOM_S)
 
     def flush(self) -> None:
         """Nothing is under way."""
@@ -126,37 +130,36 @@ def make_receiver(
     database: UnitDatabase | None = None,
 ) -> Receiver:
     """Gets from a queue; owns its connection."""
-    if quality is Quality.TRANSACTIONAL:
-        return _UnitReceiver(connection, queue, read_ahead, unit_messages)
+    if quality is Quality.EXPRESS:
+        return _ExpressReceiver(connection, connection.consume(queue, read_ahead=read_ahead))
     if quality is Quality.GLOBAL:
         assert database is not None
         return _GlobalReceiver(connection, queue, read_ahead, unit_messages, database)
-    return _StreamReceiver(connection, connection.consume(queue, read_ahead=read_ahead))
+    return _UnitReceiver(connection, queue, read_ahead, unit_messages)
 
 
 def make_subscriber(connection: Connection, topic: str, number: int, quality: Quality, read_ahead: int) -> Receiver:
     """Subscribes, durably if the quality is persistent; owns its connection."""
     durable = f"S{number}" if quality.is_persistent else None
     subscription = connection.subscribe(topic, durable=durable)
-    if quality in (Quality.EXPRESS, Quality.RECOVERABLE):
-        return _StreamReceiver(connection, subscription.consume(read_ahead=read_ahead), subscription)
+    if quality is Quality.EXPRESS:
+        return _ExpressReceiver(connection, subscription.consume(read_ahead=read_ahead))
     return _UnitReceiver(connection, subscription.queue, read_ahead, 1)
 
 
-class _StreamReceiver:
-    """A message is done with when the next one is asked for."""
+class _ExpressReceiver:
+    """What has come is gone from its queue."""
 
-    def __init__(self, connection: Connection, source: _Source, subscription: Subscription | None = None) -> None:
+    def __init__(self, connection: Connection, source: _Source) -> None:
         self._connection = connection
         self._source = source
-        self._subscription = subscription
 
     def receive(self, timeout_s: float) -> Sequence[bytes]:
         message = self._source.get(timeout_s)
         return () if message is None else (message.body,)
 
     def commit(self) -> None:
-        """The next `receive` says it."""
+        """There is nothing left to do."""
 
     def close(self) -> None:
         self._source.close()

@@ -18,7 +18,6 @@ from entrepot.queues.folder import SETTINGS, create
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_system import (
     CONTRACTS,
-    ON_DISK,
     REPLIES,
     EntrepotSystem,
     depth_of,
@@ -34,7 +33,6 @@ class EntrepotEmbedded(EntrepotSystem):
     contracts: ClassVar[Mapping[Quality, str]] = {
         **CONTRACTS,
         Quality.EXPRESS: "In memory: lost with the application, of which the queue manager is a part; at most once.",
-        Quality.RECOVERABLE: f"Each message is {ON_DISK} its put returns, and its removal before its get returns.",
     }
     one_process = True
     start_s = 1.0

@@ -43,9 +43,8 @@ ON_DISK = "on disk (fdatasync, shared by those who wait) before"
 CONTRACTS = {
     Quality.EXPRESS: "In memory: lost with the server; sent without waiting for an answer, at most once to its reader.",
     Quality.RECOVERABLE: (
-        f"Each message is {ON_DISK} its put returns; it leaves the log some messages after it was read, forced but not"
-        " waited for, so a crash may bring the last ones again: none lost. A replier's get and put are forced one by"
-        " one."
+        f"Each message is {ON_DISK} its put returns, without a unit of work; it is received in one, on disk before its"
+        " commit returns: none lost, none twice. Request and reply: each put and get is on disk by itself."
     ),
     Quality.TRANSACTIONAL: (
         f"Every unit of work is {ON_DISK} its commit returns, at the sender and at the receiver: none lost, none twice."
@@ -58,7 +57,13 @@ CONTRACTS = {
 
 
 def queue_definition(name: str, options: Mapping[str, Any]) -> str:
-    return f"DEFINE QLOCAL('{name}') MAXDEPTH({int(options.get('queue_depth_max', DEPTH_MAX))}) REPLACE"
+    return f"DEFINE QLOCAL('{name}') MAXDEPTH({depth_max(options)}) REPLACE"
+
+
+def depth_max(options: Mapping[str, Any]) -> int:
+    """How many messages a queue may hold; a limit in bytes becomes one of messages, since ours know no other."""
+    limit_bytes = int(options.get("queue_limit_bytes", 0) or 0)
+    return max(1, limit_bytes // max(int(options.get("message_bytes", 1)), 1)) if limit_bytes else DEPTH_MAX
 
 
 def depth_of(answers: Sequence[Answer]) -> int:
@@ -83,6 +88,10 @@ class EntrepotSystem(System):
     def log(self) -> LogSettings:
         """What the point says about the log: `tuned-log`, or as it comes."""
         return TUNED_LOG if self.options.get("binding") == "tuned-log" else LogSettings()
+
+    @property
+    def limited(self) -> bool:
+        return depth_max(self.options) < DEPTH_MAX
 
     @property
     def read_ahead(self) -> int:
@@ -123,8 +132,8 @@ class EntrepotSystem(System):
             tuned = "; favours persistent messages: fewer checkpoints" if log is TUNED_LOG else ", as it comes"
             sizes = f"{log.primary} files of {log.segment_bytes // MIB} MiB, buffer {log.buffer_bytes // MIB} MiB"
             found["log"] = sizes + tuned
-        if "queue_depth_max" in self.options:
-            found["queue limit"] = f"{self.options['queue_depth_max']} messages; a put waits for room"
+        if self.limited:
+            found["queue limit"] = f"{depth_max(self.options)} messages; each put is answered for, and waits for room"
         if self.database is not None:
             forced = "fsync on" if self.database.kind == unit_database.POSTGRESQL else "last agent, forced by SQLite"
             found["database"] = f"{self.database.kind}, {forced}; its CPU time is not counted as the server's"
@@ -136,7 +145,7 @@ class EntrepotSystem(System):
         return connect(self.url)
 
     def sender(self, queue: str) -> Sender:
-        return clients.make_sender(self.connect(), queue, self.quality)
+        return clients.make_sender(self.connect(), queue, self.quality, limited=self.limited)
 
     def receiver(self, queue: str) -> Receiver:
         return clients.make_receiver(
@@ -146,7 +155,7 @@ class EntrepotSystem(System):
     @property
     def unit_messages(self) -> int:
         """How many messages a receiver gets in one call, and so in one unit of work, at most."""
-        return int(self.options.get("unit_messages", 1))
+        return max(1, int(self.options.get("batch", 1)))
 
     def requester(self, requests: str, number: int) -> Requester:
         del number  # a correlation id needs none
@@ -158,7 +167,7 @@ class EntrepotSystem(System):
     @property
     def common_reply_queue(self) -> str:
         """Where many connected clients wait for their replies; nothing when each is to have a queue of its own."""
-        return "" if self.options.get("reply_queue", "common") == "own" else REPLIES
+        return REPLIES if self.options.get("common_reply_queue", True) else ""
 
     async def task_requester(self, requests: str, number: int) -> TaskRequester:
         from entrepot import aio

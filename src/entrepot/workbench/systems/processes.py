@@ -54,8 +54,8 @@ class Server:
         # wish when a process changes its user, so setpriv does both, in the right order.
         become = ["--reuid", user, "--regid", user, "--init-groups"] if user else []
         with log.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603
-                ["setpriv", *become, "--pdeathsig", "KILL", *command],  # noqa: S607
+            self._process = subprocess.Popen(
+                ["setpriv", *become, "--pdeathsig", "KILL", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -24,6 +24,8 @@ from entrepot.workbench.systems.system import Receiver, Replier, Requester, Send
 # Debian's command in the path insists on a user and a log folder of its own, so start what it wraps.
 _COMMAND = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
+_FORCED = "workbench.forced"
+
 
 class RabbitMq(System):
     name = "rabbitmq"
@@ -97,7 +99,7 @@ class RabbitMq(System):
 
     def version(self) -> str:
         command = ["dpkg-query", "--show", "--showformat", "${Version}", "rabbitmq-server"]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
         return f"RabbitMQ {found.stdout or 'of unknown version'}; pika {metadata.version('pika')}"
 
     def settings(self) -> dict[str, str]:
@@ -152,4 +154,17 @@ class RabbitMq(System):
         queue = f"{topic}.SUBSCRIBER.{number}"
         channel.call(channel.verbs.queue_declare, queue, durable=persistent, exclusive=not persistent)
         channel.call(channel.verbs.queue_bind, queue, clients.TOPICS, topic)
+        if persistent:
+            _force_definitions(channel)
         return clients.PikaReceiver(channel, self.quality, queue)
+
+
+def _force_definitions(channel: clients.Channel) -> None:
+    """Have the queues that were just declared on disk.
+
+    The broker forces the definition of an exchange, and with it those of the
+    queues before it. Without, a queue that is younger than some seconds is
+    gone after a crash, with all its messages, confirmed or not.
+    """
+    channel.call(channel.verbs.exchange_declare, _FORCED, durable=True)
+    channel.call(channel.verbs.exchange_delete, _FORCED)

@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import redis
+
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.redis_server import READ_AT_ONCE, RedisServer, execute
 from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
@@ -39,10 +41,10 @@ class RedisLists(RedisServer):
     contracts = {
         Quality.EXPRESS: "memory alone; a popped message is gone if its reader fails, and a publication without a"
         " subscriber reaches nobody",
-        Quality.RECOVERABLE: "each LPUSH is forced to the append-only file before it is answered; a message stays on its"
-        " receiver's own list until it is done with",
-        Quality.TRANSACTIONAL: "MULTI … EXEC: what a unit sends is appended and forced as one; what it receives is on the"
-        " receiver's own list until one command removes all of it, which is no part of the unit that sends",
+        Quality.RECOVERABLE: "each LPUSH is forced to the append-only file before it is answered; a message stays on"
+        " its receiver's own list until it is done with",
+        Quality.TRANSACTIONAL: "MULTI … EXEC: what a unit sends is appended and forced as one; what it receives is on"
+        " the receiver's own list until one command removes all of it, which is no part of the unit that sends",
     }
 
     def give_back(self, client: Any) -> None:
@@ -171,7 +173,9 @@ class _Mover:
         self._client.unlink(self._taken)
 
     def close(self) -> None:
-        _give_back(self._client, self._queue, self._taken)
+        # Without a server, there is nothing to give back now; the next start does it.
+        with contextlib.suppress(redis.ConnectionError):
+            _give_back(self._client, self._queue, self._taken)
         self._client.close()
 
 

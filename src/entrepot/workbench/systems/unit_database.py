@@ -9,10 +9,12 @@ each other's locks; SQLite has one lock for all the same.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import subprocess
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +32,7 @@ _USER = "postgres"
 _LIBRARIES = Path("/usr/lib/postgresql")
 _CONNECTIONS_MAX = 200
 _LOCK_S = 60
+_END_S = 10.0
 
 
 def postgresql_programs() -> Path | None:
@@ -48,7 +51,8 @@ def choose(wanted: str) -> str:
         SystemAbsent: It is not installed, or SQLAlchemy is not.
     """
     if importlib.util.find_spec("sqlalchemy") is None:
-        raise SystemAbsent("a global unit of work", "Python module sqlalchemy not installed: pip install 'entrepot[sql]'")
+        missing = "Python module sqlalchemy not installed: pip install 'entrepot[sql]'"
+        raise SystemAbsent("a global unit of work", missing)
     can_postgresql = postgresql_programs() is not None and importlib.util.find_spec("psycopg") is not None
     kind = wanted or (POSTGRESQL if can_postgresql else SQLITE)
     if kind not in (POSTGRESQL, SQLITE):
@@ -96,7 +100,7 @@ class UnitDatabase:
     def start(self) -> None:
         """Make it when there is none yet, and return when it answers and has its table."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        if self.kind == POSTGRESQL:
+        if self.kind == POSTGRESQL and (self._server is None or not self.is_alive()):
             self._start_postgresql()
         self._create_table()
 
@@ -132,7 +136,8 @@ class UnitDatabase:
             import sqlite3
 
             return f"SQLite {sqlite3.sqlite_version}"
-        told = subprocess.run([self._program("postgres"), "--version"], check=True, capture_output=True, text=True)
+        asked = [self._program("postgres"), "--version"]
+        told = subprocess.run(asked, check=True, capture_output=True, text=True)
         return f"PostgreSQL {told.stdout.split()[2]}"
 
     def _program(self, name: str) -> str:
@@ -143,16 +148,16 @@ class UnitDatabase:
     def _start_postgresql(self) -> None:
         data = self._folder / "data"
         # PostgreSQL refuses to run as root, so it becomes its own user, who must be able to get to the folder.
-        become: list[str] = []
-        if os.geteuid() == 0:
-            become = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"]
+        user = _USER if os.geteuid() == 0 else ""
+        if user:
             _let_through(self._folder)
-            shutil.chown(self._folder, _USER, _USER)
+            shutil.chown(self._folder, user, user)
         if not (data / "PG_VERSION").exists():
+            become = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"] if user else []
             layout = ["-D", str(data), "-A", "trust", "-U", "bench", "-E", "UTF8", "--no-locale"]
-            subprocess.run(
-                [*become, self._program("initdb"), *layout], check=True, capture_output=True, cwd=self._folder
-            )
+            command = [*become, self._program("initdb"), *layout]
+            subprocess.run(command, check=True, capture_output=True, cwd=self._folder)
+        _await_end(data)
         self._port = free_port()
         options = {
             "listen_addresses": LOOPBACK,
@@ -162,10 +167,10 @@ class UnitDatabase:
             "fsync": "on",
             "synchronous_commit": "on",
         }
-        command = [*become, self._program("postgres"), "-D", str(data), "-p", str(self._port)]
+        command = [self._program("postgres"), "-D", str(data), "-p", str(self._port)]
         for key, value in options.items():
             command += ["-c", f"{key}={value}"]
-        self._server = Server(command, self._folder / "postgresql.log")
+        self._server = Server(command, self._folder / "postgresql.log", name="PostgreSQL", user=user)
         self._server.wait_until(self._answers)
 
     def _answers(self) -> bool:
@@ -187,6 +192,26 @@ class UnitDatabase:
                 )
         finally:
             engine.dispose()
+
+
+def _await_end(data: Path) -> None:
+    """Let those die whom a killed PostgreSQL has left, or the next would take them for one that still runs."""
+    deadline = time.monotonic() + _END_S
+    while _workers(data) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if not _workers(data):
+        # It may name a dead process that nobody has buried yet, which would pass for a living one.
+        (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _workers(data: Path) -> list[int]:
+    """Living processes that work in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cwd").readlink() == data and is_running(int(process.name)):
+                found.append(int(process.name))
+    return found
 
 
 def _let_through(folder: Path) -> None:
