@@ -29,7 +29,7 @@ ERRORS: dict[str, type[EntrepotError]] = {
 CODES = {error.code: name for name, error in ERRORS.items()}
 
 A_FILE = re.compile(r"[\w.-]+(/[\w.-]+)*(/|\.(py|md|toml|lark|json))")
-MADE_AT_RUN_TIME = {"bench/results/", "manager.json"}
+MADE_AT_RUN_TIME = {"bench/results/", "manager.json", "trial.json"}
 
 
 # --- files -------------------------------------------------------------------------------------

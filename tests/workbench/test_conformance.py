@@ -56,6 +56,7 @@ class Servers:
         self.folder = Path(tempfile.mkdtemp(prefix="conform-", dir=memory if memory.exists() else None))
         self.folder.chmod(0o755)
         self._started: dict[Quality, System] = {}
+        self._limited: System | None = None
 
     def of(self, quality: Quality) -> System:
         if quality not in self._started:
@@ -75,6 +76,19 @@ class Servers:
         system = self.kind(folder, quality)
         return system.__enter__()
 
+    def limited(self, limit_bytes: int) -> System:
+        """Recoverable messages, and queues that hold so much; another server where the server has to know it."""
+        options = {"queue_limit_bytes": limit_bytes}
+        if self.kind.name == "rabbitmq":
+            system = copy.copy(self.of(Quality.RECOVERABLE))
+            system.options = options
+            return system
+        folder = self.folder / "limited"
+        folder.mkdir()
+        self._limited = self.kind(folder, Quality.RECOVERABLE, options)
+        self._limited.start()
+        return self._limited
+
     def restart(self, quality: Quality) -> None:
         """Start what was killed; others that share the server find it again."""
         system = self.of(quality)
@@ -84,8 +98,9 @@ class Servers:
                 vars(other).update({**vars(system), "quality": other.quality})
 
     def stop(self) -> None:
-        for system in self._started.values():
-            system.stop()
+        for system in (*self._started.values(), self._limited):
+            if system is not None:
+                system.stop()
         left = processes_in(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         assert left == []
@@ -312,6 +327,15 @@ def test_it_tells_what_it_is(system: System) -> None:
 
 
 @every_system
+def test_a_system_lacks_nothing_of_ours(name: str) -> None:
+    """Others' software may be absent, and its system skipped; a module of ours may not."""
+    try:
+        find_system(name)
+    except ModuleNotFoundError as error:
+        assert not str(error.name).startswith("entrepot")
+
+
+@every_system
 def test_every_quality_has_a_contract_and_others_are_refused(name: str, tmp_path: Path) -> None:
     if reason := absent_reason(name):
         pytest.skip(reason)
@@ -342,6 +366,34 @@ def test_a_port_that_is_taken_is_told(name: str, tmp_path: Path) -> None:
         system = kind(tmp_path, next(iter(kind.contracts)), {"port": port})
         with pytest.raises(PortTaken, match=str(port)), system:
             pass
+
+
+LIMITED = ("rabbitmq", "activemq")
+"""Those that can hold a sender up when a queue is full."""
+
+
+@pytest.mark.parametrize("servers", LIMITED, indirect=True, scope="module")
+def test_a_full_queue_holds_its_sender_up_and_loses_nothing(servers: Servers) -> None:
+    system = servers.limited(100_000)
+    queue = new_name(system)
+    sent = bodies_of(400, 1000)
+    sender = system.sender(queue)
+    progress = [0]
+
+    def send() -> None:
+        for number, body in enumerate(sent, 1):
+            sender.send([body])
+            progress[0] = number
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    time.sleep(1.0)
+    assert 10 < progress[0] <= 110
+    receiver = system.receiver(queue)
+    assert take(receiver, len(sent), commits=True) == sent
+    thread.join()
+    receiver.close()
+    sender.close()
 
 
 SAFE = [*bodies_of(15), *bodies_of(2, 5000)]

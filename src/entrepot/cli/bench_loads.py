@@ -170,6 +170,8 @@ def _measure(
     if messages is not None:
         effort = msgspec.structs.replace(effort, messages_max=messages, bytes_max=2**31)
     with tempfile.TemporaryDirectory(prefix="entrepot-bench-", dir=Path.cwd()) as temporary:
+        # A server that runs as a user of its own has to get there.
+        Path(temporary).chmod(0o755)
         run = begin_with([scenario], [system], effort, folder=out or Path(temporary) / "run")
         with interruptible(run), Watching(run.folder, quiet=True) as watching:
             trials = run.go(watching)

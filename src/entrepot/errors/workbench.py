@@ -114,6 +114,7 @@ class DiskTooFull(MeasurementError):
     free_mib: int
     wanted_mib: int
     code = "M12"
+    retryable = True
     text = "{path} has {free_mib} MiB free and the run may write {wanted_mib} MiB"
     hint = "Free some space, or put the run on another disk with --output."
 
@@ -122,6 +123,7 @@ class PortTaken(MeasurementError):
     system: str
     port: int
     code = "M13"
+    retryable = True
     text = "{system} was to listen on port {port} of the loopback, and somebody does so already"
     hint = "Leave --port out and a free one is taken, or name another."
 

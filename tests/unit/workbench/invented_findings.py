@@ -53,7 +53,13 @@ METRICS = {
     "open-loop": ("sent", "received", "latency_p99", "lateness_p99"),
     "stream": ("sent", "received", "cpu", "latency_p50"),
 }
-UNITS = {"cpu": "%", "cpu_per_message": "ms", "server_cpu_per_message": "ms", "round_trips": "1/s", "response_time": "s"}
+UNITS = {
+    "cpu": "%",
+    "cpu_per_message": "ms",
+    "server_cpu_per_message": "ms",
+    "round_trips": "1/s",
+    "response_time": "s",
+}
 
 
 def invented_findings() -> Findings:
@@ -67,7 +73,9 @@ def invented_findings() -> Findings:
              "the generator was too late: 99 % of its messages within 31.0 ms, and 5.0 ms are allowed"),
         Mark("t-9003", "wmq/8", known["wmq/8"].points[0].key, "entrepot-channels", "failed", "the disk was full"),
     ]  # fmt: skip
-    figures = [row for row in figures if (row.scenario, row.point, row.system) != ("nstl/1", marks[0].point, "activemq")]
+    figures = [
+        row for row in figures if (row.scenario, row.point, row.system) != ("nstl/1", marks[0].point, "activemq")
+    ]
     return Findings(
         runs=("quick-2026-11-16",),
         environments={
@@ -144,7 +152,9 @@ def _value(metric: str, point: Point, speed: float) -> float:
     factor = float(point.parameters.get("rate_factor", 0))
     if factor:
         sent = 4000 * speed * factor
-        return {"sent": sent, "received": min(sent, 4000 * speed * 1.02), "latency_p99": 0.002 * 9**factor}.get(metric, 3e-4)
+        return {"sent": sent, "received": min(sent, 4000 * speed * 1.02), "latency_p99": 0.002 * 9**factor}.get(
+            metric, 3e-4
+        )
     if metric in ("round_trips", "mst", "mst_low", "mst_high"):
         return rate * apps / (apps + 3) / (1 + apps / 400)
     if metric in ("throughput", "throughput_full_machine", "sent", "received"):
@@ -226,7 +236,13 @@ def _capacities(figures: list[Figure]) -> list[Capacity]:
 def _systems(figures: list[Figure]) -> list[SystemSeen]:
     seen = {}
     for row in figures:
-        version = "Entrepot 0.1.0" if row.system.startswith("entrepot") else f"{row.title.partition(',')[0]} 3.10.8, client 1.3.2"
+        version = (
+            "Entrepot 0.1.0"
+            if row.system.startswith("entrepot")
+            else f"{row.title.partition(',')[0]} 3.10.8, client 1.3.2"
+        )
         settings = {"queue mode": "lazy, which favours long queues"} if row.system == "rabbitmq" else {}
-        seen[row.system, row.quality] = SystemSeen(HOST, row.system, row.title, version, row.quality, row.contract, settings)
+        seen[row.system, row.quality] = SystemSeen(
+            HOST, row.system, row.title, version, row.quality, row.contract, settings
+        )
     return list(seen.values())

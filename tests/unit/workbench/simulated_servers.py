@@ -59,7 +59,7 @@ class Exponential(Server):
 
 
 class GroupCommit(Server):
-    """A log that is forced for as many messages as wait, up to a full group; while one force is on, the next gathers."""
+    """A log that is forced for as many messages as wait, up to a full group; during a force the next one gathers."""
 
     group = 50
 

@@ -16,15 +16,13 @@ _SENDERS_MAX = 1 << 15
 
 
 def account_of(observed: Observed) -> Account:
-    """All messages of the trial, those outside of its window too; a trial that notes none has nothing to account for."""
+    """All messages of the trial, those outside of its window too; a trial without any has nothing to account for."""
     if not len(observed.sent.sender):
         return NOTHING
     received = observed.received
     foreign = ~_is_header(received.sender, received.number)
-    if observed.record.load == "publish":
-        found = _by_topic(observed, ~foreign)
-    else:
-        found = _compare(observed, ~foreign)
+    compare = _by_topic if observed.record.load == "publish" else _compare
+    found = compare(observed, ~foreign)
     strays = int(numpy.count_nonzero(foreign))
     return _sum([found, Account(0, 0, 0, 0, 0, strays)])
 

@@ -74,9 +74,9 @@ def _laws(points: Iterable[Mapping[str, Figure]]) -> dict[tuple[str, str, str, s
                 others = tuple(sorted((name, value) for name, value in figure.parameters.items() if name != axis))
                 curves.setdefault((figure.host, figure.scenario, figure.system, axis, others), []).append(figure)
     laws = {}
-    for (_, _, _, axis, _), curve in curves.items():
-        if len({figure.parameters[str(axis)] for figure in curve}) > 1:
-            law = _law(str(axis), curve)
+    for (_, _, _, along, _), curve in curves.items():
+        if len({figure.parameters[str(along)] for figure in curve}) > 1:
+            law = _law(str(along), curve)
             laws.update({(one.host, one.scenario, one.point, one.system): law for one in curve})
     return laws
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from entrepot.errors import HostsDiffer
+from entrepot.workbench.analysis.metrics import UNITS
 from entrepot.workbench.measuring.record import RunRecord
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from entrepot.workbench.analysis.reading import Tables
+    from entrepot.workbench.statistics.intervals import Interval
 
 FIGURES_SCHEMA = """host string, scenario string, point string, quality string, metric string, unit string,
 system string, other string, value double, other_value double, low double, high double, samples array<double>,
@@ -153,15 +155,23 @@ def _figures(series: Series) -> Iterator[dict[str, Any]]:
         for system, values in systems.items():
             samples = list(values.values())
             found = interval(samples)
-            yield {
-                "metric": metric,
-                "unit": unit,
-                "system": system,
-                "value": found.value,
-                "low": found.low,
-                "high": found.high,
-                "samples": samples,
-            }
+            row = {"metric": metric, "unit": unit, "system": system, "value": found.value, "samples": samples}
+            yield row | {"low": found.low, "high": found.high} | _bracket(series, metric, system, found)
+
+
+def _bracket(series: Series, metric: str, system: str, found: Interval) -> dict[str, float]:
+    """What a search found is known no better than from the rate that was borne to the one that was not."""
+    if metric != "mst":
+        return {}
+    ends = {}
+    for name in ("low", "high"):
+        values = series.get((f"mst_{name}", UNITS["mst"]), {}).get(system)
+        if values:
+            ends[name] = sum(values.values()) / len(values)
+    return {
+        "low": min(found.low, ends.get("low", found.low)),
+        "high": max(found.high, ends.get("high", found.high)),
+    }
 
 
 def _ratios(series: Series) -> Iterator[dict[str, Any]]:
@@ -170,9 +180,10 @@ def _ratios(series: Series) -> Iterator[dict[str, Any]]:
             continue
         for system, values in systems.items():
             for other, others in systems.items():
-                if system.startswith(OURS) and not other.startswith(OURS):
-                    if (row := _ratio(values, others)) is not None:
-                        yield {"metric": metric, "unit": unit, "system": system, "other": other, **row}
+                if not system.startswith(OURS) or other.startswith(OURS):
+                    continue
+                if (row := _ratio(values, others)) is not None:
+                    yield {"metric": metric, "unit": unit, "system": system, "other": other, **row}
 
 
 def _ratio(values: dict[tuple[str, int], float], others: dict[tuple[str, int], float]) -> dict[str, Any] | None:

@@ -46,7 +46,7 @@ def find_all(spark: SparkSession, runs: Sequence[Path], *, apart: bool) -> Findi
         with naming_broken_files():
             told = rows.collect()
             measured = figures_and_ratios(rows, tables).persist()
-            compared = measured.collect() + ratios_to_published(measured, published(spark)).collect()
+            compared = measured.union(ratios_to_published(measured, published(spark))).collect()
             measured.unpersist()
     finally:
         rows.unpersist()
@@ -55,7 +55,13 @@ def find_all(spark: SparkSession, runs: Sequence[Path], *, apart: bool) -> Findi
 
 def _findings(tables: Tables, rows: Mapping[str, list[Row]], compared: list[Row]) -> Findings:
     records = tables.records
-    verdicts = {row["trial"]: (str(row["name"]), str(row["text"])) for row in rows.get("verdict", ())}
+    # Of a search, the probes that were too much for the system show what limits it.
+    borne = {row["trial"] for row in rows.get("probe", ()) if row["name"] != "not_sustained"}
+    verdicts = {
+        row["trial"]: (str(row["name"]), str(row["text"]))
+        for row in rows.get("verdict", ())
+        if row["trial"] not in borne
+    }
     figures = _figures(records, compared, verdicts)
     giving = {row["trial"] for row in rows.get("metric", ())}
     return Findings(
@@ -100,8 +106,8 @@ def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str
         if row["other"] is not None:
             continue
         of_figure = trials[row["host"], row["scenario"], row["point"], row["system"]]
-        # The last trial speaks for the others: of a search, it is the one that confirmed what was found.
-        last = max(of_figure, key=lambda record: (record.run, record.repetition, record.probe))
+        # The last trial speaks for the others; of a search, the record that tells what its probes found.
+        last = max(of_figure, key=lambda record: (record.run, record.repetition, record.probe == 0))
         bottleneck, evidence = _common_verdict(of_figure, verdicts)
         found.append(
             Figure(

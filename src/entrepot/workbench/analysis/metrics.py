@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy
 
-from entrepot.workbench.analysis.observed import REPLY_LOADS, Numbers, Observed
+from entrepot.workbench.analysis.observed import REPLY_LOADS, Numbers, Observed, Reals
 from entrepot.workbench.measuring.observations import CALL_NAMES, NONE_NS
 
 SEARCH = "sustained"
@@ -95,19 +95,23 @@ def problem(observed: Observed) -> str:
     return _too_late(observed) if observed.is_programmed else ""
 
 
-def latency_s(observed: Observed) -> numpy.typing.NDArray[numpy.float64]:
+def latency_s(observed: Observed) -> Reals:
     """Of every message that was meant to be sent in the window: until it was received, or acknowledged where nobody
     receives; strays have none."""
     if observed.record.load == "send":
         sent = observed.sent
         chosen = observed.window.holds(sent.intended_ns) & (sent.acknowledged_ns != NONE_NS)
-        return (sent.acknowledged_ns - sent.intended_ns)[chosen] / 1e9
+        return _seconds(sent.intended_ns[chosen], sent.acknowledged_ns[chosen])
     if observed.record.load in ("receive", "calls"):
         # It lay in the queue before anybody was there to receive it.
         return numpy.empty(0)
     received = observed.received
     chosen = observed.window.holds(received.intended_ns) & (received.intended_ns != NONE_NS)
-    return (received.received_ns - received.intended_ns)[chosen] / 1e9
+    return _seconds(received.intended_ns[chosen], received.received_ns[chosen])
+
+
+def _seconds(begun_ns: Numbers, ended_ns: Numbers) -> Reals:
+    return (ended_ns - begun_ns).astype(numpy.float64) / 1e9
 
 
 def _too_late(observed: Observed) -> str:

@@ -32,8 +32,8 @@ SETTLED_ERRORS = 3.0
 """The last quarter of a trial may differ from the second by so much, or by so many standard errors, and pass for chance
 even where MSER-5 would rather begin in the second half."""
 EVENTS_MIN = 100
-"""Fewer events than this, or fewer bins than MSER-5 wants, cannot tell a warm-up from chance: all of such a trial is its
-window. Only thumbnails are so short."""
+"""Fewer events than this, or fewer bins than MSER-5 wants, cannot tell a warm-up from chance: all of such a trial is
+its window. Only thumbnails are so short."""
 TAIL_NS = 100_000_000
 """The leader notices within this time that nothing is left to do; what it waited is no part of the window."""
 REPLY_LOADS = frozenset({"round-trip", "sessions", "connected"})
@@ -255,16 +255,15 @@ def _own_lateness(intended_ns: Numbers, sent_ns: Numbers, freed_ns: Numbers) -> 
         return sent_ns
     # Messages that were sent in one call have its time in common.
     at_ns, first, call = numpy.unique(sent_ns, return_index=True, return_inverse=True)
-    due_ns, took_ns = (
-        numpy.minimum.reduceat(intended_ns[numpy.argsort(call, kind="stable")], _starts(call)),
-        freed_ns[first] - at_ns,
-    )
+    due_ns = numpy.minimum.reduceat(intended_ns[numpy.argsort(call, kind="stable")], _starts(call))
+    took_ns = freed_ns[first] - at_ns
     # A call whose end came after the next one began, or never, did not keep the sender from anything.
     waited = (freed_ns[first] != NONE_NS) & (freed_ns[first] <= numpy.append(at_ns[1:], numpy.iinfo(numpy.int64).max))
     busy_ns = numpy.concatenate(([0], numpy.cumsum(numpy.where(waited, took_ns, 0))))
     # Begin of call i: when it is due, or when the call before ends; that chain in closed form.
     begun_ns = busy_ns[:-1] + numpy.maximum.accumulate(due_ns - busy_ns[:-1])
-    return numpy.maximum(at_ns - begun_ns, 0)[call]
+    late_ns: Numbers = numpy.maximum(at_ns - begun_ns, 0)[call]
+    return late_ns
 
 
 def _starts(call: Numbers) -> Numbers:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from entrepot.workbench.analysis.bottlenecks import EMBEDDED
 from entrepot.workbench.analysis.metrics import SEARCH
 from entrepot.workbench.analysis.observed import Observed
 from entrepot.workbench.measuring.observations import RECEIVED, SENT
@@ -43,8 +44,7 @@ def evidence_of(observed: Observed) -> Evidence:
     ours = (received.sender >= 0) & (received.sender < _SENDERS_MAX) & (received.number < 1 << NUMBER_BITS)
     sent_rows = numpy.column_stack([getattr(observed.sent, name) for name in SENT])
     received_rows = numpy.column_stack([getattr(received, name)[ours] for name in RECEIVED])
-    # Embedded, the queue manager runs in the generators, and their processor time is its own.
-    is_embedded = record.system.endswith("embedded")
+    is_embedded = record.system == EMBEDDED
     return evidence_from(
         sent_rows,
         received_rows,

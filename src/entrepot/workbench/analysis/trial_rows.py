@@ -67,12 +67,17 @@ def _noted(tables: Tables) -> DataFrame:
 
 def _aside(spark: SparkSession, tables: Tables) -> DataFrame:
     """Samples, calls, and one row with the trial's record and what its machine is like."""
+    import pyarrow
+
     environments = {record.run: json.dumps(record.environment) for record in tables.run_records}
-    told = [
-        (name, msgspec.json.encode(record).decode(), environments.get(record.run, "{}"))
-        for name, record in tables.records.items()
-    ]
-    records = spark.createDataFrame(told, "trial string, record string, environment string")
+    told = list(tables.records.values())
+    columns = {
+        "trial": [record.trial for record in told],
+        "record": [msgspec.json.encode(record).decode() for record in told],
+        "environment": [environments.get(record.run, "{}") for record in told],
+    }
+    arrays = {name: pyarrow.array(values, type=pyarrow.string()) for name, values in columns.items()}
+    records = spark.createDataFrame(pyarrow.table(arrays))
     everything = tables.samples.unionByName(tables.calls, allowMissingColumns=True)
     everything = everything.unionByName(records, allowMissingColumns=True)
     return everything.selectExpr("xxhash64(trial) AS id", "*").drop("trial")
@@ -114,8 +119,9 @@ def _rows(observed: Observed) -> Iterator[Row]:
         yield {"trial": trial, "kind": "moment", "number": moment.second, "values": list(moment[1:])}
     if (judged := saturation.judged_again(observed)) is not None:
         yield {"trial": trial, "kind": "probe", **judged}
-    name, evidence = bottlenecks.bottleneck(observed)
-    yield {"trial": trial, "kind": "verdict", "name": name, "text": evidence}
+    if observed.samples:
+        name, evidence = bottlenecks.bottleneck(observed)
+        yield {"trial": trial, "kind": "verdict", "name": name, "text": evidence}
 
 
 def observed_from(noted: pyarrow.Table, aside: pyarrow.Table) -> Observed:

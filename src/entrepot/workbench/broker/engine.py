@@ -73,8 +73,8 @@ class Engine:
 
     def __enter__(self) -> Self:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", __name__, str(self._tasks)],  # noqa: S607
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", __name__, str(self._tasks)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -66,11 +66,12 @@ def _write(path: Path, text: str) -> None:
 
 
 def _blocks(material: Material) -> list[Block]:
+    from entrepot.workbench.report.coverage import coverage_section
     from entrepot.workbench.report.documents import documents
     from entrepot.workbench.report.methods import methods_section
     from entrepot.workbench.report.planning import planning_section
     from entrepot.workbench.report.sections import document_sections, raw_section
-    from entrepot.workbench.report.summary import coverage_section, summary_section
+    from entrepot.workbench.report.summary import summary_section
 
     known = documents()
     planning = planning_section(material)

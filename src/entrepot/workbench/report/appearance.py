@@ -63,7 +63,15 @@ SHORT_TITLES = {
     "entrepot-tcp": "Entrepot, TCP",
     "entrepot-channels": "Entrepot, channels",
     "entrepot-amqp": "Entrepot, AMQP",
+    "rabbitmq": "RabbitMQ",
+    "activemq": "ActiveMQ",
+    "nats": "NATS",
+    "jetstream": "JetStream",
+    "redis-lists": "Redis lists",
+    "redis-streams": "Redis streams",
+    "postgresql": "PostgreSQL",
 }
+"""Without the client, which a table names once."""
 
 
 def is_ours(system: str) -> bool:

@@ -38,7 +38,7 @@ Text = str | Sequence[Inline]
 @dataclass(frozen=True, slots=True)
 class Paragraph:
     text: Text
-    kind: Literal["plain", "lead", "aside", "warning"] = "plain"
+    kind: Literal["plain", "aside", "warning"] = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,9 @@ class Table:
     """Sign → what it says."""
 
 
+Line = Literal["solid", "dashed", "none"]
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of a legend."""
@@ -118,7 +121,7 @@ class Entry:
     glyph: str
     """An SVG path in a box of −8…8."""
     hollow: bool = False
-    line: Literal["solid", "dashed", "none"] = "none"
+    line: Line = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +140,25 @@ class Drawing:
     legend: Sequence[Entry] = ()
 
 
+Badge = Literal["", "measured", "partly", "reduced", "failed", "missing"]
+"""What became of a scenario."""
+Fold = Literal["no", "open", "closed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     anchor: str
     title: str
     blocks: Sequence[Block]
     level: int = 2
-    fold: Literal["no", "open", "closed"] = "no"
+    fold: Fold = "no"
     aside: str = ""
     """Stands beside the title, also when folded: what became of it."""
     contents: Literal["yes", "no"] = "yes"
     """Whether the table of contents names it."""
-    badge: Literal["", "measured", "partly", "reduced", "failed", "missing"] = ""
+    short: str = ""
+    """Its name there, where the title would be too long."""
+    badge: Badge = ""
     extra: Sequence[str] = field(default=())
     """Further small words beside the title: which tables and figures it shows."""
 

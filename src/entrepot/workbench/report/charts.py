@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from entrepot.workbench.analysis.findings import Moment
 from entrepot.workbench.report import drawing
 from entrepot.workbench.report.appearance import FAINT, INK, is_ours, look_of, published_marker
-from entrepot.workbench.report.blocks import Drawing, Entry, Panel
+from entrepot.workbench.report.blocks import Drawing, Entry, Line, Panel
 from entrepot.workbench.report.drawing import Bars, Course, Series
 from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.wording import (
@@ -130,7 +130,9 @@ class Chooser:
         scale = self._scale(metric)
         groups = []
         for place, system in enumerate(self.material.published_systems(self.scenario)):
-            said = {row.point: row.value for row in self.material.published(self.scenario, metric) if row.system == system}
+            said = {
+                row.point: row.value for row in self.material.published(self.scenario, metric) if row.system == system
+            }
             values = [scale.of(said[point]) if point in said else None for point in points]
             groups.append(Bars(INK, published_marker(place), values, hollow=True))
         is_any_measured = False
@@ -173,7 +175,9 @@ class Chooser:
                     title = f"{name_of(metric)}{', ' + label if label else ''}"
                     panels.append(drawing.lines(title, "message bytes", scale.unit, series, log_x=True, log_y=True))
         if panels:
-            yield self._limited("Response time of single calls against message size, both logarithmic.", panels, metrics)
+            yield self._limited(
+                "Response time of single calls against message size, both logarithmic.", panels, metrics
+            )
         else:
             yield from self._bars()
 
@@ -282,7 +286,9 @@ class Chooser:
         return [
             metric
             for metric in self.material.metrics(self.scenario)
-            if any(figure.metric == metric and figure.host == self.host for figure in self.material.figures(self.scenario))
+            if any(
+                figure.metric == metric and figure.host == self.host for figure in self.material.figures(self.scenario)
+            )
         ]
 
     def _points(self, metric: str) -> list[str]:
@@ -325,7 +331,8 @@ class Chooser:
         return self.material.label(self.scenario, point)
 
     def _scale(self, metric: str) -> Scale:
-        values = [figure.value for figure in self.material.figures(self.scenario) if figure.metric == metric]
+        values = [row.value for row in self.material.published(self.scenario, metric)]
+        values += [figure.value for figure in self.material.figures(self.scenario) if figure.metric == metric]
         return scale_for(self.material.unit(self.scenario, metric), values)
 
     def _limited(self, caption: str, panels: Sequence[Panel], metrics: Sequence[str]) -> Drawing:
@@ -345,8 +352,8 @@ class Chooser:
 
     def _entry(self, system: str) -> Entry:
         look = look_of(system)
-        line = "dashed" if look.dashed else "solid"
-        return Entry(self.material.short_title_of(system), look.css, drawing.glyph(look.marker), line=line)  # type: ignore[arg-type]
+        line: Line = "dashed" if look.dashed else "solid"
+        return Entry(self.material.short_title_of(system), look.css, drawing.glyph(look.marker), line=line)
 
 
 def _is_log(series: Sequence[Series]) -> bool:

@@ -10,7 +10,13 @@ import yaml
 
 from entrepot.workbench.scenario import DOCUMENTS
 
-_SHORT = {"nstl": "NSTL", "wbimb": "Message Broker V5", "wmq": "WebSphere MQ V5.3", "csiro": "CSIRO", "sonicmq": "SonicMQ"}
+_SHORT = {
+    "nstl": "NSTL",
+    "wbimb": "Message Broker V5",
+    "wmq": "WebSphere MQ V5.3",
+    "csiro": "CSIRO",
+    "sonicmq": "SonicMQ",
+}
 
 
 @dataclass(frozen=True, slots=True)

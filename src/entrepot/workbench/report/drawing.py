@@ -10,11 +10,13 @@ colours and drops what only a file of its own would need.
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -23,6 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Affine2D
 
 from entrepot.workbench.report.appearance import FAINT, INK, PAPER, RULE, Look, variable_of_colour
 from entrepot.workbench.report.blocks import Panel
@@ -32,11 +35,12 @@ WIDTH = 384
 HEIGHT = 264
 WIDE = 792
 _POINTS_PER_INCH = 72
-_SETTINGS = {
+_FONT_SIZE = 10.5
+_SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "entrepot",
     "font.family": "DejaVu Sans",
-    "font.size": 10.5,
+    "font.size": _FONT_SIZE,
     "axes.edgecolor": FAINT.light,
     "axes.labelcolor": INK.light,
     "axes.linewidth": 0.8,
@@ -100,14 +104,13 @@ class Range:
     """One row of a forest: a ratio, its interval, and how far single points lie apart."""
 
     title: str
-    look: Look
-    marker: str
+    said: str
+    """The ratio in words, at the end of the row."""
     value: float
     low: float
     high: float
     least: float
     most: float
-    hollow: bool
 
 
 def lines(
@@ -121,10 +124,11 @@ def lines(
             axes.plot([0, end], [0, end], color=FAINT.light, linewidth=0.9, linestyle=(0, (2, 3)), zorder=1)
         for one in series:
             _line(axes, one)
-        _scale_x(axes, [x for one in series for x in one.xs], log_x)
+        _scale_x(axes, [x for one in series for x in one.xs], log_x, binary=x_title.endswith("bytes"))
         _scale_y(axes, log_y)
         axes.set_xlabel(x_title)
         _y_title(axes, y_title)
+        _place(figure, [axes], bottom=40)
         return _panel(figure, title, f"{title}: {y_title} against {x_title}")
 
 
@@ -158,7 +162,7 @@ def bars(title: str, categories: Sequence[str], y_title: str, groups: Sequence[B
     wide = len(categories) * len(groups) > 14
     with _figure(WIDE if wide else WIDTH, HEIGHT) as figure:
         axes = figure.subplots()
-        width = 0.84 / max(1, len(groups))
+        width = min(0.84 / max(1, len(groups)), 0.26)
         for place, group in enumerate(groups):
             shift = (place - (len(groups) - 1) / 2) * width
             for category in range(len(categories)):
@@ -168,6 +172,7 @@ def bars(title: str, categories: Sequence[str], y_title: str, groups: Sequence[B
         axes.set_xlim(-0.55, len(categories) - 0.45)
         _scale_y(axes, log=False)
         _y_title(axes, y_title)
+        _place(figure, [axes], bottom=24)
         return _panel(figure, title, f"{title}: {y_title} by {', '.join(categories)}", wide)
 
 
@@ -184,8 +189,17 @@ def _bar(axes: Axes, group: Bars, category: int, x: float, width: float) -> None
         low, high = group.lows[category] or 0.0, group.highs[category] or 0.0
         if high > low:
             axes.plot([x, x], [low, high], color=INK.light, linewidth=1.1, zorder=3)
+    # Light within, so that its shape shows on its own bar, in black and white too.
     axes.plot(
-        [x], [value], group.marker, markersize=5, markerfacecolor=fill, markeredgecolor=colour, clip_on=False, zorder=4
+        [x],
+        [value],
+        group.marker,
+        markersize=5.5,
+        markerfacecolor=PAPER.light,
+        markeredgecolor=colour,
+        markeredgewidth=1.2,
+        clip_on=False,
+        zorder=4,
     )
 
 
@@ -210,29 +224,34 @@ def over_time(title: str, course: Course, mark_s: float | None = None) -> Panel:
         _y_title(upper, "msg/s")
         lower.set_xlabel("second")
         lower.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        _place(figure, [upper, lower] if depths else [upper], bottom=40)
         return _panel(figure, title, f"{title}: sending rate, receiving rate and waiting messages by the second")
 
 
-def forest(rows: Sequence[Range], x_title: str) -> Panel:
+def forest(title: str, rows: Sequence[Range], look: Look, marker: str, hollow: bool) -> Panel:
     """Ratios on a logarithmic axis with a line at 1; thin: single points, thick: the interval of the mean."""
-    with _figure(WIDE, 74 + 23 * len(rows)) as figure:
+    with _figure(WIDTH, 42 + 37 * len(rows)) as figure:
         axes = figure.subplots()
-        axes.axvline(1.0, color=INK.light, linewidth=1.0, zorder=1)
+        fill = PAPER.light if hollow else look.light
+        across = axes.get_yaxis_transform()
         for place, row in enumerate(rows):
-            y, colour = len(rows) - 1 - place, row.look.light
-            axes.plot([row.least, row.most], [y, y], color=colour, linewidth=0.9, zorder=2)
-            axes.plot([row.low, row.high], [y, y], color=colour, linewidth=3.4, zorder=3)
-            fill = PAPER.light if row.hollow else colour
-            axes.plot([row.value], [y], row.marker, markersize=7, markerfacecolor=fill, markeredgecolor=colour, zorder=4)
-        axes.set_yticks(range(len(rows)), [row.title for row in reversed(rows)])
-        axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(visible=False)
-        ends = [value for row in rows for value in (row.least, row.most, row.low, row.high, 1.0) if value > 0]
+            y = len(rows) - 1 - place
+            axes.plot([1.0, 1.0], [y - 0.34, y + 0.12], color=INK.light, linewidth=1.0, zorder=1)
+            axes.plot([row.least, row.most], [y, y], color=look.light, linewidth=1.0, zorder=2)
+            axes.plot([row.low, row.high], [y, y], color=look.light, linewidth=3.6, zorder=3)
+            axes.plot(
+                [row.value], [y], marker, markersize=7, markerfacecolor=fill, markeredgecolor=look.light, zorder=4
+            )
+            axes.text(-0.03, y + 0.26, row.title, transform=across, va="bottom")
+            axes.text(1.03, y + 0.26, row.said, transform=across, va="bottom", ha="right")
+        axes.set_yticks([])
+        axes.set_ylim(-0.5, len(rows) - 0.2)
+        axes.spines["left"].set_visible(False)
+        ends = [value for row in rows for value in (row.least, row.most, row.low, row.high) if value > 0]
         _log_axis(axes, min(ends), max(ends))
         axes.grid(visible=True, axis="x")
-        axes.set_xlabel(x_title)
-        return _panel(figure, "", x_title, wide=True)
+        _place(figure, [axes], left=18, bottom=22, top=4)
+        return _panel(figure, title, f"{title}: {', '.join(f'{row.title} {row.said}' for row in rows)}")
 
 
 def _log_axis(axes: Axes, least: float, most: float) -> None:
@@ -245,7 +264,7 @@ def _log_axis(axes: Axes, least: float, most: float) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}×"))
 
 
-def _scale_x(axes: Axes, xs: Sequence[float], log: bool) -> None:
+def _scale_x(axes: Axes, xs: Sequence[float], log: bool, binary: bool) -> None:
     values = sorted(set(xs))
     if log:
         axes.set_xscale("log")
@@ -254,14 +273,13 @@ def _scale_x(axes: Axes, xs: Sequence[float], log: bool) -> None:
         axes.margins(x=0.06)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=all(value == int(value) for value in values)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    write = short_bytes if binary else short
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _apart(values: Sequence[float]) -> list[float]:
     """Those values whose labels do not touch on a logarithmic axis, the ends among them."""
-    import math
-
     if len(values) < 3 or values[0] <= 0:
         return list(values)
     whole = math.log(values[-1] / values[0])
@@ -289,15 +307,27 @@ def _scale_y(axes: Axes, log: bool) -> None:
 
 def _whole_decades(axes: Axes) -> None:
     """An axis without a labelled line says nothing, so it reaches from one power of ten to another."""
-    import math
-
     low, high = axes.get_ylim()
     axes.set_ylim(10 ** math.floor(math.log10(low) + 0.05), 10 ** math.ceil(math.log10(high) - 0.05))
 
 
 def _y_title(axes: Axes, text: str) -> None:
     """Lies above the axis, where it can be read without turning the head."""
-    axes.set_title(text, loc="left", fontsize=10.5, color=FAINT.light, pad=7)
+    axes.set_title(text, loc="left", fontsize=_FONT_SIZE, color=FAINT.light, pad=7)
+
+
+def _place(figure: Figure, axes: Sequence[Axes], bottom: float, left: float | None = None, top: float = 26) -> None:
+    """Margins by arithmetic: matplotlib's own layout draws everything twice to find them.
+
+    The labels of the y axes are the only part whose width is not known; a
+    digit of the font is 0.64 of its size.
+    """
+    width, height = figure.get_size_inches() * _POINTS_PER_INCH
+    if left is None:
+        labels = [short(value) for one in axes for value in one.get_yticks()]
+        left = 12 + 0.64 * _FONT_SIZE * max(map(len, labels), default=1)
+    gap = 0.55 if len(axes) > 1 else 0.0
+    figure.subplots_adjust(left / width, bottom / height, 1 - 18 / width, 1 - top / height, hspace=gap)
 
 
 def short(value: float) -> str:
@@ -309,10 +339,18 @@ def short(value: float) -> str:
     return f"{value:,.4g}" if abs(value) >= 1 or value == 0 else number(value, 2).rstrip("0")
 
 
+def short_bytes(value: float) -> str:
+    """16,384 is 16 Ki; what is no multiple stays as it is."""
+    for factor, sign in ((2**20, "Mi"), (2**10, "Ki")):
+        if value >= factor and value % factor == 0:
+            return f"{value / factor:,.0f} {sign}"
+    return short(value)
+
+
 def glyph(marker: str) -> str:
     """A marker as an SVG path, for legends in HTML; y points down there."""
     style = MarkerStyle(marker)
-    path = style.get_path().transformed(style.get_transform().scale(8.4, -8.4))
+    path = style.get_path().transformed(style.get_transform() + Affine2D().scale(8.4, -8.4))
     written = []
     for vertices, code in path.iter_segments():
         pairs = " ".join(f"{value:.2f}" for value in vertices)
@@ -325,7 +363,7 @@ def glyph(marker: str) -> str:
 @contextmanager
 def _figure(width: float, height: float) -> Iterator[Figure]:
     with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(width / _POINTS_PER_INCH, height / _POINTS_PER_INCH), layout="constrained")
+        figure = Figure(figsize=(width / _POINTS_PER_INCH, height / _POINTS_PER_INCH))
         FigureCanvasSVG(figure)
         yield figure
 
@@ -354,7 +392,7 @@ def _adopt(svg: str, width: int, height: int, said: str) -> str:
     svg = re.sub(r"xlink:href", "href", svg)
     for colour, variable in variable_of_colour().items():
         svg = svg.replace(colour, variable)
-    svg = re.sub(r"(\d+\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(r"<[^>]+>", lambda found: re.sub(r"(\d+\.\d\d)\d+", r"\1", found[0]), svg)
     svg = re.sub(r">\s+<", "><", svg)
     inside = svg[svg.index(">") + 1 :]
     return (

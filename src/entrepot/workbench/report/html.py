@@ -14,6 +14,7 @@ from itertools import groupby
 
 from entrepot.workbench.report import appearance
 from entrepot.workbench.report.blocks import (
+    Badge,
     Block,
     Cell,
     Code,
@@ -36,7 +37,7 @@ from entrepot.workbench.report.blocks import (
 _VOID = {"meta"}
 _CLOSED = {"path", "line"}
 """Of SVG: these have no children and close themselves."""
-BADGES = {
+BADGES: dict[Badge, str] = {
     "measured": "measured",
     "partly": "partly measured",
     "reduced": "reduced",
@@ -113,7 +114,7 @@ def _contents(blocks: Sequence[Block]) -> Markup:
         for block in inside:
             if isinstance(block, Section) and block.contents == "yes":
                 below = list(entries(block.blocks))
-                link = tag("a", block.title, href=f"#{block.anchor}")
+                link = tag("a", block.short or block.title, href=f"#{block.anchor}")
                 yield tag("li", link, *([tag("ol", *below)] if below else []))
 
     return tag(
@@ -232,7 +233,9 @@ def _cell(cell: Cell, column: Column, is_first: bool) -> Markup:
 def _drawing(drawing: Drawing) -> Markup:
     legend = tag("ul", *(_entry(entry) for entry in drawing.legend), class_="legend") if drawing.legend else ""
     panels = [
-        tag("div", *([tag("p", panel.title)] if panel.title else []), Markup(panel.svg), class_=_panel_class(panel.wide))
+        tag(
+            "div", *([tag("p", panel.title)] if panel.title else []), Markup(panel.svg), class_=_panel_class(panel.wide)
+        )
         for panel in drawing.panels
     ]
     return tag("figure", tag("figcaption", drawing.caption), legend, tag("div", *panels, class_="panels"))

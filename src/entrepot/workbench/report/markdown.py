@@ -67,7 +67,8 @@ def _block(block: Block) -> Iterator[str]:
             yield f"```{block.language}\n{block.text}\n```"
         case Tiles():
             yield "\n".join(
-                f"- **{escape(tile.value)}** {escape(tile.label)}" + (f" ({escape(tile.detail)})" if tile.detail else "")
+                f"- **{escape(tile.value)}** {escape(tile.label)}"
+                + (f" ({escape(tile.detail)})" if tile.detail else "")
                 for tile in block.tiles
             )
         case Table():

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
 from entrepot.workbench.report.appearance import SHORT_TITLES, is_ours
-from entrepot.workbench.report.wording import OWN_METRICS, described, is_less_better, metrics_of_load
+from entrepot.workbench.report.blocks import Badge
+from entrepot.workbench.report.wording import OWN_METRICS, described, is_less_better, listed, metrics_of_load
 from entrepot.workbench.scenario import Scenario
 from entrepot.workbench.systems import NAMES
 
@@ -32,7 +33,7 @@ class Coverage:
     failures: tuple[Mark, ...]
 
     @property
-    def badge(self) -> str:
+    def badge(self) -> Badge:
         if not self.measured:
             return "failed" if self.failures else "missing"
         if self.reduced:
@@ -69,22 +70,26 @@ class Material:
         self.contracts = self._number_contracts()
 
     def _number_contracts(self) -> dict[tuple[str, str], int]:
-        """(system, quality) → the number of its contract in the whole report; equal sentences of a system share one."""
+        """(system, quality) → the number of its contract in the whole report; equal sentences share one."""
         said = sorted(
             {(figure.system, figure.quality, figure.contract) for figure in self.findings.figures if figure.contract},
             key=lambda row: (self.place_of_system(row[0]), row),
         )
         numbers: dict[tuple[str, str], int] = {}
-        found: dict[tuple[str, str], int] = {}
+        found: dict[str, int] = {}
         for system, quality, contract in said:
-            numbers.setdefault((system, quality), found.setdefault((system, contract), len(found) + 1))
+            numbers.setdefault((system, quality), found.setdefault(contract, len(found) + 1))
+        self._contract_texts = {place: contract for contract, place in found.items()}
         return numbers
 
     def contract_text(self, number: int) -> str:
-        for figure in self.findings.figures:
-            if self.contracts.get((figure.system, figure.quality)) == number:
-                return figure.contract
-        return ""
+        """Who promises it, and what."""
+        systems = dict.fromkeys(
+            self.short_title_of(system).partition(",")[0]
+            for (system, _), place in self.contracts.items()
+            if place == number
+        )
+        return f"{listed(systems)}: {self._contract_texts[number]}"
 
     @staticmethod
     def place_of_system(system: str) -> int:
@@ -96,11 +101,15 @@ class Material:
         return sorted({figure.host for figure in self.findings.figures}) or sorted(self.findings.environments)
 
     def title_of(self, system: str) -> str:
-        return SHORT_TITLES.get(system) or self.titles.get(system) or system
+        """With the client: `RabbitMQ, pika`."""
+        return self.titles.get(system) or system
 
     def short_title_of(self, system: str) -> str:
-        """Without the client: the first part of `RabbitMQ, pika`."""
         return SHORT_TITLES.get(system) or self.title_of(system).partition(",")[0]
+
+    def name_of_other(self, other: str) -> str:
+        """Of whom a comparison divides by."""
+        return other.removeprefix(PUBLISHED) if other.startswith(PUBLISHED) else self.short_title_of(other)
 
     def systems(self, scenario: str, host: str) -> list[str]:
         seen = {figure.system for figure in self._figures[scenario] if figure.host == host}
@@ -120,9 +129,7 @@ class Material:
         return list(dict.fromkeys(row.system for row in self.published(scenario, metric)))
 
     def marks(self, scenario: str, point: str = "", system: str = "") -> list[Mark]:
-        return [
-            mark for mark in self._marks[scenario] if point in ("", mark.point) and system in ("", mark.system)
-        ]
+        return [mark for mark in self._marks[scenario] if point in ("", mark.point) and system in ("", mark.system)]
 
     def metrics(self, scenario: str) -> list[str]:
         """Those of the document, in its order; where it prints none, those that the load is about."""
@@ -181,7 +188,9 @@ class Material:
         points = len(self.points(scenario))
         return Coverage(points, len(measured), len(reduced), tuple(systems), tuple(self._marks[scenario]))
 
-    def best(self, host: str, scenario: str, point: str, system: str, metric: str, published: bool) -> Comparison | None:
+    def best(
+        self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
+    ) -> Comparison | None:
         """The comparison with the best of the others: of the published systems, or of the peers."""
         rows = [
             row

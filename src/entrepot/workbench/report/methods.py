@@ -67,7 +67,12 @@ def _loads_table(material: Material) -> Table:
         if any(_is_rated(material, name) for name in names):
             text += f" {_RATED}"
         arrivals = sorted(
-            {figure.parameters["arrivals"] for name in names for figure in material.figures(name) if "arrivals" in figure.parameters}
+            {
+                figure.parameters["arrivals"]
+                for name in names
+                for figure in material.figures(name)
+                if "arrivals" in figure.parameters
+            }
         )
         if arrivals:
             text += f" Arrivals: {listed(arrivals)}."
@@ -105,7 +110,9 @@ def _sentences(material: Material) -> Iterator[Text]:
         ]
     if "lateness_p99" in metrics:
         late = [mark for mark in findings.marks if "too late" in mark.reason]
-        marked = f" {count(len(late), 'trial was', 'trials were')} marked for it." if late else " None was marked for it."
+        marked = (
+            f" {count(len(late), 'trial was', 'trials were')} marked for it." if late else " None was marked for it."
+        )
         yield [
             Strong("Schedules."),
             " Where a schedule says when to send, it is recorded how late each message was sent; a trial whose own "

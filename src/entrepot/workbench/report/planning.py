@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from entrepot.workbench.analysis.capacity import TARGET_UTILISATION, cores_needed, utilisation, waiting_ms
 from entrepot.workbench.analysis.findings import Capacity
 from entrepot.workbench.report.appearance import is_ours
-from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Paragraph, Section, Table
+from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Link, Paragraph, Section, Table
 from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.notes import Letters
-from entrepot.workbench.report.wording import count, number
+from entrepot.workbench.report.wording import count, number, slug
 
 RATES_PER_S = (200.0, 2_000.0, 20_000.0)
 """What the reader may want: a department, the question of the documents' readers, a large site."""
@@ -80,7 +80,9 @@ def planning_section(material: Material) -> Section | None:
     peers = [row for row in rows if not is_ours(row.system)]
     if peers:
         blocks.append(
-            Section("planning-peers", "The same for the peers", [_needs_table(material, peers)], 3, "closed", contents="no")
+            Section(
+                "planning-peers", "The same for the peers", [_needs_table(material, peers)], 3, "closed", contents="no"
+            )
         )
     fits = list(dict.fromkeys((row.scenario, row.system, row.scalability, row.scalability_note) for row in rows))
     fits = [fit for fit in fits if fit[2] is not None or fit[3]]
@@ -100,7 +102,11 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
     ]
     for rate in RATES_PER_S:
         group = f"{rate:,.0f} msg/s"
-        columns += [Column("Cores", group=group), Column("Servers", group=group), Column("Wait", group=group, detail="ms")]
+        columns += [
+            Column("Cores", group=group),
+            Column("Servers", group=group),
+            Column("Wait", group=group, detail="ms"),
+        ]
     letters = Letters()
     body = []
     for row in rows:
@@ -108,7 +114,7 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
         title = told.title if told else row.scenario
         label = material.label(row.scenario, row.point)
         cells = [
-            Cell(f"{row.scenario}: {title}", label),
+            Cell([Link(row.scenario, f"#{slug(row.scenario)}")], f"{title}: {label}" if label else title),
             Cell(material.short_title_of(row.system)),
             Cell(number(row.cpu_ms_per_message)),
             Cell(number(row.rate_max_per_s)),
@@ -124,9 +130,7 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
     return Table(caption, columns, body, letters.all())
 
 
-def _fits_table(
-    material: Material, fits: Sequence[tuple[str, str, tuple[float, float, float] | None, str]]
-) -> Table:
+def _fits_table(material: Material, fits: Sequence[tuple[str, str, tuple[float, float, float] | None, str]]) -> Table:
     columns = [
         Column("Scenario", numeric=False, heads_row=True),
         Column("System", numeric=False, heads_row=True),

@@ -5,26 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from entrepot.workbench.report.blocks import Block, Code, CodeLines, Listing, Paragraph, Section, Strong
+from entrepot.workbench.report.blocks import Block, Code, CodeLines, Fold, Listing, Paragraph, Section, Strong, Text
 from entrepot.workbench.report.charts import Chooser
+from entrepot.workbench.report.coverage import why
 from entrepot.workbench.report.documents import Document
 from entrepot.workbench.report.material import Material
-from entrepot.workbench.report.summary import why
-from entrepot.workbench.report.tables import metric_table, own_table, probe_table, verdict_table
+from entrepot.workbench.report.tables import CaseTable, metric_table, probe_table
 from entrepot.workbench.report.wording import count, listed, slug
 from entrepot.workbench.scenario import Scenario
 
 _ROWS_OPEN_MAX = 6
 """A longer table of verdicts is folded, or it would bury the figures."""
-_OPENING = '''\
-from entrepot.spark import open_session          # or any SparkSession of yours
+_OPENING = """\
+from entrepot.spark import open_session
 
-spark = open_session()
+spark = open_session(app="report")  # or any SparkSession of yours
 sent = spark.read.parquet("RUN/trials/*/sent.parquet")          # a row for each message sent
 received = spark.read.parquet("RUN/trials/*/received.parquet")  # a row for each message received
 waits = received.join(sent, ["trial", "sender", "number"])
 waits.selectExpr("trial", "(received_ns - intended_ns) / 1e6 AS wait_ms") \\
-     .groupBy("trial").agg({"wait_ms": "avg"}).show()'''
+     .groupBy("trial").agg({"wait_ms": "avg"}).show()"""
 
 
 def document_sections(material: Material, documents: Mapping[str, Document]) -> Iterator[Section]:
@@ -35,7 +35,9 @@ def document_sections(material: Material, documents: Mapping[str, Document]) -> 
         measured = sum(bool(material.coverage(told.name).measured) for told in scenarios)
         lead = Paragraph(f"{measured} of {count(len(scenarios), 'scenario')} measured.", "aside")
         blocks = [_scenario(material, told) for told in scenarios]
-        yield Section(folder, f"{document.title} ({document.year})", [lead, *blocks])
+        yield Section(
+            folder, f"{document.title} ({document.year})", [lead, *blocks], short=f"{document.short}, {document.year}"
+        )
 
 
 def _scenario(material: Material, told: Scenario) -> Section:
@@ -60,7 +62,7 @@ def _scenario(material: Material, told: Scenario) -> Section:
         "open" if is_shown else "closed",
         aside="" if is_shown else why(material, told.name),
         contents="yes" if is_shown else "no",
-        badge=found.badge,  # type: ignore[arg-type]
+        badge=found.badge,
         extra=[listed(told.shows)],
     )
 
@@ -71,7 +73,8 @@ def _on_host(material: Material, host: str, scenario: str) -> Iterator[Block]:
         table = metric_table(material, host, scenario, metric)
         if table:
             yield table
-    verdicts = verdict_table(material, host, scenario)
+    cases = CaseTable(material, host, scenario)
+    verdicts = cases.verdicts()
     place = f"{slug(scenario)}-{slug(host)}"
     if verdicts and len(verdicts.rows) <= _ROWS_OPEN_MAX:
         yield verdicts
@@ -80,13 +83,13 @@ def _on_host(material: Material, host: str, scenario: str) -> Iterator[Block]:
     probes = probe_table(material, scenario)
     if probes and host == material.hosts[0]:
         yield Section(f"{place}-probes", "Every probe of the search", [probes], 4, "closed", contents="no")
-    own = own_table(material, host, scenario)
+    own = cases.own()
     if own:
         yield Section(f"{place}-more", "Latency, cost and accounts", [own], 4, "closed", contents="no")
 
 
 def _marks(material: Material, scenario: str) -> Section:
-    items = [
+    items: list[Text] = [
         [
             Strong(mark.status),
             f" {material.short_title_of(mark.system)}, {material.label(scenario, mark.point) or 'the only point'}: "
@@ -97,8 +100,8 @@ def _marks(material: Material, scenario: str) -> Section:
         for mark in material.marks(scenario)
     ]
     title = f"{count(len(items), 'trial')} without a figure"
-    fold = "open" if len(items) <= _ROWS_OPEN_MAX else "closed"
-    return Section(f"{slug(scenario)}-marks", title, [Listing(items)], 4, fold, contents="no")  # type: ignore[arg-type]
+    fold: Fold = "open" if len(items) <= _ROWS_OPEN_MAX else "closed"
+    return Section(f"{slug(scenario)}-marks", title, [Listing(items)], 4, fold, contents="no")
 
 
 def raw_section(material: Material) -> Section:

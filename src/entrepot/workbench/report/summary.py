@@ -11,11 +11,11 @@ from entrepot.workbench.analysis.findings import Comparison
 from entrepot.workbench.report import drawing
 from entrepot.workbench.report.appearance import INK, is_ours, look_of
 from entrepot.workbench.report.blocks import (
+    EMPTY,
     Block,
     Cell,
     Column,
     Drawing,
-    Entry,
     Facts,
     Link,
     Listing,
@@ -27,8 +27,8 @@ from entrepot.workbench.report.blocks import (
     Tiles,
 )
 from entrepot.workbench.report.documents import Document
-from entrepot.workbench.report.html import BADGES
 from entrepot.workbench.report.material import PUBLISHED, Material
+from entrepot.workbench.report.tables import sentence
 from entrepot.workbench.report.wording import QUALITIES, count, listed, number, ratio, slug, span
 
 _MACHINE = {
@@ -99,9 +99,7 @@ def ratios(material: Material, host: str) -> list[Ratio]:
         single = [row.ratio for row in rows]
         others = dict.fromkeys(row.other for row in rows)
         answers.append(
-            Ratio(
-                document, quality, is_published, value, low, high, min(single), max(single), len(rows), tuple(others)
-            )
+            Ratio(document, quality, is_published, value, low, high, min(single), max(single), len(rows), tuple(others))
         )
     return answers
 
@@ -154,7 +152,9 @@ def _tiles(material: Material) -> Tiles:
             if row.other.startswith(PUBLISHED)
         }
         tiles.append(
-            Tile(f"{len(compared):,} of {len(findings.published):,}", "published figures compared", "the rest: coverage")
+            Tile(
+                f"{len(compared):,} of {len(findings.published):,}", "published figures compared", "the rest: coverage"
+            )
         )
     return Tiles(tiles)
 
@@ -166,31 +166,29 @@ def _large(amount: int) -> str:
 
 
 def _forest(found: Sequence[Ratio], documents: Mapping[str, Document]) -> Drawing:
-    rows = [
-        drawing.Range(
-            f"{documents[row.document].short}, {QUALITIES.get(row.quality, row.quality)}",
-            INK if row.is_published else look_of("entrepot-unix"),
-            "s" if row.is_published else "o",
-            row.value,
-            row.low,
-            row.high,
-            row.least,
-            row.most,
-            row.is_published,
-        )
-        for row in sorted(found, key=lambda row: (row.is_published, list(documents).index(row.document)))
-    ]
-    legend = [
-        Entry("Entrepot ÷ best peer", look_of("entrepot-unix").css, drawing.glyph("o"), line="solid"),
-        Entry("Entrepot ÷ published", INK.css, drawing.glyph("s"), hollow=True, line="solid"),
-    ]
-    shown = [entry for entry, kind in zip(legend, (False, True), strict=True) if kind in {row.is_published for row in found}]
+    panels = []
+    for is_published, title in ((False, "Entrepot ÷ best peer on this machine"), (True, "Entrepot ÷ published")):
+        rows = [
+            drawing.Range(
+                f"{documents[row.document].short}, {QUALITIES.get(row.quality, row.quality)}",
+                ratio(row.value),
+                row.value,
+                row.low,
+                row.high,
+                row.least,
+                row.most,
+            )
+            for row in sorted(found, key=lambda row: list(documents).index(row.document))
+            if row.is_published == is_published
+        ]
+        if rows:
+            look = INK if is_published else look_of("entrepot-unix")
+            panels.append(drawing.forest(title, rows, look, "s" if is_published else "o", hollow=is_published))
     caption = (
-        "Throughput of Entrepot relative to the best peer on this machine and to what was published. Right of 1 "
-        "Entrepot is faster. Markers: geometric means over points; thick: their 95 % intervals; thin: from the "
-        "lowest to the highest point."
+        "How many times as fast Entrepot is: right of 1 it is faster. Markers are geometric means over points, thick "
+        "lines their 95 % intervals, thin lines reach from the lowest to the highest point."
     )
-    return Drawing(caption, [drawing.forest(rows, "times as fast")], shown)
+    return Drawing(caption, panels)
 
 
 def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[str, Document]) -> Table:
@@ -199,18 +197,15 @@ def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[
         groups.setdefault((row.document, row.quality), {})[row.is_published] = row
     body = []
     for document, quality in sorted(groups, key=lambda key: list(documents).index(key[0])):
-        cells = [
-            Cell([Link(documents[document].short, f"#{document}")]),
-            Cell(QUALITIES.get(quality, quality)),
-        ]
+        cells = [Cell([Link(documents[document].short, f"#{document}")], QUALITIES.get(quality, quality))]
         for is_published in (False, True):
-            row = groups[document, quality].get(is_published)
-            cells += _ratio_cells(material, row) if row else [Cell("–", kind="empty")] * 3
+            one = groups[document, quality].get(is_published)
+            cells += _ratio_cells(material, one) if one else [EMPTY] * 4
         body.append(cells)
-    columns = [Column("Document", numeric=False, heads_row=True), Column("Quality", numeric=False, heads_row=True)]
-    for group, who in (("Entrepot ÷ best peer", "Best peers"), ("Entrepot ÷ published", "Published")):
-        columns += [Column("Mean", group=group), Column("Points", group=group, detail="lowest to highest")]
-        columns.append(Column(who, group=group, numeric=False))
+    columns = [Column("Document", numeric=False, heads_row=True, detail="quality")]
+    for group in ("Entrepot ÷ best peer", "Entrepot ÷ published"):
+        columns += [Column("Mean", group=group), Column("Points", group=group), Column("Range", group=group)]
+        columns.append(Column("Against", group=group, numeric=False))
     return Table(
         "The main ratios: each scenario's throughput, geometric means over points with 95 % intervals.", columns, body
     )
@@ -218,14 +213,11 @@ def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[
 
 def _ratio_cells(material: Material, row: Ratio) -> list[Cell]:
     is_even = row.low < row.high and row.low <= 1 <= row.high
-    names = [
-        other.removeprefix(PUBLISHED) if other.startswith(PUBLISHED) else material.short_title_of(other)
-        for other in row.others
-    ]
     return [
         Cell(f"{'≈ ' if is_even else ''}{ratio(row.value)}", span(row.low, row.high) if row.high > row.low else ""),
-        Cell(str(row.points), f"{ratio(row.least)} to {ratio(row.most)}" if row.points > 1 else ""),
-        Cell(listed(names)),
+        Cell(str(row.points)),
+        Cell(ratio(row.least), f"to {ratio(row.most)}") if row.points > 1 else EMPTY,
+        Cell(listed(material.name_of_other(other) for other in row.others)),
     ]
 
 
@@ -253,11 +245,17 @@ def _missing(material: Material) -> list[Text]:
     missing = [name for name in material.scenarios if material.coverage(name).badge == "missing"]
     if missing:
         told.append(
-            [f"{count(len(missing), 'scenario was', 'scenarios were')} not part of these runs: see ", Link("the coverage", "#coverage"), "."]
+            [
+                f"{count(len(missing), 'scenario was', 'scenarios were')} not part of these runs: see ",
+                Link("the coverage", "#coverage"),
+                ".",
+            ]
         )
     reduced = [name for name in material.scenarios if material.coverage(name).reduced]
     if reduced:
-        told.append(f"{count(len(reduced), 'scenario has', 'scenarios have')} points that this machine cannot hold as published; they are marked as reduced.")
+        told.append(
+            f"{count(len(reduced), 'scenario has', 'scenarios have')} points that this machine cannot hold as published; they are marked as reduced."
+        )
     return told
 
 
@@ -268,7 +266,16 @@ def _machine(environment: Mapping[str, str]) -> list[Block]:
     rest = [(key.replace("_", " "), value) for key, value in environment.items() if key not in _MACHINE and value]
     blocks: list[Block] = [Facts(known)] if known else []
     if rest:
-        blocks.append(Section(f"more-{slug(environment.get('host', 'host'))}", "Everything that was recorded", [Facts(rest)], 4, "closed", contents="no"))
+        blocks.append(
+            Section(
+                f"more-{slug(environment.get('host', 'host'))}",
+                "Everything that was recorded",
+                [Facts(rest)],
+                4,
+                "closed",
+                contents="no",
+            )
+        )
     return blocks
 
 
@@ -287,71 +294,27 @@ def _with_unit(key: str, value: str) -> str:
 
 def _systems_table(material: Material) -> Table | None:
     """Versions, settings and contracts; the numbers are those that stand beside figures."""
-    seen = {(row.system, row.contract): row for row in reversed(material.findings.systems)}
-    contracts: dict[int, tuple[str, list[str]]] = {}
-    for (system, quality), place in material.contracts.items():
-        contracts.setdefault(place, (system, []))[1].append(quality)
-    rows = []
-    for place, (system, qualities) in sorted(contracts.items()):
-        text = material.contract_text(place)
-        told = seen.get((system, text))
+    rows: list[list[Cell]] = []
+    seen = {(row.system, row.quality): row for row in material.findings.systems}
+    order = list(QUALITIES)
+    for system, quality in sorted(
+        material.contracts, key=lambda key: (material.place_of_system(key[0]), key[0], order.index(key[1]))
+    ):
+        told = seen.get((system, quality))
         settings = ", ".join(f"{key}: {value}" for key, value in told.settings.items()) if told else ""
+        is_first = not rows or rows[-1][0].text != material.short_title_of(system)
+        place = material.contracts[system, quality]
         rows.append(
             [
+                Cell(material.short_title_of(system), told.version if told and is_first else ""),
+                Cell(QUALITIES.get(quality, quality)),
                 Cell(str(place)),
-                Cell(material.short_title_of(system)),
-                Cell(told.version if told and told.version else "–"),
-                Cell(listed(QUALITIES.get(quality, quality) for quality in qualities)),
-                Cell(text),
+                Cell(sentence(material.contract_text(place).partition(": ")[2])),
                 Cell(settings or "as it comes"),
             ]
         )
     if not rows:
         return None
-    columns = [Column("Note"), Column("System", numeric=False, heads_row=True), Column("Version", numeric=False)]
-    columns += [Column("Quality", numeric=False), Column("Durability contract", numeric=False)]
-    columns.append(Column("Settings", numeric=False))
+    columns = [Column("System", numeric=False, heads_row=True, detail="version"), Column("Quality", numeric=False)]
+    columns += [Column("Note"), Column("Durability contract", numeric=False), Column("Settings", numeric=False)]
     return Table("The number of a contract stands beside every figure that was measured under it.", columns, rows)
-
-
-def coverage_section(material: Material, documents: Mapping[str, Document]) -> Section:
-    """All scenarios, whatever became of them."""
-    rows = []
-    for name, scenario in material.scenarios.items():
-        found = material.coverage(name)
-        rows.append(
-            [
-                Cell([Link(name, f"#{slug(name)}")]),
-                Cell(scenario.title, listed(scenario.shows)),
-                Cell(BADGES[found.badge], kind="mark" if found.badge == "failed" else "value"),
-                Cell(f"{found.measured} of {found.points}"),
-                Cell(str(found.reduced) if found.reduced else "–"),
-                Cell(listed(material.short_title_of(system) for system in found.systems) if found.systems else "–"),
-                Cell(why(material, name)),
-            ]
-        )
-    columns = [
-        Column("Scenario", numeric=False, heads_row=True),
-        Column("Title", numeric=False, detail="redraws"),
-        Column("Status", numeric=False),
-        Column("Points"),
-        Column("Reduced"),
-        Column("Systems", numeric=False),
-        Column("Why not more", numeric=False),
-    ]
-    caption = f"All {len(rows)} scenarios of the {len(documents)} documents."
-    table = Table(caption, columns, rows)
-    return Section("coverage", "Coverage", [Section("coverage-table", "Every scenario, and what became of it", [table], 3, "open" if len(rows) <= 40 else "closed", contents="no")])
-
-
-def why(material: Material, scenario: str) -> str:
-    """Why a scenario was not measured, or not wholly."""
-    found = material.coverage(scenario)
-    reasons = [f"{mark.status}: {mark.reason}" for mark in found.failures]
-    if not found.measured and not reasons:
-        return "not among the scenarios of these runs"
-    if 0 < found.measured < found.points:
-        scales = sorted(set(material.findings.scales.values()))
-        reasons.insert(0, f"the {listed(scales)} scale leaves points out" if "full" not in scales else "points left out")
-    distinct = list(dict.fromkeys(reasons))
-    return "; ".join(distinct[:3]) + (f"; and {len(distinct) - 3} more reasons" if len(distinct) > 3 else "") or "–"

@@ -8,16 +8,18 @@ which it was measured; letters explain what else has to be known of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from entrepot.workbench.analysis.findings import Comparison, Figure, Mark
 from entrepot.workbench.report.appearance import is_ours
-from entrepot.workbench.report.blocks import EMPTY, Cell, Column, Table
-from entrepot.workbench.report.material import PUBLISHED, Material
+from entrepot.workbench.report.blocks import EMPTY, Cell, CellKind, Column, Table
+from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.notes import Notes
 from entrepot.workbench.report.wording import (
     Scale,
     count,
+    has_direction,
     is_less_better,
     name_of,
     number,
@@ -30,138 +32,176 @@ from entrepot.workbench.report.wording import (
 GENERATOR = "generator"
 
 
-def metric_table(material: Material, host: str, scenario: str, metric: str) -> Table | None:
-    """None when the metric has neither a published nor a measured value here."""
-    systems = [system for system in material.systems(scenario, host) if _has(material, host, scenario, system, metric)]
-    points = [point for point in material.points(scenario) if _is_row(material, host, scenario, point, metric, systems)]
-    if not points:
-        return None
-    published = material.published_systems(scenario, metric)
-    values = [row.value for row in material.published(scenario, metric)]
-    values += [figure.value for figure in _figures(material, host, scenario, metric)]
-    scale = scale_for(material.unit(scenario, metric), values)
-    varying, constant = material.axes(scenario, points)
-    ours = [system for system in systems if is_ours(system)]
-    peers = [system for system in systems if not is_ours(system)]
-    columns = [Column(name_of(name), numeric=False, heads_row=True) for name in varying or [""]]
-    columns += [Column(system, group="Published") for system in published]
-    columns += [_system_column(material, system, "Entrepot") for system in ours]
-    columns += [_system_column(material, system, "Peers") for system in peers]
-    columns += list(_ratio_columns(material, ours, bool(published), bool(peers)))
-    notes = Notes(material)
-    rows = []
-    for point in points:
-        row = _row_heads(material, scenario, point, varying)
-        said = {item.system: item for item in material.published(scenario, metric) if item.point == point}
-        row += [Cell(scale.write(said[system].value)) if system in said else EMPTY for system in published]
-        best = _best_system(material, host, scenario, point, metric, systems)
-        row += [
-            _system_cell(material, host, scenario, point, metric, system, scale, notes, system == best)
-            for system in (*ours, *peers)
+class MetricTable:
+    """One metric of one scenario on one host."""
+
+    def __init__(self, material: Material, host: str, scenario: str, metric: str) -> None:
+        self._material, self._host, self._scenario, self._metric = material, host, scenario, metric
+        self._notes = Notes(material)
+        self._figures = [row for row in material.figures(scenario) if (row.host, row.metric) == (host, metric)]
+        self._systems = [system for system in material.systems(scenario, host) if self._has(system)]
+        self._published = material.published_systems(scenario, metric)
+
+    def table(self) -> Table | None:
+        """None when the metric has neither a published nor a measured value here."""
+        points = [point for point in self._material.points(self._scenario) if self._is_row(point)]
+        if not points:
+            return None
+        varying, constant = self._material.axes(self._scenario, points)
+        columns = [*_head_columns(varying), *self._columns()]
+        rows = [
+            [
+                *row_heads(self._material, self._scenario, point, varying),
+                *self._published_cells(point),
+                *(self._system_cell(point, system) for system in self._ours),
+                *self._ratio_cells(point),
+                *(self._system_cell(point, system) for system in self._peers),
+            ]
+            for point in points
         ]
-        row += _ratio_cells(material, host, scenario, point, metric, ours, bool(published), bool(peers), notes)
-        rows.append(row)
-    caption = _caption(material, host, scenario, metric, scale, constant)
-    return Table(caption, columns, rows, notes.all())
+        return Table(self._caption(constant), columns, rows, self._notes.all())
+
+    @property
+    def _ours(self) -> list[str]:
+        return [system for system in self._systems if is_ours(system)]
+
+    @property
+    def _peers(self) -> list[str]:
+        return [system for system in self._systems if not is_ours(system)]
+
+    @cached_property
+    def _scale(self) -> Scale:
+        values = [row.value for row in self._material.published(self._scenario, self._metric)]
+        values += [figure.value for figure in self._figures]
+        return scale_for(self._material.unit(self._scenario, self._metric), values)
+
+    def _figure(self, point: str, system: str) -> Figure | None:
+        return self._material.figure(self._host, self._scenario, point, system, self._metric)
+
+    def _has(self, system: str) -> bool:
+        """Systems that gave nothing but marks have a column in the main table only: once is enough."""
+        if any(figure.system == system for figure in self._figures):
+            return True
+        is_main = self._metric == self._material.main_metric(self._scenario)
+        return is_main and bool(self._material.marks(self._scenario, system=system))
+
+    def _is_row(self, point: str) -> bool:
+        if any(row.point == point for row in self._material.published(self._scenario, self._metric)):
+            return True
+        return any(
+            self._figure(point, system) or self._material.marks(self._scenario, point, system)
+            for system in self._systems
+        )
+
+    def _caption(self, constant: dict[str, str]) -> str:
+        unit = f", {self._scale.unit}" if self._scale.unit else ""
+        fixed = ", ".join(
+            f"{name_of(name).lower()} {value_of(name, value)}" for name, value in constant.items() if value != ""
+        )
+        parts = [
+            f"{name_of(self._metric)}{unit}.",
+            f"{fixed[:1].upper()}{fixed[1:]}." if fixed else "",
+            self._repeated(),
+        ]
+        return " ".join(part for part in parts if part)
+
+    def _repeated(self) -> str:
+        numbers = sorted({figure.repetitions for figure in self._figures})
+        if not numbers:
+            return ""
+        if numbers[-1] == 1:
+            return "One repetition each, so there are no intervals."
+        many = str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
+        return f"Means of {many} repetitions with 95 % intervals."
+
+    # Columns
+
+    def _columns(self) -> Iterator[Column]:
+        yield from (Column(system, group="Published") for system in self._published)
+        for system in self._ours:
+            yield Column(self._material.short_title_of(system).partition(", ")[2] or system, group="Entrepot")
+        # Before the peers, which may be many: a narrow screen shows what is asked most without scrolling.
+        yield from self._ratio_columns()
+        for system in self._peers:
+            client = self._material.title_of(system).partition(", ")[2]
+            yield Column(self._material.short_title_of(system), group="Peers", detail=client)
+
+    def _ratio_columns(self) -> Iterator[Column]:
+        for system, is_published in self._ratios():
+            which = f"{self._material.short_title_of(system).partition(', ')[2]} " if len(self._ours) > 1 else ""
+            yield Column(f"{which}÷ {'published' if is_published else 'best peer'}", group="Ratio of Entrepot")
+
+    def _ratios(self) -> list[tuple[str, bool]]:
+        """Ours, and whether against the published; nothing for what has no better and worse."""
+        if not has_direction(self._metric):
+            return []
+        kinds = [is_published for is_published in (True, False) if (self._published if is_published else self._peers)]
+        return [(system, kind) for system in self._ours for kind in kinds]
+
+    # Cells
+
+    def _published_cells(self, point: str) -> Iterator[Cell]:
+        said = {row.system: row for row in self._material.published(self._scenario, self._metric) if row.point == point}
+        for system in self._published:
+            yield Cell(self._scale.write(said[system].value)) if system in said else EMPTY
+
+    def _system_cell(self, point: str, system: str) -> Cell:
+        figure = self._figure(point, system)
+        marks = self._material.marks(self._scenario, point, system)
+        if figure is None:
+            if not marks:
+                return EMPTY
+            # Never a number: the trial was marked, and this is why.
+            signs = [self._notes.letter(sentence(mark.reason)) for mark in _distinct(marks)]
+            return Cell(marks[0].status, marks=signs, kind="mark")
+        signs = self._notes.contract(system, figure.quality)
+        if figure.reduced:
+            signs.append(self._notes.letter(sentence(f"Reduced: {figure.reduced}")))
+        text = self._scale.write(figure.value)
+        if figure.bottleneck == GENERATOR and has_direction(self._metric) and not is_less_better(self._metric):
+            text = f"≥ {text}"
+            signs.append(self._notes.letter("The load generator was the limit; the system may be faster."))
+        if marks:
+            signs.append(self._notes.letter(_also_marked(marks)))
+        low, high = self._scale.of(figure.low), self._scale.of(figure.high)
+        kind: CellKind = "best" if system == self._best(point) else "value"
+        return Cell(text, span(low, high) if high > low else "", signs, kind=kind)
+
+    def _best(self, point: str) -> str:
+        """Of those that were measured here, if that means anything."""
+        found = {
+            system: figure.value for system in self._systems if (figure := self._figure(point, system)) is not None
+        }
+        if len(found) < 2 or not has_direction(self._metric):
+            return ""
+        choose = min if is_less_better(self._metric) else max
+        return choose(found, key=lambda name: found[name])
+
+    def _ratio_cells(self, point: str) -> Iterator[Cell]:
+        for system, is_published in self._ratios():
+            row = self._material.best(self._host, self._scenario, point, system, self._metric, is_published)
+            yield self._ratio_cell(row) if row else EMPTY
+
+    def _ratio_cell(self, row: Comparison) -> Cell:
+        signs = [self._notes.letter(sentence(f"Reduced: {row.reduced}"))] if row.reduced else []
+        other = self._material.name_of_other(row.other)
+        detail = f"{span(row.low, row.high)}, {other}" if row.high > row.low else other
+        return Cell(f"{'≈ ' if is_even(row) else ''}{ratio(row.ratio)}", detail, signs)
 
 
-def _caption(
-    material: Material, host: str, scenario: str, metric: str, scale: Scale, constant: dict[str, str]
-) -> str:
-    fixed = ", ".join(
-        f"{name_of(name).lower() if name != 'quality' else 'quality'} {value_of(name, value)}"
-        for name, value in constant.items()
-        if value != ""
-    )
-    unit = f", {scale.unit}" if scale.unit else ""
-    return f"{name_of(metric)}{unit}{f' — {fixed}' if fixed else ''}.{_repeated(_figures(material, host, scenario, metric))}"
+def metric_table(material: Material, host: str, scenario: str, metric: str) -> Table | None:
+    return MetricTable(material, host, scenario, metric).table()
 
 
-def _repeated(figures: Sequence[Figure]) -> str:
-    numbers = sorted({figure.repetitions for figure in figures})
-    if not numbers:
-        return ""
-    if numbers[-1] == 1:
-        return " One repetition each, so there are no intervals."
-    many = str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
-    return f" Means of {many} repetitions with 95 % intervals."
+def is_even(row: Comparison) -> bool:
+    """Whether the interval holds 1: neither is faster, as far as was measured."""
+    return row.low < row.high and row.low <= 1.0 <= row.high
 
 
-def _figures(material: Material, host: str, scenario: str, metric: str) -> list[Figure]:
-    return [figure for figure in material.figures(scenario) if figure.host == host and figure.metric == metric]
-
-
-def _has(material: Material, host: str, scenario: str, system: str, metric: str) -> bool:
-    """Systems that gave nothing but marks have a column in the main table only: once is enough."""
-    if any(figure.system == system for figure in _figures(material, host, scenario, metric)):
-        return True
-    return metric == material.main_metric(scenario) and bool(material.marks(scenario, system=system))
-
-
-def _is_row(
-    material: Material, host: str, scenario: str, point: str, metric: str, systems: Sequence[str]
-) -> bool:
-    if any(row.point == point for row in material.published(scenario, metric)):
-        return True
-    return any(
-        material.figure(host, scenario, point, system, metric) or material.marks(scenario, point, system)
-        for system in systems
-    )
-
-
-def _system_column(material: Material, system: str, group: str) -> Column:
-    title = material.title_of(system)
-    name, _, client = title.partition(", ")
-    return Column(client or name, group=group) if is_ours(system) else Column(name, group=group, detail=client)
-
-
-def _row_heads(material: Material, scenario: str, point: str, varying: Sequence[str]) -> list[Cell]:
-    parameters = material.parameters(scenario, point)
-    return [Cell(value_of(name, parameters.get(name, "")) or "–") for name in varying] or [Cell("as captioned")]
-
-
-def _best_system(
-    material: Material, host: str, scenario: str, point: str, metric: str, systems: Sequence[str]
-) -> str:
-    found = {
-        system: figure.value
-        for system in systems
-        if (figure := material.figure(host, scenario, point, system, metric)) is not None
-    }
-    if len(found) < 2:
-        return ""
-    return min(found, key=lambda name: found[name]) if is_less_better(metric) else max(found, key=lambda name: found[name])
-
-
-def _system_cell(
-    material: Material,
-    host: str,
-    scenario: str,
-    point: str,
-    metric: str,
-    system: str,
-    scale: Scale,
-    notes: Notes,
-    is_best: bool,
-) -> Cell:
-    figure = material.figure(host, scenario, point, system, metric)
-    marks = material.marks(scenario, point, system)
-    if figure is None:
-        if not marks:
-            return EMPTY
-        # Never a number: the trial was marked, and this is why.
-        return Cell(marks[0].status, marks=[notes.letter(mark.reason) for mark in _distinct(marks)], kind="mark")
-    signs = notes.contract(system, figure.quality)
-    if figure.reduced:
-        signs.append(notes.letter(f"Reduced: {figure.reduced}"))
-    text = scale.write(figure.value)
-    if figure.bottleneck == GENERATOR and not is_less_better(metric):
-        text = f"≥ {text}"
-        signs.append(notes.letter("The load generator was the limit; the system may be faster."))
-    if marks:
-        signs.append(notes.letter(_also_marked(marks)))
-    detail = span(scale.of(figure.low), scale.of(figure.high)) if figure.high > figure.low else ""
-    return Cell(text, detail, signs, kind="best" if is_best else "value")
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    text = text.strip()
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def _distinct(marks: Sequence[Mark]) -> list[Mark]:
@@ -174,143 +214,106 @@ def _also_marked(marks: Sequence[Mark]) -> str:
     return f"Without {count(len(marks), 'trial')} that {'was' if len(marks) == 1 else 'were'} marked ({reasons})."
 
 
-def _ratio_columns(material: Material, ours: Sequence[str], published: bool, peers: bool) -> Iterable[Column]:
-    for system in ours:
-        which = "" if len(ours) == 1 else f"{material.short_title_of(system).partition(', ')[2] or system} "
-        if published:
-            yield Column(f"{which}÷ published", group="Ratio of Entrepot")
-        if peers:
-            yield Column(f"{which}÷ best peer", group="Ratio of Entrepot")
+def _head_columns(varying: Sequence[str]) -> list[Column]:
+    return [Column(name_of(name), numeric=False, heads_row=True) for name in varying or ["point"]]
 
 
-def _ratio_cells(
-    material: Material,
-    host: str,
-    scenario: str,
-    point: str,
-    metric: str,
-    ours: Sequence[str],
-    published: bool,
-    peers: bool,
-    notes: Notes,
-) -> list[Cell]:
-    cells = []
-    for system in ours:
-        for wanted, is_published in ((published, True), (peers, False)):
-            if wanted:
-                row = material.best(host, scenario, point, system, metric, is_published)
-                cells.append(_ratio_cell(material, row, notes) if row else EMPTY)
-    return cells
+def row_heads(material: Material, scenario: str, point: str, varying: Sequence[str]) -> list[Cell]:
+    parameters = material.parameters(scenario, point)
+    return [Cell(value_of(name, parameters.get(name, "")) or "–") for name in varying] or [Cell("the only one")]
 
 
-def _ratio_cell(material: Material, row: Comparison, notes: Notes) -> Cell:
-    signs = [notes.letter(f"Reduced: {row.reduced}")] if row.reduced else []
-    has_interval = row.high > row.low
-    other = row.other.removeprefix(PUBLISHED) if row.other.startswith(PUBLISHED) else material.short_title_of(row.other)
-    detail = f"{span(row.low, row.high)}, {other}" if has_interval else other
-    return Cell(f"{'≈ ' if is_even(row) else ''}{ratio(row.ratio)}", detail, signs)
+class CaseTable:
+    """A table with a row for each point and system that was measured."""
 
+    def __init__(self, material: Material, host: str, scenario: str) -> None:
+        self._material, self._host, self._scenario = material, host, scenario
+        seen: dict[str, set[str]] = {}
+        for figure in material.figures(scenario):
+            if figure.host == host:
+                seen.setdefault(figure.point, set()).add(figure.system)
+        self._cases = [
+            (point, system)
+            for point in material.points(scenario)
+            for system in sorted(seen.get(point, ()), key=lambda name: (material.place_of_system(name), name))
+        ]
+        self._varying, _ = material.axes(scenario, list(dict.fromkeys(point for point, _ in self._cases)))
 
-def is_even(row: Comparison) -> bool:
-    """Whether the interval holds 1: neither is faster, as far as was measured."""
-    return row.low < row.high and row.low <= 1.0 <= row.high
+    def _heads(self, point: str, system: str) -> list[Cell]:
+        heads = row_heads(self._material, self._scenario, point, self._varying) if self._varying else []
+        return [*heads, Cell(self._material.short_title_of(system))]
 
+    def _columns(self) -> list[Column]:
+        heads = _head_columns(self._varying) if self._varying else []
+        return [*heads, Column("System", numeric=False, heads_row=True)]
 
-def own_table(material: Material, host: str, scenario: str) -> Table | None:
-    """Latency, lateness, cost and accounts, a row for each point and system."""
-    metrics = material.own_metrics(scenario)
-    rows = []
-    points = [point for point in material.points(scenario) if _measured(material, host, scenario, point)]
-    varying, _ = material.axes(scenario, points)
-    scales = {
-        metric: scale_for(
-            material.unit(scenario, metric), [figure.value for figure in _figures(material, host, scenario, metric)]
-        )
-        for metric in metrics
-    }
-    for point in points:
-        for system in _measured(material, host, scenario, point):
-            cells = []
-            for metric in metrics:
-                figure = material.figure(host, scenario, point, system, metric)
-                cells.append(Cell(scales[metric].write(figure.value)) if figure else EMPTY)
-            if any(cell is not EMPTY for cell in cells):
-                heads = _row_heads(material, scenario, point, varying) if varying else []
-                rows.append([*heads, Cell(material.short_title_of(system)), *cells])
-    if not rows:
-        return None
-    columns = [Column(name_of(name), numeric=False, heads_row=True) for name in varying]
-    columns.append(Column("System", numeric=False, heads_row=True))
-    columns += [Column(name_of(metric), detail=scales[metric].unit) for metric in metrics]
-    return Table("What else was measured: latency from the intended time, cost, and the account of every message.", columns, rows)
-
-
-def verdict_table(material: Material, host: str, scenario: str) -> Table | None:
-    """What held each figure back, with the evidence."""
-    points = [point for point in material.points(scenario) if _measured(material, host, scenario, point)]
-    varying, _ = material.axes(scenario, points)
-    rows = []
-    for point in points:
-        for system in _measured(material, host, scenario, point):
-            verdicts = dict.fromkeys(
-                (figure.bottleneck, figure.evidence)
-                for figure in material.figures(scenario)
-                if (figure.host, figure.point, figure.system) == (host, point, system) and figure.bottleneck
+    def own(self) -> Table | None:
+        """Latency, lateness, cost and accounts."""
+        metrics = self._material.own_metrics(self._scenario)
+        scales = {
+            metric: scale_for(
+                self._material.unit(self._scenario, metric),
+                [figure.value for figure in self._material.figures(self._scenario) if figure.metric == metric],
             )
-            for verdict, evidence in verdicts:
-                heads = _row_heads(material, scenario, point, varying) if varying else []
-                name = Cell(material.short_title_of(system))
-                rows.append([*heads, name, Cell(verdict), Cell(evidence or "–")])
-    if not rows:
-        return None
-    columns = [Column(name_of(name), numeric=False, heads_row=True) for name in varying]
-    columns += [Column("System", numeric=False, heads_row=True)]
-    columns += [Column("Held back by", numeric=False), Column("Evidence", numeric=False)]
-    return Table("What held each figure back.", columns, rows)
+            for metric in metrics
+        }
+        rows = []
+        for point, system in self._cases:
+            found = [self._material.figure(self._host, self._scenario, point, system, metric) for metric in metrics]
+            if any(found):
+                cells = [Cell(scales[row.metric].write(row.value)) if row else EMPTY for row in found]
+                rows.append([*self._heads(point, system), *cells])
+        if not rows:
+            return None
+        columns = [Column(name_of(metric), detail=scales[metric].unit) for metric in metrics]
+        caption = "What else was measured: latency from the intended time, cost, and the account of every message."
+        return Table(caption, [*self._columns(), *columns], rows)
+
+    def verdicts(self) -> Table | None:
+        """What held each figure back, with the evidence."""
+        rows = []
+        for point, system in self._cases:
+            found = dict.fromkeys(
+                (figure.bottleneck, figure.evidence)
+                for figure in self._material.figures(self._scenario)
+                if (figure.host, figure.point, figure.system) == (self._host, point, system) and figure.bottleneck
+            )
+            rows += [[*self._heads(point, system), Cell(verdict), Cell(told or "–")] for verdict, told in found]
+        if not rows:
+            return None
+        columns = [Column("Held back by", numeric=False), Column("Evidence", numeric=False)]
+        return Table("What held each figure back.", [*self._columns(), *columns], rows)
 
 
 def probe_table(material: Material, scenario: str) -> Table | None:
     """Every rate that a search tried."""
+    points = material.points(scenario)
     probes = sorted(
         (probe for probe in material.findings.probes if probe.scenario == scenario),
-        key=lambda probe: (
-            material.points(scenario).index(probe.point),
-            material.place_of_system(probe.system),
-            probe.repetition,
-            probe.probe,
-        ),
+        key=lambda row: (points.index(row.point), material.place_of_system(row.system), row.repetition, row.probe),
     )
     if not probes:
         return None
     varying, _ = material.axes(scenario, list(dict.fromkeys(probe.point for probe in probes)))
-    rows = []
-    for probe in probes:
-        slope = number(probe.depth_slope_per_s) if probe.depth_slope_per_s is not None else "–"
-        rows.append(
-            [
-                *(_row_heads(material, scenario, probe.point, varying) if varying else []),
-                Cell(material.short_title_of(probe.system)),
-                Cell(str(probe.repetition)),
-                Cell(str(probe.probe)),
-                Cell(number(probe.offered_per_s)),
-                Cell(number(probe.delivered_per_s)),
-                Cell(slope),
-                Cell(number(probe.latency_p99_s * 1e3)),
-                Cell(f"{probe.lost:,}"),
-                Cell("sustained" if probe.sustained else "not sustained"),
-                Cell(probe.evidence or "–"),
-            ]
-        )
-    columns = [Column(name_of(name), numeric=False, heads_row=True) for name in varying]
+    rows = [
+        [
+            *(row_heads(material, scenario, probe.point, varying) if varying else []),
+            Cell(material.short_title_of(probe.system)),
+            Cell(str(probe.repetition)),
+            Cell(str(probe.probe)),
+            Cell(number(probe.offered_per_s)),
+            Cell(number(probe.delivered_per_s)),
+            Cell(number(probe.depth_slope_per_s)) if probe.depth_slope_per_s is not None else EMPTY,
+            Cell(number(probe.latency_p99_s * 1e3)),
+            Cell(f"{probe.lost:,}"),
+            Cell("sustained" if probe.sustained else "not sustained"),
+            Cell(probe.evidence or "–"),
+        ]
+        for probe in probes
+    ]
+    columns = _head_columns(varying) if varying else []
     columns += [Column("System", numeric=False, heads_row=True), Column("Repetition"), Column("Probe")]
     columns += [Column("Offered", detail="msg/s"), Column("Delivered", detail="msg/s")]
     columns += [Column("Depth slope", detail="msg/s"), Column("Latency, 99 %", detail="ms"), Column("Lost")]
     columns += [Column("Verdict", numeric=False), Column("Evidence", numeric=False)]
     return Table(f"The {count(len(probes), 'probe')} of the search.", columns, rows)
-
-
-def _measured(material: Material, host: str, scenario: str, point: str) -> list[str]:
-    seen = {
-        figure.system for figure in material.figures(scenario) if figure.host == host and figure.point == point
-    }
-    return sorted(seen, key=lambda system: (material.place_of_system(system), system))

@@ -38,7 +38,7 @@ NAMES = {
     "server_memory": "Server memory",
     "service_variation": "Variation of service",
     "strays": "Strays",
-    "seconds_factor": "Duration, times the usual",
+    "seconds_factor": "Duration factor",
     "workers": "Server applications",
     "window": "Messages under way",
     "lost": "Lost",
@@ -101,6 +101,11 @@ _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 def is_less_better(metric: str) -> bool:
     return metric.startswith(_LESS_IS_BETTER) or metric in _LESS_IS_BETTER_TOO
+
+
+def has_direction(metric: str) -> bool:
+    """Whether one value of it can be better than another: a busy machine is neither."""
+    return metric == "cpu_per_message" or not metric.startswith(("cpu", "generator_cores", "service_variation"))
 
 
 def metrics_of_load(load: str, measured: Iterable[str]) -> list[str]:

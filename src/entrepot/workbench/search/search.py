@@ -164,7 +164,7 @@ class _Search:
 
     def refine(self, low_per_s: float, high_per_s: float) -> float:
         """Where the edge is."""
-        # The bracket's own answers came from short probes and may be wrong, so they are learnt and not taken for granted.
+        # The bracket's own answers came from short probes and may be wrong, so they are learnt like any other.
         edge = Edge(low_per_s / _SLACK, high_per_s * _SLACK, self._hint(high_per_s))
         for probe in self.probes:
             edge.learn(probe.rate_per_s, _likely(probe))

@@ -20,6 +20,7 @@ import numpy
 from numpy.typing import NDArray
 
 DRAWS = 10_000
+"""At random; where there are fewer ways to draw (up to five runs), each of them is taken once."""
 SHARE = 0.95
 Statistic = Callable[..., Any]
 """Of an array along `axis`: numpy.mean, numpy.median."""
@@ -47,7 +48,7 @@ def interval(samples: Sequence[float], statistic: Statistic = numpy.mean, seed: 
         ValueError: There is no run.
     """
     values = _runs(samples)
-    drawn = values[_draws(len(values), numpy.random.default_rng(seed))]
+    drawn = values[_all_or_random_draws(len(values), numpy.random.default_rng(seed))]
     return _between(float(statistic(values, axis=0)), statistic(drawn, axis=1))
 
 
@@ -66,7 +67,7 @@ def ratio_interval(
     if paired and len(values) != len(beside):
         raise ValueError(f"runs that took turns come in pairs, and there are {len(values)} and {len(beside)}")
     generator = numpy.random.default_rng(seed)
-    draws = _draws(len(values), generator)
+    draws = (_all_or_random_draws if paired else _draws)(len(values), generator)
     below = beside[draws if paired else _draws(len(beside), generator)].mean(axis=1)
     if not numpy.all(below) or not beside.mean():
         raise ValueError("nothing can be divided by runs whose mean is 0")
@@ -80,6 +81,12 @@ def _runs(samples: Sequence[float]) -> NDArray[numpy.float64]:
     if not numpy.isfinite(values).all():
         raise ValueError("a run without a finite value has no place in an interval")
     return values
+
+
+def _all_or_random_draws(runs: int, generator: numpy.random.Generator) -> NDArray[numpy.int64]:
+    if runs**runs > DRAWS:
+        return _draws(runs, generator)
+    return numpy.indices((runs,) * runs, dtype=numpy.int64).reshape(runs, -1).T
 
 
 def _draws(runs: int, generator: numpy.random.Generator) -> NDArray[numpy.int64]:

@@ -59,7 +59,7 @@ class ActiveMq(System):
     modules = ("stomp",)
     abilities = frozenset({"queues", "requests", "topics", "sessions"})
     contracts = {
-        Quality.EXPRESS: "memory, spilt to a file when it is full; no receipts; receivers acknowledge 250 at once",
+        Quality.EXPRESS: "memory, spilt to a file when full; no receipts; receivers acknowledge up to 250 at once",
         Quality.RECOVERABLE: (
             "fsync of the journal before each message's receipt (seen in that order), shared by those that wait; may be"
             " delivered before it; acknowledgements are neither waited for nor forced, so a crash repeats messages"
@@ -75,7 +75,7 @@ class ActiveMq(System):
 
     _port = 0
     _server: Server | None = None
-    _watch: clients.Watch | None = None
+    _watch: clients.StompWatch | None = None
 
     def start(self) -> None:
         self.stop()
@@ -84,7 +84,7 @@ class ActiveMq(System):
         self._server = Server(self._command(), self.folder / "output.log", name=self.name)
         self._server.wait_until_listening(self._port)
         if self._has_statistics:
-            self._watch = clients.Watch(self._port)
+            self._watch = clients.StompWatch(self._port)
 
     @property
     def _has_statistics(self) -> bool:
@@ -167,8 +167,8 @@ class ActiveMq(System):
     def depth(self, queue: str) -> int | None:
         return None if self._watch is None else self._watch.depth(queue)
 
-    def _connection(self, client_id: str = "") -> clients.Connection:
-        return clients.Connection(self._port, client_id)
+    def _connection(self, client_id: str = "") -> clients.StompConnection:
+        return clients.StompConnection(self._port, client_id)
 
     def sender(self, queue: str) -> Sender:
         return clients.StompSender(self._connection(), self.quality, f"/queue/{queue}")

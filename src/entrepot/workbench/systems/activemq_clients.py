@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of ActiveMQ whose calls block, on stomp.py.
 
-stomp.py reads on a thread of its own; a `Connection` brings what that thread
+stomp.py reads on a thread of its own; a `StompConnection` brings what that thread
 gets to the thread that waits for it.
 """
 
@@ -36,7 +36,7 @@ _SUBSCRIPTION = "0"
 Headers = Mapping[str, str]
 
 
-class Connection(stomp.ConnectionListener):  # type: ignore[misc]
+class StompConnection(stomp.ConnectionListener):  # type: ignore[misc]
     """A connection with at most one subscription."""
 
     def __init__(self, port: int, client_id: str = "") -> None:
@@ -157,19 +157,19 @@ class Connection(stomp.ConnectionListener):  # type: ignore[misc]
             self._has_ended.wait(_CLOSE_S)
 
 
-class Watch(threading.local):
+class StompWatch(threading.local):
     """Reads depths over a connection of the thread that asks, kept for the next time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._process = 0
-        self._connection: Connection | None = None
+        self._connection: StompConnection | None = None
 
     def depth(self, name: str) -> int | None:
         # A forked process has no thread that reads its parent's connection.
         if self._connection is None or self._process != os.getpid():
             replies = f"/queue/WORKBENCH.STATISTICS.{os.getpid()}.{threading.get_ident()}"
-            self._process, self._replies, self._connection = os.getpid(), replies, Connection(self._port)
+            self._process, self._replies, self._connection = os.getpid(), replies, StompConnection(self._port)
             self._connection.subscribe(replies, ack="auto")
         connection = self._connection
         try:
@@ -188,7 +188,7 @@ class Watch(threading.local):
 
 
 class StompSender:
-    def __init__(self, connection: Connection, quality: Quality, destination: str) -> None:
+    def __init__(self, connection: StompConnection, quality: Quality, destination: str) -> None:
         self._connection = connection
         self._quality = quality
         self._destination = destination
@@ -222,7 +222,7 @@ class StompSender:
 class StompReceiver:
     """Persistent messages are handed over one by one, so that whoever commits decides what belongs together."""
 
-    def __init__(self, connection: Connection, quality: Quality, destination: str, *, durable: str = "") -> None:
+    def __init__(self, connection: StompConnection, quality: Quality, destination: str, *, durable: str = "") -> None:
         self._connection = connection
         self._quality = quality
         self._last: Any | None = None
@@ -231,6 +231,9 @@ class StompReceiver:
         connection.subscribe(destination, ack="client", durable=durable)
 
     def receive(self, timeout_s: float) -> Sequence[bytes]:
+        if not self._quality.is_persistent and self._last is not None and not self._connection.waiting():
+            # A full queue takes nothing more before what it has given is acknowledged.
+            self._acknowledge()
         frame = self._connection.receive(timeout_s)
         if frame is None:
             return ()
@@ -267,7 +270,7 @@ class StompReceiver:
 
 
 class StompRequester:
-    def __init__(self, connection: Connection, quality: Quality, requests: str, reply_queue: str) -> None:
+    def __init__(self, connection: StompConnection, quality: Quality, requests: str, reply_queue: str) -> None:
         self._connection = connection
         self._quality = quality
         self._destination = requests
@@ -295,7 +298,7 @@ class StompRequester:
         self._connection.close()
 
 
-def _send(connection: Connection, quality: Quality, destination: str, body: bytes, headers: Headers) -> None:
+def _send(connection: StompConnection, quality: Quality, destination: str, body: bytes, headers: Headers) -> None:
     match quality:
         case Quality.EXPRESS:
             connection.send(destination, body, headers)
@@ -307,7 +310,7 @@ def _send(connection: Connection, quality: Quality, destination: str, body: byte
             connection.commit(unit)
 
 
-def _acknowledge(connection: Connection, quality: Quality, frame: Any) -> None:
+def _acknowledge(connection: StompConnection, quality: Quality, frame: Any) -> None:
     match quality:
         case Quality.EXPRESS:
             pass
@@ -320,7 +323,7 @@ def _acknowledge(connection: Connection, quality: Quality, frame: Any) -> None:
 
 
 class StompReplier:
-    def __init__(self, connection: Connection, quality: Quality, requests: str) -> None:
+    def __init__(self, connection: StompConnection, quality: Quality, requests: str) -> None:
         self._connection = connection
         self._quality = quality
         self._requests = requests

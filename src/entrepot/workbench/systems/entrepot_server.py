@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from entrepot.connection import connect
+from entrepot.disk import lock_folder
+from entrepot.errors import SystemFailed
 from entrepot.mqsc import Answer
 from entrepot.queues.folder import SETTINGS, create
 from entrepot.recovery_log.settings import LogSettings
@@ -22,6 +25,7 @@ from entrepot.workbench.systems.system import Ability
 CHANNEL = "APP"
 USER = "bench"
 """As whom clients over TCP act, who show no password: a channel of the loopback may say so."""
+_END_S = 10.0
 
 
 def allow_files() -> None:
@@ -44,6 +48,7 @@ class QueueManager:
         """Start it, on what is in its folder if it was there before, even if it was killed."""
         if not (self.path / SETTINGS).exists():
             create(self.path, name=self.name, log=self._log)
+        self._await_end()
         allow_files()
         self._server = Server([script("entrepot"), "qm", "start", str(self.path)], self.path.with_suffix(".log"))
         self._server.wait_until(self._answers)
@@ -89,9 +94,19 @@ class QueueManager:
     def depth(self, *queues: str) -> int:
         return depth_of(self.mqsc(*(f"DISPLAY QSTATUS('{queue}') CURDEPTH" for queue in queues)))
 
+    def _await_end(self) -> None:
+        """Let go whoever had the folder: of a process that was killed, threads may still be about to end."""
+        deadline = time.monotonic() + _END_S
+        while (lock := lock_folder(self.path)) is None:
+            if time.monotonic() > deadline:
+                raise SystemFailed(self.name, f"runs in {self.path} already")
+            time.sleep(0.01)
+        # A killed server leaves its socket behind, which takes connections until its last thread has ended.
+        (self.path / "socket").unlink(missing_ok=True)
+        os.close(lock)
+
     def _answers(self) -> bool:
-        # A killed server leaves its socket behind, so that it is there says nothing. By way of a descriptor, because
-        # the path of a Unix socket has at most 107 bytes.
+        # By way of a descriptor, because the path of a Unix socket has at most 107 bytes.
         folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY)
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as tried:

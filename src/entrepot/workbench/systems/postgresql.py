@@ -42,7 +42,7 @@ class PostgreSql(PostgreSqlServer):
         Quality.EXPRESS: "unlogged tables and no wait for the log: all messages are gone when the server fails; "
         "received up to 100 at a time, and gone if the reader fails",
         Quality.RECOVERABLE: "each insert is a commit, whose log is forced before it returns (those at one time share a"
-        " force); each message is deleted in a commit of its own, after its receiver is done with it",
+        " force); what was received is deleted by a commit that is forced likewise",
         Quality.TRANSACTIONAL: "all inserts of a unit are one commit, and so are all deletes; the log is forced before"
         " it returns",
         Quality.GLOBAL: "received messages and a change in another table are one local commit, because queue and"

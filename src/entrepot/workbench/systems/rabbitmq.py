@@ -50,7 +50,7 @@ class RabbitMq(System):
     _port = 0
     _server: Server | None = None
     _mapper: Server | None = None
-    _watch: clients.Watch | None = None
+    _watch: clients.PikaWatch | None = None
 
     def start(self) -> None:
         self.stop()
@@ -64,7 +64,7 @@ class RabbitMq(System):
         self._mapper.wait_until_listening(mapper_port)
         self._server = Server([_COMMAND], self.folder / "output.log", erlang | self._environment(), name=self.name)
         self._server.wait_until_listening(self._port)
-        self._watch = clients.Watch(self._port)
+        self._watch = clients.PikaWatch(self._port)
 
     def _environment(self) -> dict[str, str]:
         (self.folder / "enabled_plugins").write_text("[].\n")
@@ -131,8 +131,8 @@ class RabbitMq(System):
     def depth(self, queue: str) -> int | None:
         return None if self._watch is None else self._watch.depth(queue)
 
-    def _channel(self) -> clients.Channel:
-        return clients.Channel(self._port)
+    def _channel(self) -> clients.PikaChannel:
+        return clients.PikaChannel(self._port)
 
     def sender(self, queue: str) -> Sender:
         return clients.PikaSender(self._channel(), self.quality, "", queue, limited=self._limit_bytes > 0)
@@ -159,7 +159,7 @@ class RabbitMq(System):
         return clients.PikaReceiver(channel, self.quality, queue)
 
 
-def _force_definitions(channel: clients.Channel) -> None:
+def _force_definitions(channel: clients.PikaChannel) -> None:
     """Have the queues that were just declared on disk.
 
     The broker forces the definition of an exchange, and with it those of the

@@ -33,7 +33,7 @@ TOPICS = "amq.topic"
 _REFUSED_PAUSE_S = 0.001
 
 
-class Channel:
+class PikaChannel:
     """A channel on a connection of its own; `verbs` are pika's, and `call` waits for the answer of one."""
 
     def __init__(self, port: int) -> None:
@@ -102,18 +102,18 @@ class Channel:
         self._loop.close()
 
 
-class Watch(threading.local):
+class PikaWatch(threading.local):
     """Reads depths over a connection of the thread that asks, kept for the next time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._process = 0
-        self._channel: Channel | None = None
+        self._channel: PikaChannel | None = None
 
     def depth(self, queue: str) -> int:
         # A forked process must not use its parent's connection.
         if self._channel is None or self._process != os.getpid():
-            self._process, self._channel = os.getpid(), Channel(self._port)
+            self._process, self._channel = os.getpid(), PikaChannel(self._port)
         try:
             answer = self._channel.call(self._channel.verbs.queue_declare, queue, passive=True)
         except SystemFailed:
@@ -126,7 +126,7 @@ class Watch(threading.local):
 class _Publishing:
     """Publishes as safely as a quality asks for."""
 
-    def __init__(self, channel: Channel, quality: Quality, *, confirms: bool = False) -> None:
+    def __init__(self, channel: PikaChannel, quality: Quality, *, confirms: bool = False) -> None:
         self._channel = channel
         self._verbs = channel.verbs
         self._delivery_mode = 2 if quality.is_persistent else 1
@@ -172,7 +172,7 @@ class _Publishing:
 
 
 class PikaSender:
-    def __init__(self, channel: Channel, quality: Quality, exchange: str, key: str, *, limited: bool) -> None:
+    def __init__(self, channel: PikaChannel, quality: Quality, exchange: str, key: str, *, limited: bool) -> None:
         """`limited`: the queue refuses what is too much, which only confirms can tell."""
         self._channel = channel
         self._publishing = _Publishing(channel, quality, confirms=limited)
@@ -211,7 +211,7 @@ def _refused(queue: str) -> NoReturn:
 class PikaReceiver:
     """Persistent messages are handed over one by one, so that whoever commits decides what belongs together."""
 
-    def __init__(self, channel: Channel, quality: Quality, queue: str) -> None:
+    def __init__(self, channel: PikaChannel, quality: Quality, queue: str) -> None:
         self._channel = channel
         self._verbs = channel.verbs
         self._quality = quality
@@ -259,7 +259,7 @@ class PikaReceiver:
 
 
 class PikaRequester:
-    def __init__(self, channel: Channel, quality: Quality, requests: str, reply_queue: str) -> None:
+    def __init__(self, channel: PikaChannel, quality: Quality, requests: str, reply_queue: str) -> None:
         self._channel = channel
         self._requests, self._reply_queue = requests, reply_queue
         self._persistent = persistent = quality.is_persistent
@@ -301,7 +301,7 @@ class PikaRequester:
 
 
 class PikaReplier:
-    def __init__(self, channel: Channel, quality: Quality, requests: str) -> None:
+    def __init__(self, channel: PikaChannel, quality: Quality, requests: str) -> None:
         self._channel = channel
         self._requests = requests
         self._quality = quality

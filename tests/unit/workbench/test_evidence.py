@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from entrepot.workbench.search.evidence import Criteria, Evidence, combined, judge
+from entrepot.workbench.statistics.trends import Trend
+
+GOOD = Evidence(
+    offered_per_s=10_000,
+    sent_per_s=10_000,
+    delivered_per_s=10_000,
+    duration_s=10,
+    depth=Trend(0.0, 2.0),
+    depth_swing=20,
+    latency=Trend(0.0, 0.0001),
+    latency_p99_s=0.004,
+    lost=0,
+    duplicated=0,
+    lateness_p99_s=0.001,
+    behind_share=0.0,
+    in_calls_share=0.3,
+    call_p99_s=0.001,
+    generator_cpu_share=0.4,
+)
+
+
+def test_good_evidence_is_sustained_and_names_its_numbers() -> None:
+    found = judge(GOOD, Criteria())
+    assert found.answer == "sustained"
+    assert found.likely_sustained > 0.99
+    assert "100.00% of 10,000/s were delivered" in str(found)
+    assert "depth grew by at most 3.51/s" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer", "told"),
+    [
+        ({"depth": Trend(212, 4)}, "not_sustained", "depth grew by 212/s, more than 0.5% of 10,000/s"),
+        ({"lost": 3}, "not_sustained", "3 of 100,000 messages were lost"),
+        ({"duplicated": 1}, "not_sustained", "1 of 100,000 messages came more than once"),
+        (
+            {"delivered_per_s": 9_900},
+            "not_sustained",
+            "9,900/s were delivered of 10,000/s sent, 99.0% of what was offered",
+        ),
+        ({"latency": Trend(0.02, 0.001)}, "not_sustained", "latency grew by 20.0 ms each second, more than 5.0 ms"),
+        # Grown, but nobody can tell whether by chance.
+        ({"depth": Trend(60, 40)}, "unsteady", "depth changed by -10.1 to +130/s, and 50/s lies between"),
+        ({"depth": Trend(0, math.inf)}, "unsteady", "depth changed"),
+        # A pause at the very end leaves a backlog that the swing explains.
+        ({"delivered_per_s": 9_900, "depth_swing": 2_000}, "unsteady", "happened to be high when the probe ended"),
+        ({"lost": None}, "unsteady", "were not drained"),
+        ({"sent_per_s": 1.5}, "unsteady", "only 15 messages"),
+        ({"depth": Trend(212, 4), "is_warm": False}, "unsteady", "still warming up"),
+        ({"is_warm": False}, "sustained", "delivered"),
+        (
+            {"behind_share": 0.2, "sent_per_s": 8_000, "delivered_per_s": 8_000, "generator_cpu_share": 0.98},
+            "generator_limited",
+            "sent 8,000/s of 10,000/s; its busiest process used 98% of a core",
+        ),
+        ({"lateness_p99_s": 0.5}, "generator_limited", "500 ms late or later, more than 100 ms"),
+        # The system made its senders wait: a limit of the system, unless their processor is at its end as well.
+        (
+            {
+                "behind_share": 0.2,
+                "sent_per_s": 8_000,
+                "delivered_per_s": 8_000,
+                "in_calls_share": 0.99,
+                "lateness_p99_s": 2,
+            },
+            "not_sustained",
+            "senders were held back in their calls (99% of their time) and sent 8,000/s of 10,000/s",
+        ),
+        (
+            {"behind_share": 0.2, "sent_per_s": 8_000, "in_calls_share": 0.99, "generator_cpu_share": 0.95},
+            "generator_limited",
+            "fell behind",
+        ),
+        ({"lateness_p99_s": 0.3, "call_p99_s": 0.25}, "sustained", "delivered"),
+        (
+            {"behind_share": 0.2, "sent_per_s": 8_000, "in_calls_share": None, "call_p99_s": None},
+            "generator_limited",
+            "",
+        ),
+    ],
+)
+def test_each_criterion_decides_by_itself(changes: dict[str, Any], answer: str, told: str) -> None:
+    found = judge(replace(GOOD, **changes), Criteria())
+    assert (found.answer, told in str(found)) == (answer, True), str(found)
+
+
+def test_an_unsteady_probe_still_tells_which_side_is_likelier() -> None:
+    up = judge(replace(GOOD, depth=Trend(60, 40)), Criteria()).likely_sustained
+    down = judge(replace(GOOD, depth=Trend(20, 40)), Criteria()).likely_sustained
+    assert up == pytest.approx(0.401, abs=0.001)
+    assert down == pytest.approx(0.773, abs=0.001)
+
+
+def test_criteria_can_be_stricter() -> None:
+    assert judge(replace(GOOD, depth=Trend(30, 1)), Criteria()).answer == "sustained"
+    assert judge(replace(GOOD, depth=Trend(30, 1)), Criteria(growth_share_max=0.001)).answer == "not_sustained"
+
+
+def test_four_probes_together_know_twice_as_much_as_one() -> None:
+    one = replace(GOOD, depth=Trend(20, 24))
+    assert judge(one, Criteria()).answer == "unsteady"
+    together = combined([one] * 4)
+    assert together.depth == Trend(20, 12)
+    assert together.duration_s == 40
+    assert judge(replace(together, depth=Trend(20, 12)), Criteria()).answer == "sustained"
+
+
+def test_probes_together_are_as_bad_as_their_worst() -> None:
+    together = combined([GOOD, replace(GOOD, lost=2, lateness_p99_s=1, is_warm=False, generator_cpu_share=None)])
+    assert (together.lost, together.lateness_p99_s, together.is_warm) == (2, 1, False)
+    assert together.generator_cpu_share == 0.4
+    assert combined([GOOD, replace(GOOD, lost=None)]).lost is None
