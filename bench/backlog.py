@@ -15,7 +15,6 @@ from typing import Any
 
 import trial
 from figures import MEMORY_ONLY, Figure, Outcome, at_least, at_most
-from machine import resident_mib
 
 BODY_BYTES = 1024
 PARTS = 10
@@ -29,15 +28,15 @@ def fill_and_drain(folder: str, messages: int, buffer_bytes: int) -> dict[str, A
     tail = bytes(BODY_BYTES - 8)
     with entrepot.connect(f"embedded:{Path(folder) / 'manager'}") as connection:
         connection.mqsc(f"DEFINE QLOCAL(B) MAXDEPTH(999999999) BUFFER({buffer_bytes})")
-        idle_mib = resident_mib()
+        idle_mib = trial.resident_mib()
         puts, put_memory_mib = [], []
         for first in range(0, part * PARTS, part):
             begun = time.perf_counter()
             for number in range(first, first + part):
                 connection.put("B", struct.pack(">Q", number) + tail, persistent=False)
             puts.append(part / (time.perf_counter() - begun))
-            put_memory_mib.append(resident_mib())
-        filled_mib = resident_mib("VmHWM")
+            put_memory_mib.append(trial.resident_mib())
+        filled_mib = trial.resident_mib("VmHWM")
         gets, get_memory_mib, disorder = [], [], 0
         for first in range(0, part * PARTS, part):
             begun = time.perf_counter()
@@ -46,7 +45,7 @@ def fill_and_drain(folder: str, messages: int, buffer_bytes: int) -> dict[str, A
                 if message is None or struct.unpack_from(">Q", message.body)[0] != number:
                     disorder += 1
             gets.append(part / (time.perf_counter() - begun))
-            get_memory_mib.append(resident_mib())
+            get_memory_mib.append(trial.resident_mib())
         disorder += connection.get("B") is not None
     return {
         "put_rates_per_s": puts,
@@ -56,7 +55,7 @@ def fill_and_drain(folder: str, messages: int, buffer_bytes: int) -> dict[str, A
         "put_memory_mib": put_memory_mib,
         "get_memory_mib": get_memory_mib,
         "filled_mib_max": filled_mib,
-        "memory_mib_max": resident_mib("VmHWM"),
+        "memory_mib_max": trial.resident_mib("VmHWM"),
     }
 
 

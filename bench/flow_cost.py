@@ -17,15 +17,18 @@ import time
 from typing import Any
 
 from entrepot.workbench.broker.cases import FLOWS, Case, cases
+from entrepot.workbench.loads.flows import IN, OUT
+from entrepot.workbench.systems.processes import script
 from figures import Figure, Outcome, at_least, at_most, percentile
-from flow_stage import IN, OUT, Stage
-from flows import BYTES_MAX, CONTRACT, COUNT_MAX, COUNT_MIN
-from processes import script
+from flow_stage import Stage
 from trial import scratch_folder
 
 BESIDE_PLAIN = ("trivial", "compute_simple", "compute_complex")
 AT_HALF_LOAD = ("trivial", "compute_simple")
 TWO_INSTANCES = "compute_very_complex"
+CONTRACT = "nonpersistent, unit of work; dies with the queue manager"
+COUNT_MIN, COUNT_MAX = 1_000, 60_000
+BYTES_MAX = 120 * 1024 * 1024
 TURNS = 3
 SECONDS = 3.0
 LATENCY_SECONDS = 15.0
@@ -68,9 +71,7 @@ def measure(*, quick: bool = False) -> Outcome:
         found, pairs = _two_and_one(stage, cases()[TWO_INSTANCES], quick)
         trials += found
         ratios = [two["rate_per_s"] / one["rate_per_s"] for two, one in pairs]
-        figures.append(
-            Figure("two instances / one, very complex compute, 4 KB", ratios, CONTRACT[False], at_least(1.6))
-        )
+        figures.append(Figure("two instances / one, very complex compute, 4 KB", ratios, CONTRACT, at_least(1.6)))
         for name in AT_HALF_LOAD:
             capacity = _capacity(stage, cases()[name], quick)
             latencies_ms, late_ms = _latencies(stage, cases()[name], capacity / 2, quick)
@@ -80,16 +81,14 @@ def measure(*, quick: bool = False) -> Outcome:
                 f"the sender was late by {late_ms:.1f} ms at most"
             )
             half = [percentile(latencies_ms, 50)]
-            figures.append(Figure(f"{name}, half load, median ms", half, CONTRACT[False], at_most(5.0), note))
-            figures.append(
-                Figure(f"{name}, half load, 99 % ms", [percentile(latencies_ms, 99)], CONTRACT[False], None, note)
-            )
+            figures.append(Figure(f"{name}, half load, median ms", half, CONTRACT, at_most(5.0), note))
+            figures.append(Figure(f"{name}, half load, 99 % ms", [percentile(latencies_ms, 99)], CONTRACT, None, note))
         seconds = [_first_message_s(stage) for _ in range(1 if quick else TURNS + 1)]
         figures.append(
             Figure(
                 "entrepot flow run: seconds to the first message",
                 seconds[1:] or seconds,
-                CONTRACT[False],
+                CONTRACT,
                 at_most(12.0),
                 f"with the class archive; the run before these took {seconds[0]:.1f} s and may have had to make it",
             )
@@ -100,7 +99,7 @@ def measure(*, quick: bool = False) -> Outcome:
 def _first_message_s(stage: Stage) -> float:
     """From the command to the message that has waited for it."""
     case = cases()["compute_simple"]
-    stage.fill(case, case.sizes[0], 1, persistent=False)
+    stage.fill(case, case.sizes[0], 1)
     command = [script("entrepot"), "flow", "run", stage.url, str(FLOWS / "compute_simple.yaml"), "--json"]
     began = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -122,7 +121,7 @@ def _beside_plain(
     for turn in range(1 if quick else TURNS):
         # Who begins changes, so that neither always finds the other's warm caches.
         order = (False, True) if turn % 2 == 0 else (True, False)
-        found = {plain: stage.run(case, size, count, persistent=False, plain=plain) for plain in order}
+        found = {plain: stage.run(case, size, count, plain=plain) for plain in order}
         pairs.append((found[False], found[True]))
     return [trial for pair in pairs for trial in pair], pairs
 
@@ -134,14 +133,14 @@ def _two_and_one(
     count = _count(stage, case, size)
     pairs = []
     for _ in range(1 if quick else TURNS):
-        two = stage.run(case, size, count, persistent=False, instances=2)
-        one = stage.run(case, size, count // 2, persistent=False, instances=1)
+        two = stage.run(case, size, count, instances=2)
+        one = stage.run(case, size, count // 2, instances=1)
         pairs.append((two, one))
     return [trial for pair in pairs for trial in pair], pairs
 
 
 def _count(stage: Stage, case: Case, size: int) -> int:
-    first = stage.run(case, size, COUNT_MIN, persistent=False)
+    first = stage.run(case, size, COUNT_MIN)
     return max(COUNT_MIN, min(int(first["rate_per_s"] * SECONDS), COUNT_MAX, BYTES_MAX // size))
 
 
@@ -151,16 +150,16 @@ def _spark_figures(name: str, pairs: list[tuple[dict[str, Any], dict[str, Any]]]
     rate, alone = (statistics.median(trial["rate_per_s"] for trial in each) for each in zip(*pairs, strict=True))
     note = f"{rate:,.0f}/s on Spark, {alone:,.0f}/s in plain processes"
     return [
-        Figure(f"{name}: on Spark / plain processes", ratios, CONTRACT[False], at_least(0.85), note),
-        Figure(f"{name}: Spark's CPU µs/message", extra, CONTRACT[False], None, "instances on Spark less plain ones"),
+        Figure(f"{name}: on Spark / plain processes", ratios, CONTRACT, at_least(0.85), note),
+        Figure(f"{name}: Spark's CPU µs/message", extra, CONTRACT, None, "instances on Spark less plain ones"),
     ]
 
 
 def _capacity(stage: Stage, case: Case, quick: bool) -> float:
     """Messages per second when a sender sends as fast as it can and somebody receives what comes out."""
     count = 5_000 if quick else CAPACITY_MESSAGES
-    stage.fill(case, case.sizes[0], 0, persistent=False)
-    with stage.running(case, instances=2), stage.connection.consume(OUT, read_ahead=1000) as incoming:
+    stage.fill(case, case.sizes[0], 0)
+    with stage.on_spark(case, case.sizes[0], instances=2), stage.connection.consume(OUT, read_ahead=1000) as incoming:
         sender = _sender(stage, case, 1e6, count / 1e6)
         first = 0.0
         for number in range(count):
@@ -181,9 +180,9 @@ def _sender(stage: Stage, case: Case, rate: float, seconds: float) -> subprocess
 def _latencies(stage: Stage, case: Case, rate: float, quick: bool) -> tuple[list[float], float]:
     """Milliseconds from the intended send of each message, the first ones left out; and how late the sender was."""
     seconds = 4.0 if quick else LATENCY_SECONDS
-    stage.fill(case, case.sizes[0], 0, persistent=False)
+    stage.fill(case, case.sizes[0], 0)
     found: list[float] = []
-    with stage.running(case, instances=2), stage.connection.consume(OUT, read_ahead=1000) as incoming:
+    with stage.on_spark(case, case.sizes[0], instances=2), stage.connection.consume(OUT, read_ahead=1000) as incoming:
         sender = _sender(stage, case, rate, seconds)
         wanted = int(rate * seconds)
         while len(found) < wanted:

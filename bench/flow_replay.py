@@ -26,8 +26,8 @@ from entrepot.spark.replaying.transform import KernelTime, transform
 from entrepot.spark.starting.session import spark_session
 from entrepot.spark.tables.rows import queue_batch
 from entrepot.workbench.broker.cases import cases
+from entrepot.workbench.systems.entrepot_server import QueueManager
 from figures import MEMORY_ONLY, Figure, Outcome
-from peers.entrepot_server import QueueManager
 from trial import scratch_folder
 
 CASE = "compute_complex"

@@ -4,7 +4,8 @@
 So many threads of one process get messages of 2 KB from one queue of an
 embedded queue manager. `global` writes each into a table of PostgreSQL in the
 same unit of work; `local` only gets and commits; `database` only writes and
-commits, without messages. PostgreSQL runs on the same machine and disk, with
+commits, without messages: CSIRO's receivers (`entrepot bench list 'csiro/*'`)
+beside the two things that they do. PostgreSQL runs on the same machine and disk, with
 fsync on, so all three share the device. A trial is a fresh process and a
 fresh queue manager; all kinds at all numbers of receivers run once in a
 repetition, in random order, and ratios are taken within a repetition.
@@ -25,7 +26,7 @@ from sqlalchemy.engine import Engine
 import trial
 from contenders import BODY_BYTES
 from entrepot.connection import Connection, connect
-from entrepot.testing.postgres import Postgres
+from entrepot.workbench.systems.unit_database import POSTGRESQL, UnitDatabase, choose
 from figures import Figure, Outcome
 
 RECEIVERS = (1, 15, 20)
@@ -130,8 +131,9 @@ def measure(*, quick: bool = False) -> Outcome:
     }
     trials: list[dict[str, Any]] = []
     with trial.scratch_folder() as folder:
-        folder.chmod(0o711)  # run by root, PostgreSQL is another user
-        with Postgres(folder / "postgres") as postgres:
+        postgres = UnitDatabase(folder / "postgres", choose(POSTGRESQL))
+        try:
+            postgres.start()
             for repetition in range(repetitions):
                 plan = list(product(KINDS, RECEIVERS))
                 random.shuffle(plan)
@@ -146,6 +148,8 @@ def measure(*, quick: bool = False) -> Outcome:
                             **{key: settings[key] for key in ("messages", "warm_up_s", "window_s")},
                         )
                     trials.append({"repetition": repetition, "kind": kind, "receivers": receivers} | found)
+        finally:
+            postgres.stop()
     return Outcome("global_units", "Global units of work: get + INSERT", _figures(trials), settings, trials)
 
 

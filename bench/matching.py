@@ -19,9 +19,8 @@ from typing import Any
 
 import neighbours
 import trial
+from entrepot.workbench.systems.processes import CpuTimes
 from figures import MEMORY_ONLY, Figure, Outcome, at_most, percentile
-from machine import resident_mib
-from processes import CpuTimes
 
 SUBSCRIPTIONS = (1_000, 10_000, 100_000)
 TOPICS = 1_000
@@ -43,11 +42,11 @@ def visit(subscriptions: int, warm_passes: int, folder: str) -> dict[str, Any]:
     with entrepot.connect(f"embedded:{folder}/qm") as connection:
         connection.mqsc(f"DEFINE QLOCAL({QUEUE}) MAXDEPTH(999999999)")
         gc.collect()
-        memory_mib, begun = resident_mib(), time.perf_counter()
+        memory_mib, begun = trial.resident_mib(), time.perf_counter()
         opened = [connection.subscribe(topic(number), queue=QUEUE) for number in range(subscriptions)]
         subscribe_s = time.perf_counter() - begun
         gc.collect()
-        memory_mib = resident_mib() - memory_mib
+        memory_mib = trial.resident_mib() - memory_mib
         step = subscriptions // TOPICS
         topics = [topic(number) for number in range(0, subscriptions, step)]
         # Not the topics that are timed, only the verb itself, on a topic that nobody wants.

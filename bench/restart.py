@@ -21,7 +21,6 @@ from typing import Any
 
 import trial
 from figures import Figure, Outcome, at_most
-from machine import resident_mib
 
 MIB = 1024 * 1024
 BODY_BYTES = 2048
@@ -86,7 +85,7 @@ def reopen(folder: str) -> dict[str, Any]:
             "replayed_bytes": host.restarted.replayed_bytes,
             "replayed_records": host.restarted.replayed_records,
             "torn": host.restarted.torn,
-            "memory_mib_max": resident_mib("VmHWM"),
+            "memory_mib_max": trial.resident_mib("VmHWM"),
         }
     )
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the measurements and writes what they found.
+"""Measurements of parts: runs them and writes what they found. (Whole systems are the workbench's: `entrepot bench`.)
 
-    python bench/run.py                          everything, about two hours
+    python bench/run.py                          everything, about an hour
     python bench/run.py persistent device        some
-    python bench/run.py --quick                  everything at thumbnail scale, about ten minutes
+    python bench/run.py --quick                  everything at thumbnail scale, about five minutes
 
 Results go to bench/results/ as JSON with every raw sample, and to the
 terminal as a table. While others edit the source, measure a copy of it:
@@ -19,61 +19,53 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+import amqp_cost
 import backlog
-import capacity
 import compute
 import conditions
 import conversions
 import correlation
 import device
-import distributed
 import flow_cost
 import flow_replay
-import flows
+import forces
 import global_units
-import machine
 import matching
 import nonpersistent
-import one_way
 import persistent
 import restart
-import round_trips
-import sonic
-import topics
+from entrepot.workbench.measuring import environment
 from figures import Outcome, readable
 from trial import HERE
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2: `machine` is the workbench's description of a host; 1 had another of its own."""
+PACKAGES = ("crc32c", "msgspec", "litequeue", "persist-queue")
 MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "device": device.measure,
     "nonpersistent": nonpersistent.measure,
     "persistent": persistent.measure,
+    "forces": forces.measure,
     "backlog": backlog.measure,
     "restart": restart.measure,
     "correlation": correlation.measure,
-    "round_trips": round_trips.measure,
-    "round_trips_persistent": round_trips.measure_persistent,
-    "one_way": one_way.measure,
-    "capacity": capacity.measure,
-    "distributed": distributed.measure,
+    "amqp_cost": amqp_cost.measure,
     "global_units": global_units.measure,
-    "topics": topics.measure,
-    "topics_persistent": topics.measure_persistent,
     "conditions": conditions.measure,
     "matching": matching.measure,
-    "sonic": sonic.measure,
     "compute": compute.measure,
     "conversions": conversions.measure,
-    "flows": flows.measure,
     "flow_cost": flow_cost.measure,
     "flow_replay": flow_replay.measure,
 }
@@ -84,7 +76,7 @@ TABLE_WIDTH = 120
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure Entrepot on this machine.")
+    parser = argparse.ArgumentParser(description="Measure parts of Entrepot on this machine.")
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(MEASUREMENTS))
     parser.add_argument("--quick", action="store_true", help="thumbnail scale: shows that the suite works")
     parser.add_argument("--output", type=Path, help="where the JSON goes (default: bench/results/DATE.json)")
@@ -96,7 +88,7 @@ def main() -> None:
     begun = datetime.now(UTC)
     output: Path = arguments.output or HERE / "results" / f"{begun:%Y-%m-%dT%H%M%S}.json"
     console = Console(width=max(Console().width, TABLE_WIDTH))
-    where = machine.describe(HERE)
+    where = _describe()
     _print_machine(console, where, quick=arguments.quick)
     outcomes = []
     for name in names:
@@ -105,7 +97,7 @@ def main() -> None:
             outcome = MEASUREMENTS[name](quick=arguments.quick)
         elapsed_s = time.perf_counter() - clock_begun
         # Trials import the package anew, so an edit during the run would mix two versions in one ratio.
-        changed = machine.source() != where["source"]
+        changed = environment.source_digest() != where["source"]
         outcomes.append(
             outcome.as_json()
             | {
@@ -132,18 +124,22 @@ def main() -> None:
     console.print(f"Written to {output}")
 
 
+def _describe() -> dict[str, str]:
+    """This machine and this software, with what only these measurements depend on."""
+    versions = {f"version of {name}": metadata.version(name) for name in PACKAGES}
+    return environment.describe(HERE) | versions | {"sqlite": sqlite3.sqlite_version}
+
+
 def _write(output: Path, result: dict[str, Any]) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def _print_machine(console: Console, where: dict[str, Any], *, quick: bool) -> None:
-    disk = where["file_system"]
+def _print_machine(console: Console, where: dict[str, str], *, quick: bool) -> None:
     console.print(
-        f"{where['host']}: {where['cores']} × {where['cpu']}, {where['memory_mib']:,} MiB, load"
-        f" {where['load_average_1_min']:.1f}, Linux {where['kernel']}, Python {where['python']},"
-        f" SQLite {where['sqlite']}, {disk.get('kind')} on {disk.get('device')}, commit {where['commit']},"
-        f" source {where['source']['folder']} {where['source']['sha256'][:12]}"
+        f"{where['host']}: {where['cores']} × {where['cpu']}, {where['memory_gib']} GiB, load {where['load_average']},"
+        f" Linux {where['kernel']}, Python {where['python']}, SQLite {where['sqlite']}, {where['file_system']} on"
+        f" {where['device']} ({where['force_ms_median']} ms a force), commit {where['commit']}, source {where['source']}"
     )
     if quick:
         console.print("[bold]Thumbnail scale: these figures are not to be quoted.[/bold]")

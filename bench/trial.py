@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -48,6 +49,12 @@ def run(function: str, *, prefix: Sequence[str] = (), ends_by_kill: bool = False
         raise TrialFailed(f"{function}({arguments}) ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
     answer: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return answer
+
+
+def resident_mib(field: str = "VmRSS") -> float:
+    """This process's memory; VmHWM is the most it ever had."""
+    found = re.search(rf"^{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0
 
 
 def answer(result: dict[str, Any]) -> None:

@@ -190,6 +190,9 @@ def test_sessions_facts_and_flows(known: Findings):
 
 
 def test_every_message_is_accounted_for(known: Findings):
+    flaws = [value(known, name, scenario="ad-hoc/stream") for name in ("lost", "duplicated", "reordered", "strays")]
+    assert flaws == [3, 2, 3, 1]
+    assert value(known, "lost", scenario="ad-hoc/publish") == 1
     # stream: 3 lost, 2 double, 3 late (one overtaken, the two double ones), 1 stray; publish: 1 lost.
     found = known.accounting
     assert (found.lost, found.duplicated, found.reordered, found.strays) == (4, 2, 3, 1)
@@ -247,7 +250,7 @@ def test_random_trials_equal_a_plain_check(spark: SparkSession, tmp_path: Path):
     totals = Counter[str]()
     for path in sorted((folder / "trials").iterdir()):
         plain = _plain(path)
-        totals.update({name: plain.pop(name) for name in ("lost", "duplicated", "reordered", "strays")})
+        totals.update({name: int(plain[name]) for name in ("lost", "duplicated", "reordered", "strays")})
         point = {"point": f"n={path.name[-4]},quality=express"}
         assert {name: value(found, name, **point) for name in plain} == pytest.approx(plain, rel=1e-9), path.name
     counted = found.accounting
@@ -385,8 +388,9 @@ def test_hosts_apart_have_their_own_figures_and_ratios(spark: SparkSession, tmp_
         ours = figure(found, "throughput", host=host, system="entrepot-unix")
         assert ours.samples == pytest.approx([rate, 1.1 * rate, 1.2 * rate], rel=0.01)
         assert ours.value == pytest.approx(1.1 * rate, rel=0.01)
-        assert ours.low == pytest.approx(rate, rel=0.01)
-        assert ours.high == pytest.approx(1.2 * rate, rel=0.01)
+        # Of the 27 ways to draw three runs, one has the slowest thrice (mean 1.0) and three have it twice (1.03).
+        assert 0.99 * rate < ours.low < 1.035 * rate
+        assert 1.16 * rate < ours.high < 1.21 * rate
         assert ours.repetitions == 3
         (ratio,) = [one for one in found.comparisons if one.host == host and one.metric == "throughput"]
         assert (ratio.system, ratio.other) == ("entrepot-unix", "rabbitmq")

@@ -24,9 +24,22 @@ from entrepot.workbench.scenario import Point, Scenario
 
 HOST = "bench-1-0a1b2c3d"
 MEASURED = (
-    "nstl/1", "nstl/3", "nstl/7", "wbimb/2.1", "wbimb/10.1", "wmq/1", "wmq/5", "wmq/6.1", "wmq/figure-17",
-    "csiro/2", "csiro/figure-3", "csiro/figure-4", "csiro/figure-6", "sonicmq/one-to-many-queue", "sonicmq/limit-1mb",
-)  # fmt: skip
+    "nstl/1",
+    "nstl/3",
+    "nstl/7",
+    "wbimb/2.1",
+    "wbimb/10.1",
+    "wmq/1",
+    "wmq/5",
+    "wmq/6.1",
+    "wmq/figure-17",
+    "csiro/2",
+    "csiro/figure-3",
+    "csiro/figure-4",
+    "csiro/figure-6",
+    "sonicmq/one-to-many-queue",
+    "sonicmq/limit-1mb",
+)
 PEERS = {
     "rabbitmq": ("RabbitMQ, pika", 1.1),
     "activemq": ("ActiveMQ, stomp.py", 0.35),
@@ -68,11 +81,24 @@ def invented_findings() -> Findings:
     figures = [row for name in MEASURED for row in _figures(known[name])]
     published = [_published(row) for row in published_rows()]
     marks = [
-        Mark("t-9001", "nstl/1", _points(known["nstl/1"])[1].key, "activemq", "failed", "ActiveMQ ended with status 137 <OOM>"),
-        Mark("t-9002", "wmq/5", _points(known["wmq/5"])[0].key, "entrepot-tcp", "invalid",
-             "the generator was too late: 99 % of its messages within 31.0 ms, and 5.0 ms are allowed"),
+        Mark(
+            "t-9001",
+            "nstl/1",
+            _points(known["nstl/1"])[1].key,
+            "activemq",
+            "failed",
+            "ActiveMQ ended with status 137 <OOM>",
+        ),
+        Mark(
+            "t-9002",
+            "wmq/5",
+            _points(known["wmq/5"])[0].key,
+            "entrepot-tcp",
+            "invalid",
+            "the generator was too late: 99 % of its messages within 31.0 ms, and 5.0 ms are allowed",
+        ),
         Mark("t-9003", "wmq/8", known["wmq/8"].points[0].key, "entrepot-channels", "failed", "the disk was full"),
-    ]  # fmt: skip
+    ]
     figures = [
         row for row in figures if (row.scenario, row.point, row.system) != ("nstl/1", marks[0].point, "activemq")
     ]
@@ -80,9 +106,18 @@ def invented_findings() -> Findings:
         runs=("quick-2026-11-16",),
         environments={
             HOST: {
-                "host": "bench-1", "cpu": "AMD EPYC 7B13", "cores": "2", "memory_gib": "8", "kernel": "6.1.0",
-                "file_system": "ext4", "device": "vda", "python": "3.11.7", "java": "openjdk 17.0.12",
-                "force_ms_median": "0.312", "force_ms_p99": "1.480", "write_bytes_per_s": "335000000",
+                "host": "bench-1",
+                "cpu": "AMD EPYC 7B13",
+                "cores": "2",
+                "memory_gib": "8",
+                "kernel": "6.1.0",
+                "file_system": "ext4",
+                "device": "vda",
+                "python": "3.11.7",
+                "java": "openjdk 17.0.12",
+                "force_ms_median": "0.312",
+                "force_ms_p99": "1.480",
+                "write_bytes_per_s": "335000000",
                 "version of pika": "1.3.2",
             }
         },
@@ -99,15 +134,24 @@ def invented_findings() -> Findings:
         accounting=Accounting(trials=412, sent=9_418_022, received=9_418_022, reordered=12),
         loads={"send": 44, "round-trip": 60, "sustained": 30},
         begun={"quick-2026-11-16": "2026-11-16T09:12:44+00:00"},
-    )  # fmt: skip
+    )
 
 
 def invented_without_figures() -> Findings:
     full = invented_findings()
     return replace(
-        full, figures=(), comparisons=(), moments=(), probes=(), capacities=(), marks=(), systems=(),
-        accounting=Accounting(), loads={}, absent={},
-    )  # fmt: skip
+        full,
+        figures=(),
+        comparisons=(),
+        moments=(),
+        probes=(),
+        capacities=(),
+        marks=(),
+        systems=(),
+        accounting=Accounting(),
+        loads={},
+        absent={},
+    )
 
 
 def _points(scenario: Scenario) -> tuple[Point, ...]:
@@ -116,8 +160,10 @@ def _points(scenario: Scenario) -> tuple[Point, ...]:
 
 
 def _figures(scenario: Scenario) -> list[Figure]:
-    systems = {f"entrepot-{binding}": (f"Entrepot, {binding}", 1.6 - 0.2 * place)
-               for place, binding in enumerate(scenario.entrepot)}  # fmt: skip
+    systems = {
+        f"entrepot-{binding}": (f"Entrepot, {binding}", 1.6 - 0.2 * place)
+        for place, binding in enumerate(scenario.entrepot)
+    }
     if scenario.load not in ("flow", "forward", "connected", "calls"):
         systems |= PEERS
     rows = []
@@ -132,17 +178,45 @@ def _figures(scenario: Scenario) -> list[Figure]:
                 offered = float(point.parameters.get("rate_factor", 0)) * 4000 * speed or None
                 rows.append(
                     Figure(
-                        HOST, scenario.name, point.key, {key: str(value) for key, value in point.parameters.items()},
-                        system, title, str(point.quality), contract, metric,
-                        UNITS.get(metric, "s" if metric.startswith(("lat", "call")) else "KB" if "memory" in metric
-                                  else "messages" if metric in ("lost", "duplicated") else "msg/s"),
-                        value, value * (1 - spread), value * (1 + spread), 2, point.reduced,
-                        "cpu" if speed > 1 else "log latency" if point.quality.is_persistent else "generator" if system == "activemq" else "lock or queue",
+                        HOST,
+                        scenario.name,
+                        point.key,
+                        {key: str(value) for key, value in point.parameters.items()},
+                        system,
+                        title,
+                        str(point.quality),
+                        contract,
+                        metric,
+                        UNITS.get(
+                            metric,
+                            "s"
+                            if metric.startswith(("lat", "call"))
+                            else "KB"
+                            if "memory" in metric
+                            else "messages"
+                            if metric in ("lost", "duplicated")
+                            else "msg/s",
+                        ),
+                        value,
+                        value * (1 - spread),
+                        value * (1 + spread),
+                        2,
+                        point.reduced,
+                        _verdict(system, speed, point),
                         f"processors {min(99, 60 * speed):.0f} % busy, run queue {speed * 2:.1f}",
-                        scenario.load, offered,
+                        scenario.load,
+                        offered,
                     )
-                )  # fmt: skip
+                )
     return rows
+
+
+def _verdict(system: str, speed: float, point: Point) -> str:
+    if speed > 1:
+        return "cpu"
+    if point.quality.is_persistent:
+        return "log latency"
+    return "generator" if system == "activemq" else "lock or queue"
 
 
 def _value(metric: str, point: Point, speed: float) -> float:
@@ -163,8 +237,15 @@ def _value(metric: str, point: Point, speed: float) -> float:
         return apps / rate * {"latency_p50": 0.8, "latency_p99": 3.1}.get(metric, 1.0)
     if metric.startswith("call"):
         return (25e-6 + size * 2e-9) / speed * (1.5 if "get" in metric else 1.0)
-    return {"lost": 0.0, "duplicated": 0.0, "cpu_per_message": 2000 * 0.9 / rate, "lateness_p99": 4e-4,
-            "server_cpu_per_message": 700 / rate, "memory_per_client": 55.0, "memory_per_open_queue": 3.4}.get(metric, 90.0)  # fmt: skip
+    return {
+        "lost": 0.0,
+        "duplicated": 0.0,
+        "cpu_per_message": 2000 * 0.9 / rate,
+        "lateness_p99": 4e-4,
+        "server_cpu_per_message": 700 / rate,
+        "memory_per_client": 55.0,
+        "memory_per_open_queue": 3.4,
+    }.get(metric, 90.0)
 
 
 def _published(row: object) -> Published:
@@ -188,24 +269,48 @@ def _comparisons(figures: list[Figure], published: list[Published]) -> list[Comp
             others += [(row.system, row.value) for row in group if not row.system.startswith("entrepot")]
             for other, value in others:
                 rows.append(
-                    Comparison(HOST, *key, ours.unit, ours.system, other, ours.value, value, ours.value / value,
-                               ours.low / value, ours.high / value, ours.reduced)
-                )  # fmt: skip
+                    Comparison(
+                        HOST,
+                        *key,
+                        ours.unit,
+                        ours.system,
+                        other,
+                        ours.value,
+                        value,
+                        ours.value / value,
+                        ours.low / value,
+                        ours.high / value,
+                        ours.reduced,
+                    )
+                )
     return rows
 
 
 def _moments(known: dict[str, Scenario]) -> list[Moment]:
     rows = []
     for name in ("csiro/figure-4", "csiro/figure-3", "sonicmq/limit-1mb"):
-        for point in _points(known[name]):
-            for place, system in enumerate(("entrepot-channels", "rabbitmq", "jetstream")):
+        for point in _points(known[name])[:2]:
+            for place, system in enumerate((f"entrepot-{known[name].entrepot[0]}", "rabbitmq", "jetstream")):
                 depth = 0.0
                 for second in range(24):
-                    sent = 4800.0 * (1 + 0.05 * math.sin(second)) if second < 18 else 0.0
+                    sent = (4790.0 + len(name)) * (1 + 0.05 * math.sin(second)) if second < 18 else 0.0
                     received = 4000.0 * (1 - 0.03 * place) if depth > 0 or sent else 0.0
                     depth = max(0.0, depth + sent - received)
-                    rows.append(Moment(f"{name}-{point.key}-{system}", name, point.key, system, 0, second, sent, received,
-                                       depth if system != "jetstream" else None, 0.01, 88.0))  # fmt: skip
+                    rows.append(
+                        Moment(
+                            f"{name}-{point.key}-{system}",
+                            name,
+                            point.key,
+                            system,
+                            0,
+                            second,
+                            sent,
+                            received,
+                            depth if system != "jetstream" else None,
+                            0.01,
+                            88.0,
+                        )
+                    )
     return rows
 
 
@@ -216,9 +321,23 @@ def _probes(scenario: Scenario) -> list[Probe]:
             limit = 4200.0 - 900 * place
             for number, offered in enumerate((1000.0, 2000.0, 4000.0, 8000.0, 4400.0, 4100.0, 3600.0), 1):
                 sustained = offered <= limit
-                rows.append(Probe(f"p-{point.key}-{system}-{number}", scenario.name, point.key, system, 1, number, offered,
-                                  min(offered, limit), 0.0 if sustained else offered - limit, 0.004 if sustained else 1.9,
-                                  0, sustained, "depth slope within 0.5 % of the rate" if sustained else "the backlog grew"))  # fmt: skip
+                rows.append(
+                    Probe(
+                        f"p-{point.key}-{system}-{number}",
+                        scenario.name,
+                        point.key,
+                        system,
+                        1,
+                        number,
+                        offered,
+                        min(offered, limit),
+                        0.0 if sustained else offered - limit,
+                        0.004 if sustained else 1.9,
+                        0,
+                        sustained,
+                        "depth slope within 0.5 % of the rate" if sustained else "the backlog grew",
+                    )
+                )
     return rows
 
 
@@ -228,8 +347,21 @@ def _capacities(figures: list[Figure]) -> list[Capacity]:
         if figure.metric in ("throughput", "round_trips") and figure.value > 0:
             law = (900.0, 0.04, 0.0008) if figure.scenario == "wmq/1" else None
             note = "residuals up to 4 %" if law else ""
-            rows.append(Capacity(HOST, figure.scenario, figure.point, figure.system, 700 / figure.value, 1000 / figure.value,
-                                 1.3, figure.value, 2, law, note))  # fmt: skip
+            rows.append(
+                Capacity(
+                    HOST,
+                    figure.scenario,
+                    figure.point,
+                    figure.system,
+                    700 / figure.value,
+                    1000 / figure.value,
+                    1.3,
+                    figure.value,
+                    2,
+                    law,
+                    note,
+                )
+            )
     return rows
 
 

@@ -107,9 +107,9 @@ def test_senders_add_up(sent: Sent, came: Came) -> None:
         assert found == plainly([row for row in sent if row[0] == sender], [row for row in came if row[1] == sender])
 
 
-def test_one_loss_in_a_million_is_found() -> None:
-    numbers = numpy.arange(1_000_000)
+def test_one_loss_in_many_is_found() -> None:
+    numbers = numpy.arange(300_000)
     came = numpy.delete(numbers, 123_456)
     nobody = numpy.zeros(len(came), dtype=numpy.int64)
-    found = account(numpy.zeros(1_000_000), numbers, nobody, nobody, came)
+    found = account(numpy.zeros(300_000), numbers, nobody, nobody, came)
     assert (found.lost, found.duplicated, found.reordered) == (1, 0, 0)

@@ -74,7 +74,7 @@ def test_good_evidence_is_sustained_and_names_its_numbers() -> None:
                 "lateness_p99_s": 2,
             },
             "not_sustained",
-            "senders were held back in their calls (99% of their time) and sent 8,000/s of 10,000/s",
+            "senders were held back in their calls (99% of the time) and sent 8,000/s of 10,000/s",
         ),
         (
             {"behind_share": 0.2, "sent_per_s": 8_000, "in_calls_share": 0.99, "generator_cpu_share": 0.95},

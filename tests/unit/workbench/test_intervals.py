@@ -54,10 +54,10 @@ def test_half_width_is_a_share_of_the_value() -> None:
 def test_covers_the_true_mean_of_twenty_runs_nearly_as_often_as_it_says() -> None:
     generator = numpy.random.default_rng(5)
     covered = 0
-    for _ in range(200):
+    for _ in range(100):
         found = interval(generator.normal(50, 4, 20))
         covered += found.low <= 50 <= found.high
-    assert 178 <= covered <= 198
+    assert 87 <= covered <= 99
 
 
 def test_pairs_cancel_what_slowed_both() -> None:

@@ -109,17 +109,30 @@ def test_sampled_depth_counts_when_it_grew_faster() -> None:
     assert observed(*rows_of(EVENLY_S, 0.001), depths=depths[:5]).depth.slope == pytest.approx(0, abs=0.01)
 
 
-def test_time_in_calls_is_what_they_cover_together() -> None:
-    sent, received = rows_of(EVENLY_S, 0.002)
+def test_late_senders_were_in_calls_or_in_their_own_work() -> None:
+    sent, received = rows_of(EVENLY_S, 0.002, late_s=0.01)
     at = SENT.index("acknowledged_ns")
     sent[:, at] = sent[:, SENT.index("sent_ns")] + 400_000
     found = observed(sent, received)
     assert found.in_calls_share == pytest.approx(0.4, rel=0.01)
     assert found.call_p99_s == pytest.approx(0.0004)
-    # Calls that overlap, as of a sender that does not wait for them, cannot take more than all of the time.
+    # A sender that does not wait for its acknowledgements cannot spend more than all of its time in calls.
     sent[:, at] = sent[:, SENT.index("sent_ns")] + 50_000_000
-    assert observed(sent, received).in_calls_share == pytest.approx(1.0, rel=0.01)
-    assert observed(*rows_of(EVENLY_S, 0.002)).in_calls_share is None
+    assert observed(sent, received).in_calls_share == pytest.approx(1.0)
+
+
+def test_ten_messages_of_one_call_count_once() -> None:
+    sent, received = rows_of(numpy.floor(EVENLY_S * 100) / 100, 0.02, late_s=0.01)
+    sent[:, SENT.index("acknowledged_ns")] = sent[:, SENT.index("sent_ns")] + 7_000_000
+    assert observed(sent, received).in_calls_share == pytest.approx(0.7, rel=0.01)
+
+
+def test_nothing_is_said_of_senders_in_time_or_without_acknowledgements() -> None:
+    sent, received = rows_of(EVENLY_S, 0.002)
+    assert observed(sent, received).in_calls_share is None
+    sent[:, SENT.index("acknowledged_ns")] = sent[:, SENT.index("sent_ns")] + 400_000
+    assert observed(sent, received).in_calls_share is None
+    assert observed(sent, received).call_p99_s == pytest.approx(0.0004)
 
 
 def test_publications_count_once_for_all_their_subscribers() -> None:

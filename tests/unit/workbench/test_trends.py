@@ -101,5 +101,5 @@ def test_bounds_of_a_walk_are_not_wider_than_they_have_to_be() -> None:
 
 def test_swing_is_what_remains_beside_the_trend() -> None:
     sawtooth = numpy.arange(300) % 10
-    assert swing(SECONDS, sawtooth + 5 * SECONDS) == pytest.approx(9, abs=0.5)
-    assert swing([], []) == 0.0
+    assert swing(SECONDS, sawtooth + 5 * SECONDS, 5.0) == pytest.approx(9)
+    assert swing([], [], 1.0) == 0.0

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.errors import WarmUpTooShort
@@ -47,6 +47,7 @@ def test_fifty_observations_are_the_least() -> None:
     assert truncation([]) is None
 
 
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 1000), min_size=50, max_size=160))
 def test_agrees_with_the_definition(values: list[int]) -> None:
     assert truncation(values) == by_definition([float(value) for value in values])

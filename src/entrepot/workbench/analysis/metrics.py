@@ -16,6 +16,7 @@ import numpy
 
 from entrepot.workbench.analysis.observed import REPLY_LOADS, Numbers, Observed, Reals
 from entrepot.workbench.measuring.observations import CALL_NAMES, NONE_NS
+from entrepot.workbench.statistics.counting import Account
 
 SEARCH = "sustained"
 PERCENTILES = (50, 90, 99)
@@ -82,6 +83,13 @@ def metrics(observed: Observed) -> Iterator[Metric]:
                 yield Metric(name, unit_of(name), float(value))
     for name, value in facts.items():
         yield Metric(name, unit_of(name), float(value))
+
+
+def flaws(observed: Observed, account: Account) -> Iterator[Metric]:
+    """What became of the messages that did not come once and in order; of probes, saturation.py tells."""
+    if account.sent and observed.record.load != SEARCH:
+        for name in ("lost", "duplicated", "reordered", "strays"):
+            yield Metric(name, unit_of(name), float(getattr(account, name)))
 
 
 def problem(observed: Observed) -> str:

@@ -38,7 +38,7 @@ def judged_again(observed: Observed) -> dict[str, Any] | None:
 
 
 def evidence_of(observed: Observed) -> Evidence:
-    """Whatever had not come when the trial ended counts as lost: the search waits until the queues are drained."""
+    """What had not come although the queues were drained is lost; where they were not, nobody knows."""
     record, times = observed.record, observed.depth
     received = observed.received
     ours = (received.sender >= 0) & (received.sender < _SENDERS_MAX) & (received.number < 1 << NUMBER_BITS)
@@ -52,6 +52,6 @@ def evidence_of(observed: Observed) -> Evidence:
         begun_ns=record.begun_ns,
         ended_ns=record.ended_ns,
         depths=list(zip(times[0].tolist(), times[1].tolist(), strict=True)),
+        is_drained=bool(record.facts.get("drained", 1.0)),
         generator_cpu_share=None if is_embedded else observed.per_second("cpu_s", "busiest generator"),
-        senders=int(record.effective.get("senders", "1")),
     )

@@ -108,13 +108,13 @@ def _rows(observed: Observed) -> Iterator[Row]:
         yield {"trial": trial, "kind": "mark", "name": record.status, "text": record.reason}
         return
     problem = record.reason or "marked as invalid" if record.status == "invalid" else metrics.problem(observed)
+    account = account_of(observed)
     if problem:
         yield {"trial": trial, "kind": "mark", "name": "invalid", "text": problem}
     else:
-        for name, unit, value in metrics.metrics(observed):
+        for name, unit, value in (*metrics.metrics(observed), *metrics.flaws(observed, account)):
             yield {"trial": trial, "kind": "metric", "name": name, "value": value, "text": unit}
-    account = [float(number) for number in astuple(account_of(observed))]
-    yield {"trial": trial, "kind": "account", "values": account}
+    yield {"trial": trial, "kind": "account", "values": [float(number) for number in astuple(account)]}
     for moment in series.seconds(observed):
         yield {"trial": trial, "kind": "moment", "number": moment.second, "values": list(moment[1:])}
     if (judged := saturation.judged_again(observed)) is not None:

@@ -94,10 +94,9 @@ class _Probing:
             offered_per_s=rate_per_s,
             begun_ns=trial.gate.begun_ns,
             ended_ns=trial.gate.ended_ns,
-            depths=trial.samples("depth"),
+            depths=trial.samples("depth", QUEUE),
             is_drained=is_drained,
             generator_cpu_share=None if stage.system.one_process else trial.busiest_generator(),
-            senders=stage.number("senders"),
         )
 
     def tell(self, probe: Probe) -> None:

@@ -100,13 +100,15 @@ class Trial:
                 self._check()
 
     def drain(self, is_empty: Callable[[], bool], at_most_s: float | None = None) -> bool:
-        """Wait for what is under way; whether all of it came."""
+        """Wait for what is under way; whether all of it came, which is the fact `drained` too."""
         deadline = time.monotonic() + (self.stage.effort.drain_s if at_most_s is None else at_most_s)
+        self.facts["drained"] = 0.0
         while not is_empty():
             self._check()
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
+        self.facts["drained"] = 1.0
         return True
 
     def finish(self, *roles: str) -> None:

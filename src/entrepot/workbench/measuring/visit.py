@@ -60,7 +60,7 @@ def visit(plan: VisitPlan, say: Say = lambda _: None) -> list[TrialRecord]:
     scenario, point = plan.subject(), plan.point()
     load, kind = find_load(plan.load), find_system(plan.system)
     with scratch_folder(Path(plan.scratch)) as folder:
-        system = kind(folder, point.quality, point.effective)
+        system = kind(folder, point.quality, {**load.parameters, **point.effective})
         stage = Stage(
             system,
             scenario,

@@ -124,7 +124,8 @@ class Chooser:
                     panels.append(panel)
         if panels:
             subject = " and ".join(name_of(metric).lower() for metric in metrics)
-            yield self._limited(f"{subject.capitalize()} beside what was published.", panels, metrics)
+            beside = " beside what was published" if self.material.published(self.scenario) else ""
+            yield self._limited(f"{subject.capitalize()}{beside}.", panels, metrics)
 
     def _bar_panel(self, metric: str, axis: str, label: str, points: Sequence[str]) -> Panel | None:
         scale = self._scale(metric)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
+from zlib import crc32
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -378,18 +379,21 @@ def _panel(figure: Figure, title: str, said: str, wide: bool = False) -> Panel:
 def _adopt(svg: str, width: int, height: int, said: str) -> str:
     """Make a file's SVG part of a page: its colours, its font, no declarations, no names that nobody uses.
 
-    Names that are used are those of marker shapes and clips; matplotlib
-    derives them from their content, so equal names in two panels mean equal
-    shapes, and a page may hold both.
+    Names that are used, of marker shapes and clips, begin with a digest of
+    the whole and of what is said of it, so that no two panels of a page have one in common.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     used = set(re.findall(r"#([\w.-]+)", svg))
-    svg = re.sub(r' id="([\w.-]+)"', lambda found: found[0] if found[1] in used else "", svg)
+    own = f"{crc32((said + svg).encode()):08x}"
+    svg = re.sub(r' id="([\w.-]+)"', lambda found: f' id="{own}{found[1]}"' if found[1] in used else "", svg)
+    svg = re.sub(r"(href=\"#|url\(#)([\w.-]+)", rf"\g<1>{own}\2", svg)
     svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
-    svg = re.sub(r"xlink:href", "href", svg)
+    svg = re.sub(r" font-family: [^;\"]*;?", "", svg)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
+    svg = svg.replace("xlink:href", "href")
     for colour, variable in variable_of_colour().items():
         svg = svg.replace(colour, variable)
     svg = re.sub(r"<[^>]+>", lambda found: re.sub(r"(\d+\.\d\d)\d+", r"\1", found[0]), svg)

@@ -254,7 +254,8 @@ def _missing(material: Material) -> list[Text]:
     reduced = [name for name in material.scenarios if material.coverage(name).reduced]
     if reduced:
         told.append(
-            f"{count(len(reduced), 'scenario has', 'scenarios have')} points that this machine cannot hold as published; they are marked as reduced."
+            f"{count(len(reduced), 'scenario has', 'scenarios have')} points that this machine cannot hold as "
+            "published; they are marked as reduced."
         )
     return told
 

@@ -53,7 +53,7 @@ NAMES = {
     "execution_groups": "Execution groups",
     "input_format": "Input format",
     "output_format": "Output format",
-    "queue_limit_bytes": "Queue limit, bytes",
+    "queue_limit_bytes": "Queue limit in bytes",
     "common_reply_queue": "Common reply queue",
 }
 QUALITIES = {
@@ -148,7 +148,9 @@ def described(parameters: Iterable[tuple[str, str]]) -> str:
     for name, value in parameters:
         if value not in ("", "0"):
             shown = value_of(name, value)
-            words.append(f"{shown} {name_of(name).lower()}" if is_number(value) else shown)
+            noun = name_of(name).lower()
+            noun = noun.removesuffix("s") if value == "1" else noun
+            words.append(f"{shown} {noun}" if is_number(value) else shown)
     return ", ".join(words)
 
 

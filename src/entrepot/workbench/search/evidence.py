@@ -22,7 +22,7 @@ Answer = Literal["sustained", "not_sustained", "generator_limited", "unsteady"]
 MESSAGES_MIN = 20
 """A rate is not judged by fewer messages."""
 IN_CALLS_SHARE = 0.9
-"""Senders that spend this share of their time in the system's calls are held back by the system."""
+"""Senders that are late and spend this share of their time in the system's calls are held back by the system."""
 _COLD = 0.25
 """What is not sustained while it warms up might be later; until then it rather is not."""
 
@@ -51,7 +51,7 @@ class Evidence:
     behind_share: float
     """By how much the senders fell behind their schedule, as a share of the time: 0.1 when a tenth was never sent."""
     in_calls_share: float | None = None
-    """Of the senders' time; None when their calls were not timed."""
+    """Of the time in which senders were behind; None when they never were, or when their calls were not timed."""
     call_p99_s: float | None = None
     generator_cpu_share: float | None = None
     """Of the busiest generator process, 1 for a whole core; None where it is not known, or where the system under
@@ -187,7 +187,7 @@ def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
         reasons.append(f"{evidence.duplicated:,} of {evidence.messages:,.0f} messages came more than once")
     if evidence.behind_share > criteria.behind_share_max:
         reasons.append(
-            f"senders were held back in their calls ({evidence.in_calls_share or 0:.0%} of their time) and sent "
+            f"senders were held back in their calls ({evidence.in_calls_share or 0:.0%} of the time) and sent "
             f"{_rate(evidence.sent_per_s)} of {_rate(evidence.offered_per_s)}"
         )
     if evidence.depth.low > growth_max_per_s:

@@ -35,6 +35,8 @@ _PERCENTILE_MESSAGES = 100
 _PERCENTILE_STEPS = 60
 _WARMING_SHARE = 0.02
 """A system is still warming up when its last quarter is faster than its second by this share."""
+_LATE_NS = 1_000_000
+"""Later than sleeping and spinning make a sender that keeps its schedule."""
 _ENDS_SHARE = 0.05
 """The first and the last part of a probe, by which falling behind is measured."""
 
@@ -51,7 +53,6 @@ def evidence_from(
     is_drained: bool = True,
     generator_cpu_share: float | None = None,
     all_receive: Sequence[int] | None = None,
-    senders: int | None = None,
     warm_up_s: float = 0.0,
 ) -> Evidence:
     """What a probe between two times of the monotonic clock has shown.
@@ -72,7 +73,7 @@ def evidence_from(
     backlog, backlog_swing = _backlog(sent_ns, done_ns, copies, from_ns, ended_ns)
     latency, latency_p99_s = _latency(sent, received, from_ns, ended_ns)
     lateness_p99_s, behind_share = _lateness(sent, from_ns, ended_ns)
-    in_calls_share, call_p99_s = _calls(sent, from_ns, ended_ns, senders)
+    in_calls_share, call_p99_s = _calls(sent, from_ns, ended_ns)
     counted = account(
         _column(sent, SENT, "sender"),
         _column(sent, SENT, "number"),
@@ -136,7 +137,8 @@ def _backlog(sent_ns: Rows, done_ns: Rows, copies: int, from_ns: int, ended_ns: 
     instants = numpy.linspace(from_ns, ended_ns, _INSTANTS)
     waiting = numpy.searchsorted(sent_ns, instants) - numpy.searchsorted(done_ns, instants) / copies
     seconds = (instants - from_ns) / 1e9
-    return trend(seconds, waiting), swing(seconds, waiting)
+    grown = trend(seconds, waiting)
+    return grown, swing(seconds, waiting, grown.slope)
 
 
 def _sampled(depths: Sequence[tuple[int, float]], from_ns: int, ended_ns: int) -> Trend:
@@ -197,24 +199,20 @@ def _lateness(sent: Rows, from_ns: int, ended_ns: int) -> tuple[float, float]:
     return max(float(numpy.quantile(late_s, 0.99)), 0.0), max(behind_share, 0.0)
 
 
-def _calls(sent: Rows, from_ns: int, ended_ns: int, senders: int | None) -> tuple[float | None, float | None]:
-    """The share of their time that senders spent in calls, and the 99th percentile of a call in seconds."""
+def _calls(sent: Rows, from_ns: int, ended_ns: int) -> tuple[float | None, float | None]:
+    """The share that calls had of the time in which senders were behind, and their 99th percentile in seconds."""
     sent_ns, acknowledged_ns = _column(sent, SENT, "sent_ns"), _column(sent, SENT, "acknowledged_ns")
     inside = (sent_ns >= from_ns) & (sent_ns < ended_ns) & (acknowledged_ns != NONE_NS)
     if not inside.any():
         return None, None
-    begun_ns, until_ns = sent_ns[inside], acknowledged_ns[inside]
     by = _column(sent, SENT, "sender")[inside]
-    # Messages of one call have its times in common, and calls of one sender may overlap when it does not wait: so the
-    # time in calls is what the calls of a sender cover together.
-    order = numpy.lexsort((begun_ns, by))
-    begun_ns, until_ns, by = begun_ns[order], until_ns[order], by[order]
-    covered_ns = 0
-    everyone = numpy.unique(by)
-    for one in everyone:
-        mine = by == one
-        ends_ns = numpy.maximum.accumulate(until_ns[mine])
-        starts_ns = numpy.maximum(begun_ns[mine], numpy.concatenate(([from_ns], ends_ns[:-1])))
-        covered_ns += int(numpy.maximum(numpy.minimum(ends_ns, ended_ns) - starts_ns, 0).sum())
-    share = covered_ns / ((ended_ns - from_ns) * (senders or len(everyone)))
+    order = numpy.lexsort((sent_ns[inside], by))
+    by, begun_ns, until_ns = by[order], sent_ns[inside][order], acknowledged_ns[inside][order]
+    late_ns = begun_ns - _column(sent, SENT, "intended_ns")[inside][order]
+    # A message that is sent late follows its sender's last one as soon as it can: what lies between was spent in the
+    # call, or else by the generator itself. Messages of one call have its times in common and count once.
+    hurried = (by[1:] == by[:-1]) & (late_ns[1:] > _LATE_NS)
+    between_ns = (begun_ns[1:] - begun_ns[:-1])[hurried]
+    in_call_ns = (numpy.minimum(until_ns[:-1], begun_ns[1:]) - begun_ns[:-1])[hurried]
+    share = float(in_call_ns.sum() / between_ns.sum()) if between_ns.sum() else None
     return share, float(numpy.quantile(until_ns - begun_ns, 0.99)) / 1e9

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from entrepot.errors import RateNotSustainable
@@ -255,6 +255,9 @@ class _Search:
             RateNotSustainable: No probe was sustained, or only the generator's limit was met.
         """
         self._require_saturated()
+        leaking = [one for one in self.probes if self._is_leaking(one)]
+        if leaking:
+            raise RateNotSustainable(f"even without overload, {_told(min(leaking, key=_rate_of))}")
         refuted = sorted((one for one in self.probes if one.verdict.answer == "not_sustained"), key=_rate_of)
         sustained = [one for one in self.probes if one.verdict.answer == "sustained" and not self._is_doubtful(one)]
         if not sustained:
@@ -271,6 +274,12 @@ class _Search:
         told = f"the budget ended before it was confirmed; {_told(best)}; {_told(higher[0])}"
         low = best.rate_per_s - max(best.evidence.depth.high, 0.0)
         return Sustained(best.rate_per_s, low, higher[0].rate_per_s, told, False, tuple(self.probes))
+
+    def _is_leaking(self, probe: Probe) -> bool:
+        """Whether nothing but a loss or a repetition was wrong: then it is no matter of the rate, and none is safe."""
+        if probe.verdict.answer != "not_sustained":
+            return False
+        return judge(replace(probe.evidence, lost=0, duplicated=0), self._criteria).answer == "sustained"
 
     def _is_doubtful(self, probe: Probe) -> bool:
         """Whether a probe that was as long, at the same rate or below, says the opposite."""

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics in plain NumPy: warm-up, intervals, trends, when to stop repeating. The Spark jobs call these per trial."""
+"""Statistics in plain NumPy: warm-up, intervals, trends, counting, when to stop repeating.
+
+The Spark jobs call these for each trial.
+"""

@@ -90,12 +90,10 @@ def binned(times_s: ArrayLike, values: ArrayLike, points_max: int = POINTS_MAX) 
     return numpy.add.reduceat(times, starts) / sizes, numpy.add.reduceat(series, starts) / sizes
 
 
-def swing(times_s: ArrayLike, values: ArrayLike) -> float:
-    """How far a series goes up and down about its trend, from its lowest to its highest point."""
+def swing(times_s: ArrayLike, values: ArrayLike, slope: float) -> float:
+    """How far a series goes up and down beside a trend of this slope, from its lowest to its highest point."""
     times, series = numpy.asarray(times_s, dtype=numpy.float64), numpy.asarray(values, dtype=numpy.float64)
-    if not len(times):
-        return 0.0
-    return float(numpy.ptp(series - theil_sen(*binned(times, series)) * times))
+    return float(numpy.ptp(series - slope * times)) if len(times) else 0.0
 
 
 def _walking_error(times: Floats, residuals: Floats) -> float:

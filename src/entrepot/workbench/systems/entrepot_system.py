@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from entrepot.connection import Connection, connect
 from entrepot.limits import MIB
@@ -40,7 +40,7 @@ _READ_AHEAD_BYTES = 4 * MIB
 """Of messages that wait at one reader; large ones are read ahead in small numbers."""
 
 ON_DISK = "on disk (fdatasync, shared by those who wait) before"
-CONTRACTS = {
+CONTRACTS: Mapping[Quality, str] = {
     Quality.EXPRESS: "In memory: lost with the server; sent without waiting for an answer, at most once to its reader.",
     Quality.RECOVERABLE: (
         f"Each message is {ON_DISK} its put returns, without a unit of work; it is received in one, on disk before its"
@@ -67,13 +67,13 @@ def depth_max(options: Mapping[str, Any]) -> int:
 
 
 def depth_of(answers: Sequence[Answer]) -> int:
-    return sum(int(row["CURDEPTH"]) for answer in answers for row in answer.rows)
+    return sum(int(str(row["CURDEPTH"])) for answer in answers for row in answer.rows)
 
 
 class EntrepotSystem(System):
     """Clients over `url`; messages with a limited queue wait for room."""
 
-    contracts = CONTRACTS
+    contracts: ClassVar[Mapping[Quality, str]] = CONTRACTS
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)

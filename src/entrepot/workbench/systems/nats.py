@@ -117,12 +117,10 @@ class _Replier:
         self._link.run(self._serve(ready))
 
     async def _serve(self, ready: Callable[[], None]) -> None:
-        client = self._link.client
-
         async def reply(message: Msg) -> None:
             await message.respond(message.data)
 
-        await client.subscribe(self._subject, queue=QUEUE_GROUP, cb=reply)
-        await client.flush()
+        await self._link.client.subscribe(self._subject, queue=QUEUE_GROUP, cb=reply)
+        await self._link.flush()
         ready()
         await asyncio.Event().wait()

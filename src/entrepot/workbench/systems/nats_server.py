@@ -30,6 +30,7 @@ from entrepot.workbench.systems.system import System
 COMMAND = shutil.which("nats-server") or "/usr/sbin/nats-server"
 PENDING_BYTES_MAX = 1 << 30
 UNFLUSHED_BYTES_MAX = 1 << 20
+FLUSH_S = 60
 QUEUE_GROUP = "workers"
 _GONE = "closed the connection"
 _Result = TypeVar("_Result")
@@ -131,7 +132,7 @@ class Link:
         inbox.subscription = await self.client.subscribe(
             subject, queue=group, cb=inbox.add, pending_msgs_limit=0, pending_bytes_limit=0
         )
-        await self.client.flush()
+        await self.flush()
         return inbox
 
     async def publish(self, subject: str, bodies: list[bytes]) -> None:
@@ -145,7 +146,12 @@ class Link:
         await asyncio.sleep(0)
 
     async def flush(self) -> None:
-        await self.client.flush(timeout=60)
+        """Return when the server has worked off everything that this client has told it."""
+        # nats-py writes its PING past commands that its flusher has not yet written, such as a SUB of just now.
+        await asyncio.sleep(0)
+        while self.client.pending_data_size and self.client.is_connected:
+            await asyncio.sleep(0.001)
+        await self.client.flush(timeout=FLUSH_S)
         self._unflushed_bytes = 0
 
     def close(self) -> None:
