@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measurements of parts: runs them and writes what they found. (Whole systems are the workbench's: `entrepot bench`.)
 
-    python bench/run.py                          everything, about an hour
+    python bench/run.py                          everything, about an hour; what a machine lacks (strace) is left out
     python bench/run.py persistent device        some
     python bench/run.py --quick                  everything at thumbnail scale, about five minutes
 
@@ -10,8 +10,7 @@ terminal as a table. While others edit the source, measure a copy of it:
 
     git archive HEAD src | tar x -C /tmp/copy && PYTHONPATH=/tmp/copy/src python bench/run.py
 
-A missed target does not fail the run; the table says
-so. Figures of a quick run show that the suite works, nothing more.
+A missed target does not fail the run; the table says so. Figures of a quick run show that the suite works, nothing more.
 """
 
 from __future__ import annotations
@@ -139,7 +138,8 @@ def _print_machine(console: Console, where: dict[str, str], *, quick: bool) -> N
     console.print(
         f"{where['host']}: {where['cores']} × {where['cpu']}, {where['memory_gib']} GiB, load {where['load_average']},"
         f" Linux {where['kernel']}, Python {where['python']}, SQLite {where['sqlite']}, {where['file_system']} on"
-        f" {where['device']} ({where['force_ms_median']} ms a force), commit {where['commit']}, source {where['source']}"
+        f" {where['device']} ({where['force_ms_median']} ms a force), commit {where['commit']},"
+        f" source {where['source']}"
     )
     if quick:
         console.print("[bold]Thumbnail scale: these figures are not to be quoted.[/bold]")

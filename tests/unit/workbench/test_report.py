@@ -217,6 +217,18 @@ def test_summary_takes_the_best_of_the_others_at_each_point() -> None:
     assert (found[False].value, found[False].points) == (pytest.approx(2.0), 1)
 
 
+def test_summary_leaves_out_rates_that_a_schedule_set_and_reduced_cases() -> None:
+    reduced = tuple(replace(row, reduced="fewer clients") for row in findings().comparisons)
+    assert ratios(material(findings(comparisons=reduced)), "host") == []
+    scheduled = Material(findings(), {"nstl/1": replace(SCENARIO, load="open-loop")})
+    assert ratios(scheduled, "host") == []
+    rated_points = tuple(replace(point, parameters={**point.parameters, "rate_per_app_hour": 3600}) for point in POINTS)
+    rows = tuple(replace(row, point=rated_points[0].key) for row in findings().comparisons)
+    figures = tuple(replace(row, point=rated_points[0].key) for row in findings().figures)
+    rated = findings(comparisons=rows, figures=figures, published=())
+    assert ratios(Material(rated, {"nstl/1": replace(SCENARIO, points=rated_points)}), "host") == []
+
+
 def test_methods_tell_only_what_was_done() -> None:
     plain = repr(methods_section(material(findings())))
     assert "Closed loop. Each thread sends" in plain

@@ -29,7 +29,7 @@ from entrepot.workbench.report.blocks import (
 from entrepot.workbench.report.documents import Document
 from entrepot.workbench.report.material import PUBLISHED, Material
 from entrepot.workbench.report.tables import sentence
-from entrepot.workbench.report.wording import QUALITIES, count, listed, number, ratio, slug, span
+from entrepot.workbench.report.wording import QUALITIES, count, is_less_better, listed, number, ratio, slug, span
 
 _MACHINE = {
     "cpu": "Processor",
@@ -45,6 +45,7 @@ _MACHINE = {
     "commit": "Entrepot's commit",
 }
 _FAILURES_SHOWN = 8
+_SCHEDULED = ("open-loop", "connected", "calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +78,26 @@ def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
 
 
 def ratios(material: Material, host: str) -> list[Ratio]:
-    """Of each scenario's main metric, the best of ours against the best of the others, point by point."""
+    """Of each scenario's throughput, the best of ours against the best of the others, point by point.
+
+    A rate that a schedule sets says nothing about speed, and a reduced case is not what was published: both are left
+    out, as is whatever is no throughput.
+    """
     found: dict[tuple[str, str, bool], list[Comparison]] = {}
-    for scenario in material.scenarios:
+    for scenario, told in material.scenarios.items():
         metric = material.main_metric(scenario)
+        if not metric or is_less_better(metric) or told.load in _SCHEDULED:
+            continue
         for point in material.points(scenario):
+            if material.parameters(scenario, point).get("rate_per_app_hour", "0") not in ("", "0"):
+                continue
             for is_published in (True, False):
                 rows = [
                     row
                     for system in material.systems(scenario, host)
                     if is_ours(system)
                     and (row := material.best(host, scenario, point, system, metric, is_published)) is not None
+                    and not row.reduced
                 ]
                 if rows and min(row.low for row in rows) > 0:
                     best = max(rows, key=lambda row: row.value)
@@ -207,7 +217,10 @@ def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[
         columns += [Column("Mean", group=group), Column("Points", group=group), Column("Range", group=group)]
         columns.append(Column("Against", group=group, numeric=False))
     return Table(
-        "The main ratios: each scenario's throughput, geometric means over points with 95 % intervals.", columns, body
+        "The main ratios: each scenario's throughput, geometric means over points with 95 % intervals. "
+        "Rated, scheduled and reduced cases are left out.",
+        columns,
+        body,
     )
 
 
