@@ -5,11 +5,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 # One of them has Spark; the others wait for disks and children more than they compute.
 TEST_PROCESSES ?= 3
+# Each run of the workbench has a folder of its own.
+RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix bench torture
+.PHONY: help run test check fix bench parts torture
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +32,12 @@ fix: .venv/made-check ## mend what lint and formatting can mend themselves
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: .venv/made-bench ## measure speed, our own and other brokers'; a table here and JSON in bench/results
-	@bench/peers_install
+bench: .venv/made-bench ## measure Entrepot and other brokers, and write what was found to report/; half an hour
+	@$(BIN)/entrepot bench peers install || echo "bench: going on without what is not installed" >&2
+	@$(BIN)/entrepot bench run representative --system all --scale quick -o $(RUN)
+	@$(BIN)/entrepot report $(RUN) -o report
+
+parts: .venv/made-bench ## measure parts of Entrepot by themselves; a table here and JSON in bench/results
 	@$(BIN)/python bench/run.py
 
 torture: .venv/made-test ## the long campaigns: every crash point, many seeds
@@ -50,7 +56,7 @@ torture: .venv/made-test ## the long campaigns: every crash point, many seeds
 
 .venv/made-test .venv/made-check: .venv/made-packages
 
-.venv/made-packages: | .venv/bin/python
+.venv/made-packages: tests/packages_install | .venv/bin/python
 	@tests/packages_install
 	@touch $@
 

@@ -10,7 +10,8 @@ terminal as a table. While others edit the source, measure a copy of it:
 
     git archive HEAD src | tar x -C /tmp/copy && PYTHONPATH=/tmp/copy/src python bench/run.py
 
-A missed target does not fail the run; the table says so. Figures of a quick run show that the suite works, nothing more.
+A missed target does not fail the run; the table says so. Figures of a quick
+run show that the suite works, nothing more.
 """
 
 from __future__ import annotations

@@ -68,6 +68,7 @@ def _findings(tables: Tables, rows: Mapping[str, list[Row]], compared: list[Row]
         runs=tuple(run.run for run in tables.run_records),
         environments={run.host: run.environment for run in tables.run_records},
         scales={run.run: run.scale for run in tables.run_records},
+        begun={run.run: run.begun for run in tables.run_records},
         figures=figures,
         comparisons=_comparisons(records, compared),
         moments=tuple(_moment(records[row["trial"]], row) for row in _in_order(rows.get("moment", ()))),

@@ -44,6 +44,7 @@ class Sampler:
         self._every_s = every_s
         self._device = device_of(system.folder)
         self._last_ticks: dict[int, float] = {}
+        self._first_ticks: dict[int, float] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="sampler")
 
@@ -72,7 +73,7 @@ class Sampler:
         servers, generators = self._servers(), self._generators()
         add((now, "cpu_s", "server", self._cpu_s("server", servers)))
         add((now, "cpu_s", "generators", self._cpu_s("generators", generators)))
-        busiest = max((self._process_cpu_s(pid) for pid in generators), default=0.0)
+        busiest = max((self._since_first_cpu_s(pid) for pid in generators), default=0.0)
         add((now, "cpu_s", "busiest generator", busiest))
         add((now, "resident_bytes", "server", float(_resident_bytes(servers))))
         for measure, value in _writes(servers).items():
@@ -95,6 +96,10 @@ class Sampler:
         with contextlib.suppress(OSError, IndexError, ValueError):
             self._last_ticks[pid] = process_cpu_s(pid)
         return self._last_ticks.get(pid, 0.0)
+
+    def _since_first_cpu_s(self, pid: int) -> float:
+        used_s = self._process_cpu_s(pid)
+        return used_s - self._first_ticks.setdefault(pid, used_s)
 
     def _cpu_s(self, subject: str, pids: Iterable[int]) -> float:
         known = self.__dict__.setdefault(f"_pids_{subject}", set())

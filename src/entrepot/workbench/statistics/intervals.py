@@ -94,6 +94,7 @@ def _draws(runs: int, generator: numpy.random.Generator) -> NDArray[numpy.int64]
 
 
 def _between(value: float, drawn: NDArray[numpy.float64]) -> Interval:
-    low, high = numpy.quantile(drawn, [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    # A value that was drawn and none between two: with few ways to draw, interpolation would make it too narrow.
+    low, high = numpy.quantile(drawn, [(1 - SHARE) / 2, (1 + SHARE) / 2], method="inverted_cdf")
     # The value lies inside by definition; of equal runs, rounding could put it beside them.
     return Interval(value, min(float(low), value), max(float(high), value))

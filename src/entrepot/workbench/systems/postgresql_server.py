@@ -23,7 +23,7 @@ import psycopg
 
 from entrepot.errors import SystemFailed
 from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port
-from entrepot.workbench.systems.system import System, _is_running
+from entrepot.workbench.systems.system import System, is_running
 
 _USER = "postgres"
 _LIBRARIES = Path("/usr/lib/postgresql")
@@ -151,7 +151,7 @@ class PostgreSqlServer(System):
 
     def is_alive(self) -> bool:
         """The head alone counts: the others end with their clients."""
-        return self._server is not None and _is_running(self._server.pid)
+        return self._server is not None and is_running(self._server.pid)
 
     def version(self) -> str:
         told = subprocess.run([str(self._program("postgres")), "--version"], capture_output=True, text=True, check=True)

@@ -172,13 +172,13 @@ class System(ABC):
 
     def is_alive(self) -> bool:
         """Whether all of `pids` still run; a trial whose server died is a failure, not a figure."""
-        return all(_is_running(pid) for pid in self.pids)
+        return all(is_running(pid) for pid in self.pids)
 
     @abstractmethod
     def create_queues(self, names: Sequence[str]) -> None:
         """Empty queues, deep enough for any trial unless `options` limit them."""
 
-    def create_topics(self, names: Sequence[str]) -> None:
+    def create_topics(self, names: Sequence[str]) -> None:  # noqa: B027 - most systems have nothing to do
         """Where topics have to exist before they are used."""
 
     @abstractmethod
@@ -225,7 +225,7 @@ class System(ABC):
         self.stop()
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

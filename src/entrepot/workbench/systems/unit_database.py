@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from entrepot.errors import SystemAbsent
 from entrepot.workbench.systems.processes import LOOPBACK, Server, free_port
-from entrepot.workbench.systems.system import _is_running as is_running
+from entrepot.workbench.systems.system import is_running
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection as DatabaseConnection
