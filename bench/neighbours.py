@@ -31,8 +31,8 @@ def processor_rate_per_s() -> float:
 
 
 def figures(trials: list[dict[str, Any]]) -> list[Figure]:
-    """How much of the processors others had, and how fast processors and device were beside the trials."""
-    found = [_processors(trials)]
+    """How much of the processors others had, and how fast processors and device were beside the trials that tell."""
+    found = [_processors(trials)] if all("others_cpu_percent" in each for each in trials) else []
     if processors := _probes(trials, "processor_rates_per_s"):
         title = "a processor beside all visits: pieces_per_s"
         found.append(_probed(title, processors, "", PROCESSOR_VARIATION_MAX))

@@ -26,6 +26,7 @@ from typing import Any
 from unittest import mock
 
 import entrepot.aio
+import neighbours
 import system_calls
 import trial
 from contenders import BODY_BYTES, CONTENDERS, Contender, Entrepot, EntrepotAsync
@@ -34,8 +35,6 @@ from figures import FORCED, Figure, Outcome, at_least, percentile
 
 Key = tuple[str, int]
 PROBE_S = 0.1
-DEVICE_VARIATION_MAX = 2.0
-"""Between the fastest and the slowest tenth of the probes; beyond it the ratios tell of the neighbours, not of us."""
 
 
 def throughput(contender: str, committers: int, warm_up_s: float, window_s: float, folder: str) -> dict[str, Any]:
@@ -195,11 +194,10 @@ def measure(*, quick: bool) -> Outcome:
             trials.append({"repetition": repetition, "contender": name, "committers": committers} | found)
     contracts = _contracts(40 if quick else 200)
     settings = {"repetitions": repetitions, "warm_up_s": warm_up_s, "window_s": window_s, "body_bytes": BODY_BYTES}
-    probes = [rate for found in trials for rate in found["device_rates_per_s"]]
     figures = [
-        Figure("the device beside all trials: rate_per_s", probes, "fdatasync after each write"),
+        *neighbours.figures(trials),
         *_rows(rates, trials, contracts),
-        *_verdicts(rates, _warning(probes)),
+        *_verdicts(rates, neighbours.warning(trials)),
     ]
     return Outcome("persistent", "2 KB persistent, units of one put", figures, settings, trials)
 
@@ -249,13 +247,6 @@ def _rows(
             contract = "NOT AS PROMISED: " + contract
         figures.append(Figure(f"{kind.title}, {committers} committers: rate_per_s", samples, contract, note=note))
     return figures
-
-
-def _warning(probes_per_s: list[float]) -> str:
-    slow, fast = percentile(probes_per_s, 10), percentile(probes_per_s, 90)
-    if fast <= slow * DEVICE_VARIATION_MAX:
-        return ""
-    return f"DO NOT QUOTE: the device itself varied from {slow:,.0f} to {fast:,.0f} forces/s. "
 
 
 def _to_one_thread(kind: type[Contender], most: list[float], one: list[float], warning: str) -> list[Figure]:

@@ -31,8 +31,8 @@ CONTRACT = "every committed unit back; log damage detected"
 def fill(folder: str, log_bytes: int) -> dict[str, Any]:
     """Fill the log, print what must come back, and die."""
     from entrepot.connection import Connection
+    from entrepot.embedded import EmbeddedHost
     from entrepot.queues.folder import create
-    from entrepot.queues.host import Host
     from entrepot.recovery_log.settings import LogSettings
 
     segments = log_bytes // (64 * MIB) + 2
@@ -41,7 +41,7 @@ def fill(folder: str, log_bytes: int) -> dict[str, Any]:
         segment_bytes=64 * MIB, primary=segments, secondary=segments * 3, checkpoint_bytes=log_bytes * 5 // 4
     )
     create(folder, name="RESTART", log=log)
-    host = Host(folder)
+    host = EmbeddedHost(folder)
     connection = Connection(host)
     begun = time.perf_counter()
     kept = [0] * THREADS

@@ -40,6 +40,9 @@ def list_scenarios(
     json: Json = False,
 ) -> None:
     """Show the scenarios: what each draws again, what it needs, and what this machine cannot hold."""
+    from entrepot.cli.bench_watching import require_extra
+
+    require_extra()
     from entrepot.workbench.catalogue import find_scenarios
 
     found = find_scenarios(patterns or ["*"])
@@ -120,6 +123,9 @@ def run(
 
     `representative` stands for a set that shows every load and document in under half an hour.
     """
+    from entrepot.cli.bench_watching import require_extra
+
+    require_extra()
     from entrepot.workbench.measuring.effort import EFFORTS
     from entrepot.workbench.running.repeating import RULES
     from entrepot.workbench.running.run import begin

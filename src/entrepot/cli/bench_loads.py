@@ -27,6 +27,7 @@ Seconds = Annotated[float, typer.Option("--seconds", min=0.1, help="How long the
 Messages = Annotated[int, typer.Option("--messages", "-n", min=1, help="How many each thread sends at most.")]
 Threads = Annotated[int, typer.Option("--threads", "-t", min=1, max=500, help="Clients at once, a process each.")]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Messages in one unit of work.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Where a server is to listen; 0: on a free port.")]
 Out = Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Keep the raw observations there.")]
 
 
@@ -38,12 +39,13 @@ def send(
     threads: Threads = 1,
     batch: Batch = 1,
     seconds: Seconds = 5.0,
+    port: Port = 0,
     out: Out = None,
     json: Json = False,
 ) -> None:
     """Fill an empty queue as fast as the system answers."""
     given = {"message_bytes": message_bytes, "threads": threads, "batch": batch}
-    _measure("send", system, quality, given, seconds, out, json, messages)
+    _measure("send", system, quality, given | {"port": port}, seconds, out, json, messages)
 
 
 def receive(
@@ -53,12 +55,13 @@ def receive(
     messages: Messages = 30_000,
     threads: Threads = 1,
     batch: Batch = 1,
+    port: Port = 0,
     out: Out = None,
     json: Json = False,
 ) -> None:
     """Empty a queue that was filled before."""
     given = {"message_bytes": message_bytes, "threads": threads, "batch": batch}
-    _measure("receive", system, quality, given, 5.0, out, json, messages)
+    _measure("receive", system, quality, given | {"port": port}, 5.0, out, json, messages)
 
 
 def roundtrip(
@@ -69,6 +72,7 @@ def roundtrip(
     workers: Annotated[int, typer.Option("--workers", min=1, max=100, help="Who answers.")] = 4,
     rate: Annotated[int, typer.Option("--rate", min=0, help="Requests an hour and application; 0: no think time.")] = 0,
     seconds: Seconds = 5.0,
+    port: Port = 0,
     out: Out = None,
     json: Json = False,
 ) -> None:
@@ -79,7 +83,7 @@ def roundtrip(
         "workers": workers,
         "rate_per_app_hour": rate,
     }
-    _measure("round-trip", system, quality, given, seconds, out, json)
+    _measure("round-trip", system, quality, given | {"port": port}, seconds, out, json)
 
 
 def open_loop(
@@ -96,6 +100,7 @@ def open_loop(
     senders: Annotated[int, typer.Option("--senders", min=1, max=200)] = 1,
     receivers: Annotated[int, typer.Option("--receivers", min=1, max=200)] = 1,
     seconds: Seconds = 5.0,
+    port: Port = 0,
     out: Out = None,
     json: Json = False,
 ) -> None:
@@ -114,7 +119,7 @@ def open_loop(
         "senders": senders,
         "receivers": receivers,
     }
-    _measure("open-loop", system, quality, given, seconds, out, json)
+    _measure("open-loop", system, quality, given | {"port": port}, seconds, out, json)
 
 
 def publish(
@@ -125,12 +130,13 @@ def publish(
     subscribers: Annotated[int, typer.Option("--subscribers", min=1, max=1000)] = 1,
     topics: Annotated[int, typer.Option("--topics", min=1, max=1000, help="Spread over so many topics.")] = 1,
     seconds: Seconds = 5.0,
+    port: Port = 0,
     out: Out = None,
     json: Json = False,
 ) -> None:
     """Publish to topics; every subscriber has to get everything."""
     given = {"message_bytes": message_bytes, "senders": publishers, "receivers": subscribers, "topics": topics}
-    _measure("publish", system, quality, given, seconds, out, json)
+    _measure("publish", system, quality, given | {"port": port}, seconds, out, json)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -156,7 +162,9 @@ def _measure(
 
     import msgspec
 
-    from entrepot.cli.bench_watching import Watching, interruptible
+    from entrepot.cli.bench_watching import Watching, interruptible, require_extra
+
+    require_extra()
     from entrepot.workbench.measuring.effort import EFFORTS
     from entrepot.workbench.quality import Quality as Qualities
     from entrepot.workbench.running.run import begin_with

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from entrepot.cli import output
+from entrepot.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from entrepot.workbench.measuring.record import TrialRecord
@@ -77,6 +78,17 @@ class Watching:
         times = "" if found.latency_ms_median is None else f", {found.latency_ms_median:.2f} ms at the median"
         missing = f", {found.missing:,} MISSING" if found.missing else ""
         return f"{head}{found.per_s:,.0f}/s{times}{missing}"
+
+
+def require_extra() -> None:
+    """
+    Raises:
+        ExtraMissing: What measuring needs beyond Entrepot itself is not installed.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("numpy") is None or find_spec("pyarrow") is None:
+        raise ExtraMissing("the workbench", "bench")
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from entrepot.queues.folder import SETTINGS, create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_system import REPLIES, EntrepotSystem, depth_of, queue_definition
-from entrepot.workbench.systems.processes import LOOPBACK, Server, accepts, free_port, script
+from entrepot.workbench.systems.processes import LOOPBACK, Server, accepts, chosen_port, script
 from entrepot.workbench.systems.system import Ability
 
 CHANNEL = "APP"
@@ -37,11 +37,12 @@ def allow_files() -> None:
 class QueueManager:
     """A server process over a folder of its own, with a listener on a free port of the loopback."""
 
-    def __init__(self, folder: Path, name: str = "BENCH", log: LogSettings | None = None) -> None:
+    def __init__(self, folder: Path, name: str = "BENCH", log: LogSettings | None = None, port: int = 0) -> None:
         self.path = folder / name.lower()
         self.name = name
         self._log = log or LogSettings()
         self._server: Server | None = None
+        self._port_wanted = port
         self.port = 0
 
     def start(self) -> None:
@@ -52,7 +53,7 @@ class QueueManager:
         allow_files()
         self._server = Server([script("entrepot"), "qm", "start", str(self.path)], self.path.with_suffix(".log"))
         self._server.wait_until(self._answers)
-        self.port = free_port()
+        self.port = chosen_port("entrepot", {"port": self._port_wanted})
         self.mqsc(
             f"DEFINE CHANNEL({CHANNEL}) CHLTYPE(SVRCONN) MCAUSER('{USER}') REPLACE",
             f"SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('{USER}') AUTHADD(ALLMQI)",
@@ -127,7 +128,7 @@ class EntrepotServer(EntrepotSystem):
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
-        self.manager = QueueManager(folder, log=self.log)
+        self.manager = QueueManager(folder, log=self.log, port=int(self.options.get("port") or 0))
 
     def start(self) -> None:
         self.start_database()
