@@ -39,9 +39,16 @@ def test_large_messages_are_read_ahead_in_small_numbers(tmp_path: Path) -> None:
     assert EntrepotUnix(tmp_path, Quality.EXPRESS, {"message_bytes": 2 * 1024 * 1024}).read_ahead == 2
 
 
-def test_an_unknown_database_is_refused_by_name() -> None:
+def test_an_unknown_database_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(SystemAbsent, match="oracle"):
-        choose("oracle")
+        choose("oracle", tmp_path)
+
+
+def test_a_private_folder_gets_sqlite_and_stays_private(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    assert choose("", private / "database") == "sqlite"
+    assert private.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_full_queue_holds_its_sender_up(tmp_path: Path) -> None:
@@ -63,12 +70,12 @@ def test_a_full_queue_holds_its_sender_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_a_row_changes_with_each_message_that_is_committed(tmp_path: Path, database: str) -> None:
+def test_a_row_changes_with_each_message_that_is_committed(folder: Path, database: str) -> None:
     try:
-        choose(database)
+        choose(database, folder)
     except SystemAbsent as absent:
         pytest.skip(str(absent))
-    with EntrepotEmbedded(tmp_path, Quality.GLOBAL, {"database": database}) as system:
+    with EntrepotEmbedded(folder, Quality.GLOBAL, {"database": database}) as system:
         assert system.database is not None
         system.create_queues(["Q"])
         sender = system.sender("Q")

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +18,6 @@ from entrepot.workbench.systems import absent_reason, find_system
 from entrepot.workbench.systems.system import System
 
 QUEUE = "ORDERS.1"
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Not in pytest's own folders, which are private to who runs the tests."""
-    made = Path(tempfile.mkdtemp(prefix="entrepot-peers-"))
-    made.chmod(0o755)
-    try:
-        yield made / "system"
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def make(name: str, folder: Path, quality: Quality, options: dict[str, Any] | None = None) -> Any:

@@ -39,7 +39,7 @@ def open_database(folder: Path, wanted: str = "") -> Iterator[UnitDatabase]:
     Raises:
         SystemAbsent: What is wanted by name is not there, or SQLAlchemy is not.
     """
-    found = UnitDatabase(folder, choose(wanted))
+    found = UnitDatabase(folder, choose(wanted, folder))
     try:
         found.start()
         fill(found.url)

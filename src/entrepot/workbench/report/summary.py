@@ -38,7 +38,7 @@ _MACHINE = {
     "kernel": "Linux",
     "file_system": "File system",
     "force_ms_median": "Disk force, median",
-    "force_ms_p99": "Disk force, 99 %",
+    "force_ms_max": "Disk force, longest of 50",
     "write_bytes_per_s": "Disk bandwidth",
     "python": "Python",
     "java": "Java",

@@ -105,7 +105,7 @@ class EntrepotSystem(System):
             SystemAbsent: The database that the point asks for is not here.
         """
         if self.quality is Quality.GLOBAL:
-            kind = unit_database.choose(str(self.options.get("database", "")))
+            kind = unit_database.choose(str(self.options.get("database", "")), self.folder)
             self.database = self.database or unit_database.UnitDatabase(self.folder / "database", kind)
             self.database.start()
 

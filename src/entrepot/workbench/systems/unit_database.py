@@ -9,43 +9,39 @@ each other's locks; SQLite has one lock for all the same.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import os
-import shutil
 import subprocess
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from entrepot.errors import SystemAbsent
-from entrepot.workbench.systems.processes import LOOPBACK, Server, free_port
-from entrepot.workbench.systems.system import is_running
+from entrepot.workbench.systems.postgresql_process import (
+    USER,
+    PostgreSqlProcess,
+    closed_folder,
+    program,
+    programs,
+    version,
+)
+from entrepot.workbench.systems.processes import LOOPBACK, free_port
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection as DatabaseConnection
     from sqlalchemy.engine import Engine
 
 POSTGRESQL, SQLITE = "postgresql", "sqlite"
-_USER = "postgres"
-_LIBRARIES = Path("/usr/lib/postgresql")
-_CONNECTIONS_MAX = 200
+_CONNECTIONS_MAX = "200"
+_PARAMETERS = {
+    "max_connections": _CONNECTIONS_MAX,
+    "max_prepared_transactions": _CONNECTIONS_MAX,
+    "synchronous_commit": "on",
+}
 _LOCK_S = 60
-_END_S = 10.0
 
 
-def postgresql_programs() -> Path | None:
-    """Where initdb and postgres are, of the newest version; None when they are not installed."""
-    installed = [path for path in _LIBRARIES.glob("*/bin") if (path / "initdb").exists()]
-    if installed:
-        return max(installed, key=lambda path: float(path.parent.name))
-    found = shutil.which("initdb")
-    return None if found is None else Path(found).resolve().parent
-
-
-def choose(wanted: str) -> str:
-    """The kind of database that a point asks for, or what there is when it asks for none.
+def choose(wanted: str, folder: Path) -> str:
+    """The kind of database that a point asks for, or what can run in the folder when it asks for none.
 
     Raises:
         SystemAbsent: It is not installed, or SQLAlchemy is not.
@@ -53,8 +49,8 @@ def choose(wanted: str) -> str:
     if importlib.util.find_spec("sqlalchemy") is None:
         missing = "Python module sqlalchemy not installed: pip install 'entrepot[sql]'"
         raise SystemAbsent("a global unit of work", missing)
-    can_postgresql = postgresql_programs() is not None and importlib.util.find_spec("psycopg") is not None
-    kind = wanted or (POSTGRESQL if can_postgresql else SQLITE)
+    can_postgresql = programs() is not None and importlib.util.find_spec("psycopg") is not None
+    kind = wanted or (POSTGRESQL if can_postgresql and closed_folder(folder) is None else SQLITE)
     if kind not in (POSTGRESQL, SQLITE):
         raise SystemAbsent(f"the database {kind!r}", f"there are {POSTGRESQL} and {SQLITE}")
     if kind == POSTGRESQL and not can_postgresql:
@@ -94,28 +90,26 @@ class UnitDatabase:
     def __init__(self, folder: Path, kind: str) -> None:
         self._folder = folder
         self.kind = kind
-        self._server: Server | None = None
-        self._port = 0
+        self._process = PostgreSqlProcess(folder, "PostgreSQL")
 
     def start(self) -> None:
         """Make it when there is none yet, and return when it answers and has its table."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        if self.kind == POSTGRESQL and (self._server is None or not self.is_alive()):
-            self._start_postgresql()
+        if self.kind == POSTGRESQL and not self._process.is_alive():
+            self._process.start(free_port(), _PARAMETERS, self._answers)
         self._create_table()
 
     def stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
+        self._process.stop()
 
     def is_alive(self) -> bool:
-        return self._server is None or is_running(self._server.pid)
+        return self.kind == SQLITE or self._process.is_alive()
 
     @property
     def url(self) -> str:
         if self.kind == SQLITE:
             return f"sqlite:///{self._folder / 'received.sqlite'}"
-        return f"postgresql+psycopg://bench@{LOOPBACK}:{self._port}/postgres"
+        return f"postgresql+psycopg://{USER}@{LOOPBACK}:{self._process.port}/postgres"
 
     def open_row(self) -> ReceiverRow:
         return ReceiverRow(self.url)
@@ -136,45 +130,10 @@ class UnitDatabase:
             import sqlite3
 
             return f"SQLite {sqlite3.sqlite_version}"
-        asked = [self._program("postgres"), "--version"]
-        told = subprocess.run(asked, check=True, capture_output=True, text=True)
-        return f"PostgreSQL {told.stdout.split()[2]}"
-
-    def _program(self, name: str) -> str:
-        programs = postgresql_programs()
-        assert programs is not None
-        return str(programs / name)
-
-    def _start_postgresql(self) -> None:
-        data = self._folder / "data"
-        # PostgreSQL refuses to run as root, so it becomes its own user, who must be able to get to the folder.
-        user = _USER if os.geteuid() == 0 else ""
-        if user:
-            _let_through(self._folder)
-            shutil.chown(self._folder, user, user)
-        if not (data / "PG_VERSION").exists():
-            become = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"] if user else []
-            layout = ["-D", str(data), "-A", "trust", "-U", "bench", "-E", "UTF8", "--no-locale"]
-            command = [*become, self._program("initdb"), *layout]
-            subprocess.run(command, check=True, capture_output=True, cwd=self._folder)
-        _await_end(data)
-        self._port = free_port()
-        options = {
-            "listen_addresses": LOOPBACK,
-            "unix_socket_directories": "",
-            "max_connections": _CONNECTIONS_MAX,
-            "max_prepared_transactions": _CONNECTIONS_MAX,
-            "fsync": "on",
-            "synchronous_commit": "on",
-        }
-        command = [self._program("postgres"), "-D", str(data), "-p", str(self._port)]
-        for key, value in options.items():
-            command += ["-c", f"{key}={value}"]
-        self._server = Server(command, self._folder / "postgresql.log", name="PostgreSQL", user=user)
-        self._server.wait_until(self._answers)
+        return f"PostgreSQL {version().split()[2]}"
 
     def _answers(self) -> bool:
-        asked = [self._program("pg_isready"), "-q", "-h", LOOPBACK, "-p", str(self._port), "-U", "bench"]
+        asked = [program("pg_isready"), "-q", "-h", LOOPBACK, "-p", str(self._process.port), "-U", USER]
         return subprocess.run(asked, check=False).returncode == 0
 
     def _create_table(self) -> None:
@@ -192,31 +151,3 @@ class UnitDatabase:
                 )
         finally:
             engine.dispose()
-
-
-def _await_end(data: Path) -> None:
-    """Let those die whom a killed PostgreSQL has left, or the next would take them for one that still runs."""
-    deadline = time.monotonic() + _END_S
-    while _workers(data) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if not _workers(data):
-        # It may name a dead process that nobody has buried yet, which would pass for a living one.
-        (data / "postmaster.pid").unlink(missing_ok=True)
-
-
-def _workers(data: Path) -> list[int]:
-    """Living processes that work in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (process / "cwd").readlink() == data and is_running(int(process.name)):
-                found.append(int(process.name))
-    return found
-
-
-def _let_through(folder: Path) -> None:
-    """Let other users pass the private folders above, which they still cannot list."""
-    for above in folder.parents:
-        if above.stat().st_uid != os.geteuid() or above.stat().st_mode & 0o001:
-            continue
-        above.chmod(above.stat().st_mode & 0o7777 | 0o011)
