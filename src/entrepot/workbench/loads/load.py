@@ -26,6 +26,9 @@ class Load(ABC):
     parameters: ClassVar[Mapping[str, Parameter]]
     """What it reads from a point, with what holds when the point is silent."""
 
+    repeats: ClassVar[bool] = True
+    """Whether a quick run repeats it; a search repeats by itself and gives its own interval."""
+
     @classmethod
     def unsuitable(cls, system: type[System], parameters: Mapping[str, Parameter]) -> str:
         """Why this system cannot be put under this load; empty when it can."""
@@ -36,8 +39,7 @@ class Load(ABC):
     @classmethod
     def duration_s(cls, seconds: float, parameters: Mapping[str, Parameter]) -> float:
         """About how long one visit takes under load, for the estimate of the time that is left."""
-        del parameters
-        return seconds
+        return seconds * float(parameters.get("seconds_factor", 1))
 
     @abstractmethod
     def run(self, stage: Stage) -> None:

@@ -30,6 +30,7 @@ START_SHARE = 0.5
 
 class Sustained(Load):
     name = "sustained"
+    repeats = False
     needs = frozenset({"queues"})
     parameters = {
         "message_bytes": 64,

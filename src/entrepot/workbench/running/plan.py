@@ -98,6 +98,7 @@ def planned(
     absent: dict[str, str] = {}
     refused: tuple[str, str, str] | None = None
     cases: list[tuple[Scenario, Point, str]] = []
+    seen: set[tuple[str, str, str]] = set()
     for scenario, systems in chosen:
         for system in systems_for(scenario, systems):
             reason = absent.get(system) or absent_reason(system)
@@ -109,7 +110,8 @@ def planned(
             for point in points_of(scenario, effort.scale):
                 if problem := unsuitable(scenario, point, system):
                     refused = (system, scenario.load, problem)
-                else:
+                elif (case := (scenario.name, point.key, system)) not in seen:
+                    seen.add(case)
                     cases.append((scenario, point, system))
     if not cases:
         if refused:
@@ -125,6 +127,8 @@ def _ordered(
     order = random.Random(SEED)  # noqa: S311 - an order, no secret
     for repetition in range(effort.repetitions):
         for scenario, point, system in order.sample(cases, len(cases)):
+            if repetition and not find_load(scenario.load).repeats and effort.scale != "full":
+                continue
             plan = VisitPlan(
                 run=run,
                 host=host,
