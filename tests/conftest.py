@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,10 @@ if not os.environ.get("ENTREPOT_EXPLORE"):
 # Tests start some hundreds of processes, and each would compile all of our modules if none may keep what it compiled.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Who runs us in the background may ignore interrupts, and children would inherit that: those that are sent one would
+# never end.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
