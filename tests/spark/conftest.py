@@ -31,7 +31,8 @@ LONG_TASKS = 6
 """So many tasks of flows that do not end may run at a time, with slots left for the tests' own jobs."""
 
 
-@pytest.fixture(scope="session")
+# Of the package, not of the session: this process may have other tests after these, which start without a session.
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """The only session of this process. A test leaves it as it was: settings, views, streams, running jobs."""
     # Tables of a few rows: what is spread over more partitions, or compiled better, only takes longer.

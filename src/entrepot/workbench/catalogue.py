@@ -21,7 +21,15 @@ from entrepot.errors import ScenarioInvalid, ScenarioUnknown
 from entrepot.workbench.published import PublishedRow, published_rows
 from entrepot.workbench.scenario import DOCUMENTS, Point, Scenario, parse_scenario
 
-__all__ = ["find_scenarios", "place_among", "place_of", "published_rows", "read_scenarios", "scenarios"]
+__all__ = [
+    "find_scenario",
+    "find_scenarios",
+    "place_among",
+    "place_of",
+    "published_rows",
+    "read_scenarios",
+    "scenarios",
+]
 
 FOLDER = Path(__file__).parent / "scenarios"
 _NEAR_MAX = 4
@@ -46,6 +54,17 @@ def read_scenarios(folder: Path) -> dict[str, Scenario]:
         for document in DOCUMENTS
         for path in sorted((folder / document).glob("*.yaml"), key=lambda path: _natural(path.stem))
     }
+
+
+@cache
+def find_scenario(name: str) -> Scenario:
+    """The scenario of this file; a visit needs one, and no other is read for it.
+
+    Raises:
+        ScenarioUnknown: There is none; the error tells what is near it.
+    """
+    path = FOLDER / f"{name}.yaml"
+    return parse_scenario(path, name) if path.is_file() else find_scenarios([name])[0]
 
 
 def find_scenarios(patterns: Iterable[str]) -> list[Scenario]:

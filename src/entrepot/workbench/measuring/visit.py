@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from entrepot.errors import MeasurementError, SystemFailed
-from entrepot.workbench.catalogue import find_scenarios
+from entrepot.workbench.catalogue import find_scenario
 from entrepot.workbench.loads import find_load
 from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.record import TrialRecord, as_texts, write_record
@@ -52,7 +52,7 @@ class VisitPlan(msgspec.Struct, kw_only=True, frozen=True):
         """The scenario; an ad-hoc load has one of its own."""
         if self.scenario.startswith("ad-hoc/"):
             return Scenario(self.scenario, self.scenario, (), self.load, (self.point(),))
-        return find_scenarios([self.scenario])[0]
+        return find_scenario(self.scenario)
 
 
 def visit(plan: VisitPlan, say: Say = lambda _: None) -> list[TrialRecord]:

@@ -10,11 +10,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from entrepot.errors import QueueFull
 from entrepot.message import Message, MessageType
 from entrepot.options import reply_to
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_server import CHANNEL, EntrepotServer
-from entrepot.workbench.systems.entrepot_system import ON_DISK, queue_definition
+from entrepot.workbench.systems.entrepot_system import ON_DISK, depth_max, queue_definition
 from entrepot.workbench.systems.processes import free_port
 from entrepot.workbench.systems.system import REPLY_S, Ability, Receiver, Replier, Requester, Sender
 
@@ -68,7 +69,7 @@ class EntrepotAmqp(EntrepotServer):
         }
 
     def sender(self, queue: str) -> Sender:
-        return _AmqpSender(self._open(), queue, self.quality)
+        return _AmqpSender(self._open(), queue, self.quality, depth_max(self.options) if self.limited else 0)
 
     def receiver(self, queue: str) -> Receiver:
         return _AmqpReceiver(self._open(), queue, self.quality, self.read_ahead, self.unit_messages)
@@ -106,27 +107,40 @@ def _encoded(body: bytes, to: str, quality: Quality, **more: Any) -> bytes:
 
 
 class _AmqpSender:
-    def __init__(self, connection: AmqpConnection, address: str, quality: Quality) -> None:
+    def __init__(self, connection: AmqpConnection, address: str, quality: Quality, queue_max: int = 0) -> None:
         self._connection = connection
         self._address = address
         self._quality = quality
-        self._link = connection.sender(address, settled=quality is Quality.EXPRESS)
+        self._queue_max = queue_max
+        # To a queue that can be full, each message has to be answered, or the server could only close the link.
+        self._is_settled = quality is Quality.EXPRESS and not queue_max
+        self._link = connection.sender(address, settled=self._is_settled)
 
     def send(self, bodies: Sequence[bytes]) -> None:
         messages = [_encoded(body, self._address, self._quality) for body in bodies]
-        if self._quality is Quality.EXPRESS:
+        if self._is_settled:
             for data in messages:
                 self._link.send(data)
             self._connection.write()
-        elif self._quality is Quality.RECOVERABLE:
+        elif self._quality in (Quality.EXPRESS, Quality.RECOVERABLE):
             for data in messages:
-                self._link.send(data)
-                self._link.await_answers()
+                self._send_answered(data)
         else:
             _send_in_transaction(self._connection, self._link, messages)
 
+    def _send_answered(self, data: bytes) -> None:
+        """
+        Raises:
+            QueueFull: There is no room for it now.
+        """
+        self._link.found_it_full = False
+        self._link.send(data)
+        self._link.await_answers()
+        if self._link.found_it_full:
+            raise QueueFull(self._address, self._queue_max)
+
     def flush(self) -> None:
-        if self._quality is Quality.EXPRESS:
+        if self._is_settled:
             # Nobody answers for what is sent settled; but an answer to this comes behind all of it.
             coordinator = self._connection.coordinator
             coordinator.discharge(coordinator.declare(), commit=False)

@@ -28,6 +28,7 @@ _READ_BYTES = 256 * 1024
 _FRAME_BYTES_MAX = 65_536
 _SESSION_FRAMES = 2048
 _DECLARE, _DISCHARGE, _VALUE = ULong(0x31), ULong(0x32), ULong(0x77)
+_FULL = "amqp:resource-limit-exceeded"
 _SYSTEM = "entrepot-amqp"
 AnyLink = TypeVar("AnyLink", bound="_Link")
 
@@ -177,6 +178,7 @@ class SendingLink(_Link):
         lib.pn_link_set_snd_settle_mode(pointer, lib.PN_SND_SETTLED if settled else lib.PN_SND_UNSETTLED)
         self._number = 0
         self.unanswered = 0
+        self.found_it_full = False
 
     def send(self, data: bytes, transaction: bytes | None = None) -> None:
         """Give a message to the engine; it is written with the next turn."""
@@ -194,7 +196,7 @@ class SendingLink(_Link):
             self.unanswered += 1
 
     def await_answers(self) -> None:
-        """Return when all that was sent is where it belongs."""
+        """Return when all that was sent is where it belongs; `found_it_full` when the queue had no room for some."""
         self.connection.wait(lambda: self.unanswered == 0)
 
     def on_delivery(self, delivery: Pointer) -> None:
@@ -202,8 +204,10 @@ class SendingLink(_Link):
         if not state:
             return
         if state not in (ACCEPTED, DECLARED, TRANSACTIONAL):
-            condition = lib.pn_disposition_condition(lib.pn_delivery_remote(delivery))
-            raise SystemFailed(_SYSTEM, f"has refused a message: {engine.condition_text(condition) or state}")
+            condition = engine.condition_text(lib.pn_disposition_condition(lib.pn_delivery_remote(delivery)))
+            if not condition.startswith(_FULL):
+                raise SystemFailed(_SYSTEM, f"has refused a message: {condition or state}")
+            self.found_it_full = True
         self.answered(delivery, state)
         engine.delivery_settle(delivery)
         self.unanswered -= 1
