@@ -25,11 +25,11 @@ from entrepot.security import passwords
 from entrepot.security.users import Users
 from entrepot.testing import VirtualClock
 
-# The same examples every time, so that a change is judged by itself; ENTREPOT_EXPLORE=1 looks for new ones.
+# The same examples every time, so that a change is judged by itself; ENTREPOT_EXPLORE=1 looks for new ones, and more.
 # No deadline: a busy machine is no mistake of ours, and --timeout stops what hangs.
-settings.register_profile("steady", derandomize=True, deadline=None)
-if not os.environ.get("ENTREPOT_EXPLORE"):
-    settings.load_profile("steady")
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("explore", deadline=None, max_examples=500)
+settings.load_profile("explore" if os.environ.get("ENTREPOT_EXPLORE") else "steady")
 
 
 # Tests start some hundreds of processes, and each would compile all of our modules if none may keep what it compiled.

@@ -34,7 +34,7 @@ from unit.channels.guests import Guest, House, Work, greeting, live, until
 from .mangling import Mangler
 
 SEED = int(os.environ.get("ENTREPOT_FUZZ_SEED", "20261116"))
-FRAMES = int(os.environ.get("ENTREPOT_FUZZ_FRAMES", "50000"))
+FRAMES = int(os.environ.get("ENTREPOT_FUZZ_FRAMES", "20000"))
 GROWTH_BYTES_MAX = 64 * MIB
 HANG_S = 3.0
 
@@ -120,7 +120,8 @@ class Fuzzed:
             host.clear(queue)
 
 
-def test_no_frame_harms_a_server(inside: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("frames", [FRAMES, pytest.param(10 * FRAMES, marks=pytest.mark.torture)])
+def test_no_frame_harms_a_server(inside: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch, frames: int) -> None:
     monkeypatch.setattr(admission, "_FAILURE_DELAY_S", 0.0)
     mangler = Mangler(SEED)
 
@@ -128,11 +129,11 @@ def test_no_frame_harms_a_server(inside: Callable[[Work], None], monkeypatch: py
         fuzzed = Fuzzed(house, mangler)
         before = 0
         with tell_the_seed(SEED, fuzzed.said):
-            while fuzzed.frames < FRAMES:
+            while fuzzed.frames < frames:
                 await fuzzed.visit(admitted=fuzzed.connections % 10 != 0)
                 if fuzzed.connections % 200 == 0:
                     await fuzzed.tidy()
-                if not before and fuzzed.frames > FRAMES // 10:
+                if not before and fuzzed.frames > frames // 10:
                     before = resident_bytes()
             await fuzzed.tidy()
             assert resident_bytes() - before < GROWTH_BYTES_MAX

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -30,6 +30,7 @@ from entrepot.testing import SimulatedDisk, VirtualClock
 from recovery.workload import Script, body, new_manager, recovered
 
 TAIL_BYTES = 64 * 1024
+BORDER_BYTES = 40
 ONE_SEGMENT = LogSettings(segment_bytes=128 * 1024, primary=4, secondary=4)
 
 
@@ -97,8 +98,26 @@ def garbage(size: int) -> bytes:
     return Random(size).randbytes(size)
 
 
-@pytest.mark.parametrize("behind", ["zeros", "garbage", "an earlier lap"])
+BEHIND = ["zeros", "garbage", "an earlier lap"]
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_a_tail_torn_anywhere_leaves_exactly_the_whole_records(stopped: StoppedManager, behind: str) -> None:
+    """At every byte around the borders of records, where the reader decides, and at some in between."""
+    begin = stopped.end - TAIL_BYTES
+    borders = {cut for end in stopped.ends() for cut in range(end - BORDER_BYTES, end + BORDER_BYTES)}
+    cuts = sorted({*range(begin, stopped.end, 29), *(cut for cut in borders if begin <= cut < stopped.end)})
+    assert len(cuts) > 3000
+    require_whole_records(stopped, behind, cuts)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("behind", BEHIND)
 def test_a_tail_torn_at_any_byte_leaves_exactly_the_whole_records(stopped: StoppedManager, behind: str) -> None:
+    require_whole_records(stopped, behind, range(stopped.end - TAIL_BYTES, stopped.end))
+
+
+def require_whole_records(stopped: StoppedManager, behind: str, cuts: Iterable[int]) -> None:
     """What lies behind the cut is what a file may hold there: nothing yet, anything, or the lap before."""
     whole = stopped.log
     size = len(whole)
@@ -108,10 +127,9 @@ def test_a_tail_torn_at_any_byte_leaves_exactly_the_whole_records(stopped: Stopp
         # The same records, but from elsewhere in the stream: whole, with good CRCs, and not from here.
         "an earlier lap": whole[HEAD_PAGE_BYTES:] + whole[:HEAD_PAGE_BYTES],
     }[behind]
-    step = 1 if behind == "zeros" else 7
     ends = stopped.ends()
     try:
-        for cut in range(stopped.end - TAIL_BYTES, stopped.end, step):
+        for cut in cuts:
             offset = HEAD_PAGE_BYTES + cut
             torn = whole[:offset] + filler[offset:]
             stopped.disk.put(segment_path(0), torn)
@@ -179,7 +197,7 @@ def last_mark(stopped: StoppedManager) -> int:
 def test_a_bit_flipped_in_any_byte_of_the_log_refuses_the_start_and_names_the_place(stopped: StoppedManager) -> None:
     # The idle mark itself is the last thing in the log: nothing follows it that could tell.
     end = last_mark(stopped)
-    assert undetected_in_log(stopped, end - 24 * 1024, end) == []
+    assert undetected_in_log(stopped, end - 8 * 1024, end) == []
     assert undetected_in_log(stopped, 0, 4 * 1024) == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine in a simulated world: a thousand seeds hold, and planted bugs do not."""
+"""The engine in a simulated world: its seeds hold, and planted bugs do not."""
 
 from __future__ import annotations
 
@@ -17,18 +17,25 @@ from entrepot.recovery_log import bodies, reader, record, run, writer
 from entrepot.testing.simulation import Simulation
 
 SEEDS = 1000
+# Of the seeds in parts of fifty or forty: the first parts in `make test`, the others in `make torture`.
+PARTS, PARTS_OF_PUBLICATIONS = 8, 3
 STEPS = 150
 # As many seeds as a planted bug gets to hide in.
 SEEDS_FOR_A_BUG = 300
 
 
-@pytest.mark.parametrize("part", range(20))
+def in_parts(total: int, first: int) -> pytest.MarkDecorator:
+    others = [pytest.param(part, marks=pytest.mark.torture) for part in range(first, total)]
+    return pytest.mark.parametrize("part", [*range(first), *others])
+
+
+@in_parts(20, PARTS)
 def test_a_thousand_seeds_lose_nothing_and_bring_nothing_twice(part: int) -> None:
     for seed in range(part * SEEDS // 20, (part + 1) * SEEDS // 20):
         Simulation(seed).run(STEPS)
 
 
-@pytest.mark.parametrize("part", range(6))
+@in_parts(6, PARTS_OF_PUBLICATIONS)
 def test_publications_reach_all_queues_or_none(part: int) -> None:
     for seed in range(part * 40, (part + 1) * 40):
         Simulation(seed, topics=True).run(STEPS)

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session on a real cluster needs a process of its own, since this one may have a session already."""
+"""A session on a real cluster needs a process of its own, since this one may have a session already.
+
+test_driver_and_executors.py has a flow on two executors in every run of the tests; this is the session alone.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+
+import pytest
 
 from entrepot.testing.spark_cluster import SparkCluster
 
@@ -23,6 +28,7 @@ close_session(context)
 """
 
 
+@pytest.mark.torture
 def test_job_runs_on_two_executors_of_a_cluster(cluster: SparkCluster) -> None:
     arguments = [cluster.url, json.dumps({**cluster.settings, "spark.scheduler.minRegisteredResourcesRatio": "1"})]
     finished = subprocess.run(

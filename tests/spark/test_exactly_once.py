@@ -22,6 +22,12 @@ UNIT_MESSAGES = 10
 """Small units: the sooner a flow commits again, the likelier a kill hits a commit."""
 
 
+def seeds_and_kills(few: int, many: int) -> pytest.MarkDecorator:
+    """Each kind of kill in `make test`, and many of them in `make torture`."""
+    tortures = [pytest.param(seed, many, marks=pytest.mark.torture) for seed in range(1, 12)]
+    return pytest.mark.parametrize(("seed", "kills"), [(1, few), *tortures])
+
+
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
     with new_postgres() as running_postgres:
@@ -38,9 +44,9 @@ def ledger(postgres: Postgres) -> Iterator[Engine]:
     engine.dispose()
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(2, 12))])
+@seeds_and_kills(10, 20)
 def test_queue_to_queue_survives_kills_of_workers_jobs_and_queue_manager(
-    context: SparkContext, killable: ServerProcess, seed: int
+    context: SparkContext, killable: ServerProcess, seed: int, kills: int
 ) -> None:
     campaign = Campaign(killable, "IN", "OUT", seed)
     campaign.put()
@@ -48,14 +54,15 @@ def test_queue_to_queue_survives_kills_of_workers_jobs_and_queue_manager(
     worker = campaign.kill_worker
     kinds = [worker, campaign.cancel_job, worker, campaign.kill_server, worker]
     with running(LiveFlow(context, flow, killable.unix_url, instances=2, batch_max=UNIT_MESSAGES)) as live:
-        campaign.survive(live, kinds, 20)
+        campaign.survive(live, kinds, kills)
     assert campaign.require_exactly_once() > 100
-    assert sum(campaign.kills.values()) >= 20
+    assert sum(campaign.kills.values()) == kills
+    assert len(campaign.kills) == 3
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(2, 12))])
+@seeds_and_kills(6, 12)
 def test_rows_and_messages_agree_whatever_is_killed(
-    context: SparkContext, killable: ServerProcess, postgres: Postgres, ledger: Engine, seed: int
+    context: SparkContext, killable: ServerProcess, postgres: Postgres, ledger: Engine, seed: int, kills: int
 ) -> None:
     campaign = Campaign(killable, "IN", "OUT", seed)
     campaign.put()
@@ -64,7 +71,7 @@ def test_rows_and_messages_agree_whatever_is_killed(
     databases = {SOURCE: postgres.url}
     live_flow = LiveFlow(context, flow, killable.unix_url, instances=2, databases=databases, batch_max=UNIT_MESSAGES)
     with running(live_flow) as live:
-        campaign.survive(live, kinds, 12)
+        campaign.survive(live, kinds, kills)
     with killable.connect() as connection, connection.global_unit_of_work(ledger):
         pass  # the first use brings what the kills have left at the database to its end
     until(lambda: not prepared(ledger), "recovery ends what was prepared")

@@ -265,19 +265,20 @@ def campaign() -> Iterator[Campaign]:
             running.close()
 
 
+# One of each victim, and the queue manager wherever its answer decides what Spark does next.
 KILLS = [
     ("commit_decided", "driver"),
-    ("write_begun", "self"),
     ("write_prepared", "self"),
-    ("write_begun", "manager"),
     ("write_prepared", "manager"),
-    ("commit_begun", "manager"),
     ("commit_decided", "manager"),
     ("commit_done", "manager"),
     ("source_removed", "manager"),
 ]
 TORTURE = [
     *KILLS,
+    ("write_begun", "self"),
+    ("write_begun", "manager"),
+    ("commit_begun", "manager"),
     ("commit_done", "driver"),
     ("commit_begun", "self"),
     ("commit_decided", "self"),
@@ -303,7 +304,7 @@ def test_every_row_is_written_once_whoever_is_killed(campaign: Campaign, spark: 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_row_is_written_once_whoever_is_killed_in_any_order(campaign: Campaign, seed: int) -> None:
-    for point, victim in [*KILLS, *random.Random(seed).choices(TORTURE, k=25)]:
+    for point, victim in [*TORTURE, *random.Random(seed).choices(TORTURE, k=16)]:
         campaign.kill_at(point, victim)
     require_each_once(campaign)
 

@@ -31,8 +31,10 @@ from entrepot.workbench.systems.system import Receiver, System
 
 WAIT_S = 10.0
 SILENCE_S = 0.3
-ONE_SERVER = ("rabbitmq", "activemq")
-"""Their servers do not know of qualities, and take seconds to start."""
+ONE_SERVER = ("rabbitmq", "activemq", "entrepot-unix", "entrepot-tcp", "entrepot-amqp", "entrepot-channels")
+"""Their servers do not know of qualities, and take a second or more to start."""
+OF_ITS_OWN = ("quality", "database")
+"""What systems with one server do not share: only global units have a database."""
 
 
 def offered(name: str) -> list[Quality]:
@@ -60,15 +62,22 @@ class Servers:
 
     def of(self, quality: Quality) -> System:
         if quality not in self._started:
-            self._started[quality] = self._shared(quality) or self._start(quality)
+            if self.kind.name in ONE_SERVER:
+                self._start_one_for_all()
+            else:
+                self._started[quality] = self._start(quality)
         return self._started[quality]
 
-    def _shared(self, quality: Quality) -> System | None:
-        if self.kind.name not in ONE_SERVER or not self._started:
-            return None
-        shared = copy.copy(next(iter(self._started.values())))
-        shared.quality = quality
-        return shared
+    def _start_one_for_all(self) -> None:
+        qualities = list(self.kind.contracts)
+        with_most = Quality.GLOBAL if Quality.GLOBAL in qualities else qualities[0]
+        started = self._start(with_most)
+        for quality in qualities:
+            shared = copy.copy(started)
+            if quality is not with_most and hasattr(shared, "database"):
+                shared.database = None
+            shared.quality = quality
+            self._started[quality] = started if quality is with_most else shared
 
     def _start(self, quality: Quality) -> System:
         folder = self.folder / quality[:3]
@@ -95,7 +104,7 @@ class Servers:
         system.start()
         if self.kind.name in ONE_SERVER:
             for other in self._started.values():
-                vars(other).update({**vars(system), "quality": other.quality})
+                vars(other).update({name: value for name, value in vars(system).items() if name not in OF_ITS_OWN})
 
     def stop(self) -> None:
         for system in (*self._started.values(), self._limited):

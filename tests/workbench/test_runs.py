@@ -57,7 +57,7 @@ def test_a_system_that_dies_under_load_is_a_failure_and_no_number(
 def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "entrepot.cli.main", "bench", "run", "nstl/1", "--scale", "quick"]
-    command += ["--seconds", "0.5", "--repetitions", "4", "-o", str(folder)]
+    command += ["--seconds", "0.3", "--repetitions", "3", "-o", str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     wait_for(lambda: len(list(folder.glob("visits/*"))) >= 1)
     time.sleep(1.0)
@@ -86,8 +86,14 @@ def test_half_a_visit_is_not_counted_twice(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+def begun(folder: Path) -> running.Run:
+    """A run that is planned and described, and has measured nothing yet."""
+    scenario = ad_hoc("send", message_bytes=100)
+    return running.begin_with([scenario], ["entrepot-unix"], EFFORTS["thumbnail"], folder=folder / "run")
+
+
 def test_a_run_of_another_machine_is_not_resumed(tmp_path: Path) -> None:
-    run, _ = measure(tmp_path, ad_hoc("send", message_bytes=100), messages_max=20)
+    run = begun(tmp_path)
     write_record(run.folder / "run.json", msgspec.structs.replace(read_run(run.folder), host="elsewhere-1"))
     with pytest.raises(RunChanged, match="elsewhere-1"):
         running.resume(run.folder)
@@ -99,9 +105,9 @@ def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
 
 
 def test_a_run_is_not_begun_on_top_of_another(tmp_path: Path) -> None:
-    measure(tmp_path, ad_hoc("send", message_bytes=100), messages_max=20)
+    begun(tmp_path)
     with pytest.raises(RunChanged, match="--resume"):
-        measure(tmp_path, ad_hoc("send", message_bytes=100), messages_max=20)
+        begun(tmp_path)
 
 
 def test_names_that_do_not_exist_are_told_with_near_ones(tmp_path: Path) -> None:
@@ -138,14 +144,14 @@ def test_a_visit_that_hangs_is_ended_and_marked(tmp_path: Path, monkeypatch: pyt
 def test_sonicmq_repeats_until_two_runs_are_alike_or_the_budget_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repeating, "RUNS_MAX", 4)
+    monkeypatch.setattr(repeating, "RUNS_MAX", 3)
     run, _ = measure(tmp_path, ad_hoc("round-trip", apps=1, workers=1, message_bytes=64))
     run.record = msgspec.structs.replace(run.record, repeat="alike")
     run.go(Silent())
     trials = sorted(run.trials(), key=lambda trial: trial.repetition)
     rates = [glance(run.folder / "trials" / trial.trial, trial).per_s for trial in trials]  # type: ignore[union-attr]
     alike = [abs(a - b) < 0.01 * max(a, b) for a, b in itertools.pairwise(rates)]
-    assert len(rates) == 4 or alike == [False] * (len(alike) - 1) + [True]
+    assert len(rates) == 3 or alike == [False] * (len(alike) - 1) + [True]
 
 
 def test_scales_are_what_the_documents_ask_for() -> None:

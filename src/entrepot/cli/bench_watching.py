@@ -60,7 +60,9 @@ class Watching:
     def visit_ended(self, trials: Sequence[TrialRecord]) -> None:
         from rich.text import Text
 
-        for trial in () if self._quiet else trials[-1:]:
+        # A search is told by what it found, not by its last probe.
+        told = [trial for trial in trials if not trial.probe][-1:] or trials[-1:]
+        for trial in () if self._quiet else told:
             style = "" if trial.status == "measured" else "red"
             self._console.print(Text(output.safe(self._line(trial)), style=style))
 
@@ -70,8 +72,9 @@ class Watching:
         head = f"{trial.scenario} {trial.system} {trial.point} #{trial.repetition}: "
         if trial.status != "measured":
             return f"{head}{trial.status.upper()}: {trial.reason.strip().splitlines()[0] if trial.reason else ''}"
-        if trial.load == "sustained" and "mst" in trial.facts:
-            return f"{head}{trial.facts['mst']:,.0f} msg/s can be sustained"
+        if "mst" in trial.facts:
+            sure = "can be sustained" if trial.facts.get("mst_confirmed") else "can perhaps be sustained"
+            return f"{head}{trial.facts['mst']:,.0f} msg/s {sure}"
         found = glance(self._folder / "trials" / trial.trial, trial)
         if found is None:
             return f"{head}done"

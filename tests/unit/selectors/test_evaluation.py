@@ -192,7 +192,7 @@ def predicate_truth(tree: Tree, properties: Properties) -> bool | None:
     raise AssertionError(tree)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(CONDITIONS, st.lists(PROPERTIES, min_size=1, max_size=4))
 def test_engine_agrees_with_the_naive_evaluator(tree: Tree, all_properties: list[Properties]) -> None:
     text = rendered(tree)

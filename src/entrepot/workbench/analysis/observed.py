@@ -27,10 +27,12 @@ BINS = 300
 """MSER-5 calls one steady trial in eight unsteady when it has 100 observations, and one in thirty with 300."""
 BIN_NS_MIN = 5_000_000
 """Finer than this, a bin shows the scheduler's time slices and not the system."""
-SETTLED_SHARE = 0.05
+SETTLED_SHARE = {"full": 0.05}
+SETTLED_SHARE_QUICK = 0.2
 SETTLED_ERRORS = 3.0
 """The last quarter of a trial may differ from the second by so much, or by so many standard errors, and pass for chance
-even where MSER-5 would rather begin in the second half."""
+even where MSER-5 would rather begin in the second half. A few seconds of a shared machine wander more than twenty, and
+quick figures are not to be quoted."""
 EVENTS_MIN = 100
 """Fewer events than this, or fewer bins than MSER-5 wants, cannot tell a warm-up from chance: all of such a trial is
 its window. Only thumbnails are so short."""
@@ -38,9 +40,9 @@ TAIL_NS = 100_000_000
 """The leader notices within this time that nothing is left to do; what it waited is no part of the window."""
 REPLY_LOADS = frozenset({"round-trip", "sessions", "connected"})
 """What is received is the reply, so a client is busy until it has come."""
-UNSTEADY_LOADS = frozenset({"open-loop", "sustained"})
-"""Their rate is programmed, and whether the system keeps up with it is the question: a window that leaves out how it
-fell behind would hide the answer, and a late one is no fault of the trial."""
+UNSTEADY_LOADS = frozenset({"open-loop", "sustained", "calls"})
+"""Of the first two the rate is programmed, and whether the system keeps up is the question: a window that leaves
+out how it fell behind would hide the answer, and a late one is no fault of the trial. Timed calls have no rate."""
 _NOTHING = numpy.empty(0, dtype=numpy.int64)
 
 
@@ -147,7 +149,11 @@ class Observed:
             return whole
         counts, _ = numpy.histogram(self.completed_ns, bins=begun + bin_ns * numpy.arange(bins + 1))
         cut, is_steady = _warm_up(counts.astype(numpy.float64))
-        problem = "" if is_steady or self.record.load in UNSTEADY_LOADS else _unsettled(counts / bin_ns * 1e9)
+        problem = (
+            ""
+            if is_steady or self.record.load in UNSTEADY_LOADS
+            else _unsettled(counts / bin_ns * 1e9, self.record.scale)
+        )
         return Window(begun if problem else begun + cut * bin_ns, ended, problem)
 
     @property
@@ -282,13 +288,14 @@ def _warm_up(counts: Reals) -> tuple[int, bool]:
     return int(standard_errors_squared(means)[: len(means) // 2 + 1].argmin()) * BATCH, False
 
 
-def _unsettled(rates: Reals) -> str:
+def _unsettled(rates: Reals, scale: str) -> str:
     """Of a series whose minimum came late: whether that was more than chance, and what it looked like."""
     second, last = (part for index, part in enumerate(numpy.array_split(rates, 4)) if index in (1, 3))
     errors = [part.reshape(-1, BATCH).mean(axis=1).std(ddof=1) for part in map(_in_batches, (second, last))]
     error = float(numpy.hypot(*errors)) / (len(last) // BATCH) ** 0.5
     change = float(last.mean() - second.mean())
-    if abs(change) <= max(SETTLED_SHARE * float(second.mean()), SETTLED_ERRORS * error):
+    share = SETTLED_SHARE.get(scale, SETTLED_SHARE_QUICK)
+    if abs(change) <= max(share * float(second.mean()), SETTLED_ERRORS * error):
         return ""
     return (
         f"its rate had not settled: {second.mean():,.0f}/s in the second quarter and {last.mean():,.0f}/s in the last; "

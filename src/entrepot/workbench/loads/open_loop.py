@@ -27,6 +27,8 @@ QUEUE = "BENCH.OPEN"
 AT_ONCE = 200
 """No more than so many messages in one call when the sender is behind."""
 PILOT_WINDOW = 500
+PILOT_UNIT = 20
+"""As an open loop sends what is due in one unit, so does its pilot, or it would measure single forces."""
 PILOT_MIN_PER_S = 10.0
 SEED = 2002
 RECEIVER_BATCH = 1
@@ -63,9 +65,9 @@ def pilot_per_s(stage: Stage) -> float:
     with stage.trial(is_kept=False) as trial:
         trial.start("receiver", receive, receivers, QUEUE, batch)
         trial.gather()
-        trial.start(
-            "sender", stream, senders, QUEUE, stage.number("message_bytes"), 1, PILOT_WINDOW, receivers, senders
-        )
+        at_once = PILOT_UNIT if stage.system.quality.is_persistent else 1
+        sizes = (stage.number("message_bytes"), at_once, PILOT_WINDOW, receivers, senders)
+        trial.start("sender", stream, senders, QUEUE, *sizes)
         trial.gather()
         trial.go(seconds)
         through = trial.counted("receiver")
