@@ -17,7 +17,7 @@ from channels.processes import ServerProcess
 from entrepot import Connection
 from entrepot.errors import ChannelError, EntrepotError, UnitBackedOut, UnitOfWorkError
 
-KILLS = 10
+KILLS = 6
 TORTURE_KILLS = 100
 
 

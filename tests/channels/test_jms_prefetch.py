@@ -208,7 +208,7 @@ def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: S
                 batches = itertools.cycle((1, 3, 7))
                 idle = moved = 0
                 deadline = time.monotonic() + 10
-                while idle < 2 and (kills < 6 or moved < 150) and time.monotonic() < deadline:
+                while idle < 2 and (kills < 4 or moved < 150) and time.monotonic() < deadline:
                     try:
                         messages = [consumer.receive(0.2) for _ in range(next(batches))]
                         for message in messages:

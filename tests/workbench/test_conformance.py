@@ -144,11 +144,11 @@ def system(servers: Servers, case: tuple[str, Quality]) -> System:
 every_quality = pytest.mark.parametrize(("servers", "case"), CASES, indirect=["servers"], scope="module")
 every_system = pytest.mark.parametrize("name", NAMES)
 
-_queues = iter(range(1_000_000))
+_numbers = iter(range(1_000_000))
 
 
 def new_name(system: System) -> str:
-    name = f"Q{next(_queues)}.{system.quality}"
+    name = f"Q{next(_numbers)}.{system.quality}"
     system.create_queues([name])
     return name
 
@@ -307,9 +307,10 @@ def test_a_request_that_nobody_answers_gives_none(system: System) -> None:
 def test_every_subscriber_gets_each_publication(system: System) -> None:
     if "topics" not in system.abilities:
         pytest.skip("it has no topics")
-    topic = f"TOPIC{next(_queues)}.{system.quality}"
+    topic = f"TOPIC{next(_numbers)}.{system.quality}"
     system.create_topics([topic])
-    subscribers = [system.subscriber(topic, number) for number in range(2)]
+    numbers = (next(_numbers), next(_numbers))  # a durable subscription has its name from it, at all of the server
+    subscribers = [system.subscriber(topic, number) for number in numbers]
     publisher = system.publisher(topic)
     sent = bodies_of(10)
     publisher.send(sent[:7])
@@ -322,7 +323,7 @@ def test_every_subscriber_gets_each_publication(system: System) -> None:
     if system.quality.is_persistent:
         meanwhile = bodies_of(2, 80)
         publisher.send(meanwhile)
-        back = system.subscriber(topic, 1)
+        back = system.subscriber(topic, numbers[1])
         assert take(back, 2, commits=True) == meanwhile
         back.close()
     publisher.close()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thumbnail of every scenario but the flows', on the bindings of ours that it names; tests/spark has the flows.
+"""A thumbnail of every scenario but the flows', on a binding of ours that it names; tests/spark has the flows.
+
+A scenario that names two bindings is tried on one of them, in turns, and on
+the other in `make torture`.
 
 All of them are one run, which describes the machine once. Each visit is a
 process of its own, as in any run, but one that has its modules already:
@@ -25,7 +28,12 @@ from entrepot.workbench.running.run import Run, begin_with
 AT_ONCE = 3
 LIMIT_S = 170.0
 MEASURED = [scenario for scenario in scenarios().values() if scenario.load != "flow"]
-NAMES = [(scenario.name, f"entrepot-{binding}") for scenario in MEASURED for binding in scenario.entrepot]
+CASES = [
+    pytest.param(scenario.name, f"entrepot-{binding}", marks=() if is_first else pytest.mark.torture)
+    for turn, scenario in enumerate(MEASURED)
+    for number, binding in enumerate(scenario.entrepot)
+    for is_first in [number == turn % len(scenario.entrepot)]
+]
 Visits = dict[tuple[str, str], Future[int | None]]
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -41,11 +49,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def visits(run: Run) -> Iterator[Visits]:
+def visits(request: pytest.FixtureRequest, run: Run) -> Iterator[Visits]:
+    asked = [
+        (item.callspec.params["name"], item.callspec.params["system"])
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == request.path
+    ]
     plans = {(planned.plan.scenario, planned.plan.system): planned.plan for planned in run.visits}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         # In the order of the tests, so that none of them waits for all.
-        yield {case: pool.submit(visited, plans[case]) for case in NAMES}
+        yield {case: pool.submit(visited, plans[case]) for case in asked}
         pool.shutdown(cancel_futures=True)
 
 
@@ -58,7 +71,7 @@ def visited(plan: VisitPlan) -> int | None:
     return process.exitcode
 
 
-@pytest.mark.parametrize(("name", "system"), NAMES)
+@pytest.mark.parametrize(("name", "system"), CASES)
 def test_a_thumbnail_of_the_scenario_runs(run: Run, visits: Visits, name: str, system: str) -> None:
     assert visits[name, system].result() == 0
     trials = [trial for trial in run.trials() if (trial.scenario, trial.system) == (name, system)]
