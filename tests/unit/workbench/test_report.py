@@ -301,3 +301,17 @@ def test_report_of_no_runs_or_into_an_impossible_folder_has_a_clear_answer(tmp_p
     (tmp_path / "file").write_text("")
     with pytest.raises(ReportImpossible, match="cannot be written"):
         write_report(findings(), {"nstl/1": SCENARIO}, tmp_path / "file" / "below")
+
+
+def test_a_peer_that_promises_less_is_shown_and_never_the_best() -> None:
+    made = findings()
+    weaker = tuple(
+        replace(each, contract="WEAKER: forced every 2 minutes") if each.system == "rabbitmq" else each
+        for each in made.figures
+    )
+    point = POINTS[0].key
+    told = Material(made, {"nstl/1": SCENARIO}).best("host", "nstl/1", point, "entrepot-unix", "throughput", False)
+    assert told is not None
+    assert told.other == "rabbitmq"
+    less = Material(replace(made, figures=weaker), {"nstl/1": SCENARIO})
+    assert less.best("host", "nstl/1", point, "entrepot-unix", "throughput", False) is None

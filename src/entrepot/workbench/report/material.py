@@ -19,6 +19,8 @@ from entrepot.workbench.report.wording import OWN_METRICS, described, is_less_be
 from entrepot.workbench.scenario import Scenario
 from entrepot.workbench.systems import NAMES
 
+WEAKER = "WEAKER:"
+"""How a contract begins that promises less than the quality asks for: shown, and never the best peer."""
 PUBLISHED = "published: "
 
 
@@ -191,11 +193,14 @@ class Material:
     def best(
         self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
     ) -> Comparison | None:
-        """The comparison with the best of the others: of the published systems, or of the peers."""
+        """The comparison with the best other: of the published systems, or of the peers that promise as much."""
+        here = (figure for figure in self._figures[scenario] if figure.point == point)
+        weaker = {figure.system for figure in here if figure.contract.startswith(WEAKER)}
         rows = [
             row
             for row in self._comparisons.get((host, scenario, point, system, metric), ())
-            if row.other.startswith(PUBLISHED) == published and (published or not is_ours(row.other))
+            if row.other.startswith(PUBLISHED) == published
+            and (published or not (is_ours(row.other) or row.other in weaker))
         ]
         choose = min if is_less_better(metric) else max
         return choose(rows, key=lambda row: row.other_value, default=None)

@@ -218,7 +218,7 @@ def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[
         columns.append(Column("Against", group=group, numeric=False))
     return Table(
         "The main ratios: each scenario's throughput, geometric means over points with 95 % intervals. "
-        "Rated, scheduled and reduced cases are left out.",
+        "Rated, scheduled and reduced cases are left out, and peers that promise less than the quality asks for.",
         columns,
         body,
     )
