@@ -33,6 +33,13 @@ GROWING = {"rate_per_s": 1000.0, "depth_slope_per_s": 100.0}
             {**IDLE, **FORCING, "write_bytes_per_s": 20e6, "write_bandwidth_bytes_per_s": 200e6},
             "950 flushes/s",
         ),
+        # One sender who waits for each answer: the disk rests most of the time, and still it is what he waits for.
+        (
+            "log latency",
+            {**IDLE, **FORCING, "flush_ms": 0.2, "rate_per_s": 940.0},
+            "each waited for a force of its own",
+        ),
+        ("lock or queue", {**IDLE, **FORCING, "flush_ms": 0.2, "rate_per_s": 2000.0}, "nothing was busy"),
         ("network", {**IDLE, "network_bytes_per_s": 9e8, "network_limit_bytes_per_s": 1e9}, "900 MB/s of 1,000 MB/s"),
         ("getter shortage", {**IDLE, **GROWING, "getters": 0}, "nobody was getting"),
         ("getter shortage", {**IDLE, **GROWING, "getters": 2, "getter_idle_share": 0.7}, "waited 70%"),

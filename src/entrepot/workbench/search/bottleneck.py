@@ -37,6 +37,8 @@ RUN_QUEUE_PER_CORE = 1.5
 """More runnable threads than that and each waits for its turn, whatever the share says."""
 FLUSHING_SHARE = 0.75
 """Of the time: a log that forces one after the other has the rest of its time to gather the next group."""
+FORCES_PER_MESSAGE = 0.9
+"""As many, and hardly a message shared its force with another: the clients wait for one force after the other."""
 BANDWIDTH_SHARE = 0.7
 """Of what the disk was measured to write in a row; a log's writes are smaller."""
 NETWORK_SHARE = 0.8
@@ -215,6 +217,10 @@ def _nothing_busy(facts: Facts) -> Bottleneck:
     ]
     if missing:
         return Bottleneck("unknown", f"nothing that was sampled was busy, and it is not known {', nor '.join(missing)}")
+    forces, rate = facts.flushes_per_s, facts.rate_per_s
+    if facts.is_persistent and forces and rate and forces / rate >= FORCES_PER_MESSAGE:
+        told = f"nothing was busy, and {forces:,.0f} flushes/s for {rate:,.0f} messages/s"
+        return Bottleneck("log latency", f"{told}: each waited for a force of its own")
     log = f", the log flushed {facts.flushes_per_s:,.0f} times/s" if facts.flushes_per_s else ""
     return Bottleneck(
         "lock or queue",
