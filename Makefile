@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # One of them has Spark; the others wait for disks and children more than they compute.
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 4
 # Each run of the workbench has a folder of its own.
 RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.

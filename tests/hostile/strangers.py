@@ -171,7 +171,7 @@ class Regular:
 
 
 @contextlib.contextmanager
-def business_goes_on(server: ServerThread, slowest_s: float = 0.5) -> Iterator[None]:
+def business_goes_on(server: ServerThread, slowest_s: float = 2.0) -> Iterator[None]:
     """Whatever happens meanwhile, another client's round trips stay fast, and nothing escapes to the loop."""
     escaped = escapes_of(server)
     with Regular(server.unix_url) as regular:

@@ -12,7 +12,12 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "entrepot"
 DOCS = ROOT / "docs"
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+# The report is written by a program, and names files of runs.
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *(page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "report"),
+]
 
 
 def page_name(page: Path) -> str:
