@@ -24,8 +24,6 @@ from entrepot.workbench.systems.system import Receiver, Replier, Requester, Send
 # Debian's command in the path insists on a user and a log folder of its own, so start what it wraps.
 _COMMAND = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
-_FORCED = "workbench.forced"
-
 
 class RabbitMq(System):
     name = "rabbitmq"
@@ -126,6 +124,8 @@ class RabbitMq(System):
         for name in names:
             channel.call(channel.verbs.queue_delete, name)
             channel.call(channel.verbs.queue_declare, name, durable=self.quality.is_persistent, arguments=limit or None)
+        if self.quality.is_persistent:
+            clients.force_definitions(channel)
         channel.close()
 
     def depth(self, queue: str) -> int | None:
@@ -155,16 +155,5 @@ class RabbitMq(System):
         channel.call(channel.verbs.queue_declare, queue, durable=persistent, exclusive=not persistent)
         channel.call(channel.verbs.queue_bind, queue, clients.TOPICS, topic)
         if persistent:
-            _force_definitions(channel)
+            clients.force_definitions(channel)
         return clients.PikaReceiver(channel, self.quality, queue)
-
-
-def _force_definitions(channel: clients.PikaChannel) -> None:
-    """Have the queues that were just declared on disk.
-
-    The broker forces the definition of an exchange, and with it those of the
-    queues before it. Without, a queue that is younger than some seconds is
-    gone after a crash, with all its messages, confirmed or not.
-    """
-    channel.call(channel.verbs.exchange_declare, _FORCED, durable=True)
-    channel.call(channel.verbs.exchange_delete, _FORCED)
