@@ -10,6 +10,9 @@ RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
 JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || echo ,java)
 
+# Hundreds of processes start in a run of the tests: let the first keep what it compiled, wherever that was switched off.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check fix bench parts torture
 
