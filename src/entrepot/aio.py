@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -34,6 +34,7 @@ from entrepot.options import (
     SubscribeOptions,
     criteria,
     draft,
+    drafts,
     publication,
     reply_options,
     reply_to,
@@ -126,6 +127,15 @@ class UnitOfWork(_Verbs):
     def state(self) -> str:
         """active, prepared, committed, backed out, or unknown when a connection broke at its end"""
         return self._unit.state.value
+
+    async def put_many(
+        self, queue: str, bodies: Iterable[bytes | bytearray | memoryview], **options: Unpack[PutOptions]
+    ) -> list[bytes]:
+        """Put a message for each body with one verb, as `entrepot.UnitOfWork.put_many` does."""
+        connection = self._connection
+        puts = drafts(queue, bodies, options, user=connection.user, application=connection.application)
+        message_ids: list[bytes] = await connection.binding.put_many(self._unit, puts)
+        return message_ids
 
     async def get_many(
         self, queue: str, limit: int = 100, *, wait_s: float = 0.0, **options: Unpack[GetOptions]

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from entrepot.embedded import EmbeddedHolder, EmbeddedHost
 from entrepot.errors import EntrepotError, LogFull, QueueFull, RequestTimedOut, SpillFailed
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer
 from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
@@ -95,6 +95,12 @@ class AioEmbedded:
         if message.delay_s:
             self._host.wake_housekeeper()
         return message_id
+
+    async def put_many(self, unit: Unit, puts: Sequence[PutInUnit]) -> list[bytes]:
+        return [
+            await self.put(name, message, persistent=persistent, priority=priority, unit=unit, wait_s=0.0)
+            for name, persistent, priority, message in puts
+        ]
 
     async def get(self, name: str, criteria: Criteria | None, *, unit: Unit | None, wait_s: float) -> Message | None:
         message: Message | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from entrepot.errors import EntrepotError
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer
 from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
@@ -125,8 +125,8 @@ class Binding(Protocol):
         wait_s: float = 0.0,
     ) -> bytes: ...
 
-    def put_many(self, unit: Any, puts: Sequence[tuple[str, Message]], *, answered: bool = False) -> None:
-        """Put messages in a unit of work that say all of themselves; a refusal is told at its end, or now."""
+    def put_many(self, unit: Any, puts: Sequence[PutInUnit], *, answered: bool = False) -> list[bytes]:
+        """Put messages in a unit of work; their ids. A refusal is told at its end, or now."""
 
     def get(
         self, name: str, criteria: Criteria | None = None, *, unit: Any = None, wait_s: float = 0.0

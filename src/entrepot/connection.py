@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ from entrepot.options import (
     SubscribeOptions,
     criteria,
     draft,
+    drafts,
     publication,
     reply_options,
     reply_to,
@@ -237,6 +238,21 @@ class UnitOfWork(_Verbs):
     def state(self) -> str:
         """active, prepared, committed or backed out"""
         return self._unit.state.value
+
+    def put_many(
+        self, queue: str, bodies: Iterable[bytes | bytearray | memoryview], **options: Unpack[PutOptions]
+    ) -> list[bytes]:
+        """Put a message for each body, alike in all else, with one verb; their message ids.
+
+        Through a channel what is refused is told when the unit commits, as of `put`.
+
+        Raises:
+            InvalidArgument: An argument is wrong, or an option belongs to one message; nothing was put.
+            MessageTooLong: The channel would not take one of them; nothing was put.
+        """
+        connection = self._connection
+        puts = drafts(queue, bodies, options, user=connection.user, application=connection.application)
+        return connection.host.put_many(self._unit, puts)
 
     def get_group(self, queue: str, *, wait_s: float = 0.0, selector: str | None = None) -> list[Message] | None:
         """All messages of the next group that is whole, in sequence; a message of no group is one alone."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from entrepot.errors import EntrepotError, Fenced, QueueFull, RequestTimedOut, SpillFailed
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer, dump, run_script
 from entrepot.queues import media
 from entrepot.queues.claims import Claim
@@ -81,10 +81,12 @@ class EmbeddedHost(Host):
             raise RequestTimedOut(name, timeout_s)
         return reply
 
-    def put_many(self, unit: Unit, puts: Sequence[tuple[str, Message]], *, answered: bool = False) -> None:
+    def put_many(self, unit: Unit, puts: Sequence[PutInUnit], *, answered: bool = False) -> list[bytes]:
         del answered  # it always is
-        for name, message in puts:
-            self.put(name, message, persistent=message.persistent, priority=message.priority, unit=unit)
+        return [
+            self.put(name, message, persistent=persistent, priority=priority, unit=unit)
+            for name, persistent, priority, message in puts
+        ]
 
     def get_many(
         self, name: str, limit: int, criteria: Criteria | None, *, unit: Unit, wait_s: float = 0.0

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
@@ -84,6 +84,10 @@ class LocalUnit(Protocol):
     def put(
         self, queue: str | Sequence[str], body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]
     ) -> bytes: ...
+
+    def put_many(
+        self, queue: str, bodies: Iterable[bytes | bytearray | memoryview], **options: Unpack[PutOptions]
+    ) -> list[bytes]: ...
 
     def publish(
         self,
@@ -196,6 +200,12 @@ class GlobalUnitOfWork:
     ) -> bytes:
         """Put a message, as `entrepot.UnitOfWork.put` does."""
         return self.local.put(queue, body, **options)
+
+    def put_many(
+        self, queue: str, bodies: Iterable[bytes | bytearray | memoryview], **options: Unpack[PutOptions]
+    ) -> list[bytes]:
+        """Put a message for each body, as `entrepot.UnitOfWork.put_many` does."""
+        return self.local.put_many(queue, bodies, **options)
 
     def publish(
         self,

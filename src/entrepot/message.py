@@ -105,3 +105,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def expires_at(self) -> float | None:
         """When a message on a queue stops being of use, in seconds since 1970."""
         return None if self.expiry_s is None else self.put_time + self.expiry_s
+
+
+PutInUnit = tuple[str, bool | None, int | None, Message]
+"""A put among many: queue, persistence and priority, and the message; None leaves it to the queue."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypedDict
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from entrepot import checks
 from entrepot.errors import InvalidArgument
 from entrepot.limits import PRIORITY_MAX
-from entrepot.message import Message, MessageType, PropertyValue
+from entrepot.message import Message, MessageType, PropertyValue, PutInUnit
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription, require_subscription_name
 from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
@@ -165,6 +165,28 @@ def draft(body: object, options: PutOptions, *, user: str, application: str) -> 
     priority = fields.pop("priority", None)
     wait_s = fields.pop("wait_s", 0.0)
     return Message(content, user=user, application=application, **fields), persistent, priority, wait_s
+
+
+_OF_ONE = ("message_id", "sequence", "last_in_group", "wait_s")
+
+
+def drafts(queue: str, bodies: object, options: PutOptions, *, user: str, application: str) -> list[PutInUnit]:
+    """The same for many messages of which all is the same but their bodies.
+
+    Raises:
+        InvalidArgument: The first thing that is wrong.
+    """
+    if isinstance(bodies, bytes | bytearray | memoryview | str) or not isinstance(bodies, Iterable):
+        raise InvalidArgument("bodies", f"one {type(bodies).__name__}", "several of them, such as [b'42 crates']")
+    for name in _OF_ONE:
+        if name in options:
+            raise InvalidArgument(name, "it belongs to one message", "a put of its own for it")
+    fields = _checked(_PUT, options, "put_many")
+    persistent, priority = fields.pop("persistent", None), fields.pop("priority", None)
+    return [
+        (queue, persistent, priority, Message(checks.body(body), user=user, application=application, **fields))
+        for body in bodies
+    ]
 
 
 def publication(

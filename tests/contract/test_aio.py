@@ -103,6 +103,24 @@ def test_a_wrong_put_spoils_its_unit_at_the_latest_when_it_commits(run: Run) -> 
     run(test)
 
 
+def test_many_are_put_at_once_and_come_with_the_commit(run: Run) -> None:
+    async def test(connection: Connection) -> None:
+        sent = [b"%d" % number for number in range(300)]
+        async with connection.unit_of_work() as unit:
+            ids = await unit.put_many("Q", sent, persistent=True)
+            assert await bodies(connection) == []
+        assert len(set(ids)) == 300
+        first = await connection.get("Q")
+        assert first is not None
+        assert (first.body, first.message_id, first.persistent) == (b"0", ids[0], True)
+        assert await bodies(connection) == sent[1:]
+        with pytest.raises(QueueNotFound):
+            async with connection.unit_of_work() as unit:
+                await unit.put_many("NOWHERE", sent)
+
+    run(test)
+
+
 def test_many_are_got_at_once_and_come_back_in_order(run: Run) -> None:
     async def test(connection: Connection) -> None:
         for number in range(10):

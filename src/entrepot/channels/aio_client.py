@@ -41,7 +41,7 @@ from entrepot.errors import (
     UnitBackedOut,
     UnitFinished,
 )
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer
 from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
@@ -380,6 +380,14 @@ class AioClient:
         self.core.tell(Verb.PUT, frame, with_message=True)
         self._flush_soon()
         return message_id
+
+    async def put_many(self, unit: RemoteUnit, puts: Sequence[PutInUnit]) -> list[bytes]:
+        if self._is_hindered:
+            await self._ready()
+        _require_active(unit)
+        message_ids = self.core.tell_many(self.core.require_unit(unit), puts)
+        self._flush_soon()
+        return message_ids
 
     async def get(
         self, name: str, criteria: Criteria | None, *, unit: RemoteUnit | None, wait_s: float

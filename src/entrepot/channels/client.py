@@ -39,7 +39,7 @@ from entrepot.errors import (
     UnitBackedOut,
     UnitFinished,
 )
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer
 from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
@@ -112,25 +112,19 @@ class Client(Line):
             self._relieve()
         return message_id
 
-    def put_many(self, unit: RemoteUnit, puts: Sequence[tuple[str, Message]], *, answered: bool = False) -> None:
-        """Put messages in a unit of work that say all of themselves.
-
-        What goes wrong is told when the unit commits, or, if `answered`, now.
+    def put_many(self, unit: RemoteUnit, puts: Sequence[PutInUnit], *, answered: bool = False) -> list[bytes]:
+        """Put messages in a unit of work. What goes wrong is told when the unit commits, or, if `answered`, now.
 
         Raises:
-            MessageTooLong: Nothing of what follows it was sent.
+            MessageTooLong: The channel would not take one of them; nothing was sent.
         """
         slot = Slot() if answered else None
         with self._lock:
             self._ensure()
             self._require_active(unit)
             number = self._core.require_unit(unit)
+            message_ids = self._core.tell_many(number, puts)
             unit.messages += len(puts)
-            for frame in self._core.put_many(number, puts):
-                if isinstance(frame, verbs.Put):
-                    self._core.tell(Verb.PUT, frame, with_message=True)
-                else:
-                    self._core.tell(Verb.PUT_MANY, frame)
             if slot is not None:
                 self._core.ask(Verb.PUT_MANY, verbs.PutMany(number, []), slot)
             if slot is not None or self._core.out_bytes > GATHER_BYTES:
@@ -139,6 +133,7 @@ class Client(Line):
             self._answer_in(unit, slot)
         elif self._backlog:
             self._relieve()
+        return message_ids
 
     def _tell_put(self, frame: verbs.Put) -> None:
         self._core.tell(Verb.PUT, frame, with_message=True)

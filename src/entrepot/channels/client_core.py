@@ -32,7 +32,7 @@ from entrepot.errors import (
     UnitBackedOut,
 )
 from entrepot.limits import DISTRIBUTION_MAX, KIB
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription, require_name
@@ -365,29 +365,47 @@ class ClientCore:
             message = replace(message, message_id=self.message_id())
         return message.message_id, verbs.Put(queue_names(name), unit, persistent, priority, wait_s, message)
 
-    def put_many(self, unit: int, puts: Sequence[tuple[str, Message]]) -> Iterator[verbs.PutMany | verbs.Put]:
-        """The frames of many puts of a unit: short messages share one, a long one has its own."""
-        gathered: list[tuple[str, bool, int, Message]] = []
+    def tell_many(self, unit: int, puts: Sequence[PutInUnit]) -> list[bytes]:
+        """Gather many puts of a unit, and tell their message ids.
+
+        Raises:
+            MessageTooLong: The channel would not take one of them; nothing was gathered.
+        """
+        for _, _, _, message in puts:
+            self.require_fitting(message)
+        message_ids: list[bytes] = []
+        for frame in self._frames_of(unit, puts, message_ids):
+            if isinstance(frame, verbs.Put):
+                self.tell(Verb.PUT, frame, with_message=True)
+            else:
+                self.tell(Verb.PUT_MANY, frame)
+        return message_ids
+
+    def _frames_of(
+        self, unit: int, puts: Sequence[PutInUnit], message_ids: list[bytes]
+    ) -> Iterator[verbs.PutMany | verbs.Put]:
+        """Short messages share a frame, a long one has its own."""
+        gathered: list[PutInUnit] = []
         size = 0
-        for name, message in puts:
+        for name, persistent, priority, message in puts:
             if name not in self._names_sent:
                 if len(self._names_sent) >= _NAMES_SENT_MAX:
                     self._names_sent.clear()
                 self._names_sent.add(queue_name(name))
-            self.require_fitting(message)
             if not message.message_id:
                 message = replace(message, message_id=self.message_id())
+            message_ids.append(message.message_id)
             own = len(message.body) + (PUT_MANY_BYTES if message.properties or message.topic else _PUT_BYTES)
             if own > PUT_MANY_BYTES:
                 if gathered:
                     yield verbs.PutMany(unit, gathered)
                     gathered, size = [], 0
-                yield verbs.Put(name, unit, message.persistent, message.priority, 0.0, message)
+                yield verbs.Put(name, unit, persistent, priority, 0.0, message)
                 continue
             if size + own > PUT_MANY_BYTES:
                 yield verbs.PutMany(unit, gathered)
                 gathered, size = [], 0
-            gathered.append((name, message.persistent, message.priority, message))
+            gathered.append((name, persistent, priority, message))
             size += own
         if gathered:
             yield verbs.PutMany(unit, gathered)

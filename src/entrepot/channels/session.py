@@ -183,7 +183,9 @@ class Session:
         if message.delay_s:
             self.desk.host.wake_housekeeper()
 
-    def put_in_unit(self, name: str, message: Message, persistent: bool, priority: int, unit: Unit) -> None:
+    def put_in_unit(
+        self, name: str, message: Message, persistent: bool | None, priority: int | None, unit: Unit
+    ) -> None:
         """Put a vetted message with a unit of work; nothing happens before that commits, so there is no waiting.
 
         Raises:

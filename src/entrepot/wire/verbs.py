@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 
 MAGIC = "ENTREPOT"
 
@@ -136,8 +136,7 @@ class PutMany(Payload, gc=False):
     """Puts of one unit of work, in one frame; its answer tells of all that were refused so far, as its end does."""
 
     unit: int
-    puts: list[tuple[str, bool, int, Message]]
-    """Queue, persistent, priority and message of each."""
+    puts: list[PutInUnit]
 
 
 class Get(Payload, gc=False):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from entrepot.message import Message, MessageType
+from entrepot.message import Message, MessageType, PutInUnit
 from entrepot.wire import verbs
 from entrepot.wire.verbs import PAYLOADS, Payload, Verb
 
@@ -73,8 +73,8 @@ def payloads_of(kind: type[Payload]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **fields)
 
 
-_BY_TYPE[list[tuple[str, bool, int, Message]]] = st.lists(
-    st.tuples(_texts, st.booleans(), _whole, _BY_TYPE[Message]), max_size=3
+_BY_TYPE[list[PutInUnit]] = st.lists(
+    st.tuples(_texts, st.none() | st.booleans(), st.none() | _whole, _BY_TYPE[Message]), max_size=3
 )
 _BY_TYPE[verbs.Wanted | None] = st.none() | payloads_of(verbs.Wanted)
 

@@ -42,7 +42,7 @@ from entrepot.esql import Database
 from entrepot.flows.journey import Journey, Kept
 from entrepot.flows.outside import TOPIC, Output, QueueFacts
 from entrepot.flows.rehearsal import NoDatabase
-from entrepot.message import Message, Report
+from entrepot.message import Message, PutInUnit, Report
 from entrepot.queues.criteria import Criteria
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class FlowOutside:
         """What this batch has taken from stores or will leave there."""
         self._got: Counter[str] = Counter()
         """How many states of each store this unit of work has."""
-        self._puts: list[tuple[str, Message]] = []
+        self._puts: list[PutInUnit] = []
         self._put_bytes = 0
         self._facts: dict[str, tuple[float, QueueFacts]] = {}
         self._stores: set[str] = set()
@@ -127,8 +127,9 @@ class FlowOutside:
         """Let what a message has brought about happen with the unit of work."""
         if not self.careful:
             for output in journey.outputs:
-                self._puts.append((output.destination, output.message))
-                self._put_bytes += len(output.message.body)
+                message = output.message
+                self._puts.append((output.destination, message.persistent, message.priority, message))
+                self._put_bytes += len(message.body)
             if self._put_bytes > _GATHER_BYTES:
                 self._send()
         if journey.states:
@@ -161,7 +162,7 @@ class FlowOutside:
         )
         if kept.then:
             self.require_queue(kept.then)
-        self._puts.append((store, message))
+        self._puts.append((store, message.persistent, message.priority, message))
 
     def require_queue(self, name: str) -> None:
         """Make a queue of the flow's own, unless it is there."""

@@ -107,9 +107,11 @@ class _UnitSender:
 
     def send(self, bodies: Sequence[bytes]) -> None:
         with self._connection.unit_of_work() as unit:
-            put = unit.publish if self._topic else unit.put
+            if not self._topic:
+                unit.put_many(self._destination, bodies, persistent=True)
+                return
             for body in bodies:
-                put(self._destination, body, persistent=True)
+                unit.publish(self._destination, body, persistent=True)
 
     def flush(self) -> None:
         """Nothing is under way."""
