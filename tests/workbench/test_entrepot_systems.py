@@ -61,8 +61,8 @@ def test_a_full_queue_holds_its_sender_up(tmp_path: Path) -> None:
         waiting.join(0.2)
         assert waiting.is_alive()
         assert system.depth("Q") == 10
-        assert receiver.receive(1) == (bytes(100),)
-        waiting.join(10)
+        assert receiver.receive(60) == (bytes(100),)
+        waiting.join(60)
         assert not waiting.is_alive()
         assert system.depth("Q") == 10
         sender.close()
@@ -82,9 +82,9 @@ def test_a_row_changes_with_each_message_that_is_committed(folder: Path, databas
         sender.send([b"%08d" % number for number in range(5)])
         receiver = system.receiver("Q")
         for _ in range(3):
-            receiver.receive(1)
+            receiver.receive(60)
             receiver.commit()
-        receiver.receive(1)  # and is not committed
+        receiver.receive(60)  # and is not committed
         receiver.close()
         assert system.database.messages() == 3
         assert system.depth("Q") == 2
@@ -101,10 +101,10 @@ def test_channels_find_each_other_again_after_both_ends_were_killed(tmp_path: Pa
             assert again.pids != system.pids
             again.sender("Q").send([b"after   "])
             receiver = again.receiver("Q")
-            assert [receiver.receive(10), receiver.receive(10)] == [[b"before  "], [b"after   "]]
+            assert [receiver.receive(60), receiver.receive(60)] == [[b"before  "], [b"after   "]]
             receiver.commit()
             receiver.close()
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while again.depth("Q") and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert (again.depth("Q"), again.depth("TO.B.0"), again.depth("TO.B.1")) == (0, 0, 0)

@@ -9,15 +9,15 @@ answer is a map, and to write a map in STOMP the broker needs XStream.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import activemq_clients as clients
-from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port
-from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender, System
+from entrepot.workbench.systems.processes import LOOPBACK, Server
+from entrepot.workbench.systems.single_server import SingleServer, package_version
+from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender
 
 _HOME = "/usr/share/activemq"
 _XSTREAM = Path("/usr/share/java/xstream.jar")
@@ -51,7 +51,7 @@ log4j.appender.out.layout.ConversionPattern=%d %p %m%n
 """
 
 
-class ActiveMq(System):
+class ActiveMq(SingleServer):
     name = "activemq"
     title = "ActiveMQ, stomp.py"
     commands = ("java", "/usr/bin/activemq")
@@ -73,18 +73,15 @@ class ActiveMq(System):
     warm_up_s = 12.0
     start_s = 4.0
 
-    _port = 0
-    _server: Server | None = None
     _watch: clients.StompWatch | None = None
 
     def start(self) -> None:
-        self.stop()
-        # Started again, it is where its clients know it to be.
-        self._port = self._port or chosen_port(self.name, self.options)
-        self._server = Server(self._command(), self.folder / "output.log", name=self.name)
-        self._server.wait_until_listening(self._port)
+        super().start()
         if self._has_statistics:
             self._watch = clients.StompWatch(self._port)
+
+    def _launch(self) -> Server:
+        return Server(self._command(), self.folder / "output.log", name=self.name)
 
     @property
     def _has_statistics(self) -> bool:
@@ -121,18 +118,11 @@ class ActiveMq(System):
         return [*command, "-jar", f"{_HOME}/bin/activemq.jar", "start", f"xbean:file:{broker}"]
 
     def stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-        self._server = self._watch = None
-
-    @property
-    def pids(self) -> list[int]:
-        return [] if self._server is None else [self._server.pid]
+        super().stop()
+        self._watch = None
 
     def version(self) -> str:
-        command = ["dpkg-query", "--show", "--showformat", "${Version}", "activemq"]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-        return f"ActiveMQ {found.stdout or 'of unknown version'}; stomp.py {metadata.version('stomp.py')}"
+        return f"ActiveMQ {package_version('activemq')}; stomp.py {metadata.version('stomp.py')}"
 
     def settings(self) -> dict[str, str]:
         told = {

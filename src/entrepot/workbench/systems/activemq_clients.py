@@ -29,7 +29,7 @@ PREFETCH_REPLIER = 10
 ACKNOWLEDGED_AT_ONCE = PREFETCH // 4
 SILENCE_S = 0.2
 """After so long without a message a queue is taken to be empty."""
-_CLOSE_S = 10.0
+_CLOSE_S = 60.0
 _STATISTICS_S = 5.0
 _SIZE = re.compile(rb"<string>size</string>\s*<long>(\d+)</long>")
 _SUBSCRIPTION = "0"

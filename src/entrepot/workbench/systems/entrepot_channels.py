@@ -38,7 +38,7 @@ from entrepot.workbench.systems.system import (
 )
 
 _RUNNING_S = 60.0
-_SETTLE_S = 10.0
+_SETTLE_S = 60.0
 _POLL_S = 0.05
 
 

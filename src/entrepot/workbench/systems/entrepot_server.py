@@ -25,7 +25,7 @@ from entrepot.workbench.systems.system import Ability
 CHANNEL = "APP"
 USER = "bench"
 """As whom clients over TCP act, who show no password: a channel of the loopback may say so."""
-_END_S = 10.0
+_END_S = 60.0
 
 
 def allow_files() -> None:

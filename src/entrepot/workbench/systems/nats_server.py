@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Coroutine
 from importlib import metadata
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import nats
 import uvloop
@@ -23,38 +23,32 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from entrepot.errors import SystemFailed
-from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port
-from entrepot.workbench.systems.system import System
+from entrepot.workbench.systems.processes import LOOPBACK, Server
+from entrepot.workbench.systems.single_server import SingleServer
 
 # Debian keeps it where the path of ordinary users does not lead.
 COMMAND = shutil.which("nats-server") or "/usr/sbin/nats-server"
 PENDING_BYTES_MAX = 1 << 30
 UNFLUSHED_BYTES_MAX = 1 << 20
 FLUSH_S = 60
+CONNECT_S = 60
 QUEUE_GROUP = "workers"
 _GONE = "closed the connection"
 _Result = TypeVar("_Result")
 
 
-class NatsServer(System):
-    """Starts and stops the server; its clients are a subclass's affair."""
+class NatsServer(SingleServer):
+    """Starts the server; its clients are a subclass's affair."""
 
     commands = (COMMAND,)
     packages = ("nats-server",)
     modules = ("nats", "uvloop")
     start_s = 0.5
-    more_configuration: ClassVar[str] = ""
 
-    _server: Server | None = None
-    _port = 0
-
-    def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._port = chosen_port(self.name, self.options)
+    def _launch(self) -> Server:
         configuration = self.folder / "nats.conf"
         configuration.write_text(self._configuration())
-        self._server = Server([COMMAND, "-c", str(configuration)], self.folder / "log", name=self.name)
-        self._server.wait_until_listening(self._port)
+        return Server([COMMAND, "-c", str(configuration)], self.folder / "log", name=self.name)
 
     def _configuration(self) -> str:
         # A client whose loop stands still answers no ping and reads nothing, which is no reason to cut it off.
@@ -65,14 +59,6 @@ class NatsServer(System):
             'write_deadline: "10m"\n'
             'ping_interval: "1h"\n'
         )
-
-    def stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-
-    @property
-    def pids(self) -> list[int]:
-        return [] if self._server is None else [self._server.pid]
 
     def version(self) -> str:
         found = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True)
@@ -102,7 +88,9 @@ class Link:
         self._inboxes: list[Inbox] = []
         self.awaited: list[asyncio.Future[Any]] = []
         """Acknowledgements that have not come; `settle` waits for them."""
-        self.client: Client = self.run(nats.connect(address, allow_reconnect=False, closed_cb=self._end))
+        # nats-py gives a server two seconds to greet it, which a busy machine may need for others.
+        connecting = nats.connect(address, connect_timeout=CONNECT_S, allow_reconnect=False, closed_cb=self._end)
+        self.client: Client = self.run(connecting)
 
     def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         return self.loop.run_until_complete(coroutine)

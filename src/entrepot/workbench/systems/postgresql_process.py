@@ -27,7 +27,7 @@ USER = "ent"
 """Of the database; trusted, since only the loopback reaches it."""
 _OWNER = "postgres"
 _LIBRARIES = Path("/usr/lib/postgresql")
-_ORPHANS_S = 15.0
+_ORPHANS_S = 60.0
 _STOP_S = 30.0
 
 

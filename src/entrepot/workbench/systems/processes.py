@@ -27,8 +27,7 @@ _LOG_TAIL_CHARACTERS = 2000
 _LISTENING = "0A"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
-ServerFailed = SystemFailed
-"""What a server raises that did not start or did not answer; the end of its log is in the message."""
+_held_ports: list[socket.socket] = []
 
 
 class Server:
@@ -114,11 +113,15 @@ class Server:
 
 
 def free_port() -> int:
-    """A port that nobody had just now; the server takes it a moment later."""
-    with socket.socket() as found:
-        found.bind((LOOPBACK, 0))
-        port: int = found.getsockname()[1]
-        return port
+    """A port for a server of ours, now and whenever it is started again while this process lives."""
+    held = socket.socket()
+    held.bind((LOOPBACK, 0))
+    # Bound and not listening, it keeps the kernel from giving the port to anybody else, while a server, which names
+    # the port and sets the same option, can have it. A port that was only looked up may be gone before a JVM is up.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _held_ports.append(held)
+    port: int = held.getsockname()[1]
+    return port
 
 
 def chosen_port(system: str, options: Mapping[str, Any]) -> int:

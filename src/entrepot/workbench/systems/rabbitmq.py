@@ -12,20 +12,20 @@ by correlation id, so each requester consumes from a queue of its own.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from importlib import metadata
 
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import rabbitmq_clients as clients
-from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port, free_port
-from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender, System
+from entrepot.workbench.systems.processes import LOOPBACK, Server, free_port
+from entrepot.workbench.systems.single_server import SingleServer, package_version
+from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender
 
 # Debian's command in the path insists on a user and a log folder of its own, so start what it wraps.
 _COMMAND = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 
-class RabbitMq(System):
+class RabbitMq(SingleServer):
     name = "rabbitmq"
     title = "RabbitMQ, pika"
     commands = (_COMMAND, "epmd")
@@ -45,24 +45,20 @@ class RabbitMq(System):
     }
     start_s = 8.0
 
-    _port = 0
-    _server: Server | None = None
     _mapper: Server | None = None
     _watch: clients.PikaWatch | None = None
 
     def start(self) -> None:
-        self.stop()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        # Started again, it is where its clients know it to be.
-        self._port = self._port or chosen_port(self.name, self.options)
+        super().start()
+        self._watch = clients.PikaWatch(self._port)
+
+    def _launch(self) -> Server:
         mapper_port = free_port()
         erlang = {"ERL_EPMD_PORT": str(mapper_port), "ERL_EPMD_ADDRESS": LOOPBACK, "HOME": str(self.folder)}
         # Erlang would start its port mapper by itself, and leave it running for ever.
         self._mapper = Server(["epmd"], self.folder / "epmd.log", erlang, name=f"{self.name} (epmd)")
         self._mapper.wait_until_listening(mapper_port)
-        self._server = Server([_COMMAND], self.folder / "output.log", erlang | self._environment(), name=self.name)
-        self._server.wait_until_listening(self._port)
-        self._watch = clients.PikaWatch(self._port)
+        return Server([_COMMAND], self.folder / "output.log", erlang | self._environment(), name=self.name)
 
     def _environment(self) -> dict[str, str]:
         (self.folder / "enabled_plugins").write_text("[].\n")
@@ -86,19 +82,13 @@ class RabbitMq(System):
         }
 
     def stop(self) -> None:
-        for server in (self._server, self._mapper):
-            if server is not None:
-                server.stop()
-        self._server = self._mapper = self._watch = None
-
-    @property
-    def pids(self) -> list[int]:
-        return [] if self._server is None else [self._server.pid]
+        super().stop()
+        if self._mapper is not None:
+            self._mapper.stop()
+        self._mapper = self._watch = None
 
     def version(self) -> str:
-        command = ["dpkg-query", "--show", "--showformat", "${Version}", "rabbitmq-server"]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-        return f"RabbitMQ {found.stdout or 'of unknown version'}; pika {metadata.version('pika')}"
+        return f"RabbitMQ {package_version('rabbitmq-server')}; pika {metadata.version('pika')}"
 
     def settings(self) -> dict[str, str]:
         told = {

@@ -13,8 +13,6 @@ correlation id go before the body.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +20,14 @@ from typing import Any
 import redis
 
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.redis_server import READ_AT_ONCE, RedisServer, execute
+from entrepot.workbench.systems.redis_server import (
+    READ_AT_ONCE,
+    RedisRequester,
+    RedisSender,
+    RedisServer,
+    execute,
+    new_name,
+)
 from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
 
 _TAKEN = ":taken:"
@@ -108,25 +113,18 @@ def _give_back(client: Any, queue: str, taken: Any) -> None:
         pass
 
 
-class _Sender:
+class _Sender(RedisSender):
     def __init__(self, client: Any, queue: str, quality: Quality) -> None:
-        self._client = client
-        self._queue = queue
+        super().__init__(client, queue)
         self._quality = quality
 
     def send(self, bodies: Sequence[bytes]) -> None:
         if self._quality is Quality.EXPRESS:
             # One command for the batch, which costs less than a pipeline of as many.
-            self._client.lpush(self._queue, *bodies)
+            self._client.lpush(self._place, *bodies)
         else:
-            commands = [("LPUSH", self._queue, body) for body in bodies]
+            commands = [("LPUSH", self._place, body) for body in bodies]
             execute(self._client, commands, is_unit=self._quality is Quality.TRANSACTIONAL)
-
-    def flush(self) -> None:
-        """Every batch was answered already."""
-
-    def close(self) -> None:
-        self._client.close()
 
 
 class _Popper:
@@ -155,7 +153,7 @@ class _Mover:
         self._queue = queue
         self._at_once = at_once
         self._wanted = 1
-        self._taken = f"{queue}{_TAKEN}{os.getpid()}.{client.client_id()}"
+        self._taken = f"{queue}{_TAKEN}{new_name()}"
 
     def receive(self, timeout_s: float) -> Sequence[bytes]:
         if self._wanted == 1:
@@ -179,36 +177,19 @@ class _Mover:
         self._client.close()
 
 
-class _Publisher:
-    def __init__(self, client: Any, topic: str) -> None:
-        self._client = client
-        self._topic = topic
-
+class _Publisher(RedisSender):
     def send(self, bodies: Sequence[bytes]) -> None:
-        execute(self._client, [("PUBLISH", self._topic, body) for body in bodies], is_unit=False)
-
-    def flush(self) -> None:
-        """Every publication was answered already."""
-
-    def close(self) -> None:
-        self._client.close()
+        execute(self._client, [("PUBLISH", self._place, body) for body in bodies], is_unit=False)
 
 
-class _FanOut:
+class _FanOut(RedisSender):
     def __init__(self, client: Any, topic: str) -> None:
-        self._client = client
-        self._topic = topic
+        super().__init__(client, topic)
         self._push = client.register_script(_FAN_OUT)
 
     def send(self, bodies: Sequence[bytes]) -> None:
         # All of them at once: a script is one command to the append-only file too.
-        self._push(keys=[_subscribers(self._topic)], args=bodies)
-
-    def flush(self) -> None:
-        """Every publication was answered already."""
-
-    def close(self) -> None:
-        self._client.close()
+        self._push(keys=[_subscribers(self._place)], args=bodies)
 
 
 class _Subscriber:
@@ -240,29 +221,16 @@ class _Subscriber:
         self._client.close()
 
 
-class _Requester:
-    def __init__(self, client: Any, requests: str, replies: str) -> None:
-        self._client = client
-        self._requests = requests
-        self._replies = replies
-        self._correlations = itertools.count(time.time_ns())
-
-    def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
-        correlation = b"%d" % next(self._correlations)
+class _Requester(RedisRequester):
+    def _ask(self, correlation: bytes, body: bytes) -> None:
         self._client.lpush(self._requests, b"%b %b %b" % (self._replies.encode(), correlation, body))
-        deadline = time.monotonic() + timeout_s
-        while (left_s := deadline - time.monotonic()) > 0:
-            taken = self._client.brpop([self._replies], timeout=_wait_s(left_s))
-            if taken is None:
-                return None
-            found, _, reply = taken[1].partition(b" ")
-            # Whatever does not match is the reply to a request that was given up.
-            if found == correlation:
-                return bytes(reply)
-        return None
 
-    def close(self) -> None:
-        self._client.close()
+    def _next_reply(self, timeout_s: float) -> tuple[bytes, bytes] | None:
+        taken = self._client.brpop([self._replies], timeout=_wait_s(timeout_s))
+        if taken is None:
+            return None
+        correlation, _, body = taken[1].partition(b" ")
+        return correlation, body
 
 
 class _Replier:
@@ -272,7 +240,7 @@ class _Replier:
         self._client = client
         self._requests = requests
         self._moves = moves
-        self._taken = f"{requests}{_TAKEN}{os.getpid()}.{client.client_id()}"
+        self._taken = f"{requests}{_TAKEN}{new_name()}"
 
     def serve(self, ready: Callable[[], None]) -> None:
         ready()

@@ -9,7 +9,10 @@ itself, because a message would be doubled.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import subprocess
+import time
+import uuid
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
@@ -19,55 +22,46 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port
-from entrepot.workbench.systems.system import System
+from entrepot.workbench.systems.processes import LOOPBACK, Server
+from entrepot.workbench.systems.single_server import SingleServer
+from entrepot.workbench.systems.system import REPLY_S
 
 COMMAND = "redis-server"
 READ_AT_ONCE = 100
 
 
-class RedisServer(System):
-    """Starts and stops the server; how messages are kept in it is a subclass's affair."""
+class RedisServer(SingleServer):
+    """Starts the server; how messages are kept in it is a subclass's affair."""
 
     commands = (COMMAND,)
     packages = ("redis-server",)
     modules = ("redis",)
     start_s = 0.5
 
-    _server: Server | None = None
-    _port = 0
-
     def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._port = chosen_port(self.name, self.options)
-        command = [COMMAND, "--port", str(self._port), "--bind", LOOPBACK, "--dir", str(self.folder), "--save", ""]
-        if self.quality.is_persistent:
-            command += ["--appendonly", "yes", "--appendfsync", "always"]
-        self._server = Server(command, self.folder / "log", name=self.name)
-        self._server.wait_until_listening(self._port)
+        super().start()
+        assert self._server is not None
         # It accepts connections while it still reads its file, and refuses every command until it has.
         self._server.wait_until(self._answers)
         with contextlib.closing(self.client()) as client:
             self.give_back(client)
 
+    def _launch(self) -> Server:
+        command = [COMMAND, "--port", str(self._port), "--bind", LOOPBACK, "--dir", str(self.folder), "--save", ""]
+        if self.quality.is_persistent:
+            command += ["--appendonly", "yes", "--appendfsync", "always"]
+        return Server(command, self.folder / "log", name=self.name)
+
     def _answers(self) -> bool:
         with contextlib.closing(self.client()) as client:
             try:
                 return bool(client.ping())
-            except redis.exceptions.BusyLoadingError:
+            except redis.ConnectionError:  # it still loads, or has ended
                 return False
 
     def give_back(self, client: Any) -> None:
         """Before there are clients: what receivers of a former run had and did not finish is to be had again."""
         raise NotImplementedError
-
-    def stop(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-
-    @property
-    def pids(self) -> list[int]:
-        return [] if self._server is None else [self._server.pid]
 
     def version(self) -> str:
         found = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True)
@@ -106,3 +100,55 @@ def execute(client: Any, commands: Sequence[Sequence[Any]], *, is_unit: bool) ->
         pipeline.execute_command(*command)
     answers: list[Any] = pipeline.execute()
     return answers
+
+
+def new_name() -> str:
+    """Of a receiver; the server's own numbers of its clients begin anew when it is started again."""
+    return uuid.uuid4().hex
+
+
+class RedisSender:
+    """Every command is answered before the next, so nothing is ever under way."""
+
+    def __init__(self, client: Any, place: str) -> None:
+        self._client = client
+        self._place = place
+
+    def flush(self) -> None:
+        """Done already."""
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class RedisRequester:
+    """Waits at a place of its own for replies; how these and requests are written is a subclass's affair."""
+
+    def __init__(self, client: Any, requests: str, replies: str) -> None:
+        self._client = client
+        self._requests = requests
+        self._replies = replies
+        self._correlations = itertools.count(time.time_ns())
+
+    def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
+        correlation = b"%d" % next(self._correlations)
+        self._ask(correlation, body)
+        deadline = time.monotonic() + timeout_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            came = self._next_reply(left_s)
+            if came is None:
+                return None
+            # Whatever does not match is the reply to a request that was given up.
+            if came[0] == correlation:
+                return came[1]
+        return None
+
+    def _ask(self, correlation: bytes, body: bytes) -> None:
+        raise NotImplementedError
+
+    def _next_reply(self, timeout_s: float) -> tuple[bytes, bytes] | None:
+        """Its correlation and its body."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self._client.close()

@@ -12,17 +12,20 @@ all of them are done with.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
 
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.redis_server import RedisServer, execute
-from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.redis_server import (
+    RedisRequester,
+    RedisSender,
+    RedisServer,
+    execute,
+    new_name,
+)
+from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender
 
 GROUP = "workers"
 TRIM_EVERY = 1000
@@ -92,10 +95,6 @@ class RedisStreams(RedisServer):
         return _Replier(self.client(), requests, is_acknowledged=self.quality.is_persistent)
 
 
-def _consumer(client: Any) -> str:
-    return f"{os.getpid()}.{client.client_id()}"
-
-
 def _give_back(client: Any, stream: Any, group: Any, consumer: str | None) -> None:
     """Make what is pending as idle as if its reader had been gone for an hour."""
     start = "-"
@@ -105,21 +104,19 @@ def _give_back(client: Any, stream: Any, group: Any, consumer: str | None) -> No
         start = f"({ids[-1].decode()}"
 
 
-class _Sender:
+def _wait_ms(timeout_s: float) -> int:
+    """To Redis, 0 means for ever."""
+    return max(int(timeout_s * 1000), 1)
+
+
+class _Sender(RedisSender):
     def __init__(self, client: Any, stream: str, *, is_unit: bool) -> None:
-        self._client = client
-        self._stream = stream
+        super().__init__(client, stream)
         self._is_unit = is_unit
 
     def send(self, bodies: Sequence[bytes]) -> None:
-        commands = [("XADD", self._stream, "*", _BODY, body) for body in bodies]
+        commands = [("XADD", self._place, "*", _BODY, body) for body in bodies]
         execute(self._client, commands, is_unit=self._is_unit)
-
-    def flush(self) -> None:
-        """Every message was answered already."""
-
-    def close(self) -> None:
-        self._client.close()
 
 
 class _Publisher(_Sender):
@@ -135,11 +132,11 @@ class _Publisher(_Sender):
     def _trim(self) -> None:
         """Forget what every subscriber is done with; without this the stream grows for ever."""
         needed = []
-        for group in self._client.xinfo_groups(self._stream):
-            pending = self._client.xpending(self._stream, group["name"])
+        for group in self._client.xinfo_groups(self._place):
+            pending = self._client.xpending(self._place, group["name"])
             needed.append(pending["min"] if pending["pending"] else group["last-delivered-id"])
         if needed:
-            self._client.xtrim(self._stream, minid=min(needed, key=_order), approximate=True)
+            self._client.xtrim(self._place, minid=min(needed, key=_order), approximate=True)
 
 
 def _order(entry_id: bytes) -> tuple[int, int]:
@@ -155,7 +152,7 @@ class _Receiver:
         self._deletes = deletes
         self._is_acknowledged = system.quality.is_persistent
         self._at_once = system.received_at_once()
-        self._consumer = _consumer(self._client)
+        self._consumer = new_name()
         self._uncommitted: list[bytes] = []
         self._claimed = self._claim() if self._is_acknowledged else []
 
@@ -169,14 +166,12 @@ class _Receiver:
         return self._take(entries)
 
     def _read(self, timeout_s: float) -> list[Any]:
-        # To Redis, 0 means for ever.
-        wait_ms = max(int(timeout_s * 1000), 1)
         found = self._client.xreadgroup(
             self._group,
             self._consumer,
             {self._stream: ">"},
             count=self._at_once,
-            block=wait_ms,
+            block=_wait_ms(timeout_s),
             noack=not self._is_acknowledged,
         )
         return list(found[0][1]) if found else []
@@ -217,33 +212,21 @@ class _Receiver:
         self._client.close()
 
 
-class _Requester:
+class _Requester(RedisRequester):
     """Reads a stream of its own from where it was, and deletes what it has read."""
 
-    def __init__(self, client: Any, requests: str, replies: str) -> None:
-        self._client = client
-        self._requests = requests
-        self._replies = replies
-        self._read_up_to = b"0-0"
-        self._correlations = itertools.count(time.time_ns())
+    _read_up_to = b"0-0"
 
-    def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
-        correlation = b"%d" % next(self._correlations)
+    def _ask(self, correlation: bytes, body: bytes) -> None:
         self._client.xadd(self._requests, {_BODY: body, _REPLY_TO: self._replies, _CORRELATION: correlation})
-        deadline = time.monotonic() + timeout_s
-        while (left_s := deadline - time.monotonic()) > 0:
-            found = self._client.xread({self._replies: self._read_up_to}, count=1, block=max(int(left_s * 1000), 1))
-            if not found:
-                return None
-            self._read_up_to, reply = found[0][1][0]
-            self._client.xdel(self._replies, self._read_up_to)
-            # Whatever does not match is the reply to a request that was given up.
-            if reply[_CORRELATION] == correlation:
-                return bytes(reply[_BODY])
-        return None
 
-    def close(self) -> None:
-        self._client.close()
+    def _next_reply(self, timeout_s: float) -> tuple[bytes, bytes] | None:
+        found = self._client.xread({self._replies: self._read_up_to}, count=1, block=_wait_ms(timeout_s))
+        if not found:
+            return None
+        self._read_up_to, reply = found[0][1][0]
+        self._client.xdel(self._replies, self._read_up_to)
+        return reply[_CORRELATION], reply[_BODY]
 
 
 class _Replier:
@@ -253,7 +236,7 @@ class _Replier:
         self._client = client
         self._requests = requests
         self._is_acknowledged = is_acknowledged
-        self._consumer = _consumer(client)
+        self._consumer = new_name()
 
     def serve(self, ready: Callable[[], None]) -> None:
         ready()
