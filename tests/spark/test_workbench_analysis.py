@@ -16,9 +16,7 @@ import pytest
 from entrepot.errors import HostsDiffer, RunNotFound
 from entrepot.workbench.analysis import find
 from entrepot.workbench.analysis.findings import Figure, Findings
-from entrepot.workbench.analysis.messages import messages
 from entrepot.workbench.analysis.published import published
-from entrepot.workbench.analysis.reading import read
 from spark.synthetic_runs import BEGUN, SECOND, SyntheticRun, cpu, depths, evenly
 
 if TYPE_CHECKING:
@@ -208,6 +206,7 @@ def test_trials_without_figures_are_marked(known: Findings):
     assert "used 0.97 cores" in marks["ad-hoc/overworked"][1]
     assert set(marks) == {"ad-hoc/failed", "ad-hoc/invalid", "ad-hoc/late", "ad-hoc/overworked"}
     assert not {one.scenario for one in known.figures} & set(marks)
+    assert {mark.host for mark in known.marks} == {"host-1"}
 
 
 def test_interrupted_trials_do_not_count(known: Findings):
@@ -341,25 +340,6 @@ def _percentile(ordered: Sequence[float], percent: float) -> float:
     return low + (high - low) * (place - math.floor(place))
 
 
-def test_messages_stand_beside_their_receptions(spark: SparkSession, tmp_path: Path):
-    run = SyntheticRun(tmp_path / "joined")
-    sent = [(0, n, 8, BEGUN + n, BEGUN + n + 1, 0 if n == 2 else BEGUN + n + 2) for n in range(4)]
-    received = [(5, 0, 0, BEGUN + 10, 0), (5, 0, 0, BEGUN + 11, BEGUN + 12), (5, 3, 9, BEGUN + 13, 0)]
-    run.trial(sent=sent, received=received)
-    rows = messages(read(spark, [run.write()])).orderBy("sender", "number", "received_ns").collect()
-    columns = ("sender", "number", "acknowledged_ns", "receiver", "received_ns", "committed_ns", "arrival")
-    assert [
-        tuple(row[name] and row[name] - (BEGUN if row[name] > BEGUN else 0) for name in columns) for row in rows
-    ] == [
-        (0, 0, 2, 5, 10, None, 0),
-        (0, 0, 2, 5, 11, 12, 1),
-        (0, 1, 3, None, None, None, None),
-        (0, 2, None, None, None, None, None),
-        (0, 3, 5, None, None, None, None),
-        (3, 9, None, 5, 13, None, 2),
-    ]
-
-
 # --- several runs, hosts, broken files ----------------------------------------------------------------
 
 
@@ -384,6 +364,7 @@ def test_runs_of_different_hosts_refuse_to_be_compared(spark: SparkSession, tmp_
 def test_hosts_apart_have_their_own_figures_and_ratios(spark: SparkSession, tmp_path: Path):
     found = find(spark, two_hosts(tmp_path), apart=True)
     assert set(found.environments) == {"host-1", "host-2"}
+    assert {(one.host, one.trial[:4]) for one in found.moments} == {("host-1", "run1"), ("host-2", "run2")}
     for host, rate in (("host-1", 1000), ("host-2", 500)):
         ours = figure(found, "throughput", host=host, system="entrepot-unix")
         assert ours.samples == pytest.approx([rate, 1.1 * rate, 1.2 * rate], rel=0.01)

@@ -61,6 +61,7 @@ def test_probes_are_judged_again_from_the_raw_data(searched: Findings):
         (1200.0, False),
         (800.0, False),
     ]
+    assert {one.host for one in searched.probes} == {"host-1"}
     over, lossy = searched.probes[2:]
     assert over.delivered_per_s == pytest.approx(1000, rel=0.01)
     assert over.depth_slope_per_s == pytest.approx(200, rel=0.05)

@@ -71,3 +71,16 @@ def test_what_the_machine_did_is_sampled(tmp_path: Path) -> None:
     seen = {(row["measure"], row["subject"]) for row in rows(run, trial, "samples")}
     assert {("cpu_busy_s", "machine"), ("cpu_s", "server"), ("cpu_s", "generators"), ("run_queue", "machine")} <= seen
     assert any(measure == "depth" for measure, _ in seen)
+    assert {("network_bytes", "machine"), ("cpu_s", "busiest getter"), ("getters", "getters")} <= seen
+
+
+def test_getters_tell_how_long_they_wait(tmp_path: Path) -> None:
+    """Hardly any messages for two getters: both wait nearly all of the time, and nobody waits for longer."""
+    run, [trial] = measure(tmp_path, ad_hoc("open-loop", rate_per_s=20, receivers=2, message_bytes=64), seconds=2.0)
+    found = rows(run, trial, "samples")
+    assert {row["value"] for row in found if row["measure"] == "getters"} == {2.0}
+    waited = [(row["t_ns"], row["value"]) for row in found if row["measure"] == "getter_wait_s"]
+    (first_ns, first_s), (last_ns, last_s) = waited[0], waited[-1]
+    share = (last_s - first_s) / ((last_ns - first_ns) / 1e9) / 2
+    # A getter that is inside of a call tells of it afterwards, at either end.
+    assert 0.6 < share < 1.2

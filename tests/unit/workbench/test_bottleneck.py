@@ -42,7 +42,9 @@ GROWING = {"rate_per_s": 1000.0, "depth_slope_per_s": 100.0}
         ("lock or queue", {**IDLE, **FORCING, "flush_ms": 0.2, "rate_per_s": 2000.0}, "nothing was busy"),
         ("network", {**IDLE, "network_bytes_per_s": 9e8, "network_limit_bytes_per_s": 1e9}, "900 MB/s of 1,000 MB/s"),
         ("getter shortage", {**IDLE, **GROWING, "getters": 0}, "nobody was getting"),
-        ("getter shortage", {**IDLE, **GROWING, "getters": 2, "getter_idle_share": 0.7}, "waited 70%"),
+        ("getter shortage", {**IDLE, **GROWING, "getters": 2, "getter_wait_share": 0.1}, "only 10% of their time"),
+        # Messages are there and the getters ask for them: more getters would wait with them.
+        ("lock or queue", {**IDLE, **GROWING, "getters": 2, "getter_wait_share": 0.7}, "getters waited 70%"),
         ("getter shortage", {**IDLE, **GROWING, "getters": 1, "getter_cpu_share": 0.95}, "getter used 95%"),
         ("none", {**IDLE, "is_rated": True, "rate_per_s": 500.0, "delivered_share": 1.0}, "100.0% of 500/s"),
         ("lock or queue", IDLE, "the machine 40%, the server 0.30 cores"),
@@ -73,6 +75,14 @@ def test_bottleneck_is_named_with_its_numbers(name: str, facts: dict[str, Any], 
         ("log latency", {**IDLE, **FORCING, "flushes_per_s": 1300.0}, "130%"),
         # The getters are slow because the machine is full.
         ("cpu", {**IDLE, **GROWING, "machine_busy_share": 0.99, "getter_cpu_share": 0.9}, ""),
+        # A getter is a generator, too: only where messages pile up is it the one that there are too few of.
+        ("getter shortage", {**IDLE, **GROWING, "generator_cpu_share": 0.95, "getter_cpu_share": 0.95}, "a core"),
+        ("generator", {**IDLE, **GROWING, "generator_cpu_share": 0.95, "getter_cpu_share": 0.9}, ""),
+        ("generator", {**IDLE, "generator_cpu_share": 0.95, "getter_cpu_share": 0.95}, ""),
+        # What getters are long about may be the log's or the processor's doing.
+        ("log latency", {**IDLE, **FORCING, **GROWING, "getter_wait_share": 0.1}, ""),
+        ("cpu", {**IDLE, **GROWING, "machine_busy_share": 0.99, "getter_wait_share": 0.1}, ""),
+        ("lock or queue", {**IDLE, "rate_per_s": 1000.0, "depth_slope_per_s": 1.0, "getter_wait_share": 0.1}, ""),
         # Lateness of a generator that has time left is the system's doing.
         ("log latency", {**IDLE, **FORCING, "generator_lateness_p99_s": 2.0, "generator_cpu_share": 0.2}, ""),
     ],

@@ -58,8 +58,12 @@ def facts_of(observed: Observed) -> Facts:
         flush_ms=flush_ms,
         write_bytes_per_s=_written(observed),
         write_bandwidth_bytes_per_s=_number(observed.environment.get("write_bytes_per_s")),
+        network_bytes_per_s=observed.per_second("network_bytes", "machine"),
+        network_limit_bytes_per_s=_number(observed.environment.get("loopback_bytes_per_s")),
         depth_slope_per_s=_depth_slope(observed),
         getters=int(record.effective["receivers"]) if record.effective.get("receivers", "").isdigit() else None,
+        getter_wait_share=_getter_wait(observed),
+        getter_cpu_share=None if is_embedded else observed.per_second("cpu_s", "busiest getter"),
     )
 
 
@@ -77,6 +81,11 @@ def _written(observed: Observed) -> float | None:
     for device in observed.subjects("disk_write_bytes"):
         return observed.per_second("disk_write_bytes", device)
     return observed.per_second("write_bytes", "server")
+
+
+def _getter_wait(observed: Observed) -> float | None:
+    waited, getters = observed.per_second("getter_wait_s", "getters"), observed.mean("getters", "getters")
+    return None if waited is None or not getters else waited / getters
 
 
 def _depth_slope(observed: Observed) -> float | None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rate would need: utilisation law, waiting times, the log as a batch server, the scalability law.
+"""What a rate would need: utilisation law, waiting times, the scalability law.
 
 Plain formulas over figures that were measured; none of them knows Spark. A
-model is a model: each says where it stops being one, and `plan` repeats it.
+model is a model: the report warns where one stops being true.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy
 from numpy.typing import NDArray
-
-from entrepot.workbench.analysis.findings import Capacity, Findings
 
 TARGET_UTILISATION = 0.65
 """Of processors: the middle of what operators plan with (0.6 to 0.7); above it, waiting grows faster than the load."""
@@ -58,16 +56,6 @@ def erlang_c(offered: float, servers: int) -> float:
     return servers * blocked / (servers - offered * (1 - blocked))
 
 
-def log_rate_max(concurrency: int, force_ms: float, message_bytes: float, bytes_per_s: float) -> float:
-    """Messages per second that a log can make safe when each force takes all that wait for one.
-
-    A cycle lasts as long as a force, or as the bytes of all waiting messages
-    need at the disk's bandwidth, whichever is longer.
-    """
-    cycle_s = max(force_ms / 1000, concurrency * message_bytes / bytes_per_s)
-    return concurrency / cycle_s
-
-
 # --- universal scalability law ------------------------------------------------------------------------
 
 
@@ -89,12 +77,12 @@ class Scalability:
             self.per_client * clients / (1 + self.contention * (clients - 1) + self.crosstalk * clients * (clients - 1))
         )
 
-    @property
-    def peak_clients(self) -> float:
-        """Where the rate is highest; infinite when it only ever grows."""
-        if self.crosstalk <= 0:
-            return math.inf
-        return math.sqrt(max(0.0, 1 - self.contention) / self.crosstalk)
+
+def peak_clients(contention: float, crosstalk: float) -> float:
+    """Where the rate is highest; infinite when it only ever grows."""
+    if crosstalk <= 0:
+        return math.inf
+    return math.sqrt(max(0.0, 1 - contention) / crosstalk)
 
 
 def fit_scalability(clients: Sequence[float], rates: Sequence[float]) -> Scalability | None:
@@ -145,48 +133,3 @@ def _fit(
 
 def _error(found: Scalability) -> float:
     return sum(residual**2 for residual in found.residuals)
-
-
-# --- answers ------------------------------------------------------------------------------------------
-
-
-def plan(findings: Findings, rate_per_s: float, scenario: str, point: str = "") -> list[str]:
-    """What a rate of a scenario's messages needs, in sentences: one answer for each system that was measured.
-
-    `point` chooses among the scenario's points; without it, each has its answer.
-    """
-    chosen = [
-        capacity for capacity in findings.capacities if capacity.scenario == scenario and point in ("", capacity.point)
-    ]
-    if not chosen:
-        about = f"{scenario} at {point}" if point else scenario
-        return [f"Nothing was measured of {about} that tells what a message costs: measure it first."]
-    return [sentence for capacity in chosen for sentence in answers(capacity, rate_per_s)]
-
-
-def answers(capacity: Capacity, rate_per_s: float, target: float = TARGET_UTILISATION) -> list[str]:
-    """What one system at one point needs for a rate."""
-    cores = cores_needed(rate_per_s, capacity.cpu_ms_per_message, target)
-    told = [
-        f"{capacity.system}, {capacity.scenario} ({capacity.point}): {rate_per_s:,.0f} msg/s at "
-        f"{capacity.cpu_ms_per_message:.3g} CPU ms a message need {cores:.2g} cores for the server at "
-        f"{target:.0%} utilisation, so {max(1, math.ceil(cores))}."
-    ]
-    share = rate_per_s / capacity.rate_max_per_s if capacity.rate_max_per_s > 0 else math.inf
-    if share < 1:
-        wait = waiting_ms(rate_per_s, capacity.service_ms, capacity.service_variation)
-        told.append(
-            f"That is {share:.0%} of the {capacity.rate_max_per_s:,.0f} msg/s that were measured on {capacity.cores} "
-            f"cores; messages that come at random would wait {wait:.3g} ms on average (M/G/1)."
-        )
-        if share > target:
-            told.append(f"It leaves less room than {target:.0%} utilisation would: expect waiting to vary widely.")
-    else:
-        parts = math.ceil(share / target)
-        told.append(
-            f"It is {share:.1f} times the {capacity.rate_max_per_s:,.0f} msg/s that were measured on {capacity.cores} "
-            f"cores, so one server like the measured one does not do: divide the work among {parts}, and measure that."
-        )
-    if capacity.scalability_note:
-        told.append(f"Scalability: {capacity.scalability_note}")
-    return told

@@ -183,7 +183,20 @@ def _ratios(series: Series) -> Iterator[dict[str, Any]]:
                 if not system.startswith(OURS) or other.startswith(OURS):
                     continue
                 if (row := _ratio(values, others)) is not None:
-                    yield {"metric": metric, "unit": unit, "system": system, "other": other, **row}
+                    found = {"metric": metric, "unit": unit, "system": system, "other": other, **row}
+                    yield found | (_ratio_of_brackets(series, found) if metric == "mst" else {})
+
+
+def _ratio_of_brackets(series: Series, row: dict[str, Any]) -> dict[str, float]:
+    """At least from the lowest that ours bears by the highest that theirs may, to the other way round."""
+    from entrepot.workbench.statistics.intervals import Interval
+
+    ours, theirs = (
+        _bracket(series, "mst", row[name], Interval(row[value], row[value], row[value]))
+        for name, value in (("system", "value"), ("other", "other_value"))
+    )
+    high = ours["high"] / theirs["low"] if theirs["low"] > 0 else row["high"]
+    return {"low": min(row["low"], ours["low"] / theirs["high"]), "high": max(row["high"], high)}
 
 
 def _ratio(values: dict[tuple[str, int], float], others: dict[tuple[str, int], float]) -> dict[str, Any] | None:

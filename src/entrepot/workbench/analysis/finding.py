@@ -178,8 +178,20 @@ def _comparisons(records: Records, rows: list[Row]) -> tuple[Comparison, ...]:
 
 
 def _moment(record: TrialRecord, row: Row) -> Moment:
+    sent, received, depth, latency, cpu = row["values"]
     return Moment(
-        record.trial, record.scenario, record.point, record.system, record.repetition, row["number"], *row["values"]
+        trial=record.trial,
+        scenario=record.scenario,
+        point=record.point,
+        system=record.system,
+        repetition=record.repetition,
+        second=row["number"],
+        sent_per_s=sent,
+        received_per_s=received,
+        depth=depth,
+        latency_p50_s=latency,
+        server_cpu_percent=cpu,
+        host=record.host,
     )
 
 
@@ -199,11 +211,13 @@ def _probe(record: TrialRecord, row: Row) -> Probe:
         lost=int(lost),
         sustained=bool(sustained),
         evidence=row["text"],
+        host=record.host,
     )
 
 
 def _mark(record: TrialRecord, row: Row) -> Mark:
-    return Mark(record.trial, record.scenario, record.point, record.system, row["name"], row["text"])
+    where = (record.trial, record.scenario, record.point, record.system)
+    return Mark(*where, row["name"], row["text"], host=record.host)
 
 
 def _systems(records: Iterable[TrialRecord]) -> tuple[SystemSeen, ...]:

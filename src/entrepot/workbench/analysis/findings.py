@@ -35,7 +35,7 @@ class Figure:
     repetitions: int
     reduced: str
     bottleneck: str
-    """generator, cpu, log latency, log bandwidth, lock or queue, network, getter shortage, none (rated), unknown."""
+    """generator, cpu, log latency, log bandwidth, lock or queue, network, getter shortage, none, unknown."""
     evidence: str
     load: str = ""
     offered_per_s: float | None = None
@@ -80,6 +80,7 @@ class Moment:
     depth: float | None
     latency_p50_s: float | None
     server_cpu_percent: float | None
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class Probe:
     lost: int
     sustained: bool
     evidence: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class Mark:
     system: str
     status: str
     reason: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,10 @@ class Client:
         """Tell the leader how many messages this client has sent or seen."""
         self.gate.count(self._slot, total)
 
+    def waited(self, total_ns: int) -> None:
+        """Tell the sampler how long this client has been inside of calls that ask for messages."""
+        self.gate.wait_told(self._slot, total_ns)
+
     def write(self) -> None:
         for kind, notes in self._noted.items():
             notes.write(self._folder / f"{self.role}-{self.number}.{kind}.raw")

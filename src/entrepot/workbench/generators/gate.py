@@ -26,6 +26,7 @@ class Gate:
         self._arrived = fork.Semaphore(0)
         self._opened = fork.Event()
         self._counts = fork.RawArray("q", CLIENTS_MAX)
+        self._waits_ns = fork.RawArray("q", CLIENTS_MAX)
 
     def arrive(self) -> None:
         """Tell the leader that this client is connected."""
@@ -73,6 +74,14 @@ class Gate:
 
     def counted(self, clients: range) -> int:
         return sum(self._counts[clients.start : clients.stop])
+
+    def wait_told(self, client: int, total_ns: int) -> None:
+        """How long a getter has been waiting for messages so far."""
+        self._waits_ns[client] = total_ns
+
+    def waits_s(self, clients: range) -> list[float]:
+        """Of those that have told; who takes no messages never does."""
+        return [waited_ns / 1e9 for waited_ns in self._waits_ns[clients.start : clients.stop] if waited_ns]
 
 
 def sleep_until(moment_ns: int) -> None:

@@ -15,7 +15,9 @@ from entrepot.workbench.systems.system import Receiver, System
 QUEUE = "BENCH.RECEIVE"
 FILL_AT_ONCE = 100
 POLL_S = 0.2
-"""How long a receiver waits before it asks whether all is over."""
+"""How long a receiver waits for a message at most."""
+LOOK_NS = 50_000_000
+"""How often a receiver looks up: it tells how long it has waited, and asks whether all is over."""
 
 
 class Receive(Load):
@@ -87,9 +89,15 @@ def take(client: Client, source: Receiver, batch: int) -> None:
     commits = client.system.quality.is_persistent
     note, clock, me, gate = client.received.add, time.monotonic_ns, client.number, client.gate
     seen, open_rows = 0, []
-    while not gate.is_finished:
+    waited_ns, look_ns, is_over = 0, 0, gate.is_finished
+    while not is_over:
+        asked = clock()
         bodies = source.receive(POLL_S)
         now = clock()
+        waited_ns += now - asked
+        if now >= look_ns:
+            client.waited(waited_ns)
+            look_ns, is_over = now + LOOK_NS, gate.is_finished
         for body in bodies:
             sender, number = read_header(body)
             open_rows.append((me, sender, number, now))

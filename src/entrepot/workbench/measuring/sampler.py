@@ -34,12 +34,17 @@ class Sampler:
         generators: Callable[[], Sequence[int]],
         *,
         servers: Callable[[], Sequence[int]],
+        getters: Callable[[], Sequence[int]],
+        waits_s: Callable[[], Sequence[float]],
         queues: Sequence[str],
         every_s: float,
     ) -> None:
+        """`getters` are those of the generators' processes that take messages; `waits_s` is what each getter has told
+        of its waiting, threads of a process by themselves."""
         self.samples: list[Sample] = []
         self._system = system
         self._generators, self._servers = generators, servers
+        self._getters, self._waits_s = getters, waits_s
         self._queues = queues
         self._every_s = every_s
         self._device = device_of(system.folder)
@@ -73,8 +78,13 @@ class Sampler:
         servers, generators = self._servers(), self._generators()
         add((now, "cpu_s", "server", self._cpu_s("server", servers)))
         add((now, "cpu_s", "generators", self._cpu_s("generators", generators)))
-        busiest = max((self._since_first_cpu_s(pid) for pid in generators), default=0.0)
-        add((now, "cpu_s", "busiest generator", busiest))
+        used_s = {pid: self._since_first_cpu_s(pid) for pid in generators}
+        add((now, "cpu_s", "busiest generator", max(used_s.values(), default=0.0)))
+        if getting_s := [used_s[pid] for pid in self._getters() if pid in used_s]:
+            add((now, "cpu_s", "busiest getter", max(getting_s)))
+        if waits_s := self._waits_s():
+            add((now, "getters", "getters", float(len(waits_s))))
+            add((now, "getter_wait_s", "getters", sum(waits_s)))
         add((now, "resident_bytes", "server", float(_resident_bytes(servers))))
         for measure, value in _writes(servers).items():
             add((now, measure, "server", value))

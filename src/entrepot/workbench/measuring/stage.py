@@ -39,6 +39,7 @@ from entrepot.workbench.systems.system import System
 _POLL_S = 0.01
 _SHARE_MIN_NS = 300_000_000
 """CPU time comes in ticks of 10 ms, so a share of less than this would be a guess."""
+_GETTERS = ("receiver", "subscriber")
 _KINDS = {"sent": SENT, "received": RECEIVED, "calls": CALLS}
 Say = Callable[[str], None]
 
@@ -62,6 +63,8 @@ class Trial:
             stage.system,
             lambda: self.applications.pids(),
             servers=lambda: [*stage.system.pids, *servers],
+            getters=lambda: [pid for role in _GETTERS for pid in self.applications.pids(role)],
+            waits_s=lambda: self.gate.waits_s(range(self._clients)),
             queues=queues,
             every_s=stage.effort.sample_s,
         )

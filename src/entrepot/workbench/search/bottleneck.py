@@ -45,8 +45,9 @@ NETWORK_SHARE = 0.8
 GROWTH_SHARE = 0.005
 """Of the rate: as the search for the sustainable rate has it."""
 DELIVERED_SHARE = 0.995
-GETTER_IDLE_SHARE = 0.5
-"""Getters that wait so much of their time while messages wait for them do not ask often enough."""
+GETTER_WAIT_SHARE = 0.5
+"""Getters that ask for messages less of their time than that are busy with those that they have. Those that ask more
+while messages are there wait for the system, and more of them would wait with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +78,13 @@ class Facts:
     """As measured on this disk, in a row."""
     network_bytes_per_s: float | None = None
     network_limit_bytes_per_s: float | None = None
+    """As measured over loopback, in a row."""
     depth_slope_per_s: float | None = None
     getters: int | None = None
-    getter_idle_share: float | None = None
+    getter_wait_share: float | None = None
+    """Of a getter's time, on the mean: in calls that ask for messages."""
     getter_cpu_share: float | None = None
-    """Of one core, of the busiest getter."""
+    """Of one core, of the busiest getter process; getters are generators, too."""
 
 
 class Bottleneck(NamedTuple):
@@ -102,8 +105,8 @@ def verdict(facts: Facts) -> Bottleneck:
         return Bottleneck("generator", late)
     if kept := _kept_rate(facts):
         return Bottleneck("none", kept)
-    if starved := _getter_shortage(facts):
-        return Bottleneck("getter shortage", starved)
+    if facts.getters == 0 and _grows(facts):
+        return Bottleneck("getter shortage", f"{_growing(facts)} and nobody was getting")
     busy = sorted(_busy(facts), key=lambda one: -one.use)
     if busy:
         others = f" (also {'; '.join(f'{one.name}: {one.evidence}' for one in busy[1:])})" if busy[1:] else ""
@@ -131,17 +134,8 @@ def _grows(facts: Facts) -> bool:
     return (facts.depth_slope_per_s or 0.0) > GROWTH_SHARE * (facts.rate_per_s or 0.0)
 
 
-def _getter_shortage(facts: Facts) -> str:
-    if not facts.depth_slope_per_s or not _grows(facts):
-        return ""
-    growing = f"depth grew by {facts.depth_slope_per_s:,.0f}/s"
-    if facts.getters == 0:
-        return f"{growing} and nobody was getting"
-    if _share(facts.getter_idle_share) >= GETTER_IDLE_SHARE:
-        return f"{growing} while getters waited {facts.getter_idle_share:.0%} of their time"
-    if _share(facts.getter_cpu_share) >= GENERATOR_SHARE and not _is_machine_full(facts):
-        return f"{growing} while the busiest getter used {facts.getter_cpu_share:.0%} of a core"
-    return ""
+def _growing(facts: Facts) -> str:
+    return f"depth grew by {facts.depth_slope_per_s:,.0f}/s"
 
 
 def _is_machine_full(facts: Facts) -> bool:
@@ -161,9 +155,14 @@ def _busy(facts: Facts) -> Iterator[_Busy]:
 
 def _busy_processors(facts: Facts) -> Iterator[_Busy]:
     generator = _share(facts.generator_cpu_share)
+    getter = _share(facts.getter_cpu_share) if _grows(facts) else 0.0
     # On a full machine another generator would only take from the server, so the machine is the limit.
-    if generator >= GENERATOR_SHARE and not _is_machine_full(facts):
-        yield _Busy("generator", generator / GENERATOR_SHARE, f"its busiest process used {generator:.0%} of a core")
+    if max(generator, getter) >= GENERATOR_SHARE and not _is_machine_full(facts):
+        if getter >= generator:
+            used = f"{_growing(facts)} while the busiest getter used {getter:.0%} of a core"
+            yield _Busy("getter shortage", getter / GENERATOR_SHARE, used)
+        else:
+            yield _Busy("generator", generator / GENERATOR_SHARE, f"its busiest process used {generator:.0%} of a core")
     limits: list[_Busy] = []
     threads = facts.server_threads or facts.cores
     if facts.server_cpu_cores is not None and threads:
@@ -221,11 +220,18 @@ def _nothing_busy(facts: Facts) -> Bottleneck:
     if facts.is_persistent and forces and rate and forces / rate >= FORCES_PER_MESSAGE:
         told = f"nothing was busy, and {forces:,.0f} flushes/s for {rate:,.0f} messages/s"
         return Bottleneck("log latency", f"{told}: each waited for a force of its own")
+    waited = facts.getter_wait_share
+    if waited is not None and waited < GETTER_WAIT_SHARE and _grows(facts):
+        told = (
+            f"{_growing(facts)} and nothing was busy, while getters waited for messages only {waited:.0%} of their time"
+        )
+        return Bottleneck("getter shortage", told)
+    waiting = "" if waited is None or not _grows(facts) else f", and getters waited {waited:.0%} of their time"
     log = f", the log flushed {facts.flushes_per_s:,.0f} times/s" if facts.flushes_per_s else ""
     return Bottleneck(
         "lock or queue",
         f"there was more to do and nothing was busy: the machine {_share(facts.machine_busy_share):.0%}, "
-        f"the server {facts.server_cpu_cores:.2f} cores{log}",
+        f"the server {facts.server_cpu_cores:.2f} cores{log}{waiting}",
     )
 
 
