@@ -36,6 +36,5 @@ def report(
     with spark_session(master or None, app="entrepot report", on_progress=output.note) as spark:
         findings = find(spark, runs, apart=hosts == "apart")
     page = write_report(findings, scenarios(), out)
-    output.say(
-        f"{page}: {len(findings.figures)} figures of {len({each.scenario for each in findings.figures})} scenarios."
-    )
+    measured = len({each.scenario for each in findings.figures})
+    output.say(f"{page}: {len(findings.figures)} figures of {measured} scenario{'' if measured == 1 else 's'}.")

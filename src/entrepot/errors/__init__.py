@@ -230,7 +230,6 @@ from entrepot.errors.workbench import (
     SystemAbsent,
     SystemFailed,
     SystemUnknown,
-    WarmUpTooShort,
 )
 
 __all__ = [
@@ -406,7 +405,6 @@ __all__ = [
     "UserException",
     "ValidationFailed",
     "VersionUnsupported",
-    "WarmUpTooShort",
     "WrongManager",
     "WrongQueueKind",
 ]

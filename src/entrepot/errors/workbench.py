@@ -74,13 +74,6 @@ class RateNotSustainable(MeasurementError):
     hint = "The evidence of every probe is in the run's folder."
 
 
-class WarmUpTooShort(MeasurementError):
-    problem: str
-    code = "M08"
-    text = "the system was still warming up when the trial ended: {problem}"
-    hint = "Measure longer, with --seconds."
-
-
 class HostsDiffer(MeasurementError):
     runs: tuple[str, ...]
     problem: str

@@ -10,16 +10,13 @@ import pytest
 
 from entrepot.workbench.analysis.capacities import capacities
 from entrepot.workbench.analysis.capacity import (
-    Scalability,
-    answers,
     cores_needed,
     erlang_c,
     fit_scalability,
-    log_rate_max,
-    plan,
+    peak_clients,
     waiting_ms,
 )
-from entrepot.workbench.analysis.findings import Capacity, Figure, Findings
+from entrepot.workbench.analysis.findings import Figure
 from entrepot.workbench.measuring.record import RunRecord
 
 
@@ -60,17 +57,6 @@ def test_two_servers_wait_as_m_m_2_says():
     assert waiting_ms(2 * busy / service_ms * 1000, service_ms, 1.0, servers=2) == pytest.approx(
         busy**2 * service_ms / (1 - busy**2)
     )
-
-
-def test_one_waiter_at_a_time_gets_one_force_each():
-    assert log_rate_max(1, 0.5, 2048, 300e6) == pytest.approx(2000)
-
-
-def test_group_commit_grows_with_concurrency_until_the_disk_is_full():
-    assert log_rate_max(50, 0.5, 2048, 300e6) == pytest.approx(100_000)
-    # 100 messages of 200 KB take 66.7 ms to write, far longer than the force: bandwidth decides, whoever waits.
-    assert log_rate_max(100, 0.5, 200_000, 300e6) == pytest.approx(1500)
-    assert log_rate_max(400, 0.5, 200_000, 300e6) == pytest.approx(1500)
 
 
 def law(clients: float, per_client: float, contention: float, crosstalk: float) -> float:
@@ -132,57 +118,8 @@ def test_too_little_is_not_fitted(clients: list[float], rates: list[float]):
 
 
 def test_a_law_without_crosstalk_never_peaks():
-    assert Scalability(1, 0.1, 0.0, ()).peak_clients == math.inf
-    assert Scalability(1, 0.04, 0.0024, ()).peak_clients == pytest.approx(20)
-
-
-# --- answers ------------------------------------------------------------------------------------------
-
-
-def capacity(**changes: object) -> Capacity:
-    fields = {
-        "host": "h",
-        "scenario": "wbimb/10.5",
-        "point": "message_bytes=1024",
-        "system": "entrepot-unix",
-        "cpu_ms_per_message": 0.4,
-        "service_ms": 0.25,
-        "service_variation": 1.0,
-        "rate_max_per_s": 4000.0,
-        "cores": 2,
-        "scalability": None,
-        "scalability_note": "",
-    }
-    return Capacity(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-def findings(*found: Capacity) -> Findings:
-    return Findings((), {}, {}, (), (), (), (), found, (), (), {})
-
-
-def test_plan_tells_cores_and_waiting():
-    told = " ".join(plan(findings(capacity()), 2000, "wbimb/10.5"))
-    assert "1.2 cores" in told
-    assert "so 2." in told
-    assert "50% of the 4,000 msg/s" in told
-    # M/M/1 at ρ = 0.5 waits for as long as it serves: 0.25 ms.
-    assert "0.25 ms on average" in told
-
-
-def test_plan_refuses_to_extrapolate():
-    told = " ".join(answers(capacity(), 10_000))
-    assert "2.5 times the 4,000 msg/s" in told
-    assert "divide the work among 4, and measure that" in told
-
-
-def test_plan_says_when_little_room_is_left():
-    assert "less room" in " ".join(answers(capacity(), 3500))
-    assert "less room" not in " ".join(answers(capacity(), 2000))
-
-
-def test_plan_of_what_was_not_measured_says_so():
-    (told,) = plan(findings(capacity()), 2000, "wbimb/2.1")
-    assert "measure it first" in told
+    assert peak_clients(0.1, 0.0) == math.inf
+    assert peak_clients(0.04, 0.0024) == pytest.approx(20)
 
 
 # --- from figures to capacities -----------------------------------------------------------------------

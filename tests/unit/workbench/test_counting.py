@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrepot.workbench.statistics.counting import Account, account, account_by_sender
+from entrepot.workbench.statistics.counting import Account, account
 
 Sent = list[tuple[int, int]]
 Came = list[tuple[int, int, int]]
@@ -46,13 +46,11 @@ def plainly(sent: Sent, came: Came, receivers: list[int] | None = None) -> Accou
 def test_everything_came_once_and_in_order() -> None:
     found = counted([(0, 1), (0, 2), (1, 1)], [(5, 0, 1), (6, 1, 1), (5, 0, 2)])
     assert found == Account(sent=3, received=3, lost=0, duplicated=0, reordered=0, strays=0)
-    assert found.is_exact
 
 
 def test_lost_twice_and_stray_by_hand() -> None:
     found = counted([(0, 1), (0, 2), (0, 3)], [(0, 0, 1), (0, 0, 3), (0, 0, 3), (0, 7, 1), (0, 0, 4)])
     assert found == Account(sent=3, received=3, lost=1, duplicated=1, reordered=0, strays=2)
-    assert not found.is_exact
 
 
 def test_order_is_promised_to_each_receiver_only() -> None:
@@ -95,16 +93,6 @@ MESSAGES = st.tuples(st.integers(0, 3), st.integers(0, 8))
 def test_agrees_with_counting_message_by_message(sent: Sent, came: Came) -> None:
     assert counted(sent, came) == plainly(sent, came)
     assert counted(sent, came, all_receive=[0, 1]) == plainly(sent, came, [0, 1])
-
-
-@given(st.lists(MESSAGES, max_size=30), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 9))))
-def test_senders_add_up(sent: Sent, came: Came) -> None:
-    by_sender = account_by_sender(*columns(sent, 2), *columns(came, 3))
-    total = counted(sent, came)
-    for name in ("sent", "received", "lost", "duplicated", "reordered", "strays"):
-        assert sum(getattr(one, name) for one in by_sender.values()) == getattr(total, name)
-    for sender, found in by_sender.items():
-        assert found == plainly([row for row in sent if row[0] == sender], [row for row in came if row[1] == sender])
 
 
 def test_one_loss_in_many_is_found() -> None:

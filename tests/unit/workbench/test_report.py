@@ -10,16 +10,27 @@ from pathlib import Path
 import pytest
 
 from entrepot.errors import ReportImpossible
-from entrepot.workbench.analysis.findings import Accounting, Comparison, Figure, Findings, Mark, Moment, Published
+from entrepot.workbench.analysis.findings import (
+    Accounting,
+    Comparison,
+    Figure,
+    Findings,
+    Mark,
+    Moment,
+    Published,
+    SystemSeen,
+)
 from entrepot.workbench.report import write_report
 from entrepot.workbench.report.blocks import Cell, Table
 from entrepot.workbench.report.charts import Chooser
 from entrepot.workbench.report.coverage import coverage_section, why
 from entrepot.workbench.report.documents import documents
+from entrepot.workbench.report.glance import glance_table
 from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.methods import methods_section
+from entrepot.workbench.report.promises import promises_section
 from entrepot.workbench.report.sections import document_sections
-from entrepot.workbench.report.summary import mean_ratio, ratios
+from entrepot.workbench.report.summary import mean_ratio, ratios, summary_section
 from entrepot.workbench.report.tables import CaseTable, metric_table
 from entrepot.workbench.scenario import Point, Scenario
 
@@ -103,7 +114,8 @@ def test_table_has_the_documents_rows_and_published_ours_ratios_and_peers_as_col
         ["express", "1,000", "–", "–", "6,500", "–", "–", "failed"],
         ["recoverable", "1,000", "760", "–", "–", "–", "–", "–"],
     ]
-    assert table.caption == "Throughput, msg/s. Threads 1. Means of 5 repetitions with 95 % intervals."
+    repeated = "Means of 5 repetitions with 95 % bootstrap intervals over repetitions."
+    assert table.caption == f"Throughput, msg/s. Threads 1. {repeated}"
     assert cell(table, 0, "unix").detail == "12,600–15,400"
     assert cell(table, 0, "÷ published").detail == "0.900–1.10, MSMQ", "the best of the published, and ≈ as 1 is inside"
     assert cell(table, 0, "unix").kind == "best"
@@ -151,6 +163,146 @@ def test_one_repetition_has_no_interval_and_says_so() -> None:
     table = main_table(findings(figures=(once,), marks=()))
     assert cell(table, 0, "unix").detail == ""
     assert "One repetition each, so there are no intervals." in table.caption
+
+
+def test_few_repetitions_are_spanned_and_never_called_an_interval_of_95_percent() -> None:
+    twice = figure(0, "entrepot-unix", 14_000, repetitions=2)
+    told = material(findings(figures=(twice,), marks=()))
+    table = metric_table(told, "host", "nstl/1", "throughput")
+    assert table is not None
+    assert "Means of 2 repetitions with the lowest and the highest repetition." in table.caption
+    assert "95 %" not in repr((table, methods_section(told), summary_section(told, documents())))
+
+
+def test_rate_of_a_search_that_was_not_sure_is_called_an_estimate() -> None:
+    def searched(confirmed: float) -> Findings:
+        rate = figure(0, "entrepot-unix", 7_800, "mst", low=7_700.0, high=24_000.0, repetitions=1)
+        return findings(
+            figures=(rate, figure(0, "entrepot-unix", confirmed, "mst_confirmed", repetitions=1)),
+            published=(Published("nstl/1", POINTS[0].key, "MQSeries", "mst", 3_000, "msg/s"),),
+            comparisons=(replace(compared(0, "published: MQSeries", 2.6, 2.5, 8.0), metric="mst"),),
+            marks=(),
+        )
+
+    sure, unsure = (metric_table(material(searched(each)), "host", "nstl/1", "mst") for each in (1.0, 0.0))
+    assert sure is not None
+    assert unsure is not None
+    assert cell(sure, 0, "unix").text == "7,800"
+    assert cell(unsure, 0, "unix").text == "about 7,800"
+    assert "An estimate" in dict(unsure.notes)[cell(unsure, 0, "unix").marks[-1]]
+    assert "no intervals" not in unsure.caption, "there is one: what was borne and what was not"
+    assert [row.is_estimate for row in ratios(material(searched(0.0)), "host")] == [True]
+    assert [row.is_estimate for row in ratios(material(searched(1.0)), "host")] == [False]
+
+
+def test_glance_sets_the_best_of_published_ours_and_peers_side_by_side() -> None:
+    weaker = replace(figure(0, "jetstream", 90_000), contract="WEAKER: forced every 2 minutes")
+    table = glance_table(material(findings(figures=(*findings().figures, weaker))), "host")
+    assert table is not None
+    (row,) = table.rows
+    assert [(one.text, one.detail) for one in row[1:]] == [
+        ("14,130", "MSMQ"),
+        ("14,000", "unix"),
+        ("7,000", "RabbitMQ"),
+        ("≈ 0.990×", "0.900–1.10"),
+        ("2.00×", "1.80–2.20"),
+    ]
+    assert row[0].detail == "Throughput, msg/s; express, 10 message bytes"
+    assert row[2].marks
+    assert row[2].marks != row[3].marks
+
+
+def test_glance_shows_a_second_point_where_the_published_one_has_no_peer() -> None:
+    figures = (figure(0, "entrepot-unix", 14_000), figure(1, "entrepot-unix", 6_500), figure(1, "rabbitmq", 5_000))
+    table = glance_table(material(findings(figures=figures, marks=())), "host")
+    assert table is not None
+    assert [[one.text for one in row[1:4]] for row in table.rows] == [
+        ["14,130", "14,000", "–"],
+        ["–", "6,500", "5,000"],
+    ]
+
+
+def test_glance_of_a_rated_load_shows_times_and_not_the_rate_that_was_asked_for() -> None:
+    scheduled = Material(
+        findings(figures=(*findings().figures, figure(0, "entrepot-unix", 0.002, "latency_p99", unit="s"))),
+        {"nstl/1": replace(SCENARIO, load="open-loop")},
+    )
+    table = glance_table(scheduled, "host")
+    assert table is not None
+    assert table.rows[0][0].detail.startswith("Latency, 99 %, ms, less is better")
+
+
+def own(
+    load: str, system: str, value: float, metric: str = "throughput", unit: str = "msg/s", **parameters: str
+) -> Figure:
+    told = {"quality": "express", "port": "0", **parameters}
+    point = ",".join(f"{name}={told[name]}" for name in sorted(told))
+    made = figure(0, system, value, metric, repetitions=1, load=load, unit=unit, low=value, high=value)
+    return replace(made, scenario=f"ad-hoc/{load}", point=point, parameters=told)
+
+
+def test_loads_of_ones_own_have_their_figures_without_the_documents(tmp_path: Path) -> None:
+    figures = (
+        own("send", "entrepot-unix", 9_000, message_bytes="1000"),
+        own("send", "entrepot-unix", 11_000, message_bytes="200"),
+        own("send", "redis-lists", 4_000, message_bytes="1000"),
+        own("send", "entrepot-unix", 0.004, "latency_p99", unit="s", message_bytes="1000"),
+        own("send", "entrepot-unix", 0, "lost", unit="messages", message_bytes="1000"),
+    )
+    made = findings(figures=figures, comparisons=(), marks=())
+    told = material(made)
+    table = metric_table(told, "host", "ad-hoc/send", "throughput")
+    assert table is not None
+    assert [[str(one.text) for one in row] for row in table.rows] == [
+        ["200", "11,000", "–", "–"],
+        ["1,000", "9,000", "–", "4,000"],
+    ], "by size, and without the port"
+    drawings = list(Chooser(told, "host", "ad-hoc/send").drawings())
+    assert [panel.title for one in drawings for panel in one.panels] == ["Throughput"]
+    write_report(made, {"nstl/1": SCENARIO}, tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    for shown in ("9,000", "4,000", "4.00", "Lost", "processors 97 % busy", "keeps express messages", "Closed loop"):
+        assert shown in text, shown
+    for hidden in ("Coverage", "nstl/1", "14,130", "÷ published"):
+        assert hidden not in text, hidden
+
+
+def test_loads_of_ones_own_stand_beside_the_documents_and_are_no_scenario_of_theirs(tmp_path: Path) -> None:
+    made = findings(figures=(*findings().figures, own("receive", "entrepot-unix", 12_345, message_bytes="64")))
+    write_report(made, {"nstl/1": SCENARIO, "wmq/2": OTHER}, tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "**1 of 2** scenarios measured" in text
+    assert "All 2 scenarios" in text
+    assert "12,345" in text
+    assert "Throughput, msg/s; express, 64 message bytes" in text, "all parameters, as there is no scenario to look at"
+    assert "14,130" in text
+
+
+def test_load_of_ones_own_that_failed_says_why(tmp_path: Path) -> None:
+    mark = Mark("t-1", "ad-hoc/open-loop", "quality=express,rate_per_s=500", "rabbitmq", "invalid", "too late: 9 ms")
+    write_report(findings(figures=(), comparisons=(), marks=(mark,)), {"nstl/1": SCENARIO}, tmp_path)
+    assert "too late: 9 ms" in (tmp_path / "report.md").read_text()
+
+
+def test_contract_is_explained_once_in_a_scenario_and_its_number_stands_everywhere() -> None:
+    more = (figure(0, "entrepot-unix", 91, "cpu", unit="%"),)
+    published = (*findings().published, Published("nstl/1", POINTS[0].key, "MSMQ", "cpu", 100, "%"))
+    told = material(findings(figures=(*findings().figures, *more), published=published))
+    (nstl, _) = document_sections(told, documents())
+    text = repr(nstl)
+    assert text.count("Entrepot: entrepot-unix keeps express messages") == 1
+    table = metric_table(told, "host", "nstl/1", "cpu")
+    assert table is not None
+    assert cell(table, 0, "unix").marks == cell(main_table(findings()), 0, "unix").marks
+
+
+def test_settings_are_told_once_and_with_the_quality_where_they_differ() -> None:
+    seen = tuple(
+        SystemSeen("host", "entrepot-unix", "Entrepot", "1.0", quality, "", {"read ahead": "100", "log": log})
+        for quality, log in (("express", "none"), ("recoverable", "4 files"))
+    )
+    text = repr(promises_section(material(findings(systems=seen))))
+    assert "read ahead: 100; log: none (express); log: 4 files (recoverable)" in text
 
 
 def test_seconds_become_milliseconds_and_the_smaller_is_the_better() -> None:

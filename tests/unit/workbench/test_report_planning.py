@@ -37,7 +37,7 @@ def test_more_than_one_server_can_do_is_divided_and_warned_of() -> None:
     assert need.servers == 7
     assert need.cores == pytest.approx(4.0)
     assert need.warnings == (
-        "more than the 5,000 msg/s that were measured",
+        "more than the highest rate that was measured",
         "the load would have to be divided, which was not measured",
         "more cores than the 2 of this machine",
     )

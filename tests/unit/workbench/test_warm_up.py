@@ -2,12 +2,10 @@
 from __future__ import annotations
 
 import numpy
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entrepot.errors import WarmUpTooShort
-from entrepot.workbench.statistics.warm_up import require_steady, truncation
+from entrepot.workbench.statistics.warm_up import truncation
 
 
 def by_definition(values: list[float]) -> int | None:
@@ -57,11 +55,3 @@ def test_noise_about_one_level_is_kept_for_the_most_part() -> None:
     generator = numpy.random.default_rng(1)
     found = [truncation(generator.normal(100, 5, 300)) for _ in range(200)]
     assert sum(one is not None and one <= 75 for one in found) >= 170
-
-
-def test_required_steadiness_tells_what_is_wrong() -> None:
-    assert require_steady([10.0] * 5 + [100.0] * 45) == 5
-    with pytest.raises(WarmUpTooShort, match="12 observations are too few"):
-        require_steady([1.0] * 12)
-    with pytest.raises(WarmUpTooShort, match="none of the first 50 of 100"):
-        require_steady([float(value) for value in range(100)])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: the documents' tables and figures drawn again, as one HTML page and as Markdown.
 
-`material` finds findings again, the builders (`summary`, `sections`,
-`tables`, `charts`, `methods`, `planning`) turn them into `blocks`, and
+`material` finds findings again, the builders (`summary`, `glance`,
+`promises`, `sections`, `tables`, `charts`, `methods`, `planning`) turn them into `blocks`, and
 `html` and `markdown` write those. The same findings give the same bytes.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["write_report"]
 
 TITLE = "Entrepot: the published measurements, made again"
+TITLE_OWN = "Entrepot: loads of one's own"
 
 
 def write_report(findings: Findings, scenarios: Mapping[str, Scenario], target: Path) -> Path:
@@ -48,8 +49,9 @@ def write_report(findings: Findings, scenarios: Mapping[str, Scenario], target: 
     page = target / "index.html"
     try:
         target.mkdir(parents=True, exist_ok=True)
-        _write(target / "report.md", render_markdown(TITLE, intro, blocks))
-        _write(page, render_page(TITLE, intro, blocks))
+        title = TITLE if material.has_documents else TITLE_OWN
+        _write(target / "report.md", render_markdown(title, intro, blocks))
+        _write(page, render_page(title, intro, blocks))
     except OSError as error:
         raise ReportImpossible(str(target), f"it cannot be written: {error.strerror}") from error
     return page
@@ -70,19 +72,21 @@ def _blocks(material: Material) -> list[Block]:
     from entrepot.workbench.report.documents import documents
     from entrepot.workbench.report.methods import methods_section
     from entrepot.workbench.report.planning import planning_section
-    from entrepot.workbench.report.sections import document_sections, raw_section
+    from entrepot.workbench.report.sections import document_sections, own_section, raw_section
     from entrepot.workbench.report.summary import summary_section
 
     known = documents()
-    planning = planning_section(material)
-    return [
+    has_documents = material.has_documents
+    sections = [
         summary_section(material, known),
-        coverage_section(material, known),
-        *document_sections(material, known),
-        *([planning] if planning else []),
+        own_section(material),
+        coverage_section(material, known) if has_documents else None,
+        *(document_sections(material, known) if has_documents else ()),
+        planning_section(material),
         methods_section(material),
         raw_section(material),
     ]
+    return [section for section in sections if section]
 
 
 def _intro(material: Material) -> list[Text]:

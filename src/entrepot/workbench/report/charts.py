@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from entrepot.workbench.analysis.findings import Moment
+from entrepot.workbench.analysis.findings import Figure, Moment
 from entrepot.workbench.report import drawing
 from entrepot.workbench.report.appearance import FAINT, INK, is_ours, look_of, published_marker
 from entrepot.workbench.report.blocks import Drawing, Entry, Line, Panel
@@ -41,11 +41,15 @@ class Chooser:
 
     @property
     def load(self) -> str:
-        told = self.material.scenarios.get(self.scenario)
+        told = self.material.told(self.scenario)
         return told.load if told else ""
 
     def drawings(self) -> Iterable[Drawing]:
         if not self.material.figures(self.scenario) and not self._moments():
+            return
+        if self.scenario in self.material.own and len(self._cases()) == 1:
+            # A single bar compares with nothing.
+            yield from self._courses()
             return
         if self.load == "calls":
             yield from self._calls()
@@ -219,7 +223,8 @@ class Chooser:
     def _scheduled(self) -> Iterable[Drawing]:
         """The same for an open loop: what was sent and received of what the schedule wanted."""
         panels = []
-        for metric in ("sent", "received"):
+        for metric in ("sent", "received", "latency_p99"):
+            is_rate, scale = metric != "latency_p99", self._scale(metric)
             series = []
             for system in self.material.systems(self.scenario, self.host):
                 found = [
@@ -231,15 +236,18 @@ class Chooser:
                 if len(found) > 1:
                     look = look_of(system)
                     offered, figures = [rate for rate, _ in found], [figure for _, figure in found]
-                    lows, highs = [figure.low for figure in figures], [figure.high for figure in figures]
-                    values = [figure.value for figure in figures]
+                    lows, highs = ([scale.of(value) for value in ends] for ends in _ends(figures))
+                    values = [scale.of(figure.value) for figure in figures]
                     series.append(Series(look, look.marker, offered, values, lows, highs))
-            if series:
+            if series and is_rate:
                 titles = (f"{name_of(metric)} rate", "programmed, msg/s", "recorded, msg/s")
                 panels.append(drawing.lines(*titles, series, log_x=False, log_y=False, diagonal=True))
+            elif series:
+                titles = (name_of(metric), "programmed, msg/s", scale.unit)
+                panels.append(drawing.lines(*titles, series, log_x=False, log_y=_is_log(series)))
         if panels:
-            caption = "Recorded rate against programmed rate; on the diagonal a system keeps up."
-            yield self._limited(caption, panels, ["sent", "received"])
+            caption = "Against the programmed rate: what was recorded (on the diagonal a system keeps up), and latency."
+            yield self._limited(caption, panels, ["sent", "received", "latency_p99"])
 
     def _moments(self) -> list[Moment]:
         return [moment for moment in self.material.findings.moments if moment.scenario == self.scenario]
@@ -283,6 +291,10 @@ class Chooser:
 
     # What they share
 
+    def _cases(self) -> set[tuple[str, str]]:
+        figures = self.material.figures(self.scenario)
+        return {(figure.point, figure.system) for figure in figures if figure.host == self.host}
+
     def _metrics(self) -> list[str]:
         return [
             metric
@@ -310,7 +322,10 @@ class Chooser:
             if any(figure.point == point for figure in self.material.figures(self.scenario))
         ]
         found = []
-        for axis in _AXES:
+        names = list(_AXES)
+        if self.scenario in self.material.own:
+            names += [name for name in self.material.axes(self.scenario, measured)[0] if name not in names]
+        for axis in names:
             values = {self.material.parameters(self.scenario, point).get(axis, "") for point in measured}
             if len(values) > 1 and all(is_number(value) for value in values):
                 found.append(axis)
@@ -362,6 +377,10 @@ def _is_log(series: Sequence[Series]) -> bool:
     tops = [max(one.ys) for one in series if one.ys]
     least = min((value for one in series for value in (*one.ys, *one.lows)), default=0.0)
     return least > 0 and len(tops) > 1 and max(tops) / min(tops) > _LOG_SPAN
+
+
+def _ends(figures: Sequence[Figure]) -> tuple[list[float], list[float]]:
+    return [figure.low for figure in figures], [figure.high for figure in figures]
 
 
 def _left_out(left: int) -> str:

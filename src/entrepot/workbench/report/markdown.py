@@ -6,30 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from entrepot.workbench.report.blocks import (
-    Block,
-    Cell,
-    Code,
-    CodeLines,
-    Drawing,
-    Facts,
-    Inline,
-    Link,
-    Listing,
-    Paragraph,
-    Section,
-    Strong,
-    Table,
-    Text,
-    Tiles,
-)
+from entrepot.workbench.report import blocks
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
 
 
-def render_markdown(title: str, intro: Sequence[Text], blocks: Sequence[Block]) -> str:
+def render_markdown(title: str, intro: Sequence[blocks.Text], inside: Sequence[blocks.Block]) -> str:
     parts = [f"# {escape(title)}", *(inline(text) for text in intro)]
-    for block in blocks:
+    for block in inside:
         parts.extend(_block(block))
     return "\n\n".join(parts) + "\n"
 
@@ -39,47 +23,47 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def inline(text: Text) -> str:
+def inline(text: blocks.Text) -> str:
     return escape(text) if isinstance(text, str) else "".join(_inline(part) for part in text)
 
 
-def _inline(part: Inline) -> str:
+def _inline(part: blocks.Inline) -> str:
     match part:
-        case Code():
+        case blocks.Code():
             return f"`{part.text.replace('`', '´').replace('|', '¦')}`"
-        case Strong():
+        case blocks.Strong():
             return f"**{escape(part.text)}**"
-        case Link():
+        case blocks.Link():
             return f"[{escape(part.text)}]({part.target})"
     # The spaces at either end part it from its neighbours.
     return f"{' ' * part[:1].isspace()}{escape(part)}{' ' * (len(part) > 1 and part[-1:].isspace())}"
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: blocks.Block) -> Iterator[str]:
     match block:
-        case Paragraph():
+        case blocks.Paragraph():
             yield inline(block.text) if block.kind != "warning" else f"> {inline(block.text)}"
-        case Listing():
+        case blocks.Listing():
             yield "\n".join(f"- {inline(item)}" for item in block.items)
-        case Facts():
+        case blocks.Facts():
             yield "\n".join(f"- **{escape(name)}**: {inline(text)}" for name, text in block.pairs)
-        case CodeLines():
+        case blocks.CodeLines():
             yield f"```{block.language}\n{block.text}\n```"
-        case Tiles():
+        case blocks.Tiles():
             yield "\n".join(
                 f"- **{escape(tile.value)}** {escape(tile.label)}"
                 + (f" ({escape(tile.detail)})" if tile.detail else "")
                 for tile in block.tiles
             )
-        case Table():
+        case blocks.Table():
             yield from _table(block)
-        case Drawing():
+        case blocks.Drawing():
             return
-        case Section():
+        case blocks.Section():
             yield from _section(block)
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: blocks.Section) -> Iterator[str]:
     yield f'<a id="{section.anchor}"></a>\n\n{"#" * section.level} {escape(section.title)}'
     beside = [word for word in (*section.extra, section.aside) if word]
     if beside:
@@ -88,7 +72,7 @@ def _section(section: Section) -> Iterator[str]:
         yield from _block(block)
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: blocks.Table) -> Iterator[str]:
     yield f"**{escape(table.caption)}**"
     titles = [
         escape(f"{column.group}: {column.title}" if column.group and column.group != column.title else column.title)
@@ -106,7 +90,7 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: blocks.Cell) -> str:
     text = inline(cell.text)
     text = f"**{text}**" if cell.kind == "best" else text
     return (

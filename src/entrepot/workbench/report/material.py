@@ -15,13 +15,33 @@ from dataclasses import dataclass
 from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
 from entrepot.workbench.report.appearance import SHORT_TITLES, is_ours
 from entrepot.workbench.report.blocks import Badge
-from entrepot.workbench.report.wording import OWN_METRICS, described, is_less_better, listed, metrics_of_load
+from entrepot.workbench.report.wording import (
+    OWN_METRICS,
+    described,
+    is_less_better,
+    is_number,
+    listed,
+    metrics_of_load,
+)
 from entrepot.workbench.scenario import Scenario
 from entrepot.workbench.systems import NAMES
 
 WEAKER = "WEAKER:"
 """How a contract begins that promises less than the quality asks for: shown, and never the best peer."""
 PUBLISHED = "published: "
+DRAINED = "drained"
+"""1 where all queues were emptied after the load, so that what had not come is lost; shown where it is not."""
+_INTERNAL = {"mst_confirmed", "service_variation"}
+"""Shown as a note of the figure and in the capacity model."""
+
+
+_OWN_TITLES = {
+    "send": "Filling a queue as fast as the system answers",
+    "receive": "Emptying a queue that was filled before",
+    "round-trip": "Requests and their replies",
+    "open-loop": "Sending on a schedule",
+    "publish": "Publishing to every subscriber",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +67,9 @@ class Material:
     def __init__(self, findings: Findings, scenarios: Mapping[str, Scenario]) -> None:
         self.findings = findings
         self.scenarios = scenarios
+        """Of the documents."""
+        self.own = _own_scenarios(findings, scenarios)
+        """Loads with parameters of one's own, and whatever else the catalogue does not have."""
         self._figures: dict[str, list[Figure]] = defaultdict(list)
         self._cells: dict[tuple[str, str, str, str, str], Figure] = {}
         for figure in findings.figures:
@@ -67,7 +90,7 @@ class Material:
             for point in scenario.points
         }
         for figure in findings.figures:
-            self._parameters.setdefault((figure.scenario, figure.point), dict(figure.parameters))
+            self._parameters.setdefault((figure.scenario, figure.point), _without_free_port(figure.parameters))
         self.titles = {figure.system: figure.title for figure in findings.figures}
         self.contracts = self._number_contracts()
 
@@ -97,6 +120,14 @@ class Material:
     def place_of_system(system: str) -> int:
         """Ours first, then peers as the registry lists them, then whoever was added."""
         return NAMES.index(system) if system in NAMES else len(NAMES)
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether the documents are what this report is about: only runs of one's own loads say nothing of them."""
+        return not self.own or any(self._figures[name] or self._marks[name] for name in self.scenarios)
+
+    def told(self, scenario: str) -> Scenario | None:
+        return self.scenarios.get(scenario) or self.own.get(scenario)
 
     @property
     def hosts(self) -> list[str]:
@@ -138,8 +169,10 @@ class Material:
         found = dict.fromkeys(row.metric for row in self._published[scenario])
         measured = dict.fromkeys(figure.metric for figure in self._figures[scenario])
         if not found:
-            told = self.scenarios.get(scenario)
+            told = self.told(scenario)
             wanted = metrics_of_load(told.load if told else "", measured)
+            if scenario in self.own and "latency_p99" in measured:
+                wanted.append("latency_p99")
             found = dict.fromkeys(wanted or list(measured)[:1])
         return list(found)
 
@@ -149,20 +182,28 @@ class Material:
 
     def own_metrics(self, scenario: str) -> list[str]:
         """Whatever else was measured, in one order everywhere."""
-        seen = {figure.metric for figure in self._figures[scenario]} - set(self.metrics(scenario))
+        figures = self._figures[scenario]
+        seen = {figure.metric for figure in figures} - set(self.metrics(scenario)) - _INTERNAL
+        if all(figure.value == 1 for figure in figures if figure.metric == DRAINED):
+            seen.discard(DRAINED)
         return [metric for metric in OWN_METRICS if metric in seen] + sorted(seen - set(OWN_METRICS))
 
     def points(self, scenario: str) -> list[str]:
         """As the scenario lists them, then any that it no longer lists."""
-        told = self.scenarios.get(scenario)
+        told = self.told(scenario)
         found = dict.fromkeys(point.key for point in told.points) if told else {}
         found.update(dict.fromkeys(figure.point for figure in self._figures[scenario]))
         found.update(dict.fromkeys(row.point for row in self._published[scenario]))
+        found.update(dict.fromkeys(mark.point for mark in self._marks[scenario]))
+        if scenario in self.own:
+            return sorted(found, key=lambda point: _by_size(self.parameters(scenario, point)))
         return list(found)
 
     def parameters(self, scenario: str, point: str) -> Mapping[str, str]:
         known = self._parameters.get((scenario, point))
-        return known if known is not None else dict(part.split("=", 1) for part in point.split(",") if "=" in part)
+        if known is not None:
+            return known
+        return _without_free_port(dict(part.split("=", 1) for part in point.split(",") if "=" in part))
 
     def axes(self, scenario: str, points: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         """The parameters in which points differ, and those that all of them share."""
@@ -190,6 +231,11 @@ class Material:
         points = len(self.points(scenario))
         return Coverage(points, len(measured), len(reduced), tuple(systems), tuple(self._marks[scenario]))
 
+    def is_estimate(self, host: str, scenario: str, point: str, system: str, metric: str) -> bool:
+        """Whether a search had to end before it was sure."""
+        confirmed = self.figure(host, scenario, point, system, "mst_confirmed")
+        return metric == "mst" and confirmed is not None and confirmed.value < 1
+
     def best(
         self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
     ) -> Comparison | None:
@@ -204,3 +250,23 @@ class Material:
         ]
         choose = min if is_less_better(metric) else max
         return choose(rows, key=lambda row: row.other_value, default=None)
+
+
+def _own_scenarios(findings: Findings, known: Mapping[str, Scenario]) -> dict[str, Scenario]:
+    loads = {figure.scenario: figure.load for figure in findings.figures}
+    for mark in findings.marks:
+        loads.setdefault(mark.scenario, mark.scenario.rpartition("/")[2])
+    return {
+        name: Scenario(name, _OWN_TITLES.get(load, load), (), load, ())
+        for name, load in sorted(loads.items())
+        if name not in known
+    }
+
+
+def _without_free_port(parameters: Mapping[str, str]) -> dict[str, str]:
+    """That a server chose its port says nothing of a measurement, nor does a trace that is not there."""
+    return {name: value for name, value in parameters.items() if (name, value) not in (("port", "0"), ("trace", ""))}
+
+
+def _by_size(parameters: Mapping[str, str]) -> list[tuple[str, float, str]]:
+    return [(name, float(value) if is_number(value) else 0.0, value) for name, value in sorted(parameters.items())]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from entrepot.workbench.analysis.metrics import LATENESS_S_MIN, LATENESS_SHARE
 from entrepot.workbench.report.blocks import Block, Cell, Column, Listing, Paragraph, Section, Strong, Table, Text
 from entrepot.workbench.report.material import PUBLISHED, Material
-from entrepot.workbench.report.wording import count, listed
+from entrepot.workbench.report.wording import SPANNED_MAX, count, listed, percent, spread
 
 _LOADS = {
     "send": "Closed loop. Each thread sends as fast as the system takes messages; nobody receives meanwhile.",
@@ -38,7 +38,7 @@ _VERDICTS = {
     "lock or queue": "neither processors nor disk were busy, and work waited for its turn",
     "network": "the loopback or the network was full",
     "getter shortage": "messages waited although the system had time: receivers were too few",
-    "none (rated)": "the programmed rate was reached, and no limit was looked for",
+    "none": "the programmed rate was reached, and no limit was looked for",
     "unknown": "no measure stood out",
 }
 
@@ -58,7 +58,7 @@ def methods_section(material: Material) -> Section:
 
 def _loads_table(material: Material) -> Table:
     used: dict[str, list[str]] = {}
-    for name, scenario in material.scenarios.items():
+    for name, scenario in (*material.scenarios.items(), *material.own.items()):
         if material.figures(name):
             used.setdefault(scenario.load, []).append(name)
     rows = []
@@ -84,9 +84,13 @@ def _loads_table(material: Material) -> Table:
 
 
 def _is_rated(material: Material, scenario: str) -> bool:
-    told = material.scenarios[scenario]
-    return told.load == "round-trip" and any(
-        figure.parameters.get("rate_per_app_hour", "0") not in ("", "0") for figure in material.figures(scenario)
+    told = material.told(scenario)
+    return (
+        told is not None
+        and told.load == "round-trip"
+        and any(
+            figure.parameters.get("rate_per_app_hour", "0") not in ("", "0") for figure in material.figures(scenario)
+        )
     )
 
 
@@ -116,7 +120,7 @@ def _sentences(material: Material) -> Iterator[Text]:
         yield [
             Strong("Schedules."),
             " Where a schedule says when to send, it is recorded how late each message was sent; a trial whose own "
-            f"lateness at the 99th percentile exceeds {LATENESS_S_MIN * 1e3:.0f} ms or {LATENESS_SHARE:.0%} of a "
+            f"lateness at the 99th percentile exceeds {LATENESS_S_MIN * 1e3:.0f} ms or {percent(LATENESS_SHARE)} of a "
             f"sender's mean interval, whichever is more, gives no figure.{marked}",
         ]
     yield [
@@ -133,6 +137,14 @@ def _sentences(material: Material) -> Iterator[Text]:
             "offered is delivered, the slowest percent does not become slower, and nothing is lost or doubled. "
             f"{count(len(findings.probes), 'rate was', 'rates were')} tried, and {found:,} sustained.",
         ]
+        unsure = [figure for figure in findings.figures if figure.metric == "mst_confirmed" and figure.value < 1]
+        if unsure:
+            yield [
+                Strong("Estimates (about)"),
+                f" are the rates of {count(len(unsure), 'search', 'searches')} that had to end before long probes had "
+                "borne the rate and refuted one 5 % above it; beside them stand the highest rate that was borne and "
+                "the lowest that was not.",
+            ]
     yield from _accounts(material)
     if metrics & {"cpu", "server_cores", "server_cpu_per_message"} or findings.moments:
         yield [
@@ -164,10 +176,10 @@ def _repetitions(material: Material) -> Iterator[Text]:
     many = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
     yield [
         Strong("Repetitions."),
-        f" Each figure is the mean of {many} repetitions, each in fresh processes; intervals are 95 % bootstrap "
-        "intervals over repetitions, never over the messages of one.",
+        f" Each figure is the mean of {many} repetitions, each in fresh processes; beside it stand "
+        f"{spread(numbers[-1])}, never of the messages of one.",
     ]
-    if numbers[0] < 5:
+    if numbers[-1] > SPANNED_MAX and numbers[0] < 5:
         yield [
             Strong("Few repetitions"),
             " make narrow intervals: with five, such an interval holds the truth in about 85 of 100 cases, and with "

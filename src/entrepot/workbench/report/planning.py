@@ -7,16 +7,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from entrepot.workbench.analysis.capacity import TARGET_UTILISATION, cores_needed, utilisation, waiting_ms
+from entrepot.workbench.analysis.capacity import TARGET_UTILISATION, cores_needed, peak_clients, utilisation, waiting_ms
 from entrepot.workbench.analysis.findings import Capacity
 from entrepot.workbench.report.appearance import is_ours
 from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Link, Paragraph, Section, Table
 from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.notes import Letters
-from entrepot.workbench.report.wording import count, number, slug
+from entrepot.workbench.report.wording import count, number, percent, slug
 
 RATES_PER_S = (200.0, 2_000.0, 20_000.0)
 """What the reader may want: a department, the question of the documents' readers, a large site."""
+
+WAIT_MS_MIN = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,15 @@ def need_of(capacity: Capacity, rate_per_s: float) -> Need:
     cores = cores_needed(rate_per_s, capacity.cpu_ms_per_message)
     warnings = []
     if rate_per_s > capacity.rate_max_per_s:
-        warnings.append(f"more than the {number(capacity.rate_max_per_s)} msg/s that were measured")
+        warnings.append("more than the highest rate that was measured")
     if servers > 1:
         warnings.append("the load would have to be divided, which was not measured")
     if cores > capacity.cores:
         warnings.append(f"more cores than the {capacity.cores} of this machine")
     if capacity.scalability is not None and servers > 1:
         _, contention, crosstalk = capacity.scalability
-        if crosstalk > 0:
-            peak = math.sqrt(max(0.0, 1 - contention) / crosstalk)
+        peak = peak_clients(contention, crosstalk)
+        if math.isfinite(peak):
             warnings.append(f"the scalability law sees no gain beyond {number(peak, 2)} clients")
     wait = waiting_ms(rate_per_s, capacity.service_ms, capacity.service_variation, servers)
     return Need(rate_per_s, cores, servers, wait, tuple(warnings))
@@ -70,8 +72,9 @@ def planning_section(material: Material) -> Section | None:
     blocks: list[Block] = [
         Paragraph(
             "Cores are the server's alone, by the utilisation law: rate × CPU per message ÷ "
-            f"{TARGET_UTILISATION:.0%}. Waiting is the mean before service for arrivals at random: M/G/1 with the "
+            f"{percent(TARGET_UTILISATION)}. Waiting is the mean before service for arrivals at random: M/G/1 with the "
             "measured service time, and M/G/k by Erlang's formula where more than one server is needed. "
+            "A message is what the scenario counts: a delivery, or a request with its reply. "
             "These are models: a rate above the measured one is a guess, and says so."
         )
     ]
@@ -98,7 +101,7 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
         Column("Scenario", numeric=False, heads_row=True),
         Column("System", numeric=False, heads_row=True),
         Column("CPU per message", detail="ms"),
-        Column("Highest rate", detail="measured, msg/s"),
+        Column("Highest rate", detail="measured, per s"),
     ]
     for rate in RATES_PER_S:
         group = f"{rate:,.0f} msg/s"
@@ -110,7 +113,7 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
     letters = Letters()
     body = []
     for row in rows:
-        told = material.scenarios.get(row.scenario)
+        told = material.told(row.scenario)
         title = told.title if told else row.scenario
         label = material.label(row.scenario, row.point)
         cells = [
@@ -124,10 +127,17 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
             signs = [letters.letter(f"{text[:1].upper()}{text[1:]}.") for text in need.warnings]
             cells.append(Cell(number(need.cores, 2), marks=signs))
             cells.append(Cell(str(need.servers)))
-            cells.append(Cell(number(need.wait_ms, 2)) if math.isfinite(need.wait_ms) else EMPTY)
+            cells.append(Cell(_wait(need.wait_ms)) if math.isfinite(need.wait_ms) else EMPTY)
         body.append(cells)
-    caption = f"What a rate needs: {count(len(rows), 'measured case')}, cores at {TARGET_UTILISATION:.0%} utilisation."
+    caption = (
+        f"What a rate needs: {count(len(rows), 'measured case')}, cores at {percent(TARGET_UTILISATION)} utilisation."
+    )
     return Table(caption, columns, body, letters.all())
+
+
+def _wait(wait_ms: float) -> str:
+    """A model that says nanoseconds says that nobody waits."""
+    return number(wait_ms, 2) if wait_ms == 0 or wait_ms >= WAIT_MS_MIN else f"< {WAIT_MS_MIN:g}"
 
 
 def _fits_table(material: Material, fits: Sequence[tuple[str, str, tuple[float, float, float] | None, str]]) -> Table:

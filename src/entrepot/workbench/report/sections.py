@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from entrepot.workbench.report.blocks import Block, Code, CodeLines, Fold, Listing, Paragraph, Section, Strong, Text
 from entrepot.workbench.report.charts import Chooser
@@ -40,6 +41,21 @@ def document_sections(material: Material, documents: Mapping[str, Document]) -> 
         )
 
 
+def own_section(material: Material) -> Section | None:
+    """Loads that no document has; None without any."""
+    if not material.own:
+        return None
+    lead = Paragraph(
+        [
+            "Loads with parameters of one's own, of ",
+            Code("entrepot bench send"),
+            " and the like: nothing was published of them. Systems are compared where all parameters are the same.",
+        ],
+        "aside",
+    )
+    return Section("own", "Loads of one's own", [lead, *(_scenario(material, told) for told in material.own.values())])
+
+
 def _scenario(material: Material, told: Scenario) -> Section:
     found = material.coverage(told.name)
     blocks: list[Block] = []
@@ -63,16 +79,18 @@ def _scenario(material: Material, told: Scenario) -> Section:
         aside="" if is_shown else why(material, told.name),
         contents="yes" if is_shown else "no",
         badge=found.badge,
-        extra=[listed(told.shows)],
+        extra=[listed(told.shows)] if told.shows else [],
     )
 
 
 def _on_host(material: Material, host: str, scenario: str) -> Iterator[Block]:
     yield from Chooser(material, host, scenario).drawings()
-    for metric in material.metrics(scenario):
-        table = metric_table(material, host, scenario, metric)
-        if table:
-            yield table
+    tables = [metric_table(material, host, scenario, metric) for metric in material.metrics(scenario)]
+    known: set[tuple[str, str]] = set()
+    for table in filter(None, tables):
+        # The signs stay; what they mean is said once.
+        yield replace(table, notes=[note for note in table.notes if note not in known or not note[0].isdigit()])
+        known.update(table.notes)
     cases = CaseTable(material, host, scenario)
     verdicts = cases.verdicts()
     place = f"{slug(scenario)}-{slug(host)}"
@@ -83,9 +101,11 @@ def _on_host(material: Material, host: str, scenario: str) -> Iterator[Block]:
     probes = probe_table(material, scenario)
     if probes and host == material.hosts[0]:
         yield Section(f"{place}-probes", "Every probe of the search", [probes], 4, "closed", contents="no")
-    own = cases.own()
+    own = list(cases.own())
     if own:
-        yield Section(f"{place}-more", "Latency, cost and accounts", [own], 4, "closed", contents="no")
+        # Nothing of a load of one's own stands in a document's table, so all of it is what was asked for.
+        fold: Fold = "open" if scenario in material.own else "closed"
+        yield Section(f"{place}-more", "Latency, cost and accounts", own, 4, fold, contents="no")
 
 
 def _marks(material: Material, scenario: str) -> Section:
@@ -129,6 +149,6 @@ def raw_section(material: Material) -> Section:
             ]
         ),
         CodeLines(_OPENING, "python"),
-        Paragraph(["To make this report again: ", Code(f"entrepot report {' '.join(runs)} -o report/")]),
+        Paragraph(["To make this report again: ", Code("entrepot report RUN… -o report/"), " with their folders."]),
     ]
     return Section("raw", "Raw observations", blocks)

@@ -27,9 +27,20 @@ from entrepot.workbench.report.blocks import (
     Tiles,
 )
 from entrepot.workbench.report.documents import Document
+from entrepot.workbench.report.glance import caveats, glance_table
 from entrepot.workbench.report.material import PUBLISHED, Material
-from entrepot.workbench.report.tables import sentence
-from entrepot.workbench.report.wording import QUALITIES, count, is_less_better, listed, number, ratio, slug, span
+from entrepot.workbench.report.promises import promises_section
+from entrepot.workbench.report.wording import (
+    QUALITIES,
+    count,
+    is_less_better,
+    listed,
+    number,
+    ratio,
+    slug,
+    span,
+    spread,
+)
 
 _MACHINE = {
     "cpu": "Processor",
@@ -40,6 +51,7 @@ _MACHINE = {
     "force_ms_median": "Disk force, median",
     "force_ms_max": "Disk force, longest of 50",
     "write_bytes_per_s": "Disk bandwidth",
+    "loopback_bytes_per_s": "Loopback, of a core at each end",
     "python": "Python",
     "java": "Java",
     "commit": "Entrepot's commit",
@@ -62,6 +74,8 @@ class Ratio:
     most: float
     points: int
     others: tuple[str, ...]
+    is_estimate: bool = False
+    """A rate in it is what a search found before it was sure."""
 
 
 def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
@@ -108,22 +122,31 @@ def ratios(material: Material, host: str) -> list[Ratio]:
         value, low, high = mean_ratio(rows)
         single = [row.ratio for row in rows]
         others = dict.fromkeys(row.other for row in rows)
-        answers.append(
-            Ratio(document, quality, is_published, value, low, high, min(single), max(single), len(rows), tuple(others))
-        )
+        ends = (value, low, high, min(single), max(single))
+        unsure = any(material.is_estimate(host, row.scenario, row.point, row.system, row.metric) for row in rows)
+        answers.append(Ratio(document, quality, is_published, *ends, len(rows), tuple(others), unsure))
     return answers
 
 
 def summary_section(material: Material, documents: Mapping[str, Document]) -> Section:
     blocks: list[Block] = [_tiles(material)]
+    if material.findings.figures:
+        blocks.append(Paragraph(caveats(material), "aside"))
+    else:
+        blocks.append(Paragraph("No trial gave a figure; what follows is what was published.", "warning"))
     for host in material.hosts:
+        if len(material.hosts) > 1:
+            blocks.append(Paragraph(f"On {host}:"))
         found = ratios(material, host)
         if found:
-            if len(material.hosts) > 1:
-                blocks.append(Paragraph(f"On {host}:"))
-            blocks += [_forest(found, documents), _ratio_table(material, found, documents)]
-    if not material.findings.figures:
-        blocks.append(Paragraph("No trial gave a figure; what follows is what was published.", "warning"))
+            blocks.append(_forest(material, found, documents))
+        glance = glance_table(material, host)
+        if glance:
+            blocks.append(glance)
+        if found:
+            numbers = _ratio_table(material, found, documents)
+            title = "The mean ratios in numbers"
+            blocks.append(Section(f"ratios-{slug(host)}", title, [numbers], 4, "closed", contents="no"))
     missing = list(_missing(material))
     if missing:
         blocks.append(Section("missing", "What failed or is missing", [Listing(missing)], 3, contents="no"))
@@ -131,9 +154,9 @@ def summary_section(material: Material, documents: Mapping[str, Document]) -> Se
         environment = material.findings.environments.get(host, {})
         title = "The machine" if len(material.hosts) == 1 else f"The machine {host}"
         blocks.append(Section(f"machine-{slug(host)}", title, list(_machine(environment)), 3, contents="no"))
-    systems = _systems_table(material)
-    if systems:
-        blocks.append(Section("systems", "Systems and their promises", [systems], 3))
+    promises = promises_section(material)
+    if promises:
+        blocks.append(promises)
     return Section("summary", "Summary", blocks)
 
 
@@ -142,20 +165,26 @@ def _tiles(material: Material) -> Tiles:
     measured = [name for name in material.scenarios if material.coverage(name).measured]
     points = {(figure.scenario, figure.point) for figure in findings.figures}
     systems = sorted({figure.system for figure in findings.figures}, key=material.place_of_system)
-    tiles = [
-        Tile(f"{len(measured)} of {len(material.scenarios)}", "scenarios measured", f"{count(len(points), 'point')}"),
+    tiles = []
+    if material.has_documents:
+        own = f", {count(len(material.own), 'load')} of one's own" if material.own else ""
+        scenarios = f"{len(measured)} of {len(material.scenarios)}"
+        tiles.append(Tile(scenarios, "scenarios measured", count(len(points), "point") + own))
+    else:
+        tiles.append(Tile(str(len(points)), "point" if len(points) == 1 else "points", listed(material.own)))
+    tiles.append(
         Tile(
             str(len(systems)),
             "system" if len(systems) == 1 else "systems",
             listed(dict.fromkeys(material.short_title_of(system).partition(",")[0] for system in systems)),
-        ),
-    ]
+        )
+    )
     told = findings.accounting
     if told.trials:
         faults = told.lost + told.duplicated
         detail = "none lost, none doubled" if not faults else f"{told.lost:,} lost, {told.duplicated:,} doubled"
         tiles.append(Tile(_large(told.sent), "messages accounted for", detail))
-    if findings.published:
+    if findings.published and material.has_documents:
         compared = {
             (row.scenario, row.point, row.metric, row.other)
             for row in findings.comparisons
@@ -163,7 +192,9 @@ def _tiles(material: Material) -> Tiles:
         }
         tiles.append(
             Tile(
-                f"{len(compared):,} of {len(findings.published):,}", "published figures compared", "the rest: coverage"
+                f"{len(compared):,} of {len(findings.published):,}",
+                "published figures compared",
+                "why not more: coverage",
             )
         )
     return Tiles(tiles)
@@ -175,12 +206,15 @@ def _large(amount: int) -> str:
     return f"{amount / 1e6:,.1f} million" if amount >= 1_000_000 else f"{amount:,}"
 
 
-def _forest(found: Sequence[Ratio], documents: Mapping[str, Document]) -> Drawing:
+def _forest(material: Material, found: Sequence[Ratio], documents: Mapping[str, Document]) -> Drawing:
     panels = []
-    for is_published, title in ((False, "Entrepot ÷ best peer on this machine"), (True, "Entrepot ÷ published")):
+    years = sorted(document.year for document in documents.values())
+    titles = ("Entrepot ÷ best peer on this machine", f"Entrepot ÷ published, {years[0]} to {years[-1]}")
+    for is_published, title in zip((False, True), titles, strict=True):
         rows = [
             drawing.Range(
-                f"{documents[row.document].short}, {QUALITIES.get(row.quality, row.quality)}",
+                f"{documents[row.document].short}, {QUALITIES.get(row.quality, row.quality)}"
+                + (" (estimate)" if row.is_estimate else ""),
                 ratio(row.value),
                 row.value,
                 row.low,
@@ -195,10 +229,15 @@ def _forest(found: Sequence[Ratio], documents: Mapping[str, Document]) -> Drawin
             look = INK if is_published else look_of("entrepot-unix")
             panels.append(drawing.forest(title, rows, look, "s" if is_published else "o", hollow=is_published))
     caption = (
-        "How many times as fast Entrepot is: right of 1 it is faster. Markers are geometric means over points, thick "
-        "lines their 95 % intervals, thin lines reach from the lowest to the highest point."
+        "How many times as fast Entrepot is: right of 1 it is faster. Markers are geometric means over points, thin "
+        f"lines reach from the lowest to the highest point, thick ones are what {spread(_repetitions(material))} make "
+        "of the mean."
     )
     return Drawing(caption, panels)
+
+
+def _repetitions(material: Material) -> int:
+    return max(figure.repetitions for figure in material.findings.figures)
 
 
 def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[str, Document]) -> Table:
@@ -210,14 +249,14 @@ def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[
         cells = [Cell([Link(documents[document].short, f"#{document}")], QUALITIES.get(quality, quality))]
         for is_published in (False, True):
             one = groups[document, quality].get(is_published)
-            cells += _ratio_cells(material, one) if one else [EMPTY] * 4
+            cells += _ratio_cells(material, one) if one else [EMPTY] * 3
         body.append(cells)
     columns = [Column("Document", numeric=False, heads_row=True, detail="quality")]
     for group in ("Entrepot ÷ best peer", "Entrepot ÷ published"):
-        columns += [Column("Mean", group=group), Column("Points", group=group), Column("Range", group=group)]
+        columns += [Column("Mean", group=group), Column("Points", group=group, detail="lowest to highest")]
         columns.append(Column("Against", group=group, numeric=False))
     return Table(
-        "The main ratios: each scenario's throughput, geometric means over points with 95 % intervals. "
+        f"Each scenario's throughput, geometric means over points with {spread(_repetitions(material))}. "
         "Rated, scheduled and reduced cases are left out, and peers that promise less than the quality asks for.",
         columns,
         body,
@@ -227,9 +266,11 @@ def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[
 def _ratio_cells(material: Material, row: Ratio) -> list[Cell]:
     is_even = row.low < row.high and row.low <= 1 <= row.high
     return [
-        Cell(f"{'≈ ' if is_even else ''}{ratio(row.value)}", span(row.low, row.high) if row.high > row.low else ""),
-        Cell(str(row.points)),
-        Cell(ratio(row.least), f"to {ratio(row.most)}") if row.points > 1 else EMPTY,
+        Cell(
+            f"{'≈ ' if is_even else ''}{'about ' if row.is_estimate else ''}{ratio(row.value)}",
+            span(row.low, row.high) if row.high > row.low else "",
+        ),
+        Cell(str(row.points), span(row.least, row.most) if row.points > 1 else ""),
         Cell(listed(material.name_of_other(other) for other in row.others)),
     ]
 
@@ -239,7 +280,9 @@ def _missing(material: Material) -> list[Text]:
     told: list[Text] = [f"{system} was asked for and is not here: {why}." for system, why in findings.absent.items()]
     by_reason: dict[tuple[str, str, str], list[str]] = {}
     for mark in findings.marks:
-        by_reason.setdefault((mark.status, mark.system, mark.reason), []).append(mark.scenario)
+        # The numbers behind the colon differ from trial to trial; they stand with the scenario.
+        kind = mark.reason.partition(": ")[0]
+        by_reason.setdefault((mark.status, mark.system, kind), []).append(mark.scenario)
     for (status, system, reason), scenarios in list(by_reason.items())[:_FAILURES_SHOWN]:
         names = list(dict.fromkeys(scenarios))
         links: list[str | Link] = []
@@ -256,7 +299,7 @@ def _missing(material: Material) -> list[Text]:
     if len(by_reason) > _FAILURES_SHOWN:
         told.append(f"{len(by_reason) - _FAILURES_SHOWN} more kinds of failure are told with their scenarios.")
     missing = [name for name in material.scenarios if material.coverage(name).badge == "missing"]
-    if missing:
+    if missing and material.has_documents:
         told.append(
             [
                 f"{count(len(missing), 'scenario was', 'scenarios were')} not part of these runs: see ",
@@ -298,37 +341,9 @@ def _with_unit(key: str, value: str) -> str:
         return f"{value} GiB"
     if key.startswith("force_ms"):
         return f"{value} ms"
-    if key == "write_bytes_per_s":
+    if key.endswith("_bytes_per_s"):
         try:
             return f"{number(float(value) / 1e6)} MB/s"
         except ValueError:
             return value
     return value
-
-
-def _systems_table(material: Material) -> Table | None:
-    """Versions, settings and contracts; the numbers are those that stand beside figures."""
-    rows: list[list[Cell]] = []
-    seen = {(row.system, row.quality): row for row in material.findings.systems}
-    order = list(QUALITIES)
-    for system, quality in sorted(
-        material.contracts, key=lambda key: (material.place_of_system(key[0]), key[0], order.index(key[1]))
-    ):
-        told = seen.get((system, quality))
-        settings = ", ".join(f"{key}: {value}" for key, value in told.settings.items()) if told else ""
-        is_first = not rows or rows[-1][0].text != material.short_title_of(system)
-        place = material.contracts[system, quality]
-        rows.append(
-            [
-                Cell(material.short_title_of(system), told.version if told and is_first else ""),
-                Cell(QUALITIES.get(quality, quality)),
-                Cell(str(place)),
-                Cell(sentence(material.contract_text(place).partition(": ")[2])),
-                Cell(settings or "as it comes"),
-            ]
-        )
-    if not rows:
-        return None
-    columns = [Column("System", numeric=False, heads_row=True, detail="version"), Column("Quality", numeric=False)]
-    columns += [Column("Note"), Column("Durability contract", numeric=False), Column("Settings", numeric=False)]
-    return Table("The number of a contract stands beside every figure that was measured under it.", columns, rows)

@@ -25,11 +25,15 @@ from entrepot.workbench.report.wording import (
     number,
     ratio,
     scale_for,
+    sentence,
     span,
+    spread,
     value_of,
 )
 
 GENERATOR = "generator"
+_COSTS = ("cpu", "server_", "generator_", "memory")
+_ACCOUNTS = ("lost", "duplicated", "reordered", "strays", "drained")
 
 
 class MetricTable:
@@ -96,7 +100,9 @@ class MetricTable:
     def _caption(self, constant: dict[str, str]) -> str:
         unit = f", {self._scale.unit}" if self._scale.unit else ""
         fixed = ", ".join(
-            f"{name_of(name).lower()} {value_of(name, value)}" for name, value in constant.items() if value != ""
+            f"{name_of(name).lower()} {value_of(name, value)}"
+            for name, value in constant.items()
+            if value not in ("", "0")
         )
         parts = [
             f"{name_of(self._metric)}{unit}.",
@@ -109,10 +115,12 @@ class MetricTable:
         numbers = sorted({figure.repetitions for figure in self._figures})
         if not numbers:
             return ""
+        if self._metric == "mst":
+            return "Below each, the highest rate that its search saw borne and the lowest that it saw refuted."
         if numbers[-1] == 1:
             return "One repetition each, so there are no intervals."
         many = str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
-        return f"Means of {many} repetitions with 95 % intervals."
+        return f"Means of {many} repetitions with {spread(numbers[-1])}."
 
     # Columns
 
@@ -161,6 +169,9 @@ class MetricTable:
         if figure.bottleneck == GENERATOR and has_direction(self._metric) and not is_less_better(self._metric):
             text = f"≥ {text}"
             signs.append(self._notes.letter("The load generator was the limit; the system may be faster."))
+        if self._material.is_estimate(self._host, self._scenario, point, system, self._metric):
+            text = f"about {text}"
+            signs.append(self._notes.letter("An estimate: the search had to end before long probes had confirmed it."))
         if marks:
             signs.append(self._notes.letter(_also_marked(marks)))
         low, high = self._scale.of(figure.low), self._scale.of(figure.high)
@@ -196,12 +207,6 @@ def metric_table(material: Material, host: str, scenario: str, metric: str) -> T
 def is_even(row: Comparison) -> bool:
     """Whether the interval holds 1: neither is faster, as far as was measured."""
     return row.low < row.high and row.low <= 1.0 <= row.high
-
-
-def sentence(text: str) -> str:
-    """With a capital and a full stop."""
-    text = text.strip()
-    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def _distinct(marks: Sequence[Mark]) -> list[Mark]:
@@ -247,9 +252,22 @@ class CaseTable:
         heads = _head_columns(self._varying) if self._varying else []
         return [*heads, Column("System", numeric=False, heads_row=True)]
 
-    def own(self) -> Table | None:
-        """Latency, lateness, cost and accounts."""
+    def own(self) -> Iterator[Table]:
+        """Rates and latency, cost, accounts: a table each, so that a laptop shows all of it."""
         metrics = self._material.own_metrics(self._scenario)
+        costs = [metric for metric in metrics if metric.startswith(_COSTS)]
+        accounts = [metric for metric in metrics if metric in _ACCOUNTS]
+        rest = [metric for metric in metrics if metric not in (*costs, *accounts)]
+        for caption, chosen in (
+            ("Rates and times, latency counted from the intended moment.", rest),
+            ("What it cost.", costs),
+            ("The account of every message.", accounts),
+        ):
+            table = self._of_metrics(caption, chosen)
+            if table:
+                yield table
+
+    def _of_metrics(self, caption: str, metrics: Sequence[str]) -> Table | None:
         scales = {
             metric: scale_for(
                 self._material.unit(self._scenario, metric),
@@ -266,7 +284,6 @@ class CaseTable:
         if not rows:
             return None
         columns = [Column(name_of(metric), detail=scales[metric].unit) for metric in metrics]
-        caption = "What else was measured: latency from the intended time, cost, and the account of every message."
         return Table(caption, [*self._columns(), *columns], rows)
 
     def verdicts(self) -> Table | None:

@@ -33,8 +33,8 @@ NAMES = {
     "mst_low": "MST, lower end",
     "mst_high": "MST, upper end",
     "acknowledged": "Acknowledged",
-    "server_cores": "Server, cores",
-    "generator_cores": "Generators, cores",
+    "server_cores": "Server",
+    "generator_cores": "Generators",
     "server_memory": "Server memory",
     "service_variation": "Variation of service",
     "strays": "Strays",
@@ -85,6 +85,8 @@ OWN_METRICS = (
     "strays",
 )
 """Beside those that a document publishes, in this order."""
+SPANNED_MAX = 3
+"""Up to so many repetitions, what the bootstrap gives is no interval of 95 % but the span of them all."""
 _OF_LOADS = {
     "round-trip": ("round_trips", "response_time"),
     "sessions": ("short_sessions", "round_trips", "response_time"),
@@ -182,6 +184,23 @@ def span(low: float, high: float, digits: int = 3) -> str:
 
 def ratio(value: float) -> str:
     return f"{number(value)}×"
+
+
+def percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def spread(repetitions: int) -> str:
+    """What low and high are: the bootstrap over so few runs that one draw in forty is all of the lowest spans them."""
+    if repetitions <= SPANNED_MAX:
+        return "the lowest and the highest repetition"
+    return "95 % bootstrap intervals over repetitions"
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    text = text.strip()
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def count(number_of: int, one: str, many: str = "") -> str:

@@ -18,7 +18,7 @@ from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.stage import visit_name
 from entrepot.workbench.measuring.visit import VisitPlan
 from entrepot.workbench.scenario import Point, Scenario
-from entrepot.workbench.systems import ALL, ENTREPOT, NAMES, PEERS, absent_reason, find_system
+from entrepot.workbench.systems import ALL, ENTREPOT, PEERS, absent_reason, find_system
 
 SEED = 2002
 OVERHEAD_S = 1.2
@@ -38,11 +38,7 @@ class Visit:
 
 
 def systems_for(scenario: Scenario, asked: Sequence[str]) -> list[str]:
-    """The systems to visit: `entrepot` is the binding the scenario names, `all` is that and every peer.
-
-    Raises:
-        SystemUnknown: No system has this name.
-    """
+    """The systems to visit: `entrepot` is the binding the scenario names, `all` is that and every peer."""
     found: list[str] = []
     for name in asked:
         if name in (ENTREPOT, ALL):
@@ -50,19 +46,8 @@ def systems_for(scenario: Scenario, asked: Sequence[str]) -> list[str]:
         if name == ALL:
             found += PEERS
         elif name != ENTREPOT:
-            find_known(name)
             found.append(name)
     return list(dict.fromkeys(found))
-
-
-def find_known(name: str) -> str:
-    """
-    Raises:
-        SystemUnknown: No system has this name; the error lists them.
-    """
-    if name not in NAMES:
-        find_system(name)
-    return name
 
 
 def points_of(scenario: Scenario, scale: str) -> Sequence[Point]:

@@ -35,11 +35,6 @@ class Account:
     reordered: int
     strays: int
 
-    @property
-    def is_exact(self) -> bool:
-        """Everything came once, and nothing else came; order is another question."""
-        return not (self.lost or self.duplicated or self.strays)
-
 
 def account(
     sent_sender: ArrayLike,
@@ -82,34 +77,6 @@ def account(
         reordered=_reordered(by, came),
         strays=strays,
     )
-
-
-def account_by_sender(
-    sent_sender: ArrayLike,
-    sent_number: ArrayLike,
-    receiver: ArrayLike,
-    sender: ArrayLike,
-    number: ArrayLike,
-    *,
-    received_ns: ArrayLike | None = None,
-    all_receive: Sequence[int] | None = None,
-) -> dict[int, Account]:
-    """The same for each sender by itself; one that sent nothing is here for its strays."""
-    of_sent, of_came = _integers(sent_sender), _integers(sender)
-    times = None if received_ns is None else _integers(received_ns)
-    accounts = {}
-    for one in numpy.union1d(of_sent, of_came).tolist():
-        there, here = of_sent == one, of_came == one
-        accounts[one] = account(
-            of_sent[there],
-            _integers(sent_number)[there],
-            _integers(receiver)[here],
-            of_came[here],
-            _integers(number)[here],
-            received_ns=None if times is None else times[here],
-            all_receive=all_receive,
-        )
-    return accounts
 
 
 def _integers(values: ArrayLike) -> Integers:

@@ -10,12 +10,8 @@ that the series had not become steady when it ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy
 from numpy.typing import ArrayLike, NDArray
-
-from entrepot.errors import WarmUpTooShort
 
 BATCH = 5
 BATCHES_MIN = 10
@@ -39,22 +35,6 @@ def truncation(values: ArrayLike) -> int | None:
     errors = standard_errors_squared(means)[: len(means) - _TAIL + 1]
     batches = int(numpy.flatnonzero(errors <= errors.min() + _ALIKE * errors[0])[0])
     return None if batches > len(means) / 2 else batches * BATCH
-
-
-def require_steady(values: Sequence[float]) -> int:
-    """How many observations to leave out at the beginning.
-
-    Raises:
-        WarmUpTooShort: The series is too short, or does not become steady in its first half.
-    """
-    if len(values) // BATCH < BATCHES_MIN:
-        raise WarmUpTooShort(
-            f"{len(values)} observations are too few to tell, at least {BATCH * BATCHES_MIN} are needed"
-        )
-    left_out = truncation(values)
-    if left_out is None:
-        raise WarmUpTooShort(f"none of the first {len(values) // 2} of {len(values)} observations begins a steady rest")
-    return left_out
 
 
 def standard_errors_squared(means: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
