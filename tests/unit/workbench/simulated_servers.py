@@ -126,6 +126,44 @@ class WarmingUp(Server):
         return served(arrivals_s, self.generator.uniform(0.5, 1.5, count) / speed)
 
 
+class Wandering(Server):
+    """A machine with neighbours: from probe to probe its speed strays by up to a tenth, and stays there for a while."""
+
+    spread = 0.05
+    memory = 0.7
+
+    def __init__(self, capacity_per_s: float, seed: int = 0) -> None:
+        super().__init__(capacity_per_s, seed)
+        self.astray = self.spread * float(self.generator.standard_normal())
+
+    def serve(self, arrivals_s: Seconds) -> Seconds:
+        fresh = self.spread * float(self.generator.standard_normal())
+        self.astray = self.memory * self.astray + (1 - self.memory**2) ** 0.5 * fresh
+        speed = self.capacity_per_s * (1 + min(max(self.astray, -0.1), 0.1))
+        return served(arrivals_s, self.generator.uniform(0.5, 1.5, len(arrivals_s)) / speed)
+
+
+class Stalling(Server):
+    """A machine that stands still for a tenth of a second about every two seconds; the capacity is what remains."""
+
+    stall_s = 0.1
+    every_s = 2.0
+
+    def serve(self, arrivals_s: Seconds) -> Seconds:
+        # Stalls happen by the clock, busy or not, so the server has the time between them.
+        busy_share = 1 - self.stall_s / self.every_s
+        end_s = float(arrivals_s[-1]) * 3 + 10
+        gaps = self.generator.exponential(self.every_s - self.stall_s, int(end_s / self.every_s * 2) + 20)
+        begun_s = numpy.cumsum(gaps) + self.stall_s * numpy.arange(len(gaps))
+        worked_at = numpy.cumsum(gaps)
+        own_s = numpy.interp(
+            arrivals_s, numpy.sort(numpy.concatenate((begun_s, begun_s + self.stall_s))), numpy.repeat(worked_at, 2)
+        )
+        own_s = numpy.where(arrivals_s < begun_s[0], arrivals_s, own_s)
+        done_s = served(own_s, numpy.full(len(own_s), busy_share / self.capacity_per_s))
+        return done_s + self.stall_s * numpy.searchsorted(worked_at, done_s)
+
+
 class Lossy(Steady):
     """Loses one message in so many, and is fast otherwise."""
 

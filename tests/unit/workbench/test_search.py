@@ -9,10 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from entrepot.errors import RateNotSustainable
+from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.search.edge import Edge
 from entrepot.workbench.search.evidence import Criteria, Evidence
 from entrepot.workbench.search.observing import Rows
-from entrepot.workbench.search.search import Probe, SearchEffort, Sustained, search
+from entrepot.workbench.search.search import WANDERED, Probe, SearchEffort, Sustained, search
 
 from .simulated_servers import (
     Bench,
@@ -23,11 +24,14 @@ from .simulated_servers import (
     Pausing,
     Repeating,
     Server,
+    Stalling,
     Steady,
+    Wandering,
     WarmingUp,
 )
 
 TOLERANCE = 0.03
+WIDTH_MAX = 1.08
 # By messages, since virtual time costs nothing: a slow server gets as many as a fast one.
 BRIEF = SearchEffort(seconds_short=0, seconds_long=0, messages_short=4_000, messages_long=16_000, probes_max=60)
 PATIENT = SearchEffort(seconds_short=0, seconds_long=0, messages_short=5_000, messages_long=80_000, probes_max=60)
@@ -39,7 +43,8 @@ def found_by(bench: Bench, effort: SearchEffort = BRIEF, start: float = 1 / 7) -
 
 def is_right(found: Sustained, capacity_per_s: float) -> bool:
     is_near = abs(found.rate_per_s / capacity_per_s - 1) <= TOLERANCE
-    return found.is_confirmed and is_near and found.low <= capacity_per_s <= found.high
+    is_narrow = found.high <= found.rate_per_s * WIDTH_MAX
+    return found.is_confirmed and is_near and is_narrow and found.low <= capacity_per_s <= found.high
 
 
 def pausing(capacity_per_s: float, seed: int) -> Server:
@@ -80,6 +85,48 @@ def test_capacity_is_found_within_three_percent_and_lies_in_the_interval(
 @pytest.mark.parametrize("start", [1 / 300, 0.97, 1.0, 40])
 def test_capacity_is_found_from_wherever_the_search_starts(start: float) -> None:
     assert is_right(found_by(Bench(Steady(800)), start=start), 800)
+
+
+SHORT_S, LONG_S = EFFORTS["quick"].probe_s
+QUICK = SearchEffort(
+    seconds_short=SHORT_S,
+    seconds_long=LONG_S,
+    messages_short=40,
+    messages_long=200,
+    probes_max=EFFORTS["quick"].probes_max,
+)
+
+
+@pytest.mark.parametrize("kind", [Wandering, Stalling])
+@pytest.mark.parametrize("seed", range(6))
+def test_machine_that_wanders_gets_an_interval_that_holds_the_truth(
+    kind: Callable[[float, int], Server], seed: int
+) -> None:
+    found = found_by(Bench(kind(1_500, seed)), QUICK, start=0.5)
+    assert found.is_confirmed, found.verdict
+    assert found.low <= 1_500 <= found.high, (found.rate_per_s, found.low, found.high)
+    assert 0.8 < found.rate_per_s / 1_500 < found.high / 1_500 < 1.3
+    # No long probe contradicts either end.
+    long = [one for one in found.probes if one.phase == "confirm"]
+    assert all(one.verdict.answer == "sustained" for one in long if one.rate_per_s <= found.rate_per_s)
+    assert all(one.verdict.answer != "sustained" for one in long if one.rate_per_s >= found.high)
+    assert ("the machine wandered" in found.verdict) == (found.high > found.rate_per_s * WANDERED)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", [Wandering, Stalling])
+def test_nine_of_ten_intervals_hold_the_truth(kind: Callable[[float, int], Server]) -> None:
+    searches = [found_by(Bench(kind(1_500, seed)), QUICK, start=0.5) for seed in range(40)]
+    assert sum(found.is_confirmed and found.low <= 1_500 <= found.high for found in searches) >= 36
+
+
+def test_wandering_machine_is_told_from_one_that_does_not() -> None:
+    def width(kind: Callable[[float, int], Server]) -> float:
+        searches = [found_by(Bench(kind(1_500, seed)), QUICK, start=0.5) for seed in range(4)]
+        return sum(found.high / found.rate_per_s for found in searches) / len(searches) - 1
+
+    assert width(Steady) == pytest.approx(0.05, abs=0.01)
+    assert width(Wandering) > 0.1
 
 
 def test_random_arrivals_do_not_disturb() -> None:

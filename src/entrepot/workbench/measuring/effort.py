@@ -52,8 +52,8 @@ EFFORTS = {
             bytes_max=64 * 1024 * 1024,
             sample_s=0.5,
             drain_s=20.0,
-            probe_s=(1.5, 4.0),
-            probes_max=18,
+            probe_s=(1.2, 3.0),
+            probes_max=20,
             calls=300,
         ),
         Effort(

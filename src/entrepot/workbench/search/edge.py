@@ -17,7 +17,7 @@ PLACES = 2048
 TRUST_MAX = 0.95
 """No answer is trusted further, however certain its probe was of itself: machines have neighbours."""
 _HINT_SHARE = 0.5
-_HINT_SPREAD = 0.02
+_HINT_SPREAD = 0.05
 
 
 class Edge:
@@ -39,13 +39,13 @@ class Edge:
 
     @property
     def median_per_s(self) -> float:
-        return self._quantile(0.5)
+        return self.quantile(0.5)
 
     @property
     def width(self) -> float:
         """The middle 90 % of the belief, as a share of the rate."""
-        return math.log(self._quantile(0.95) / self._quantile(0.05))
+        return math.log(self.quantile(0.95) / self.quantile(0.05))
 
-    def _quantile(self, share: float) -> float:
+    def quantile(self, share: float) -> float:
         place = int(numpy.searchsorted(numpy.cumsum(self._belief), share))
         return float(self._rates[min(place, PLACES - 1)])

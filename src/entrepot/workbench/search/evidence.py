@@ -7,6 +7,11 @@ and nothing is lost or comes twice (the CSIRO document's saturation point,
 with numbers for its words). A probe whose generator could not keep its own
 schedule says nothing about the system, and one that wandered too much to
 tell is called unsteady rather than either.
+
+A machine with neighbours stands still for a tenth of a second now and then,
+and no line through a backlog with such peaks is sure of its slope. But a
+backlog that comes down again to where it was needs no line: whatever was
+due until then had been done. That is what decides first, peaks and all.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ MESSAGES_MIN = 20
 """A rate is not judged by fewer messages."""
 IN_CALLS_SHARE = 0.9
 """Senders that are late and spend this share of their time in the system's calls are held back by the system."""
+_CAUGHT_UP = 0.9
+"""How probable it is that what was caught up once would be again."""
 _COLD = 0.25
 """What is not sustained while it warms up might be later; until then it rather is not."""
 
@@ -40,6 +47,9 @@ class Evidence:
     """Of everything that was sent and has not come, wherever it waits; messages per second."""
     depth_swing: float
     """From the lowest to the highest backlog, beside its trend."""
+    left_per_s: tuple[float, ...]
+    """What was not caught up, for each probe: from the lowest backlog of its first quarter to that of its last, per
+    second between them. Messages wait from when they are due, also before they are sent."""
     latency: Trend
     """Of the 99th percentile, from the intended time; seconds per second."""
     latency_p99_s: float
@@ -100,9 +110,13 @@ def judge(evidence: Evidence, criteria: Criteria) -> Verdict:
     """Whether the offered rate can be sustained, and which numbers say so."""
     if evidence.messages < MESSAGES_MIN:
         return Verdict("unsteady", (f"only {evidence.messages:.0f} messages were sent",), 0.5)
-    if limited := _generator_limits(evidence, criteria):
+    limited = _generator_limits(evidence, criteria)
+    # What a late generator sent in a bunch was more of a burden, so a system that caught up with it bears the rate.
+    if limited and not all(_caught_up(evidence, criteria)):
         return Verdict("generator_limited", limited, 0.5)
     likely = evidence.depth.likely_below(criteria.growth_share_max * evidence.offered_per_s)
+    if all(_caught_up(evidence, criteria)):
+        likely = max(likely, _CAUGHT_UP)
     refuted = _refutations(evidence, criteria)
     if refuted and not evidence.is_warm:
         return Verdict("unsteady", ("it was still warming up when the probe ended", *refuted), _COLD)
@@ -132,6 +146,7 @@ def combined(evidences: Sequence[Evidence]) -> Evidence:
         depth=_mean_trend([one.depth for one in evidences]),
         # Each probe begins and ends within its swing, so their differences add up.
         depth_swing=sum(one.depth_swing for one in evidences),
+        left_per_s=tuple(left for one in evidences for left in one.left_per_s),
         latency=_mean_trend([one.latency for one in evidences]),
         latency_p99_s=max(one.latency_p99_s for one in evidences),
         lost=None if None in losses else sum(loss for loss in losses if loss is not None),
@@ -141,7 +156,8 @@ def combined(evidences: Sequence[Evidence]) -> Evidence:
         in_calls_share=worst([one.in_calls_share for one in evidences]),
         call_p99_s=worst([one.call_p99_s for one in evidences]),
         generator_cpu_share=worst([one.generator_cpu_share for one in evidences]),
-        is_warm=all(one.is_warm for one in evidences),
+        # Who was warm once has warmed up; what looked like it in another probe was the machine.
+        is_warm=any(one.is_warm for one in evidences),
     )
 
 
@@ -151,12 +167,20 @@ def _mean_trend(trends: Sequence[Trend]) -> Trend:
     return Trend(sum(trend.slope for trend in trends) / count, error)
 
 
+def _caught_up(evidence: Evidence, criteria: Criteria) -> list[bool]:
+    """Of each probe, whether its backlog came back to where it had been."""
+    return [left <= criteria.growth_share_max * evidence.offered_per_s for left in evidence.left_per_s]
+
+
 def _generator_limits(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     """Why the generator was the limit; nothing when it kept its schedule, or when the system kept it from doing so."""
     is_behind = evidence.behind_share > criteria.behind_share_max
     is_late = evidence.lateness_p99_s > criteria.lateness_p99_s_max
     is_busy = (evidence.generator_cpu_share or 0.0) > criteria.generator_cpu_share_max
     if not (is_behind or is_late) or (_is_held_back(evidence) and not is_busy):
+        return ()
+    # Late now and then, all was sent nevertheless, and the system fell behind what it was sent.
+    if not is_behind and not is_busy and evidence.depth.low > criteria.growth_share_max * evidence.offered_per_s:
         return ()
     reasons = []
     if is_behind:
@@ -185,7 +209,8 @@ def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
         reasons.append(f"{evidence.lost:,} of {evidence.messages:,.0f} messages were lost")
     if evidence.duplicated > criteria.duplicated_max:
         reasons.append(f"{evidence.duplicated:,} of {evidence.messages:,.0f} messages came more than once")
-    if evidence.behind_share > criteria.behind_share_max:
+    # Who was late at the end and had caught up shortly before did not fall behind.
+    if evidence.behind_share > criteria.behind_share_max and not all(_caught_up(evidence, criteria)):
         reasons.append(
             f"senders were held back in their calls ({evidence.in_calls_share or 0:.0%} of the time) and sent "
             f"{_rate(evidence.sent_per_s)} of {_rate(evidence.offered_per_s)}"
@@ -195,8 +220,13 @@ def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
             f"depth grew by {_rate(evidence.depth.slope)}, more than {criteria.growth_share_max:.1%} of "
             f"{_rate(evidence.offered_per_s)}"
         )
+    left = evidence.left_per_s
+    # One that happens to end in a peak has not caught up either; two in a row, and it is no peak.
+    if len(left) > 1 and not any(_caught_up(evidence, criteria)):
+        least, most = _rate(min(left)), _rate(max(left))
+        reasons.append(f"none of {len(left)} probes caught up: their lowest backlogs grew by {least} to {most}")
     # What a backlog that only swings may hold at the end of a probe is not missing.
-    if _missing(evidence, criteria) > evidence.depth_swing:
+    if _missing(evidence, criteria) > evidence.depth_swing and evidence.depth.low > 0:
         reasons.append(_undelivered(evidence))
     if evidence.latency.low > criteria.latency_growth_max:
         reasons.append(
@@ -211,11 +241,17 @@ def _doubts(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     growth_max_per_s = criteria.growth_share_max * evidence.offered_per_s
     if evidence.lost is None:
         reasons.append("the queues were not drained, so nobody knows whether anything was lost")
-    if not evidence.depth.high <= growth_max_per_s:
+    caught_up = _caught_up(evidence, criteria)
+    if not all(caught_up):
+        which = (
+            "the backlog was not caught up"
+            if len(caught_up) == 1
+            else f"{sum(caught_up)} of {len(caught_up)} probes caught up"
+        )
         low, high = evidence.depth.low, evidence.depth.high
-        reasons.append(f"depth changed by {low:+,.3g} to {high:+,.3g}/s, and {_rate(growth_max_per_s)} lies between")
-    if not reasons and _missing(evidence, criteria) > 0:
-        reasons.append(f"{_undelivered(evidence)}, because the backlog happened to be high when the probe ended")
+        reasons.append(
+            f"{which}; depth changed by {low:+,.3g} to {high:+,.3g}/s, and {_rate(growth_max_per_s)} lies between"
+        )
     return tuple(reasons)
 
 
@@ -232,7 +268,7 @@ def _undelivered(evidence: Evidence) -> str:
 
 def _grounds(evidence: Evidence) -> tuple[str, ...]:
     return (
-        f"depth grew by at most {_rate(max(evidence.depth.high, 0.0))}",
+        f"depth, at its lowest, grew by at most {_rate(max(*evidence.left_per_s, 0.0))}",
         f"{evidence.delivered_share:.2%} of {_rate(evidence.offered_per_s)} were delivered",
         f"the 99th percentile of the latency was {evidence.latency_p99_s * 1000:,.3g} ms and did not grow",
         "nothing was lost or came twice",

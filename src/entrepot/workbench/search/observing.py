@@ -37,6 +37,8 @@ _WARMING_SHARE = 0.02
 """A system is still warming up when its last quarter is faster than its second by this share."""
 _LATE_NS = 1_000_000
 """Later than sleeping and spinning make a sender that keeps its schedule."""
+_FILLING_SHARE = 1 / 16
+"""Of a probe, in which empty pipes fill: their lowest backlog is that of no load."""
 _ENDS_SHARE = 0.05
 """The first and the last part of a probe, by which falling behind is measured."""
 
@@ -89,6 +91,7 @@ def evidence_from(
         duration_s=duration_s,
         depth=max(backlog, _sampled(depths, from_ns, ended_ns), key=lambda one: one.slope),
         depth_swing=backlog_swing,
+        left_per_s=(_left(numpy.sort(_column(sent, SENT, "intended_ns")), done_ns, copies, from_ns, ended_ns),),
         latency=latency,
         latency_p99_s=latency_p99_s,
         lost=counted.lost if is_drained else None,
@@ -139,6 +142,21 @@ def _backlog(sent_ns: Rows, done_ns: Rows, copies: int, from_ns: int, ended_ns: 
     seconds = (instants - from_ns) / 1e9
     grown = trend(seconds, waiting)
     return grown, swing(seconds, waiting, grown.slope)
+
+
+def _left(intended_ns: Rows, done_ns: Rows, copies: int, from_ns: int, ended_ns: int) -> float:
+    """By how much the lowest backlog grew from the first quarter to the last, per second between them."""
+    if not len(intended_ns):
+        return math.inf
+    # What senders gave up sending is in no row, so nothing is told of the time after their last message.
+    instants = numpy.linspace(from_ns, min(ended_ns, int(intended_ns[-1])), _INSTANTS)
+    waiting = numpy.searchsorted(intended_ns, instants) - numpy.searchsorted(done_ns, instants) / copies
+    first = round(_INSTANTS * _FILLING_SHARE) + int(
+        numpy.argmin(waiting[round(_INSTANTS * _FILLING_SHARE) : _INSTANTS // 4])
+    )
+    last = _INSTANTS * 3 // 4 + int(numpy.argmin(waiting[_INSTANTS * 3 // 4 :]))
+    apart_s = float(instants[last] - instants[first]) / 1e9
+    return float(waiting[last] - waiting[first]) / apart_s if apart_s > 0 else math.inf
 
 
 def _sampled(depths: Sequence[tuple[int, float]], from_ns: int, ended_ns: int) -> Trend:

@@ -4,9 +4,11 @@
 *Bracket* doubles the rate until it is not sustained, or halves it until it
 is. *Refine* narrows the edge by short probes first and longer ones last
 (edge.py). *Confirm* steps a little below the edge and probes there and 5 %
-above, in turns and for long, until the lower rate is surely sustained and
-the upper one surely is not. The rate that is published is one that was
-sustained, not one that was estimated.
+above, in turns and for long, until all long probes sustained the lower rate
+and none the upper one. Where probes contradict each other the machine itself
+wanders, and the two rates move apart by growing steps: the interval is as
+wide as what was seen. The rate that is published is one that was sustained,
+not one that was estimated.
 
 Probes have to begin with empty queues, so the probing function drains or
 recreates them; a system past its capacity may need long to recover. Start
@@ -29,8 +31,21 @@ ABOVE = 1.05
 """The rate that must not be sustained, beside the one that is."""
 STEP_DOWN = 0.99
 """From the edge to the rate to confirm, and again when that is refuted: as far as the criteria's tolerance, twice."""
-_ROUNDS_MIN, _ROUNDS_MAX = 2, 5
-"""Long probes at each of the two rates: one could be a fluke, and after five more of them will not help."""
+WANDERED = 1.08
+"""An interval wider than that is the machine's doing, and the verdict says so."""
+_ROUNDS = 2
+"""Long probes at each of the two rates: one could be a fluke."""
+_ANSWERS = 5
+"""That speak for each rate: five throws of a coin fall alike once in 32, so the rate is not above what the machine
+does half of the time. Whoever bears more bears this rate, and whoever fails with less fails with that."""
+_STEPS_SMALL = 2
+"""After so many small steps in one direction each goes twice as far as the last: the machine wanders more than that."""
+_STRIDE = 1.2
+"""As far as a step goes at most."""
+_WEIGHTY_SHARE = 0.4
+"""Of a long probe's time: what is shorter may not contradict it."""
+_CONFIRMING_SHARE = 0.5
+"""Of all probes, kept to confirm."""
 _SLACK = 1.1
 """How far beside its bracket the edge is looked for."""
 _PATIENCE = 0.1
@@ -92,7 +107,7 @@ Probing = Callable[[float, float], Evidence]
 
 
 class _BudgetSpent(Exception):
-    """There are no probes left; stays within this module."""
+    """There are no probes left, or more of them would not help; stays within this module."""
 
 
 def search(
@@ -124,17 +139,16 @@ class _Search:
     ) -> None:
         self._probing, self._criteria, self._effort, self._progress = probing, criteria, effort, progress
         self.probes: list[Probe] = []
-        self._refuted: dict[float, Verdict] = {}
 
-    def find_edge(self, start_per_s: float) -> float:
+    def find_edge(self, start_per_s: float) -> Edge:
         """Where sustained ends; bracketed anew when it turns out to lie outside of the bracket."""
         while True:
             low, high = self.bracket(start_per_s)
-            edge_per_s = self.refine(low, high)
-            if low <= edge_per_s <= high or self._is_saving():
+            edge = self.refine(low, high)
+            if low <= edge.median_per_s <= high or self._is_saving():
                 self._require_saturated()
-                return edge_per_s
-            start_per_s = edge_per_s
+                return edge
+            start_per_s = edge.median_per_s
 
     # --- bracket
 
@@ -144,8 +158,8 @@ class _Search:
         while not (low and high < math.inf):
             probe = self._decided("bracket", rate_per_s)
             if _likely(probe) > 0.5:
-                low = rate_per_s
-                rate_per_s *= 2
+                # In greater steps from the third on: the start was a guess, and sometimes a bad one.
+                low, rate_per_s = rate_per_s, rate_per_s * (4 if low > start_per_s else 2)
             else:
                 high = rate_per_s
                 # What came through is a better guess than half, unless the system broke down altogether.
@@ -162,7 +176,7 @@ class _Search:
 
     # --- refine
 
-    def refine(self, low_per_s: float, high_per_s: float) -> float:
+    def refine(self, low_per_s: float, high_per_s: float) -> Edge:
         """Where the edge is."""
         # The bracket's own answers came from short probes and may be wrong, so they are learnt like any other.
         edge = Edge(low_per_s / _SLACK, high_per_s * _SLACK, self._hint(high_per_s))
@@ -176,7 +190,7 @@ class _Search:
             edge.learn(probe.rate_per_s, _likely(probe))
             # Nothing is gained by asking again in the same way.
             patience += _PATIENCE if probe.verdict.answer == "unsteady" else 0.0
-        return edge.median_per_s
+        return edge
 
     def _hint(self, overloaded_per_s: float) -> float:
         """What came through when too much was offered."""
@@ -195,58 +209,99 @@ class _Search:
 
     # --- confirm
 
-    def confirm(self, edge_per_s: float) -> Sustained:
-        """Step down from the edge until a rate is surely sustained and 5 % more surely is not."""
-        rate_per_s = edge_per_s * STEP_DOWN
-        above_per_s = rate_per_s * ABOVE
+    def confirm(self, edge: Edge) -> Sustained:
+        """Step away from the edge until both rates are sure: nothing contradicts them, and enough speaks for them."""
+        rate_per_s = min([edge.median_per_s * STEP_DOWN, *self._failed()])
+        above_per_s = max([rate_per_s * ABOVE, *self._borne()])
+        steps_down = steps_up = 0
         while True:
-            lower, upper = self._both(rate_per_s, above_per_s)
-            if lower.answer != "sustained":
-                rate_per_s *= STEP_DOWN
-                continue
-            if upper.answer == "generator_limited":
-                problem = f"{_rate(rate_per_s)} was sustained, and at {_rate(above_per_s)} the generator was the limit"
-                raise RateNotSustainable(f"{problem}: {'; '.join(upper.reasons)}")
-            if upper.answer == "not_sustained":
-                return self._found(rate_per_s, lower, is_confirmed=True)
-            # Sustained as well, so the edge lies higher; or too uncertain, so the interval has to become wider.
-            rate_per_s = above_per_s if upper.answer == "sustained" else rate_per_s
-            above_per_s *= ABOVE
+            if any(rate < rate_per_s for rate in self._failed()):
+                rate_per_s *= _step(STEP_DOWN, steps_down)
+                steps_down += 1
+                if rate_per_s < edge.median_per_s / 2:
+                    # Whatever is wrong, it is no matter of the rate.
+                    raise _BudgetSpent
+            elif any(rate >= above_per_s for rate in self._borne()):
+                if len(self._long(above_per_s)) == 1 and above_per_s < min(self._failed(), default=math.inf):
+                    self._try("confirm", above_per_s, 1.0)
+                    continue
+                if above_per_s < min(self._failed(), default=math.inf):
+                    rate_per_s = above_per_s
+                above_per_s *= _step(ABOVE, steps_up)
+                steps_up += 1
+            elif open_per_s := self._open(rate_per_s, above_per_s):
+                self._try("confirm", open_per_s, 1.0)
+            else:
+                return self._found(rate_per_s, above_per_s)
 
-    def _both(self, rate_per_s: float, above_per_s: float) -> tuple[Verdict, Verdict]:
-        """Long probes at both rates, in turns (A B B A …), so that what passes over the machine meets both."""
-        lower, upper = self._long(rate_per_s), self._long(above_per_s)
-        for turn in range(_ROUNDS_MAX):
-            if min(len(lower), len(upper)) >= _ROUNDS_MIN and self._is_settled(lower) and self._is_settled(upper):
-                break
-            pair = [(rate_per_s, lower), (above_per_s, upper)]
-            for rate, seen in pair if turn % 2 == 0 else pair[::-1]:
-                if len(seen) < _ROUNDS_MIN or not self._is_settled(seen):
-                    seen.append(self._try("confirm", rate, 1.0).evidence)
-        verdicts = self._judged(lower), self._judged(upper)
-        for rate, verdict in zip((rate_per_s, above_per_s), verdicts, strict=True):
-            if verdict.answer == "not_sustained":
-                self._refuted[rate] = verdict
-        return verdicts
+    def _open(self, rate_per_s: float, above_per_s: float) -> float | None:
+        """Which of the two rates needs another probe; in turns (A B B A), so that what passes over both is shared."""
+        tried = {rate: len(self._long(rate)) for rate in (rate_per_s, above_per_s)}
+        # Where the generator is the limit there will never be enough answers, and the tries have to end all the same.
+        answers = {
+            rate_per_s: sum(rate >= rate_per_s for rate in self._borne()),
+            above_per_s: max(self._refutations(above_per_s), tried[above_per_s]),
+        }
+        wanting = [rate for rate in tried if tried[rate] < _ROUNDS or answers[rate] < _ANSWERS]
+        last_per_s = self.probes[-1].rate_per_s
+        return min(wanting, key=lambda rate: (tried[rate], rate != last_per_s), default=None)
+
+    def _refutations(self, above_per_s: float) -> int:
+        """How many probes say of the system, and not of the generator, that it cannot do as much."""
+        fell_short = [one for one in self._fell_short() if one.verdict.answer != "generator_limited"]
+        return sum(_through(one) <= above_per_s for one in fell_short)
+
+    def _failed(self) -> list[float]:
+        return [_through(one) for one in self._fell_short()]
+
+    def _fell_short(self) -> list[Probe]:
+        return [
+            one
+            for one in self._weighty()
+            if _likely(one) < 0.5 or (one.phase == "confirm" and one.verdict.answer != "sustained")
+        ]
+
+    def _borne(self) -> list[float]:
+        return [one.rate_per_s for one in self._weighty() if one.verdict.answer == "sustained"]
+
+    def _weighty(self) -> list[Probe]:
+        """Long probes, and those that may contradict them: almost as long, and on a warm system."""
+        return [
+            one
+            for one in self.probes
+            if one.phase != "bracket"
+            and one.seconds >= _WEIGHTY_SHARE * self._effort.seconds(one.rate_per_s, 1.0)
+            and (one.phase == "confirm" or one.evidence.is_warm or one.verdict.answer == "sustained")
+        ]
 
     def _long(self, rate_per_s: float) -> list[Evidence]:
         return [one.evidence for one in self.probes if one.phase == "confirm" and one.rate_per_s == rate_per_s]
 
-    def _is_settled(self, seen: list[Evidence]) -> bool:
-        return self._judged(seen).answer != "unsteady"
-
-    def _judged(self, seen: list[Evidence]) -> Verdict:
-        return judge(combined(seen), self._criteria)
-
     # --- answers
 
-    def _found(self, rate_per_s: float, verdict: Verdict, *, is_confirmed: bool) -> Sustained:
-        grown_per_s = max(combined(self._long(rate_per_s)).depth.high, 0.0)
-        higher = {rate: reason for rate, reason in self._refuted.items() if rate > rate_per_s}
-        high = min(higher, default=math.inf)
-        not_more = f"; {_rate(high)} was not sustained: {'; '.join(higher[high].reasons)}" if higher else ""
-        told = f"{_rate(rate_per_s)} was sustained: {'; '.join(verdict.reasons)}{not_more}"
-        return Sustained(rate_per_s, rate_per_s - grown_per_s, high, told, is_confirmed, tuple(self.probes))
+    def _found(self, rate_per_s: float, above_per_s: float) -> Sustained:
+        lower, upper = combined(self._long(rate_per_s)), combined(self._telling(above_per_s))
+        sustained, refuted = judge(lower, self._criteria), judge(upper, self._criteria)
+        if refuted.answer == "generator_limited" or self._refutations(above_per_s) < _ANSWERS:
+            problem = f"{_rate(rate_per_s)} was sustained, and at {_rate(above_per_s)} the generator was the limit"
+            raise RateNotSustainable(f"{problem}: {'; '.join(refuted.reasons)}")
+        if (sustained.answer, refuted.answer) != ("sustained", "not_sustained"):
+            # Together they say something else than each of them did, so this is sure of nothing.
+            raise _BudgetSpent
+        told = (
+            f"{_rate(rate_per_s)} was sustained: {'; '.join(sustained.reasons)}; "
+            f"{_rate(above_per_s)} was not sustained: {'; '.join(refuted.reasons)}"
+        )
+        if above_per_s > rate_per_s * WANDERED:
+            told += "; between them some probes were sustained and some not: the machine wandered"
+        low = rate_per_s - max(*lower.left_per_s, lower.depth.high, 0.0)
+        return Sustained(rate_per_s, low, above_per_s, told, True, tuple(self.probes))
+
+    def _telling(self, rate_per_s: float) -> list[Evidence]:
+        """Long probes at a rate, without those whose generator was the limit when there are enough answers without."""
+        long = self._long(rate_per_s)
+        telling = [one for one in long if judge(one, self._criteria).answer != "generator_limited"]
+        return telling if len(telling) >= _ROUNDS and self._refutations(rate_per_s) >= _ANSWERS else long
 
     def estimate(self) -> Sustained:
         """The best that can be said when the budget is spent.
@@ -258,22 +313,26 @@ class _Search:
         leaking = [one for one in self.probes if self._is_leaking(one)]
         if leaking:
             raise RateNotSustainable(f"even without overload, {_told(min(leaking, key=_rate_of))}")
-        refuted = sorted((one for one in self.probes if one.verdict.answer == "not_sustained"), key=_rate_of)
-        sustained = [one for one in self.probes if one.verdict.answer == "sustained" and not self._is_doubtful(one)]
+        failed = sorted((one for one in self.probes if _likely(one) < 0.5), key=_rate_of)
+        borne = [one for one in self.probes if one.verdict.answer == "sustained"]
+        sustained = [one for one in borne if not failed or one.rate_per_s < failed[0].rate_per_s]
         if not sustained:
             last = f"; the lowest: {_told(min(self.probes, key=_rate_of))}" if self.probes else ""
-            raise RateNotSustainable(
-                f"{len(self.probes)} probes, which is all that were allowed, sustained nothing{last}"
-            )
+            raise RateNotSustainable(f"{len(self.probes)} probes sustained nothing for certain{last}")
         best = max(sustained, key=_rate_of)
+        refuted = [one for one in failed if one.verdict.answer == "not_sustained"]
         higher = [one for one in refuted if one.rate_per_s > best.rate_per_s]
         if not higher:
             raise RateNotSustainable(
                 f"{_rate(best.rate_per_s)} was sustained, and the budget ended before a higher rate was refuted"
             )
         told = f"the budget ended before it was confirmed; {_told(best)}; {_told(higher[0])}"
-        low = best.rate_per_s - max(best.evidence.depth.high, 0.0)
-        return Sustained(best.rate_per_s, low, higher[0].rate_per_s, told, False, tuple(self.probes))
+        low = best.rate_per_s - max(*best.evidence.left_per_s, best.evidence.depth.high, 0.0)
+        most = max(borne, key=_rate_of)
+        above = [one.rate_per_s for one in higher if one.rate_per_s > most.rate_per_s]
+        if most is not best:
+            told += f"; and yet {_told(most)}: the machine wandered"
+        return Sustained(best.rate_per_s, low, min(above, default=math.inf), told, False, tuple(self.probes))
 
     def _is_leaking(self, probe: Probe) -> bool:
         """Whether nothing but a loss or a repetition was wrong: then it is no matter of the rate, and none is safe."""
@@ -281,20 +340,11 @@ class _Search:
             return False
         return judge(replace(probe.evidence, lost=0, duplicated=0), self._criteria).answer == "sustained"
 
-    def _is_doubtful(self, probe: Probe) -> bool:
-        """Whether a probe that was as long, at the same rate or below, says the opposite."""
-        return any(
-            one.verdict.answer == "not_sustained"
-            and one.rate_per_s <= probe.rate_per_s
-            and one.evidence.messages >= probe.evidence.messages
-            for one in self.probes
-        )
-
     # --- probes
 
     def _is_saving(self) -> bool:
         """Whether what is left of the probes is needed to confirm."""
-        return self._probes_left() <= 2 * _ROUNDS_MIN
+        return self._probes_left() <= max(2 * _ROUNDS, self._effort.probes_max * _CONFIRMING_SHARE)
 
     def _probes_left(self) -> int:
         return self._effort.probes_max - len(self.probes)
@@ -309,6 +359,15 @@ class _Search:
         self.probes.append(made)
         self._progress(made)
         return made
+
+
+def _step(step: float, made: int) -> float:
+    return float(min(max(step ** (2 ** max(made - _STEPS_SMALL + 1, 0)), 1 / _STRIDE), _STRIDE))
+
+
+def _through(probe: Probe) -> float:
+    """What came through where more was offered; a tenth less at most, since overload itself slows some systems."""
+    return max(probe.rate_per_s - max(probe.evidence.left_per_s), probe.rate_per_s / _SLACK)
 
 
 def _likely(probe: Probe) -> float:
