@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.wire import verbs
 from entrepot.wire.codec import encode
 from entrepot.wire.frame import HEAD, HEAD_BYTES
@@ -137,9 +137,9 @@ class Mangler:
             return [self._value(each) for _ in range(choose((0, 1, 2, 33, 501)))]
         if kind == list[tuple[str, str, int]]:
             return [[choose(_TEXTS), choose(_TEXTS), choose(_WHOLE)] for _ in range(choose((0, 1, 2, 33)))]
-        if kind == list[tuple[str, bool, int, Message]]:
+        if kind == list[PutInUnit]:
             return [
-                [choose(_TEXTS), choose((True, False)), choose(_WHOLE), self._message()]
+                [choose(_TEXTS), choose((None, True, False)), choose((None, *_WHOLE)), self._message()]
                 for _ in range(choose((0, 1, 2, 33)))
             ]
         if kind == str | list[str]:

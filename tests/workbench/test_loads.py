@@ -78,8 +78,10 @@ def test_getters_tell_how_long_they_wait(tmp_path: Path) -> None:
     """Hardly any messages for two getters: both wait nearly all of the time, and nobody waits for longer."""
     run, [trial] = measure(tmp_path, ad_hoc("open-loop", rate_per_s=20, receivers=2, message_bytes=64), seconds=2.0)
     found = rows(run, trial, "samples")
-    assert {row["value"] for row in found if row["measure"] == "getters"} == {2.0}
+    # One of them may be the first to tell.
+    both_ns = min(row["t_ns"] for row in found if row["measure"] == "getters" and row["value"] == 2.0)
     waited = [(row["t_ns"], row["value"]) for row in found if row["measure"] == "getter_wait_s"]
+    waited = [(t_ns, waited_s) for t_ns, waited_s in waited if t_ns >= both_ns]
     (first_ns, first_s), (last_ns, last_s) = waited[0], waited[-1]
     share = (last_s - first_s) / ((last_ns - first_ns) / 1e9) / 2
     # A getter that is inside of a call tells of it afterwards, at either end.

@@ -61,9 +61,11 @@ def send(client: Client, queue: str, message_bytes: int, batch: int, messages_ma
             note(row)
         rows = [(me, each, size, before, before, after) for each in numbers]
         number = numbers.stop
-        client.count(number)
+        client.count(numbers.start)
     sender.flush()
-    # What a client had still buffered is acknowledged only now, or buffering would look like speed.
+    # What a client had still buffered is acknowledged only now, or buffering would look like speed. Nor is it counted
+    # before: with the last of its messages the load is over.
     for row in rows:
         note((*row[:-1], clock()))
+    client.count(number)
     sender.close()
