@@ -48,6 +48,7 @@ GROWING = {"rate_per_s": 1000.0, "depth_slope_per_s": 100.0}
         ("getter shortage", {**IDLE, **GROWING, "getters": 1, "getter_cpu_share": 0.95}, "getter used 95%"),
         ("none", {**IDLE, "is_rated": True, "rate_per_s": 500.0, "delivered_share": 1.0}, "100.0% of 500/s"),
         ("lock or queue", IDLE, "the machine 40%, the server 0.30 cores"),
+        ("lock or queue", {**IDLE, "machine_busy_share": 0.5}, "0.30 cores; about one core in all, as when a caller"),
         # CSIRO's persistent messages outside a unit of work: the log is busy less than half of the time.
         ("lock or queue", {**IDLE, **FORCING, "flushes_per_s": 130.0}, "flushed 130 times/s"),
         ("unknown", {}, "not known how busy the machine was, nor what the server used"),
@@ -57,6 +58,14 @@ GROWING = {"rate_per_s": 1000.0, "depth_slope_per_s": 100.0}
 def test_bottleneck_is_named_with_its_numbers(name: str, facts: dict[str, Any], told: str) -> None:
     found, evidence = verdict(Facts(**facts))
     assert (found, told in evidence) == (name, True), evidence
+
+
+@pytest.mark.parametrize(
+    ("busy", "cores", "takes_turns"), [(0.5, 2, True), (0.3, 2, False), (0.7, 2, False), (1.0, 1, False)]
+)
+def test_a_lone_caller_and_the_server_use_one_core_together(busy: float, cores: int, takes_turns: bool) -> None:
+    found = verdict(Facts(**{**IDLE, "machine_busy_share": busy, "cores": cores, "run_queue": 0.0}))
+    assert ("take turns" in found.evidence) is takes_turns
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,8 @@ def _sentences(material: Material) -> Iterator[Text]:
         found = sum(probe.sustained for probe in findings.probes)
         yield [
             Strong("Maximum sustainable throughput"),
-            " is searched: bracket, refine, confirm. A rate is sustained when the backlog does not grow, what is "
-            "offered is delivered, the slowest percent does not become slower, and nothing is lost or doubled. "
+            " is searched: bracket, refine, confirm. A rate is sustained when the backlog comes down again to "
+            "where it was, what is offered is delivered, the slowest percent does not become slower, and nothing is lost or doubled. "
             f"{count(len(findings.probes), 'rate was', 'rates were')} tried, and {found:,} sustained.",
         ]
         unsure = [figure for figure in findings.figures if figure.metric == "mst_confirmed" and figure.value < 1]
@@ -177,7 +177,7 @@ def _repetitions(material: Material) -> Iterator[Text]:
     yield [
         Strong("Repetitions."),
         f" Each figure is the mean of {many} repetitions, each in fresh processes; beside it stand "
-        f"{spread(numbers[-1])}, never of the messages of one.",
+        f"{spread(numbers[-1])}; the spread of single messages would say nothing about another run.",
     ]
     if numbers[-1] > SPANNED_MAX and numbers[0] < 5:
         yield [

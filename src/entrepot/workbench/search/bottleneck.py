@@ -45,6 +45,8 @@ NETWORK_SHARE = 0.8
 GROWTH_SHARE = 0.005
 """Of the rate: as the search for the sustainable rate has it."""
 DELIVERED_SHARE = 0.995
+TURNS_TOLERANCE = 0.2
+"""Of a core; the machine does other things, too."""
 GETTER_WAIT_SHARE = 0.5
 """Getters that ask for messages less of their time than that are busy with those that they have. Those that ask more
 while messages are there wait for the system, and more of them would wait with them."""
@@ -231,8 +233,15 @@ def _nothing_busy(facts: Facts) -> Bottleneck:
     return Bottleneck(
         "lock or queue",
         f"there was more to do and nothing was busy: the machine {_share(facts.machine_busy_share):.0%}, "
-        f"the server {facts.server_cpu_cores:.2f} cores{log}{waiting}",
+        f"the server {facts.server_cpu_cores:.2f} cores{log}{waiting}{_turns(facts)}",
     )
+
+
+def _turns(facts: Facts) -> str:
+    """A lone caller that waits for each answer: neither it nor the server is busy, and one of them always works."""
+    used = _share(facts.machine_busy_share) * (facts.cores or 0)
+    is_about_one = (facts.cores or 0) > 1 and abs(used - 1.0) <= TURNS_TOLERANCE
+    return "; about one core in all, as when a caller and the server take turns" if is_about_one else ""
 
 
 def _share(value: float | None) -> float:

@@ -124,7 +124,7 @@ def judge(evidence: Evidence, criteria: Criteria) -> Verdict:
         return Verdict("not_sustained", refuted, min(likely, 0.05))
     if doubts := _doubts(evidence, criteria):
         return Verdict("unsteady", doubts, likely)
-    return Verdict("sustained", _grounds(evidence), likely)
+    return Verdict("sustained", _grounds(evidence, criteria), likely)
 
 
 def combined(evidences: Sequence[Evidence]) -> Evidence:
@@ -266,10 +266,11 @@ def _undelivered(evidence: Evidence) -> str:
     return f"{delivered} were delivered of {sent} sent, {evidence.delivered_share:.1%} of what was offered"
 
 
-def _grounds(evidence: Evidence) -> tuple[str, ...]:
+def _grounds(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+    at_a_peak = " when it ended, at a peak of the backlog" if _missing(evidence, criteria) > 0 else ""
     return (
         f"depth, at its lowest, grew by at most {_rate(max(*evidence.left_per_s, 0.0))}",
-        f"{evidence.delivered_share:.2%} of {_rate(evidence.offered_per_s)} were delivered",
+        f"{evidence.delivered_share:.2%} of {_rate(evidence.offered_per_s)} were delivered{at_a_peak}",
         f"the 99th percentile of the latency was {evidence.latency_p99_s * 1000:,.3g} ms and did not grow",
         "nothing was lost or came twice",
     )
