@@ -134,7 +134,8 @@ def _sentences(material: Material) -> Iterator[Text]:
         yield [
             Strong("Maximum sustainable throughput"),
             " is searched: bracket, refine, confirm. A rate is sustained when the backlog comes down again to "
-            "where it was, what is offered is delivered, the slowest percent does not become slower, and nothing is lost or doubled. "
+            "where it was, what is offered is delivered, the slowest percent does not become slower, and "
+            "nothing is lost or doubled. "
             f"{count(len(findings.probes), 'rate was', 'rates were')} tried, and {found:,} sustained.",
         ]
         unsure = [figure for figure in findings.figures if figure.metric == "mst_confirmed" and figure.value < 1]
