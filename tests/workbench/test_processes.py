@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -70,6 +71,13 @@ def test_a_free_port_stays_free_for_the_server_and_for_nobody_else(tmp_path: Pat
         server = Server([sys.executable, "-c", LISTEN, str(port)], tmp_path / "log")
         server.wait_until_listening(port)
         server.stop()
+
+
+def test_a_process_that_has_ended_listens_nowhere() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with socket.create_server((LOOPBACK, 0)) as other:
+        assert not listens(gone.pid, other.getsockname()[1])
 
 
 @pytest.mark.parametrize("user", ["", "daemon"])

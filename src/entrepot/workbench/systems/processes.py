@@ -7,6 +7,7 @@ any language. CPU time comes in ticks of 10 ms; take it over seconds.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -74,9 +75,7 @@ class Server:
         """
         deadline = time.monotonic() + READY_S
         while not is_ready():
-            if self._process.poll() is not None:
-                ended = f"ended with status {self._process.returncode} before it was ready"
-                raise SystemFailed(self.name, f"{ended}:\n{self._log_tail()}")
+            self._require_running()
             if time.monotonic() > deadline:
                 raise SystemFailed(self.name, f"was not ready after {READY_S:.0f} s:\n{self._log_tail()}")
             time.sleep(0.05)
@@ -95,7 +94,13 @@ class Server:
                 raise PortTaken(self.name, port) from error
             raise
         if not listens(self.pid, port):
+            self._require_running()
             raise PortTaken(self.name, port)
+
+    def _require_running(self) -> None:
+        if self._process.poll() is not None:
+            ended = f"ended with status {self._process.returncode} before it was ready"
+            raise SystemFailed(self.name, f"{ended}:\n{self._log_tail()}")
 
     def stop(self) -> None:
         """Ask it to end, and insist when it does not."""
@@ -160,7 +165,9 @@ def listens(pid: int, port: int) -> bool:
             fields = line.split()
             if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
                 sockets.add(f"socket:[{fields[9]}]")
-    return any(_link(entry) in sockets for entry in Path(f"/proc/{pid}/fd").iterdir())
+    with contextlib.suppress(OSError):  # it has ended
+        return any(_link(entry) in sockets for entry in Path(f"/proc/{pid}/fd").iterdir())
+    return False
 
 
 def _link(entry: Path) -> str:
