@@ -24,12 +24,12 @@ from entrepot.testing.servers import ServerThread
 def serving(url: str, workers: int = 2) -> Iterator[None]:
     """Answers whatever is asked on Q until it is told to stop."""
 
-    def serve() -> None:
-        with connect(url) as connection:
+    def serve(connection: Connection) -> None:
+        with connection:
             while (request := connection.get("Q", wait_s=60)) is not None and request.body != b"stop":
                 connection.reply(request, request.body.upper())
 
-    threads = [threading.Thread(target=serve) for _ in range(workers)]
+    threads = [threading.Thread(target=serve, args=(connect(url),)) for _ in range(workers)]
     for thread in threads:
         thread.start()
     try:
