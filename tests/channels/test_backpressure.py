@@ -142,15 +142,14 @@ def test_who_waits_for_room_does_not_hold_up_other_threads(connection: Connectio
 
     def put() -> None:
         with pytest.raises(QueueFull) as caught:
-            connection.put("Q", b"waits", wait_s=1.5)
+            connection.put("Q", b"waits", wait_s=5)
         refused.append(caught.value)
 
     waiting = threading.Thread(target=put)
     waiting.start()
-    begun = time.monotonic()
     for number in range(50):
         connection.put("R", b"%d" % number)
-    assert time.monotonic() - begun < 1
+    assert not refused, "it waits still"
     waiting.join(10)
     assert len(refused) == 1
 

@@ -276,7 +276,7 @@ def test_who_does_not_want_to_reconnect_is_told_at_once(proxy: Proxy) -> None:
     for _ in range(2):
         with pytest.raises(ConnectFailed):
             client.put("Q", b"")
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 15
     client.close()
 
 

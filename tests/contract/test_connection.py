@@ -250,7 +250,7 @@ def test_higher_priority_comes_first_with_criteria_too(connection: Connection) -
 def test_get_waits_no_longer_than_told(connection: Connection) -> None:
     start = time.monotonic()
     assert connection.get("Q", wait_s=0.05) is None
-    assert 0.04 < time.monotonic() - start < 2
+    assert 0.04 < time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize("persistent", [False, True])
@@ -351,7 +351,7 @@ def test_waiting_reader_gets_a_delayed_message_when_it_is_due(connection: Connec
     assert connection.get("Q") is None
     start = time.monotonic()
     assert got(connection.get("Q", wait_s=10)).body == b"later"
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 8
 
 
 def test_reader_in_a_unit_waits_too_and_backing_out_returns_the_message(connection: Connection) -> None:

@@ -76,7 +76,7 @@ def test_hundreds_who_say_nothing_are_closed_in_time(server: ServerThread) -> No
         until(lambda: connections(server, "TCP") == 300)
         assert isinstance(_farewell(silent[0]), HandshakeTimedOut)
         until(lambda: all_closed(silent))
-        assert 0.8 < time.monotonic() - begun < 3
+        assert 0.8 < time.monotonic() - begun < 15
         until(lambda: connections(server, "TCP") == 0)
 
 
