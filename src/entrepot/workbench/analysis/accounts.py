@@ -9,10 +9,9 @@ import numpy
 from numpy.typing import NDArray
 
 from entrepot.workbench.analysis.observed import Observed
-from entrepot.workbench.statistics.counting import NUMBER_BITS, Account, account
+from entrepot.workbench.statistics.counting import NUMBER_BITS, SENDERS_MAX, Account, account
 
 NOTHING = Account(0, 0, 0, 0, 0, 0)
-_SENDERS_MAX = 1 << 15
 
 
 def account_of(observed: Observed) -> Account:
@@ -61,7 +60,7 @@ def _compare(
 def _is_header(senders: NDArray[numpy.int64], numbers: NDArray[numpy.int64]) -> NDArray[numpy.bool_]:
     """Whether eight bytes can be those of a message of ours; anything may be found in a queue that others use."""
     found: NDArray[numpy.bool_] = (
-        (senders >= 0) & (senders < _SENDERS_MAX) & (numbers >= 0) & (numbers < 1 << NUMBER_BITS)
+        (senders >= 0) & (senders < SENDERS_MAX) & (numbers >= 0) & (numbers < 1 << NUMBER_BITS)
     )
     return found
 

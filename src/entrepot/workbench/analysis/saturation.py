@@ -13,10 +13,7 @@ from entrepot.workbench.analysis.observed import Observed
 from entrepot.workbench.measuring.observations import RECEIVED, SENT
 from entrepot.workbench.search.evidence import Criteria, Evidence, judge
 from entrepot.workbench.search.observing import evidence_from
-from entrepot.workbench.statistics.counting import NUMBER_BITS
-
-_SENDERS_MAX = 1 << 15
-VALUES = ("offered_per_s", "delivered_per_s", "depth_slope_per_s", "latency_p99_s", "lost", "sustained")
+from entrepot.workbench.statistics.counting import NUMBER_BITS, SENDERS_MAX
 
 
 def judged_again(observed: Observed) -> dict[str, Any] | None:
@@ -41,7 +38,7 @@ def evidence_of(observed: Observed) -> Evidence:
     """What had not come although the queues were drained is lost; where they were not, nobody knows."""
     record, times = observed.record, observed.depth
     received = observed.received
-    ours = (received.sender >= 0) & (received.sender < _SENDERS_MAX) & (received.number < 1 << NUMBER_BITS)
+    ours = (received.sender >= 0) & (received.sender < SENDERS_MAX) & (received.number < 1 << NUMBER_BITS)
     sent_rows = numpy.column_stack([getattr(observed.sent, name) for name in SENT])
     received_rows = numpy.column_stack([getattr(received, name)[ours] for name in RECEIVED])
     is_embedded = record.system == EMBEDDED

@@ -37,7 +37,6 @@ _FIXED_BYTES = 10 * 12 + 10 * 8 + 10 * 4
 
 MARK_HEAD = b"QX"
 """In no message but where its mark is."""
-SENDERS_MAX = 100
 NUMBERS_MAX = 10**8
 BLANK = "QX0000000000"
 

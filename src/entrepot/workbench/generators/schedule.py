@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
-Arrivals = Literal["constant", "poisson", "trace"]
 _CHUNK = 4096
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 Integers = NDArray[numpy.int64]
 NUMBER_BITS = 48
 """As in a body's first eight bytes: `sender << 48 | number`."""
-_SENDER_MAX = 1 << 15
+SENDERS_MAX = 1 << 15
 _NUMBER_MAX = 1 << NUMBER_BITS
 
 
@@ -87,7 +87,7 @@ def _keys(sender: ArrayLike, number: ArrayLike) -> Integers:
     senders, numbers = _integers(sender), _integers(number)
     if len(senders) != len(numbers):
         raise ValueError(f"{len(senders)} senders and {len(numbers)} numbers do not make messages")
-    for name, values, limit in (("sender", senders, _SENDER_MAX), ("number", numbers, _NUMBER_MAX)):
+    for name, values, limit in (("sender", senders, SENDERS_MAX), ("number", numbers, _NUMBER_MAX)):
         if len(values) and not 0 <= int(values.min()) <= int(values.max()) < limit:
             raise ValueError(f"a message's {name} has to be from 0 to {limit - 1}")
     return (senders << NUMBER_BITS) | numbers
