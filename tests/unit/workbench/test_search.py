@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 
 import pytest
 
 from entrepot.errors import RateNotSustainable
+from entrepot.workbench.loads.open_loop import PILOT_MIN_PER_S
+from entrepot.workbench.loads.sustained import START_SHARE, search_effort
 from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.search.edge import Edge
 from entrepot.workbench.search.evidence import Criteria, Evidence
@@ -87,14 +90,7 @@ def test_capacity_is_found_from_wherever_the_search_starts(start: float) -> None
     assert is_right(found_by(Bench(Steady(800)), start=start), 800)
 
 
-SHORT_S, LONG_S = EFFORTS["quick"].probe_s
-QUICK = SearchEffort(
-    seconds_short=SHORT_S,
-    seconds_long=LONG_S,
-    messages_short=40,
-    messages_long=200,
-    probes_max=EFFORTS["quick"].probes_max,
-)
+QUICK = search_effort(EFFORTS["quick"])
 
 
 @pytest.mark.parametrize("kind", [Wandering, Stalling])
@@ -231,6 +227,15 @@ def test_budget_of_seconds_is_kept() -> None:
     effort = SearchEffort(seconds_short=2, seconds_long=10, seconds_max=25)
     assert not search(bench.probe, start_per_s=300, effort=effort).is_confirmed
     assert bench.spent_s <= 25
+
+
+@pytest.mark.parametrize("scale", EFFORTS)
+@pytest.mark.parametrize("capacity_per_s", [0.02, 0.5, 3])
+def test_slow_system_costs_no_more_than_the_scale_allows(scale: str, capacity_per_s: float) -> None:
+    bench, effort = Bench(Steady(capacity_per_s)), EFFORTS[scale]
+    with contextlib.suppress(RateNotSustainable):
+        search(bench.probe, start_per_s=PILOT_MIN_PER_S * START_SHARE, effort=search_effort(effort))
+    assert 0 < bench.spent_s <= effort.search_s
 
 
 def test_budget_that_ends_before_saturation_gives_no_figure() -> None:

@@ -17,6 +17,7 @@ import numpy
 from entrepot.errors import RateNotSustainable, SystemFailed
 from entrepot.workbench.loads.load import Load
 from entrepot.workbench.loads.open_loop import QUEUE, offer, pilot_per_s
+from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.observations import RECEIVED, SENT
 from entrepot.workbench.measuring.stage import Stage, Trial
 from entrepot.workbench.scenario import Parameter
@@ -51,16 +52,9 @@ class Sustained(Load):
     def run(self, stage: Stage) -> None:
         stage.system.create_queues([QUEUE])
         probing = _Probing(stage)
-        short_s, long_s = stage.effort.probe_s
-        effort = SearchEffort(
-            seconds_short=short_s,
-            seconds_long=long_s,
-            messages_short=40,
-            messages_long=200,
-            probes_max=stage.effort.probes_max,
-        )
+        start_per_s = pilot_per_s(stage) * START_SHARE
         try:
-            found = search(probing, start_per_s=pilot_per_s(stage) * START_SHARE, effort=effort, progress=probing.tell)
+            found = search(probing, start_per_s=start_per_s, effort=search_effort(stage.effort), progress=probing.tell)
         except RateNotSustainable as error:
             stage.conclude({}, {}, status="invalid", reason=str(error))
             return
@@ -68,6 +62,19 @@ class Sustained(Load):
         if found.high != float("inf"):
             facts["mst_high"] = found.high
         stage.conclude(facts, {"mst": found.verdict})
+
+
+def search_effort(effort: Effort) -> SearchEffort:
+    """What a search may cost at this scale."""
+    (short_s, long_s), (messages_short, messages_long) = effort.probe_s, effort.probe_messages
+    return SearchEffort(
+        seconds_short=short_s,
+        seconds_long=long_s,
+        messages_short=messages_short,
+        messages_long=messages_long,
+        probes_max=effort.probes_max,
+        seconds_max=effort.search_s,
+    )
 
 
 class _Probing:

@@ -21,7 +21,11 @@ class Effort(msgspec.Struct, kw_only=True, frozen=True):
     """How long after the load messages may still arrive before they count as lost."""
     probe_s: tuple[float, float]
     """A short and a long probe of a search."""
+    probe_messages: tuple[int, int]
+    """As many messages at least are offered in them, so slow systems are probed for longer."""
     probes_max: int
+    search_s: float
+    """Of all probes together, however slow the system is."""
     calls: int
     """Timed calls of each kind and size."""
     system_warm_up: bool = True
@@ -40,7 +44,9 @@ EFFORTS = {
             sample_s=0.1,
             drain_s=10.0,
             probe_s=(0.4, 0.6),
+            probe_messages=(4, 8),
             probes_max=4,
+            search_s=20.0,
             calls=20,
             system_warm_up=False,
         ),
@@ -53,7 +59,9 @@ EFFORTS = {
             sample_s=0.5,
             drain_s=20.0,
             probe_s=(1.2, 3.0),
+            probe_messages=(40, 200),
             probes_max=20,
+            search_s=300.0,
             calls=300,
         ),
         Effort(
@@ -65,7 +73,9 @@ EFFORTS = {
             sample_s=1.0,
             drain_s=60.0,
             probe_s=(5.0, 30.0),
+            probe_messages=(40, 200),
             probes_max=30,
+            search_s=3600.0,
             calls=5000,
         ),
     )
