@@ -100,7 +100,7 @@ def test_a_wait_ends_in_time(client: Connection) -> None:
     begun = time.monotonic()
     assert client.get("Q", wait_s=0.2) is None
     assert client.consume("Q").get(wait_s=0.2) is None
-    assert 0.35 < time.monotonic() - begun < 5
+    assert 0.35 < time.monotonic() - begun < 20
 
 
 def test_a_server_that_stops_is_noticed(server: ServerThread, url: str) -> None:

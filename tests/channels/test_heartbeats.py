@@ -23,7 +23,7 @@ from entrepot.errors import ConnectFailed, ConnectionLost
 from entrepot.testing.servers import ServerThread
 
 # Two and a half heartbeats of a second, the round in which a server looks after its partners, and a busy machine.
-NOTICED_S = 2.5 + 1.0 + 4.0
+NOTICED_S = 2.5 + 1.0 + 16.0
 
 
 @pytest.fixture

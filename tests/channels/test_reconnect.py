@@ -126,7 +126,7 @@ def test_a_get_waits_no_longer_because_its_connection_broke(connection: Connecti
         proxy.cut()
         assert waiting.wait() is None
         assert waiting.error is None
-        assert 0.5 < time.monotonic() - begun < 5
+        assert 0.5 < time.monotonic() - begun < 20
 
 
 def test_a_browse_looks_again(connection: Connection, proxy: Proxy) -> None:
@@ -287,7 +287,7 @@ def test_a_server_that_does_not_come_back_is_given_up(process: ServerProcess) ->
         begun = time.monotonic()
         with pytest.raises(ConnectFailed):
             client.put("Q", b"")
-        assert 0.2 < time.monotonic() - begun < 5
+        assert 0.2 < time.monotonic() - begun < 20
         process.start()
         client.put("Q", b"but later it goes on")
 
@@ -301,7 +301,7 @@ def test_closing_ends_a_reconnect(process: ServerProcess) -> None:
     client.close()
     putting.wait()
     assert isinstance(putting.error, EntrepotError)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
 
 
 def test_a_password_that_is_right_no_more_is_told_at_once(process: ServerProcess, folder: Path) -> None:
@@ -481,4 +481,4 @@ def test_a_wrong_place_is_told_at_once(parent: Path, server: ServerThread) -> No
         connect(f"unix:{parent / 'nobody'}")
     with pytest.raises(ConnectFailed):
         asyncio.run(entrepot.aio.connect(f"unix:{parent / 'nobody'}"))
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20

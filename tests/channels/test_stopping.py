@@ -56,7 +56,7 @@ def test_who_does_not_end_his_unit_in_time_is_backed_out(server: ServerThread, f
     begun = time.monotonic()
     assert server.server is not None
     server.run(server.server.stop(patience_s=0.5))
-    assert 0.4 < time.monotonic() - begun < 5
+    assert 0.4 < time.monotonic() - begun < 20
     with pytest.raises((UnitBackedOut, ConnectFailed, ConnectionLost)):
         unit.commit()
     client.close()
@@ -71,7 +71,7 @@ def test_an_immediate_stop_backs_out_at_once(server: ServerThread, folder: Path)
     unit.put("R", b"half", persistent=True)
     begun = time.monotonic()
     server.stop(immediate=True)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 9
     client.close()
     assert (bodies(folder), bodies(folder, "R")) == ([b"work"], [])
 
@@ -82,7 +82,7 @@ def test_idle_connections_do_not_keep_it_and_come_back(folder: Path) -> None:
         client.put("Q", b"before", persistent=True)
         begun = time.monotonic()
         first.stop(immediate=False)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 9
     with ServerThread(folder):
         client.put("Q", b"after", persistent=True)
         assert [message.body for message in client.browse("Q")] == [b"before", b"after"]

@@ -167,7 +167,7 @@ def test_a_put_waits_no_longer_than_told(full: Connection) -> None:
     begun = time.monotonic()
     with pytest.raises(QueueFull):
         full.put("Q", b"3", wait_s=0.1)
-    assert 0.09 < time.monotonic() - begun < 5
+    assert 0.09 < time.monotonic() - begun < 20
     assert bodies(full) == [b"1", b"2"]
 
 

@@ -467,7 +467,7 @@ def test_a_message_larger_than_the_whole_log_is_refused_at_once(running: Running
     begin = time.monotonic()
     with pytest.raises(LogFull) as refused:
         put(running.host, larger)
-    assert time.monotonic() - begin < 2.0
+    assert time.monotonic() - begin < 10.0
     assert refused.value.outcome == "not_done"
     put(running.host, b"smaller")
     assert running.bodies_after_kill() == {b"smaller"}

@@ -165,12 +165,12 @@ def test_a_frame_that_would_swell_in_memory_is_refused_at_once(what: str) -> Non
     verb, make = SWELLING[what]
     content = make()
     tracemalloc.start()
-    begun = time.perf_counter()
+    begun = time.process_time()
     try:
         with pytest.raises(ProtocolError):
             decode_asked(verb, content)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
-        assert time.perf_counter() - begun < 0.5
+        assert time.process_time() - begun < 0.5
     finally:
         tracemalloc.stop()
 
