@@ -23,7 +23,7 @@ run: .venv/made-run ## show the main job: orders through flows on Spark, three S
 	@$(BIN)/entrepot demo
 
 test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m "not torture" --timeout 180
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m "not torture" --timeout 400
 
 check: .venv/made-check ## lint, formatting, types and import layers
 	@$(BIN)/ruff check .

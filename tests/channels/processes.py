@@ -19,7 +19,7 @@ from conftest import TESTER
 from entrepot import Connection
 from entrepot.connection import connect
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def until(reached: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:

@@ -150,7 +150,7 @@ def test_who_waits_for_room_does_not_hold_up_other_threads(connection: Connectio
     for number in range(50):
         connection.put("R", b"%d" % number)
     assert not refused, "it waits still"
-    waiting.join(10)
+    waiting.join(30)
     assert len(refused) == 1
 
 
@@ -167,7 +167,7 @@ def test_who_goes_away_while_it_waits_for_room_leaves_nothing_behind(connection:
     waiting.start()
     time.sleep(0.1)
     leaver.close()
-    waiting.join(10)
+    waiting.join(30)
     assert not waiting.is_alive()
     assert connection.get("Q") is not None
     time.sleep(0.1)

@@ -116,7 +116,7 @@ def test_a_server_that_stops_is_noticed(server: ServerThread, url: str) -> None:
     waiting.start()
     time.sleep(0.2)
     server.stop(immediate=False)
-    waiting.join(10)
+    waiting.join(30)
     assert len(errors) == 1
     with pytest.raises(ConnectFailed):
         client.put("Q", b"")

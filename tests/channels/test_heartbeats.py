@@ -136,7 +136,7 @@ def test_who_waits_for_room_on_a_full_queue_is_not_ended(server: ServerThread, c
                 message = connection.get("Q", wait_s=5)
                 assert message is not None
                 assert message.body in body
-        waiting.join(5)
+        waiting.join(30)
         assert not waiting.is_alive()
         assert (producer.host.opened, other.host.opened) == (1, 1)
 

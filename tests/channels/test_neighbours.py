@@ -60,7 +60,7 @@ def servers(chain: Path) -> Iterator[dict[str, Connection]]:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.02)

@@ -108,7 +108,7 @@ def test_a_waiting_get_keeps_no_other_thread_from_putting(connection: Connection
     assert time.monotonic() - begun < 15
     assert not found
     connection.put("Q", b"for the reader")
-    reader.join(10)
+    reader.join(30)
     assert found[0].body == b"for the reader"
 
 
@@ -168,7 +168,7 @@ def test_closing_ends_what_other_threads_wait_for(connection: Connection) -> Non
     until(lambda: connection.mqsc("DISPLAY QSTATUS(Q) IPPROCS")[0].rows[0]["IPPROCS"] == 3, "all of them wait")
     connection.close()
     for reader in readers:
-        reader.join(5)
+        reader.join(30)
         assert not reader.is_alive()
     assert [type(error).__name__ for error in errors] == ["ConnectionClosed"] * 3
 

@@ -123,7 +123,7 @@ def test_a_thread_that_waits_is_woken_when_another_closes_the_consumption(connec
     reader.start()
     time.sleep(0.1)
     consumption.close()
-    reader.join(5)
+    reader.join(30)
     assert found == [None]
 
 

@@ -39,7 +39,7 @@ def serving(url: str, workers: int = 2) -> Iterator[None]:
             for _ in threads:
                 connection.put("Q", b"stop")
         for thread in threads:
-            thread.join(10)
+            thread.join(30)
             assert not thread.is_alive()
 
 
@@ -124,7 +124,7 @@ def test_a_request_on_its_way_when_the_connection_breaks_has_an_unknown_outcome(
         thread.start()
         until(lambda: list(connection.browse("Q")), "it was put")
         proxy.cut()
-        thread.join(5)
+        thread.join(30)
         assert [error.outcome for error in errors] == ["unknown"]  # type: ignore[attr-defined]
 
 

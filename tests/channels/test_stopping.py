@@ -42,7 +42,7 @@ def test_an_open_unit_may_still_commit(server: ServerThread, folder: Path) -> No
     unit.put("R", work.body, persistent=True)
     unit.commit()
     assert unit.state == "committed"
-    stopping.join(10)
+    stopping.join(30)
     assert not stopping.is_alive(), "then nothing keeps it"
     client.close()
     assert (bodies(folder), bodies(folder, "R")) == ([], [b"work"])
@@ -103,7 +103,7 @@ def test_who_waits_hears_why(server: ServerThread) -> None:
     waiting.start()
     until(lambda: _readers(server) == 1, "it waits")
     server.stop(immediate=False)
-    waiting.join(5)
+    waiting.join(30)
     assert isinstance(errors[0], ConnectionLost)
     assert "queue manager QM1 ends this connection" in str(errors[0])
     client.close()
@@ -119,7 +119,7 @@ def test_who_waits_goes_on_with_the_next_server(folder: Path) -> None:
         first.stop(immediate=False)
     with ServerThread(folder) as second, connect(second.unix_url) as writer:
         writer.put("Q", b"came", persistent=True)
-        waiting.join(10)
+        waiting.join(30)
         assert found[0].body == b"came"
         client.close()
 
@@ -147,7 +147,7 @@ def test_puts_during_a_stop_happened_as_their_clients_were_told(server: ServerTh
     server.stop(immediate=False)
     stop_putting.set()
     for putter in putters:
-        putter.join(10)
+        putter.join(30)
     done, unknown = outcomes.count("done"), outcomes.count("unknown")
     assert done <= len(bodies(folder)) <= done + unknown
 

@@ -63,7 +63,7 @@ def in_thread(action: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
 
 
 def wait_for_readers(connection: Connection, count: int, queue: str = "Q") -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if connection.mqsc(f"DISPLAY QSTATUS({queue}) IPPROCS")[0].rows[0]["IPPROCS"] in (count, str(count)):
             return

@@ -54,7 +54,7 @@ def end(session: Session, mode: Acknowledge) -> None:
         session.acknowledge()
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10) -> None:
+def eventually(condition: Callable[[], bool], within_s: float = 30) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it has not come to pass"
@@ -74,7 +74,7 @@ def in_thread(action: Callable[[], object]) -> Iterator[list[object]]:
     thread = threading.Thread(target=run)
     thread.start()
     yield results
-    thread.join(10)
+    thread.join(30)
     assert not thread.is_alive()
 
 
@@ -546,7 +546,7 @@ def test_closing_waits_for_the_callback(connection: Connection, mode: Acknowledg
 
         consumer = session.consumer("Q", "n = 1")
         consumer.listen(listener)
-        assert entered.wait(10)
+        assert entered.wait(30)
         consumer.close()
         assert left.is_set()
         connection.put("Q", b"3", properties={"n": 1})
@@ -566,7 +566,7 @@ def test_a_session_closes_when_its_callback_has_ended(connection: Connection, mo
         left.set()
 
     session.consumer("Q").listen(listener)
-    assert entered.wait(10)
+    assert entered.wait(30)
     session.close()
     assert left.is_set()
     assert bodies(connection) == ([b"1", b"2"] if mode in (AUTO, DUPLICATES_OK) else [b"0", b"1", b"2"])

@@ -50,7 +50,7 @@ def end(session: Session, mode: Acknowledge) -> None:
         session.acknowledge()
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10) -> None:
+def eventually(condition: Callable[[], bool], within_s: float = 30) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it has not come to pass"

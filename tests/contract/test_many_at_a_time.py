@@ -158,7 +158,7 @@ def test_a_put_waits_until_another_thread_has_made_room(full: Connection, persis
     time.sleep(0.05)
     assert not results
     assert full.get("Q") is not None
-    thread.join(10)
+    thread.join(30)
     assert isinstance(results[0], bytes)
     assert bodies(full) == [b"2", b"3"]
 
@@ -177,7 +177,7 @@ def test_a_put_of_a_unit_waits_too(full: Connection) -> None:
         time.sleep(0.05)
         assert not results
         assert full.get("Q") is not None
-        thread.join(10)
+        thread.join(30)
         assert isinstance(results[0], bytes)
         with pytest.raises(QueueFull):
             unit.put("Q", b"4", wait_s=0.05)

@@ -152,7 +152,7 @@ def on_queue(connection: Any, queue: str) -> list[Message]:
     return list(iter(lambda: connection.get(queue), None))
 
 
-def eventually(condition: Callable[[], object], within_s: float = 10) -> None:
+def eventually(condition: Callable[[], object], within_s: float = 30) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it has not come to pass"

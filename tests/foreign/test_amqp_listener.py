@@ -96,7 +96,7 @@ def certified(running: Running, *, shown: bool = True) -> SSLDomain:
 
 
 def test_listener_that_is_defined_accepts_amqp(running: Running) -> None:
-    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=10)
+    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=30)
     client.create_sender("Q").send(Message(body="plain", durable=True))
     assert [row["PROTOCOL"] for row in running.server._rows("CONN")] == ["AMQP"]
     client.close()
@@ -108,7 +108,7 @@ def test_listener_that_is_defined_accepts_amqp(running: Running) -> None:
 def test_certificate_says_who_is_there(running: Running) -> None:
     client = BlockingConnection(
         f"amqps://127.0.0.1:{running.secure}",
-        timeout=10,
+        timeout=30,
         ssl_domain=certified(running),
         allowed_mechs="EXTERNAL",
     )
@@ -123,7 +123,7 @@ def test_external_without_a_certificate_is_refused(running: Running) -> None:
     with pytest.raises(ConnectionException):
         BlockingConnection(
             f"amqps://127.0.0.1:{running.secure}",
-            timeout=10,
+            timeout=30,
             ssl_domain=certified(running, shown=False),
             allowed_mechs="EXTERNAL",
             reconnect=False,
@@ -132,7 +132,7 @@ def test_external_without_a_certificate_is_refused(running: Running) -> None:
 
 def test_stopping_server_tells_amqp_clients(tmp_path: Path) -> None:
     running = Running(tmp_path)
-    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=10)
+    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=30)
     sender = client.create_sender("Q")
     stopping = threading.Thread(target=running.stop)
     stopping.start()

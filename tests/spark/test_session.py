@@ -150,7 +150,7 @@ def test_cancelled_tasks_worker_is_gone_within_seconds(context: SparkContext, tm
     context.cancelJobGroup("cancelled")
     thread.join(30)
     assert "cancelled" in failures[0]
-    until(lambda: not is_running(int(file.read_text())), "its worker is killed", within_s=10)
+    until(lambda: not is_running(int(file.read_text())), "its worker is killed", within_s=60)
 
 
 def test_task_that_always_fails_is_tried_four_times(context: SparkContext, tmp_path: Path) -> None:

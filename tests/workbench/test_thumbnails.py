@@ -26,7 +26,7 @@ from entrepot.workbench.measuring.visit import VisitPlan, visit
 from entrepot.workbench.running.run import Run, begin_with
 
 AT_ONCE = 3
-LIMIT_S = 170.0
+LIMIT_S = 300.0
 MEASURED = [scenario for scenario in scenarios().values() if scenario.load != "flow"]
 CASES = [
     pytest.param(scenario.name, f"entrepot-{binding}", marks=() if is_first else pytest.mark.torture)

@@ -304,13 +304,13 @@ async def attack(place: Place, seed: int) -> tuple[int, float]:
 async def tidy(place: Place) -> None:
     """Empty the queues; nothing may be in anybody's hands once the log has settled what was accepted."""
     for queue in ("Q", "SYSTEM.DEAD.LETTER.QUEUE"):
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while int(place.host.queue_status(queue)["UNCOM"]):
             if time.monotonic() > deadline:
                 raise AssertionError(f"messages of {queue} belong to partners that have gone")
             await asyncio.sleep(0.001)
         place.host.clear(queue)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while read := [name for name, readers, durable in _subscriptions(place) if readers or not durable]:
         if time.monotonic() > deadline:
             raise AssertionError(f"partners that have gone read {read}")

@@ -38,7 +38,7 @@ def runs(pid: int) -> bool:
 
 
 def until(reached: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not reached():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)

@@ -29,7 +29,7 @@ from entrepot.testing import FaultyDisk
 
 THREADS = 16
 SMALL_LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=6)
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 class GatedForces:

@@ -256,7 +256,7 @@ def test_so_many_runs_wait_and_then_the_writer_waits_too(behind: Behind) -> None
     late.join(0.1)
     assert late.is_alive()
     behind.gate.open.set()
-    late.join(10)
+    late.join(30)
     assert not late.is_alive()
     behind.settle()
     assert [len(behind.on_disk.read(number)[1]) for number in behind.on_disk.numbers()] == [1, 2, 3, 9]

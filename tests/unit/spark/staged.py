@@ -21,7 +21,7 @@ from entrepot.message import Message
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.live.instance import STOP, Instance
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 _numbers = itertools.count(1)
 
 
