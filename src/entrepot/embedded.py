@@ -16,6 +16,7 @@ from entrepot.errors import EntrepotError, Fenced, QueueFull, RequestTimedOut, S
 from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer, dump, run_script
 from entrepot.queues import media
+from entrepot.queues.batch_get import get_up_to
 from entrepot.queues.claims import Claim
 from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.criteria import Criteria
@@ -92,14 +93,10 @@ class EmbeddedHost(Host):
         self, name: str, limit: int, criteria: Criteria | None, *, unit: Unit, wait_s: float = 0.0
     ) -> list[Message]:
         first = self.get(name, criteria, unit=unit, wait_s=wait_s)
-        found = [] if first is None else [first]
+        if first is None:
+            return []
         with self.lock:
-            while found and len(found) < limit:
-                message, _ = self.manager.get(name, criteria, unit)
-                if message is None:
-                    break
-                found.append(message)
-        return found
+            return [first, *get_up_to(self.manager, name, criteria, unit, limit - 1)]
 
     def put_without_answer(
         self, name: str | Sequence[str], message: Message, *, persistent: bool | None, priority: int | None

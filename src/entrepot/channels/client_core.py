@@ -53,6 +53,7 @@ _NUMBER_MAX = 2**32 - 1
 _TOKEN_BYTES = 16
 # Looking up members of an enumeration costs more than comparing numbers.
 _DELIVERY = int(Verb.DELIVERY)
+_DELIVERIES = int(Verb.DELIVERIES)
 _MESSAGE = int(Verb.MESSAGE)
 
 
@@ -128,8 +129,8 @@ class ReadAhead:
         self._lost = False
         self.wake: Callable[[], None] | None = None
 
-    def arrive(self, message: Message) -> None:
-        self.arrived.append(message)
+    def arrive(self, messages: Sequence[Message]) -> None:
+        self.arrived.extend(messages)
         if self.wake is not None:
             self.wake()
 
@@ -175,9 +176,11 @@ class HeldAhead(ReadAhead):
         """Whether the server has taken back what was not settled."""
         return self._lost
 
-    def arrive(self, message: Message) -> None:
-        self._expire_at.append(math.inf if message.expiry_s is None else time.monotonic() + message.expiry_s)
-        super().arrive(message)
+    def arrive(self, messages: Sequence[Message]) -> None:
+        self._expire_at.extend(
+            [math.inf if one.expiry_s is None else time.monotonic() + one.expiry_s for one in messages]
+        )
+        super().arrive(messages)
 
     @property
     def has_expired(self) -> bool:
@@ -422,7 +425,7 @@ class ClientCore:
         self._consumer_next += 1
         ahead = ReadAhead(self._consumer_next, queue, wanted, credit, self.opened)
         self.consumers[ahead.number] = ahead
-        self.ask(Verb.CONSUME, verbs.Consume(queue, ahead.number, credit, wanted), slot)
+        self.ask(Verb.CONSUME, verbs.Consume(queue, ahead.number, credit, wanted, together=True), slot)
         return ahead
 
     def hold(self, queue: str, wanted: verbs.Wanted | None, credit: int, slot: Slot) -> HeldAhead:
@@ -430,7 +433,8 @@ class ClientCore:
         self._consumer_next += 1
         ahead = HeldAhead(self._consumer_next, queue, wanted, credit, self.opened)
         self.consumers[ahead.number] = ahead
-        self.ask(Verb.CONSUME, verbs.Consume(queue, ahead.number, credit, wanted, held=True), slot)
+        payload = verbs.Consume(queue, ahead.number, credit, wanted, held=True, together=True)
+        self.ask(Verb.CONSUME, payload, slot)
         return ahead
 
     def used(self, ahead: ReadAhead, *, idle: bool = False) -> bool:
@@ -453,7 +457,12 @@ class ClientCore:
         if verb == _DELIVERY:
             ahead = self.consumers.get(payload.consumer)
             if ahead is not None:
-                ahead.arrive(payload.message)
+                ahead.arrive((payload.message,))
+            return
+        if verb == _DELIVERIES:
+            ahead = self.consumers.get(payload.consumer)
+            if ahead is not None:
+                ahead.arrive(payload.messages)
             return
         if verb == _MESSAGE and (slot := self.pending.pop(number, None)) is not None:
             if payload.leased:

@@ -16,6 +16,7 @@ from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import Unit
 from entrepot.wire import verbs
+from entrepot.wire.codec import LONG_BODY_BYTES
 from entrepot.wire.error_form import to_wire
 from entrepot.wire.verbs import Verb
 
@@ -42,7 +43,7 @@ class NativeConsumers:
         if frame.consumer in self._streams or len(self._streams) >= WAITING_PER_CONNECTION_MAX:
             raise FrameUnreadable(f"consumer {frame.consumer} is there already, or one too many")
         credit = checks.whole_number("credit", frame.credit, 0, CONSUMER_CREDIT_MAX)
-        numbered = _Numbered(self._link, frame.consumer)
+        numbered = _Numbered(self._link, frame.consumer, together=frame.together)
         failed = partial(self._failed, frame.consumer)
         stream = session.stream(frame.queue, criteria, numbered.deliver, failed, held=frame.held)
         self._streams[frame.consumer] = stream
@@ -106,13 +107,38 @@ class NativeConsumers:
 class _Numbered:
     """Numbers what a stream delivers."""
 
-    __slots__ = ("_delivered", "_link", "_number")
+    __slots__ = ("_delivered", "_link", "_number", "_together")
 
-    def __init__(self, link: NativeLink, number: int) -> None:
+    def __init__(self, link: NativeLink, number: int, *, together: bool) -> None:
         self._link = link
         self._number = number
+        self._together = together
         self._delivered = 0
 
-    def deliver(self, message: Message) -> None:
+    def deliver(self, messages: list[Message]) -> None:
+        if not self._together or len(messages) == 1:
+            for message in messages:
+                self._deliver_one(message)
+            return
+        batch: list[Message] = []
+        size = 0
+        for message in messages:
+            body_bytes = len(message.body)
+            if batch and size + body_bytes > LONG_BODY_BYTES:
+                self._deliver_batch(batch)
+                batch, size = [], 0
+            batch.append(message)
+            size += body_bytes
+        self._deliver_batch(batch)
+
+    def _deliver_one(self, message: Message) -> None:
         self._delivered += 1
         self._link.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
+
+    def _deliver_batch(self, batch: list[Message]) -> None:
+        if len(batch) == 1:
+            self._deliver_one(batch[0])  # which may be long, and is not copied then
+            return
+        first = self._delivered + 1
+        self._delivered += len(batch)
+        self._link.send(Verb.DELIVERIES, 0, verbs.Deliveries(self._number, first, batch))

@@ -374,7 +374,7 @@ class Session:
         self,
         name: str,
         criteria: Criteria | None,
-        deliver: Callable[[Message], None],
+        deliver: Callable[[list[Message]], None],
         failed: Done,
         *,
         held: bool = False,

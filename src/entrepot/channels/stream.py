@@ -56,7 +56,7 @@ class Stream:
         session: Session,
         name: str,
         criteria: Criteria | None,
-        deliver: Callable[[Message], None],
+        deliver: Callable[[list[Message]], None],
         failed: Callable[[EntrepotError | None], None],
         *,
         held: bool = False,
@@ -141,9 +141,7 @@ class Stream:
             waiter.error = error
             self._failed(error)
             return
-        for message in messages:
-            self._held_bytes += len(message.body)
-            self._deliver(message)
+        self._hand(messages)
         if waiter.among is None and waiter.credit > 0:
             # Others are waiting for the loop, too.
             self._session.desk.loop.call_soon(self.pump)
@@ -153,14 +151,17 @@ class Stream:
             return  # what it was given stands under our unit, which has been backed out
         waiter = self._waiter
         arrived, waiter.arrived = waiter.arrived, []
-        for message in arrived:
-            self._held_bytes += len(message.body)
-            self._deliver(message)
+        self._hand(arrived)
         if self._held_bytes >= _HELD_BYTES_MAX:
             self._session.engine.stop_waiting(waiter)
         if waiter.error is not None:
             # Only its reader knows what it has used of what came; it says so, and closes.
             self._failed(waiter.error)
+
+    def _hand(self, messages: list[Message]) -> None:
+        if messages:
+            self._held_bytes += sum([len(message.body) for message in messages])
+            self._deliver(messages)
 
     def used(self, up_to: int, done: Done) -> None:
         """The reader has used all deliveries up to this one, counted from 1."""

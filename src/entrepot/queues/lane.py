@@ -167,6 +167,30 @@ class Lane:
         entry.resident = False
         self.memory_bytes -= entry.memory_bytes
 
+    def pop_some(self, most: int, body_bytes: float) -> list[QueuedMessage]:
+        """Take out and lock the next ones, while each is in memory, has no time limit and was never tried.
+
+        None of them when something stands before: `first` knows. The last may exceed `body_bytes`.
+        """
+        taken: list[QueuedMessage] = []
+        front = self._front
+        if self._returned:
+            return taken
+        memory_bytes = 0
+        while front and len(taken) < most and body_bytes > 0:
+            entry = front[0]
+            message = entry.message
+            if entry.state != AVAILABLE or entry.backouts or message.expiry_s is not None:
+                break
+            front.popleft()
+            entry.resident = False
+            entry.state = LOCKED
+            memory_bytes += entry.memory_bytes
+            body_bytes -= len(message.body)
+            taken.append(entry)
+        self.memory_bytes -= memory_bytes
+        return taken
+
     def _drop(self, entry: QueuedMessage) -> None:
         entry.resident = False
         self._tombstones = max(self._tombstones - 1, 0)

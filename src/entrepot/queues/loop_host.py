@@ -18,6 +18,7 @@ from typing import Protocol
 
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
+from entrepot.queues.batch_get import get_up_to
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
 from entrepot.queues.queue_manager import QueueManager
@@ -161,15 +162,10 @@ class LoopHost:
 
     def get_some(self, name: str, criteria: Criteria | None, unit: Unit, limit: int) -> list[Message]:
         """Up to `limit` messages under a unit, without waiting."""
-        found: list[Message] = []
         with self._lock:
             self._inside = True
             try:
-                while len(found) < limit:
-                    message, _ = self.manager.get(name, criteria, unit)
-                    if message is None:
-                        break
-                    found.append(message)
+                found = get_up_to(self.manager, name, criteria, unit, limit)
             finally:
                 self._inside = False
         if self._ready:
@@ -178,19 +174,16 @@ class LoopHost:
 
     def get_some_or_wait(self, name: str, waiter: StandingWaiter, limit: int, bytes_limit: int) -> list[Message]:
         """What a standing waiter has credit for, up to the limits; it waits from now on if that was all."""
-        found: list[Message] = []
-        size = 0
+        unit = waiter.unit
+        assert unit is not None
+        limit = min(limit, waiter.credit)
         with self._lock:
             self._inside = True
             try:
-                while waiter.credit > 0 and len(found) < limit and size < bytes_limit:
-                    message, _ = self.manager.get(name, waiter.criteria, waiter.unit)
-                    if message is None:
-                        self.manager.wait(name, waiter)
-                        break
-                    waiter.credit -= 1
-                    size += len(message.body)
-                    found.append(message)
+                found = get_up_to(self.manager, name, waiter.criteria, unit, limit, bytes_limit)
+                waiter.credit -= len(found)
+                if len(found) < limit and sum([len(message.body) for message in found]) < bytes_limit:
+                    self.manager.wait(name, waiter)
             finally:
                 self._inside = False
         if self._ready:

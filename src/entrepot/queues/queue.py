@@ -135,6 +135,15 @@ class Queue:
         self.uncommitted_gets += 1
         self._take_out(entry)
 
+    def lock_some(self, most: int, body_bytes: float) -> list[QueuedMessage]:
+        """Lock the next entries in one go; see `Lane.pop_some` for when it finds none though there are some."""
+        lane = next((lane for lane in self._order if lane), None)
+        if lane is None:
+            return []
+        locked = lane.pop_some(most, body_bytes)
+        self.uncommitted_gets += len(locked)
+        return locked
+
     def hold(self, entry: QueuedMessage) -> None:
         """Let a unit of work have an entry that never stood here; `depth` is the caller's to count."""
         message = entry.message

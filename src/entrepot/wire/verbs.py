@@ -70,6 +70,7 @@ class Verb(enum.IntEnum):
     ALIVE = 71
     CLOSING = 72
     CONSUMER_FAILED = 73
+    DELIVERIES = 74
     CHANNEL_WELCOME = 96
     CHANNEL_CONFIRM = 97
 
@@ -252,6 +253,8 @@ class Consume(Payload, gc=False):
     wanted: Wanted | None = None
     held: bool = False
     """For units of work: what is not used returns whatever happens, and counts as tried only if it was seen."""
+    together: bool = False
+    """Whether deliveries may come as DELIVERIES, too."""
 
 
 class Credit(Payload, gc=False):
@@ -437,6 +440,15 @@ class Delivery(Payload, gc=False):
     message: Message
 
 
+class Deliveries(Payload, gc=False):
+    """Several at once, one behind the other."""
+
+    consumer: int
+    delivery: int
+    """The number of the first."""
+    messages: list[Message]
+
+
 class ConsumerFailed(Payload, gc=False):
     """No more comes from a consumer's queue; it is closed."""
 
@@ -500,6 +512,7 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.MESSAGES: MessagesAnswer,
     Verb.FAILED: Failed,
     Verb.DELIVERY: Delivery,
+    Verb.DELIVERIES: Deliveries,
     Verb.ANSWERS: Answers,
     Verb.ALIVE: Empty,
     Verb.CLOSING: Closing,

@@ -225,7 +225,19 @@ class Guest:
         return from_wire(closing[-1].error) if closing else None
 
     def deliveries(self) -> list[Message]:
-        return [payload.message for verb, _, payload in self.frames() if verb == Verb.DELIVERY]
+        return [message for batch in self.batches() for message in batch]
+
+    def batches(self) -> list[list[Message]]:
+        """What came together; one behind the other, as their numbers have to be."""
+        came: list[list[Message]] = []
+        numbers: dict[int, int] = {}
+        for verb, _, payload in self.frames():
+            if verb in (Verb.DELIVERY, Verb.DELIVERIES):
+                messages = [payload.message] if verb == Verb.DELIVERY else payload.messages
+                assert payload.delivery == numbers.get(payload.consumer, 0) + 1
+                numbers[payload.consumer] = payload.delivery + len(messages) - 1
+                came.append(messages)
+        return came
 
     async def until(self, ready: Callable[[], Any]) -> Any:
         """Let the loop turn until something is true."""

@@ -19,6 +19,7 @@ from entrepot.errors import (
     TooManyUncommitted,
 )
 from entrepot.wire import verbs
+from entrepot.wire.codec import LONG_BODY_BYTES
 from entrepot.wire.verbs import Verb
 
 from .guests import Guest, House, Work, put
@@ -43,6 +44,52 @@ def left(house: House, queue: str = "Q") -> list[tuple[bytes, int]]:
 async def end(house: House, guest: Guest) -> None:
     guest.wire.lose()
     await house.until(lambda: house.held("Q") == 0)
+
+
+# --- several at once -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_who_takes_several_at_once_gets_them_so_and_others_do_not(inside: Inside, held: bool) -> None:
+    async def work(house: House) -> None:
+        guest, other = await house.admitted(), await house.admitted()
+        for number in range(7):
+            await guest.put("Q", b"%d" % number)
+            await guest.put("R", b"%d" % number)
+        await guest.ask(Verb.CONSUME, 9, verbs.Consume("Q", 1, 5, held=held, together=True))
+        await other.ask(Verb.CONSUME, 9, verbs.Consume("R", 1, 5, held=held))
+        assert [[message.body for message in batch] for batch in guest.batches()] == [[b"0", b"1", b"2", b"3", b"4"]]
+        assert [[message.body for message in batch] for batch in other.batches()] == [[b"%d" % n] for n in range(5)]
+        # Up to the third were used; the numbers of those that came together count one by one.
+        guest.say(Verb.CREDIT, 0, verbs.Credit(1, 0 if held else 3, 1))
+        await guest.until(lambda: len(guest.deliveries()) == 6)
+        assert [message.body for message in guest.batches()[1]] == [b"5"]
+        await guest.ask(Verb.STOP_CONSUMING, 10, verbs.OfConsumer(1))
+        assert left(house) == [(b"%d" % number, 0) for number in range(0 if held else 3, 7)]
+
+    inside(work)
+
+
+def test_what_comes_at_once_has_a_bound_and_long_messages_come_alone(inside: Inside) -> None:
+    sizes = [1, 40_000, 24_000, 2_000, 70_000, 3, 4, LONG_BODY_BYTES, 5]
+
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        for number, size in enumerate(sizes):
+            await guest.put("Q", bytes([number]) * size)
+        await guest.ask(Verb.CONSUME, 9, verbs.Consume("Q", 1, 50, together=True))
+        await guest.until(lambda: len(guest.deliveries()) == len(sizes))
+        assert [[message.body[0] for message in batch] for batch in guest.batches()] == [
+            [0, 1, 2],
+            [3],
+            [4],
+            [5, 6],
+            [7],
+            [8],
+        ]
+        assert [len(message.body) for message in guest.deliveries()] == sizes
+
+    inside(work)
 
 
 # --- what is seen and used -----------------------------------------------------------------------

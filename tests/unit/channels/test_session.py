@@ -108,7 +108,7 @@ def test_a_lost_stream_gives_back_what_is_persistent_and_nothing_else(inside: In
         await put(house, b"n1", b"n2", persistent=False)
         session = session_of(house)
         came: list[Message] = []
-        stream = session.stream("Q", None, came.append, Told())
+        stream = session.stream("Q", None, came.extend, Told())
         stream.grant(5)
         assert [message.body for message in came] == [b"1", b"2", b"3", b"n1", b"n2"]
         used = Told()
@@ -128,7 +128,7 @@ def test_a_stream_that_stops_gives_back_everything_untried(inside: Inside) -> No
         await put(house, b"n1", persistent=False)
         session = session_of(house)
         came: list[Message] = []
-        stream = session.stream("Q", None, came.append, Told())
+        stream = session.stream("Q", None, came.extend, Told())
         stream.grant(9)
         stream.close()
         stream.close()
@@ -473,7 +473,7 @@ def test_a_stream_delivers_as_far_as_its_credit_and_goes_on_with_more(inside: In
         await put(house, *(bytes([number]) for number in range(10)), persistent=False)
         session = session_of(house)
         came: list[Message] = []
-        stream = session.stream("Q", None, came.append, Told())
+        stream = session.stream("Q", None, came.extend, Told())
         stream.grant(3)
         assert (len(came), stream.credit) == (3, 0)
         stream.grant(2)
@@ -510,7 +510,7 @@ def test_messages_that_come_by_themselves_keep_their_order_with_those_that_are_f
     async def work(house: House) -> None:
         session = session_of(house)
         came: list[Message] = []
-        stream = session.stream("Q", None, came.append, Told())
+        stream = session.stream("Q", None, came.extend, Told())
         stream.grant(2)
         engine = house.desk.engine
         # As in a callback of the engine, which others' callbacks have to wait for.

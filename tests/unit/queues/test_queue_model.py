@@ -144,6 +144,18 @@ class QueueModel(RuleBasedStateMachine):
             else:
                 self.items.remove(expected)
 
+    @precondition(lambda self: self.open)
+    @rule(limit=st.integers(1, 40), which=st.integers(0, 2))
+    def get_many(self, limit: int, which: int) -> None:
+        work = self.open[which % len(self.open)]
+        expected = self.in_order()[:limit]
+        found = [(int(message.body[:6]), message.backout_count) for message in work.unit.get_many("Q", limit)]
+        assert found == [(item.number, item.backouts) for item in expected]
+        for item in expected:
+            item.holder = work
+            item.backouts += 1
+        work.takes += expected
+
     @precondition(lambda self: len(self.open) < 3)
     @rule(target=units)
     def begin(self) -> Work:
