@@ -4,7 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # One of them has Spark; the others wait for disks and children more than they compute.
-TEST_PROCESSES ?= 4
+TEST_PROCESSES ?= 5
+PYTEST := $(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 # Each run of the workbench has a folder of its own.
 RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
@@ -23,7 +24,7 @@ run: .venv/made-run ## show the main job: orders through flows on Spark, three S
 	@$(BIN)/entrepot demo
 
 test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m "not torture" --timeout 400
+	@$(PYTEST) -m "not torture" --timeout 400
 
 check: .venv/made-check ## lint, formatting, types and import layers
 	@$(BIN)/ruff check .
@@ -44,7 +45,7 @@ parts: .venv/made-bench ## measure parts of Entrepot by themselves; a table here
 	@$(BIN)/python bench/run.py
 
 torture: .venv/made-test ## the long campaigns: every crash point, many seeds
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup -m torture
+	@$(PYTEST) -m torture
 
 # A stamp for each set of extras, older than pyproject.toml when something has to be installed.
 .venv/made-run: EXTRAS := [spark,sql$(JAVA)]

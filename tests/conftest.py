@@ -57,6 +57,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return OneSparkSession(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+# The longest first: whoever takes them in the end keeps all others waiting.
+LONG_FOLDERS = ("spark", "workbench", "recovery", "simulation", "channels", "global_units")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(tests).parts[0]
+        return LONG_FOLDERS.index(folder) if folder in LONG_FOLDERS else len(LONG_FOLDERS) + (folder == "unit")
+
+    items.sort(key=place)
+
+
 SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
 
 
