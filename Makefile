@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # One of them has Spark; the others wait for disks and children more than they compute.
-TEST_PROCESSES ?= 5
+TEST_PROCESSES ?= 4
 PYTEST := $(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 # Each run of the workbench has a folder of its own.
 RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)

@@ -33,7 +33,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
 
 
-def until(ready: Callable[[], Any], patience_s: float = 10.0) -> Any:
+def until(ready: Callable[[], Any], patience_s: float = 30.0) -> Any:
     """Wait for what must come soon."""
     deadline = time.monotonic() + patience_s
     while not (found := ready()):

@@ -73,10 +73,9 @@ def test_hundreds_who_say_nothing_are_closed_in_time(server: ServerThread) -> No
     with business_goes_on(server), contextlib.ExitStack() as stack:
         silent = [stack.enter_context(Stranger(server)) for _ in range(300)]
         begun = time.monotonic()
-        until(lambda: connections(server, "TCP") == 300)
         assert isinstance(_farewell(silent[0]), HandshakeTimedOut)
         until(lambda: all_closed(silent))
-        assert 0.8 < time.monotonic() - begun < 15
+        assert 0.8 < time.monotonic() - begun < 30
         until(lambda: connections(server, "TCP") == 0)
 
 
@@ -97,7 +96,7 @@ def test_a_byte_now_and_then_gains_no_time(server: ServerThread) -> None:
                 for each in slow:
                     each.socket.sendall(bytes([byte]))
             time.sleep(0.1)
-            if time.monotonic() - begun > 1.5:
+            if time.monotonic() - begun > 3:
                 break
         assert all(each.is_closed() for each in slow)
 
@@ -105,12 +104,21 @@ def test_a_byte_now_and_then_gains_no_time(server: ServerThread) -> None:
 def test_handshakes_that_never_begin_are_closed_and_counted_behind_tls_too(server: ServerThread) -> None:
     with business_goes_on(server), contextlib.ExitStack() as stack:
         silent = [stack.enter_context(Stranger(server, "TLS")) for _ in range(50)]
-        # Thirty may try; the others are turned away at once.
-        until(lambda: sum(each.is_closed() for each in silent) == 20, 0.9)
-        until(lambda: all(each.is_closed() for each in silent), 3)
-        with Stranger(server, "TLS") as plain:
-            plain.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            until(plain.is_closed, 0.9)
+        assert server.server is not None
+        handshakes = server.server.listeners["TLS"].server._gate
+        until(lambda: handshakes.turned_away == 20)  # thirty may try
+        until(lambda: all_closed(silent))
+        # Sooner than for silence; a busy machine may miss that, but not each time.
+        assert any(_is_closed_at_once(server) for _ in range(5))
+
+
+def _is_closed_at_once(server: ServerThread) -> bool:
+    """Whether the TLS listener does not wait for more when what came is no handshake."""
+    with Stranger(server, "TLS") as plain:
+        plain.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        begun = time.monotonic()
+        until(plain.is_closed)
+        return time.monotonic() - begun < 0.5
 
 
 def test_connections_that_vanish_before_anybody_looks_are_not_counted_for_ever(server: ServerThread) -> None:
@@ -245,7 +253,7 @@ def test_who_never_reads_costs_little_memory_and_can_be_cut_off(server: ServerTh
             rows = admin.mqsc("DISPLAY CONN(*) WHERE(CHANNEL EQ APP)")[0].rows
             admin.mqsc(f"STOP CONN({rows[0]['CONN']})")
         # It does not read its farewell either.
-        until(lambda: connections(server, "TCP") == 0, 5)
+        until(lambda: connections(server, "TCP") == 0)
         assert sent <= len(said)
 
 
