@@ -101,7 +101,8 @@ class SparkCluster:
         try:
             with urllib.request.urlopen(f"http://{_HOST}:{self._page_port}/json/", timeout=5) as answer:
                 told: dict[str, Any] = json.load(answer)
-        except OSError:
+        except (OSError, json.JSONDecodeError):
+            # Not there yet; or there, but without its pages: until they are all in place it answers in HTML.
             return 0
         return int(told["aliveworkers"])
 
