@@ -29,7 +29,7 @@ from entrepot.testing.postgres import Postgres, kill_all
 # Copied for every kill, so it has to be small.
 SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
 COUNT = 3
-HEAL_S = 30.0
+HEAL_S = 60.0
 MANAGER, APPLICATION, POSTGRES = "queue manager", "application", "PostgreSQL"
 Plant = Callable[[], None]
 

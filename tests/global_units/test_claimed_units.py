@@ -57,20 +57,20 @@ def test_a_reader_serves_global_units(
     with connection.reader("ORDERS", read_ahead=read_ahead) as reader:
         for _ in range(2):
             with connection.global_unit_of_work(used) as unit:
-                order = reader.get(unit, wait_s=5)
+                order = reader.get(unit, wait_s=60)
                 assert order is not None
                 unit.database(used).execute(INSERT, {"body": order.body.decode()})
                 unit.put("DONE", order.body, persistent=True)
         with pytest.raises(ZeroDivisionError), connection.global_unit_of_work(used) as unit:
             unit.database(used).execute(INSERT, {"body": "never"})
-            assert reader.get(unit, wait_s=5) is not None
+            assert reader.get(unit, wait_s=60) is not None
             raise ZeroDivisionError
         with connection.global_unit_of_work(used) as unit:
-            order = reader.get(unit, wait_s=5)
+            order = reader.get(unit, wait_s=60)
             assert order is not None
             assert (order.body, order.backout_count) == (b"2", 1)
         with connection.unit_of_work() as local:
-            assert reader.get(local, wait_s=5) is not None
+            assert reader.get(local, wait_s=60) is not None
     assert rows(used) == ["0", "1"]
     assert counts(connection, "DONE") == [(b"0", 0), (b"1", 0)]
     assert counts(connection) == [(b"4", 0), (b"5", 0)]
@@ -85,7 +85,7 @@ def test_messages_are_given_back_uncounted(connection: Connection, sqlite: Engin
     for counted, count in ((False, 0), (False, 0), (True, 1), (False, 1)):
         unit = connection.global_unit_of_work(sqlite)
         for _ in range(2):
-            assert (reader.get(unit, wait_s=5) if reader else unit.get("ORDERS")) is not None
+            assert (reader.get(unit, wait_s=60) if reader else unit.get("ORDERS")) is not None
         if how == "back_out":
             unit.database(sqlite).execute(INSERT, {"body": "never"})
             unit.back_out(counted=counted)
@@ -117,7 +117,7 @@ def test_who_is_fenced_cannot_decide(
     connection.claim("flow/1", 1)
     monkeypatch.setattr(points, "reached", lambda at: successor.claim("flow/1", 2) if at == PREPARED else None)
     unit = connection.global_unit_of_work(engine)
-    assert unit.get("ORDERS", wait_s=5) is not None
+    assert unit.get("ORDERS", wait_s=60) is not None
     unit.database(engine).execute(INSERT, {"body": "one"})
     unit.put("DONE", b"one", persistent=True)
     with pytest.raises(Fenced):
@@ -142,7 +142,7 @@ def test_what_the_last_agent_has_decided_is_told_by_who_was_fenced_meanwhile(
     connection.claim("flow/1", 1)
     monkeypatch.setattr(OneTimeBranch, "commit", commit_and_be_fenced)
     with connection.global_unit_of_work(sqlite) as unit:
-        assert unit.get("ORDERS", wait_s=5) is not None
+        assert unit.get("ORDERS", wait_s=60) is not None
         unit.database(sqlite).execute(INSERT, {"body": "one"})
         unit.put("DONE", b"one", persistent=True)
     assert unit.state == "committed"

@@ -63,7 +63,7 @@ def at_point(monkeypatch: pytest.MonkeyPatch) -> Any:
 def move(connection: Connection, *engines: Engine) -> Any:
     """One order becomes a row in each database and a message on DONE."""
     with connection.global_unit_of_work(*engines) as unit:
-        order = unit.get("ORDERS", wait_s=1)
+        order = unit.get("ORDERS", wait_s=60)
         assert order is not None
         for engine, table in zip(engines, ("orders", "audit"), strict=False):
             unit.database(engine).execute(text(f"INSERT INTO {table} VALUES (:body)"), {"body": order.body.decode()})
@@ -86,7 +86,7 @@ def test_a_unit_commits_messages_and_rows_together(connection: Connection, engin
 def test_an_exception_backs_out_everything(connection: Connection, engine: Engine) -> None:
     connection.put("ORDERS", b"one", persistent=True)
     with pytest.raises(ZeroDivisionError), connection.global_unit_of_work(engine) as unit:
-        unit.get("ORDERS", wait_s=1)
+        unit.get("ORDERS", wait_s=60)
         unit.database(engine).execute(INSERT, {"body": "one"})
         unit.put("DONE", b"one", persistent=True)
         raise ZeroDivisionError
@@ -187,7 +187,7 @@ def test_a_refused_put_backs_out_the_rows(connection: Connection, engine: Engine
 def test_a_program_that_commits_by_itself_is_told(connection: Connection, engine: Engine) -> None:
     connection.put("ORDERS", b"one", persistent=True)
     with pytest.raises(DatabaseWorkEnded), connection.global_unit_of_work(engine) as unit:
-        unit.get("ORDERS", wait_s=1)
+        unit.get("ORDERS", wait_s=60)
         unit.database(engine).execute(INSERT, {"body": "one"})
         unit.database(engine).commit()
     assert unit.state == "backed out"
@@ -294,7 +294,7 @@ def test_a_database_that_dies_behind_the_decision_is_finished_later(
         points.reached = lambda _: None
         postgres.start()
     # Beside the program, without another unit that would look first.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while connection.host.coordinator.unfinished(resource_name(engine.url)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -326,7 +326,7 @@ def test_the_general_way_of_two_phases_recovers_too(embedded: Connection, engine
 def test_a_database_with_one_phase_decides_as_the_last(connection: Connection, engine: Engine, sqlite: Engine) -> None:
     connection.put("ORDERS", b"one", persistent=True)
     with connection.global_unit_of_work(engine, sqlite) as unit:
-        order = unit.get("ORDERS", wait_s=1)
+        order = unit.get("ORDERS", wait_s=60)
         assert order is not None
         for each in (engine, sqlite):
             unit.database(each).execute(INSERT, {"body": order.body.decode()})
@@ -344,7 +344,7 @@ def test_a_last_agent_that_refuses_backs_out_all(connection: Connection, engine:
         late = "REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED"
         database.execute(text(f"CREATE TABLE child (parent integer {late})"))
     with pytest.raises(PrepareFailed) as failed, connection.global_unit_of_work(engine, sqlite) as unit:
-        unit.get("ORDERS", wait_s=1)
+        unit.get("ORDERS", wait_s=60)
         unit.database(engine).execute(INSERT, {"body": "one"})
         unit.database(sqlite).exec_driver_sql("PRAGMA foreign_keys = ON")
         unit.database(sqlite).execute(INSERT, {"body": "one"})
@@ -381,11 +381,11 @@ def test_a_lost_last_agent_is_asked_beside_the_program(
 ) -> None:
     connection.put("ORDERS", b"one", persistent=True)
     with pytest.raises(GlobalUnitInDoubt), connection.global_unit_of_work(sqlite, engine) as unit:
-        assert unit.get("ORDERS", wait_s=1) is not None
+        assert unit.get("ORDERS", wait_s=60) is not None
         for database in unit.databases:
             database.execute(INSERT, {"body": "one"})
         unit.put("DONE", b"one", persistent=True)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while successor.host.coordinator.report() or prepared(engine):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -400,7 +400,7 @@ def test_a_lost_last_agent_that_remembers_nothing_leaves_the_unit_in_doubt(
     monkeypatch.setattr(SQLite, "remember", OnePhase.remember)
     embedded.put("ORDERS", b"one", persistent=True)
     with pytest.raises(GlobalUnitInDoubt), embedded.global_unit_of_work(engine, sqlite) as unit:
-        unit.get("ORDERS", wait_s=1)
+        unit.get("ORDERS", wait_s=60)
         unit.database(engine).execute(INSERT, {"body": "one"})
         unit.database(sqlite).execute(INSERT, {"body": "one"})
     assert unit.state == "unknown"

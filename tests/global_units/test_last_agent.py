@@ -54,7 +54,7 @@ INSERT = text("INSERT INTO orders VALUES (:body)")
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Engine]:
-    engine = create_engine(f"sqlite:///{tmp_path}/rows.db", connect_args={"timeout": 0.2})
+    engine = create_engine(f"sqlite:///{tmp_path}/rows.db", connect_args={"timeout": 60})
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE orders (body text PRIMARY KEY)"))
     yield engine
@@ -69,7 +69,7 @@ def at_point(monkeypatch: pytest.MonkeyPatch) -> Any:
     return plan
 
 
-def move(connection: Connection, engine: Engine, wait_s: float = 5) -> Any:
+def move(connection: Connection, engine: Engine, wait_s: float = 60) -> Any:
     with connection.global_unit_of_work(engine) as unit:
         order = unit.get("ORDERS", wait_s=wait_s)
         assert order is not None
@@ -215,7 +215,7 @@ PAUSES = """
     points.reached = lambda at: os.kill(os.getpid(), signal.SIGSTOP) if at == points.LEFT_TO_LAST else None
     engine = create_engine(database)
     with entrepot.connect(url) as connection, connection.global_unit_of_work(engine) as unit:
-        assert unit.get("ORDERS", wait_s=5)
+        assert unit.get("ORDERS", wait_s=60)
         if {writes}:
             unit.database(engine).execute(text("INSERT INTO orders VALUES ('one')"))
         else:
@@ -239,12 +239,14 @@ def test_a_driver_that_was_paused_before_the_commit_is_waited_for(
                 until(lambda: bool(connection.in_doubt()))
                 _, status = os.waitpid(driver.pid, os.WUNTRACED)
                 assert os.WIFSTOPPED(status)
+                hasty = create_engine(sqlite.url, connect_args={"timeout": 0.2})
                 with pytest.raises(OperationalError, match="locked"):
-                    recover(connection, sqlite)
+                    recover(connection, hasty)
+                hasty.dispose()
                 assert len(connection.in_doubt()) == 1
             finally:
                 driver.send_signal(end)
-            assert driver.wait(30) == (0 if end == signal.SIGCONT else -signal.SIGKILL)
+            assert driver.wait(60) == (0 if end == signal.SIGCONT else -signal.SIGKILL)
         recover(connection, sqlite)
         happened = int(end == signal.SIGCONT)
         assert connection.in_doubt() == []
@@ -253,7 +255,7 @@ def test_a_driver_that_was_paused_before_the_commit_is_waited_for(
 
 
 def until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -290,13 +292,13 @@ def test_recovery_that_backs_out_before_the_driver_does_gives_messages_back(
             patched.setattr(OneTimeBranch, "commit", refuse)
             patched.setattr(OneTimeBranch, "leave", leave_to_another)
             unit = connection.global_unit_of_work(sqlite)
-            assert reader.get(unit, wait_s=5) is not None
+            assert reader.get(unit, wait_s=60) is not None
             unit.database(sqlite).execute(INSERT, {"body": "0"})
             with pytest.raises(PrepareFailed):
                 unit.commit()
         assert unit.state == "backed out"
         with connection.global_unit_of_work(sqlite) as unit:
-            order = reader.get(unit, wait_s=5)
+            order = reader.get(unit, wait_s=60)
             assert order is not None
             assert (order.body, order.backout_count) == (b"0", 1)
     assert rows(sqlite) == []

@@ -64,7 +64,7 @@ def leave_two(connection: Connection, engine: Engine) -> None:
 
 
 def until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -31,7 +31,7 @@ from entrepot.testing.certificates import Certificates, make_certificates
 from entrepot.testing.servers import ServerThread
 from unit.channels.guests import PASSWORDS
 
-from .strangers import Stranger, as_user, audited, until
+from .strangers import PATIENCE_S, Stranger, as_user, audited, until
 
 # --- no, wrong or blank credentials --------------------------------------------------------------
 
@@ -89,7 +89,7 @@ def test_a_blocked_address_is_refused(server: ServerThread, admin: Connection) -
 
 
 def encrypted(server: ServerThread, context: ssl.SSLContext) -> Stranger:
-    opened = socket.create_connection(("127.0.0.1", server.port("TLS")), 5.0)
+    opened = socket.create_connection(("127.0.0.1", server.port("TLS")), PATIENCE_S)
     return Stranger(server, opened=context.wrap_socket(opened, server_hostname="localhost"))
 
 
@@ -223,7 +223,7 @@ def test_a_channel_user_alone_is_not_enough_over_the_network(server: ServerThrea
     try:
         if address is None:
             pytest.skip("this machine has no address but the loopback one")
-        opened = socket.create_connection((address, server.port("OPEN")), 5.0)
+        opened = socket.create_connection((address, server.port("OPEN")), PATIENCE_S)
         with Stranger(server, opened=opened) as stranger:
             stranger.hello(user="", channel="OTHER")
             with pytest.raises(AuthenticationFailed):

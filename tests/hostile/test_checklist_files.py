@@ -218,7 +218,7 @@ def test_a_stop_is_written_down_and_a_full_disk_does_not_prevent_it(
     with ServerThread(path) as server:
         with connect(server.unix_url, reconnect_s=0.0) as admin:
             admin.host.manage("stop")  # type: ignore[attr-defined]
-        server._thread.join(10)
+        server._thread.join(60)
         assert not server._thread.is_alive()
     events = [(line["event"], line.get("object", "")) for line in audited(path)]
     assert ("command", "STOP QMGR QM1") in events

@@ -29,7 +29,7 @@ from entrepot.testing.servers import ServerThread
 from entrepot.wire import verbs
 from entrepot.wire.codec import encode
 from entrepot.wire.verbs import Verb
-from unit.channels.guests import Guest, House, Work, greeting, live, until
+from unit.channels.guests import PATIENCE_S, Guest, House, Work, greeting, live, until
 
 from .mangling import Mangler
 
@@ -96,7 +96,7 @@ class Fuzzed:
         self.slowest_s = max(self.slowest_s, time.process_time() - begun)
 
     async def _gone(self, guest: Guest) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not guest.wire.lost:
                 await asyncio.sleep(0)
         self.house.guests.clear()
@@ -178,7 +178,7 @@ async def watched(server: ServerThread, escaped: list[Any]) -> None:
 
 def burst(server: ServerThread, mangler: Mangler, said: list[bytes]) -> None:
     """A connection that says a few things at once and reads as much as it likes."""
-    with open_socket(parse(server.unix_url), 5.0) as opened:
+    with open_socket(parse(server.unix_url), PATIENCE_S) as opened:
         said.clear()
         said += [encode(Verb.HELLO, 1, greeting())] * (mangler.random.random() < 0.9)
         said += [mangler.frame() for _ in range(mangler.random.randint(1, 30))]
@@ -204,13 +204,14 @@ def test_no_frame_harms_a_server_behind_a_socket(server: ServerThread) -> None:
             burst(server, mangler, said)
             frames += len(said)
             before = before or resident_bytes()
-            begun = time.perf_counter()
+            begun, worked_s = time.monotonic(), time.process_time()  # the server is a thread of this process
             good.put("R", b"1")
             assert good.get("R") is not None
-            assert time.perf_counter() - begun < HANG_S
+            assert time.process_time() - worked_s < HANG_S
+            assert time.monotonic() - begun < 10 * HANG_S
             assert escaped == []
         assert resident_bytes() - before < GROWTH_BYTES_MAX
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_S
         while (len(desk.sessions), len(desk.links)) != (1, 1):
             assert time.monotonic() < deadline, (desk.sessions, desk.links)
             time.sleep(0.01)

@@ -28,7 +28,7 @@ from entrepot.message import Message
 from entrepot.models.assembling import parse_message
 from entrepot.models.tree import COPIES, COPIES_AT_A_TIME, LEVELS_MAX, Assembly, Element, Root
 
-SOON_S = 2.0
+SOON_S = 6.0
 STEPS = 50_000
 """What these programs may take: one in two hundred of the usual."""
 SPENT, CAST, FAILED = BudgetSpent, CastFailed, EsqlRunError

@@ -48,7 +48,7 @@ from .readers import (
     walk,
 )
 
-SOON_S = 2.0
+SOON_S = 6.0
 DEEP = 100_000
 MANY = 200_000
 UNREADABLE, COMPLEX, NO_PAGE, INVALID = MessageUnreadable, MessageTooComplex, CodePageUnknown, ModelInvalid

@@ -32,7 +32,8 @@ from entrepot.wire.verbs import Failed, Verb
 CHANNEL = "A.TO.B"
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=2, secondary=4)
 DESTINATION = "Q@B"
-HEAL_S = 10.0
+HEAL_S = 60.0
+"""Only a failing test ever waits that long."""
 BEAT_S = 0.02
 
 Direction = Literal["to receiver", "to sender"]
@@ -288,13 +289,15 @@ class Pair:
     def depth(self, queue: str = "B") -> int:
         return int(self.a.queue_status(queue)["CURDEPTH"])
 
-    async def until(self, condition: Callable[[], Any], what: str = "", within_s: float = HEAL_S) -> None:
+    async def until(
+        self, condition: Callable[[], Any], what: str = "", within_s: float = HEAL_S, every_s: float = 0.001
+    ) -> None:
         deadline = self.loop.time() + within_s
         while not condition():
             if self.loop.time() > deadline:
                 found = f"status {self.channel.status()}, at B {self.got()[-5:]}, in doubt {self.a.in_doubt()}"
                 raise AssertionError(f"not within {within_s} s: {what}; {found}")
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(every_s)
 
     async def delivered(self, count: int, within_s: float = HEAL_S) -> None:
         """Wait until everything is at B and nothing is left at A, in doubt or not."""
@@ -309,7 +312,8 @@ class Pair:
         await self.until(lambda: self.b.queue_status("Q")["CURDEPTH"] and self.depth() == 0, "something delivered")
 
     async def stopped(self, state: Status = Status.STOPPED) -> None:
-        await self.until(lambda: self.channel.state is state, str(state))
+        # In every turn of the loop: RETRYING may end after 0.1 s, and who sleeps meanwhile can miss it.
+        await self.until(lambda: self.channel.state is state, str(state), every_s=0)
 
     def close(self) -> None:
         self.channel.stop(force=True)

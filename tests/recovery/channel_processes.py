@@ -38,7 +38,8 @@ from entrepot.queues.unit_of_work import Unit
 from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, ChannelMessage, Verb
 from recovery.channel_pair import CHANNEL, AcceptedLink
 
-HEAL_S = 10.0
+HEAL_S = 60.0
+"""Only a failing test ever waits that long."""
 When = Literal["sending", "sent", "hearing", "heard", "settled"]
 Plant = Callable[[], None]
 

@@ -32,6 +32,7 @@ from entrepot.queues.media import backup, restore
 from entrepot.wire.verbs import Verb
 from recovery.channel_pair import CHANNEL, AcceptedLink, Cut, Pair, copy_pair, new_pair, run
 from recovery.channel_processes import (
+    HEAL_S,
     Kill,
     Plant,
     confirm_before_commit,
@@ -123,7 +124,7 @@ def test_broken_connections_lose_nothing_wherever_they_break(templates: Callable
         async def work(pair: Pair, cuts: list[Cut] = cuts, count: int = count_for(batch_size)) -> None:
             pair.cuts = cuts
             pair.channel.start()
-            await pair.delivered(count, within_s=30)
+            await pair.delivered(count)
             assert pair.got() == list(range(count)), cuts
 
         run(path, work)
@@ -150,7 +151,7 @@ BOTH = [
 
 
 def kill_and_check(
-    path: Path, kills: list[Kill], plant: Plant | None = None, heal_s: float = 10.0, count: int = COUNT
+    path: Path, kills: list[Kill], plant: Plant | None = None, heal_s: float = HEAL_S, count: int = COUNT
 ) -> None:
     killed = run_lives(path, kills, plant, heal_s)
     numbers, in_doubt = delivered(path)
@@ -203,7 +204,7 @@ def test_queue_managers_that_die_anywhere_lose_nothing(templates: Callable[[int]
             often = 1 if verb in (HELLO, WELCOME) else random.randint(1, 3)
             kills.append(Kill(end, when, verb, often))  # type: ignore[arg-type]
         path = copy_pair(templates(batch_size), tmp_path / f"pair{seed}")
-        killed += run_lives(path, kills, heal_s=30)
+        killed += run_lives(path, kills)
         assert delivered(path) == (list(range(COUNT)), 0), (seed, kills)
         shutil.rmtree(path)
     assert killed >= 400
@@ -257,12 +258,17 @@ def test_a_missing_check_of_batch_ids_is_noticed(
         pair.channel.stop(force=True)
         assert pair.got() == list(range(100, 105))
 
+    def is_lost(pair: Pair) -> bool:
+        return not pair.a.in_doubt() and pair.depth() == 0 and 0 not in pair.got()
+
     async def after_the_restore(pair: Pair) -> None:
         pair.channel.start()
         await pair.until(lambda: pair.channel.state in (Status.STOPPED, Status.RUNNING))
-        await asyncio.sleep(0.05)
-        lost = not pair.a.in_doubt() and pair.depth() == 0 and 0 not in pair.got()
-        assert lost == planted
+        if planted:
+            await pair.until(lambda: is_lost(pair))
+        else:
+            await asyncio.sleep(0.05)
+            assert not is_lost(pair)
         assert isinstance(pair.channel.problem, SequenceMismatch) != planted
 
     run(tmp_path / "pair", before_the_backup)
@@ -443,7 +449,7 @@ async def over_sockets(path: Path, work: Callable[[SenderChannel, Host, Host], A
 
 
 async def emptied(host: Host, queue: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while host.queue_status(queue)["CURDEPTH"] or host.in_doubt():
             await asyncio.sleep(0.005)
 

@@ -40,6 +40,8 @@ DEPTH_HIGH = 150
 LIVES = 5
 """How often each queue manager is killed before its queues are drained."""
 LIFE_S_MAX = 0.7
+WORK_BYTES = 15_000
+"""What a process that has done something has written into its journal."""
 
 
 # --- the history, written by the process that will be killed --------------------------------
@@ -290,6 +292,7 @@ def new_manager(path: Path) -> None:
 def run_and_kill(path: Path, journal: Path, life: int, seed: int) -> None:
     random = Random(f"{seed} {life}")
     failures = Failures(journal)
+    before = journal.stat().st_size
     child = os.fork()
     if child == 0:
         try:
@@ -299,6 +302,11 @@ def run_and_kill(path: Path, journal: Path, life: int, seed: int) -> None:
         finally:
             os._exit(1)
     time.sleep(random.uniform(0.02, LIFE_S_MAX))
+    if life % 2 == 0:
+        # On a busy machine it may not have come to its work; so it may die while it starts, but not each time.
+        deadline = time.monotonic() + 60
+        while journal.stat().st_size - before < WORK_BYTES and time.monotonic() < deadline:
+            time.sleep(0.005)
     if random.random() < 0.3:
         # A process that was stopped for a while is none the worse for it.
         os.kill(child, signal.SIGSTOP)

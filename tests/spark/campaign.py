@@ -133,7 +133,7 @@ class Campaign:
         if self.depth(self.source) < AHEAD // 2:
             self.put()
         done = self.depth(self.target)
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + 200.0
         while self.depth(self.target) <= done:
             assert time.monotonic() < deadline, f"it goes on after {dict(self.kills)}"
             time.sleep(_LOOK_S)

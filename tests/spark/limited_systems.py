@@ -174,7 +174,8 @@ class SlowForces(Limited):
     name = "slow-forces"
 
     def before_send(self) -> None:
-        DISK.force(0.002, written=4096)
+        # Long against what a busy machine puts between two of them.
+        DISK.force(0.02, written=4096)
 
 
 class LargeWrites(Limited):

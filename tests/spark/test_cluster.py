@@ -32,7 +32,7 @@ close_session(context)
 def test_job_runs_on_two_executors_of_a_cluster(cluster: SparkCluster) -> None:
     arguments = [cluster.url, json.dumps({**cluster.settings, "spark.scheduler.minRegisteredResourcesRatio": "1"})]
     finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == ""

@@ -42,7 +42,7 @@ class FlowCommand:
     def stop(self) -> dict[str, object]:
         """As Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
-        output, _ = self._process.communicate(timeout=60)
+        output, _ = self._process.communicate(timeout=200)
         assert self._process.returncode == 0
         told: dict[str, object] = json.loads(output)
         return told

@@ -18,7 +18,7 @@ README = ROOT / "README.md"
 def test_readme_example_runs_as_it_stands(tmp_path: Path) -> None:
     (example,) = blocks(README, "python")
     finished = subprocess.run(
-        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout == "b'504 euros'\n"

@@ -95,7 +95,7 @@ def test_layers_hold() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=360,
         check=False,
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr

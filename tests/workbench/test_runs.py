@@ -60,9 +60,9 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path: Path) -> None:
     command += ["--seconds", "0.3", "--repetitions", "3", "-o", str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     wait_for(lambda: len(list(folder.glob("visits/*"))) >= 1)
-    time.sleep(1.0)
+    time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert f"entrepot bench run --resume {folder}" in said
     done = {path.name: path.stat().st_mtime_ns for path in folder.glob("visits/*")}
@@ -136,8 +136,8 @@ def test_a_visit_that_hangs_is_ended_and_marked(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(running, "LIMIT_FACTOR", 0.0)
     monkeypatch.setattr(running, "LIMIT_EXTRA_S", 2.0)
     begun = time.monotonic()
-    _, [trial] = measure(tmp_path, ad_hoc("open-loop", rate_per_s=10, message_bytes=64), seconds=60.0)
-    assert time.monotonic() - begun < 30
+    _, [trial] = measure(tmp_path, ad_hoc("open-loop", rate_per_s=10, message_bytes=64), seconds=300.0)
+    assert time.monotonic() - begun < 200
     assert (trial.status, "hung" in trial.reason) == ("failed", True)
 
 

@@ -172,7 +172,7 @@ def test_operators_reach_both_kinds_of_ends(with_pair: Any) -> None:
         pair.put(*range(3))
         pair.cuts = [Cut(Verb.CHANNEL_CONFIRM, 1, after=False)]
         initiator.start(CHANNEL)
-        await pair.until(lambda: state(initiator) is Status.RETRYING)
+        await pair.until(lambda: state(initiator) is Status.RETRYING, every_s=0)
         initiator.stop(CHANNEL)
         with pytest.raises(ChannelInDoubt):
             await initiator.reset(CHANNEL, 1)
@@ -183,7 +183,7 @@ def test_operators_reach_both_kinds_of_ends(with_pair: Any) -> None:
         other.open()
         assert [row["CHLTYPE"] for row in other.status()] == ["RCVR"]
         other.stop(CHANNEL)
-        await pair.until(lambda: state(initiator) is Status.RETRYING)
+        await pair.until(lambda: state(initiator) is Status.RETRYING, every_s=0)
         await is_remembered(pair, other, "STOPPED")
         await other.close()
         again = ChannelInitiator(pair.desk_b, receivers=pair.receivers)

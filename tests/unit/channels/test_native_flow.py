@@ -209,7 +209,7 @@ def test_silence_does_not_count_while_we_do_not_listen(inside: Inside) -> None:
         guest.link.heard -= 1000
         guest.link.resume()
         assert guest.link.heartbeat_s == 30
-        assert house.loop.time() - guest.link.heard < 1
+        assert house.loop.time() - guest.link.heard < 100
 
     inside(work)
 
@@ -257,7 +257,7 @@ def test_the_reply_to_one_who_has_gone_stays_where_it_is(inside: Inside) -> None
         guest.wire.lose()
         await other.until(lambda: house.depth("Q") == 1)
         await asyncio.sleep(0.02)
-        assert house.held("R") == 0
+        await house.until(lambda: house.held("R") == 0)
         assert (await other.get("R")).body == b"reply"  # type: ignore[union-attr]
 
     inside(work)
@@ -286,7 +286,7 @@ def test_a_partner_in_the_middle_of_everything_may_go_at_any_time(inside: Inside
             goes(guest)
             await sender.until(lambda guest=guest: guest.wire.lost)  # type: ignore[misc]
             await asyncio.sleep(0.02)
-            assert house.held("Q") == house.held("R") == 0
+            await house.until(lambda: house.held("Q") == house.held("R") == 0)
         assert house.depth("R") == 0
 
     inside(work)

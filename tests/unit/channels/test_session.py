@@ -288,6 +288,7 @@ def test_a_session_that_ends_while_the_log_is_full_leaves_nothing(inside: Inside
         stream.used(1, Told())
         session.commit(unit, Told())
         session.close()
+        await house.until(lambda: len(rest(house)) == 3)
         await asyncio.sleep(0.05)
         # Nobody knows whether the partner was told, so it was not.
         assert rest(house) == [(b"1", 1), (b"2", 1), (b"3", 1)]

@@ -137,7 +137,7 @@ def test_a_master_that_does_not_answer_is_told_at_once(
     begun = time.monotonic()
     said = complaint("flow", "run", server.path, written(FLOW), "--master", "spark://127.0.0.1:1")
     assert "no Spark master answers at spark://127.0.0.1:1" in said
-    assert time.monotonic() - begun < 20, "Spark itself would try for a minute"
+    assert time.monotonic() - begun < 45, "Spark itself would try for a minute"
 
 
 def test_a_server_that_was_started_for_the_flow_ends_with_it(complaint: Complaint, qm: Path, written: Written) -> None:
@@ -181,7 +181,7 @@ def test_status_tells_what_instances_do_and_stop_ends_them(
     assert "orders/default/0 running" in said
     assert "node messages errors elapsed ms CPU ms" in said
     assert shell("flow", "stop", server.path, "orders").stdout == "1 of 1 instances of orders have stopped.\n"
-    thread.join(20)
+    thread.join(60)
     assert results[0]["messages"] == 2
     assert "orders/default/0 stopped 2 2 0 0" in " ".join(shell("flow", "status", server.path).stdout.split())
 

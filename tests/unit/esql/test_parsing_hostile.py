@@ -145,4 +145,4 @@ def test_a_thousand_lines_are_quick() -> None:
     text = "SET OutputRoot.XMLNSC.a.b[i].Name = InputRoot.XMLNSC.a.c[i].COMPONENT || 'x';\n" * 1000
     started = time.process_time()
     parse_statements(text, "quick")
-    assert time.process_time() - started < 3  # 0.6 s on the machine this was written on
+    assert time.process_time() - started < 8  # 0.6 s on the machine this was written on

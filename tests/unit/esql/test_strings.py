@@ -266,7 +266,7 @@ def test_a_huge_repeat_ends_early() -> None:
     started = time.process_time()
     assert strings.position("a", "aaa", 10**15, form="IN REPEAT") == 0
     assert strings.position("a", "aaa", -(10**15), form="IN REPEAT") == 0
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 5
 
 
 @given(st.text("abc", max_size=10), st.integers(-5, 15), st.integers(0, 15))

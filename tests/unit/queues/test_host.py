@@ -101,7 +101,7 @@ def test_failed_disk_stops_every_verb_and_wakes_every_reader(connection: Connect
 
     def wait() -> None:
         try:
-            results.append(connection.get("Q", wait_s=10))
+            results.append(connection.get("Q", wait_s=60))
         except QueueManagerFailed as error:
             results.append(error)
 

@@ -79,7 +79,7 @@ def test_two_threads_that_write_runs_get_different_numbers(tmp_path: Path, monke
     both = threading.Barrier(2)
 
     def together(self: RunStore, *arguments: object, **options: object) -> object:
-        both.wait(5)
+        both.wait(60)
         return encode(self, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(RunStore, "_encode", together)
@@ -210,7 +210,7 @@ class Gate:
 
     def before(self, operation: str, path: str, size: int) -> int | None:
         if operation == "write":
-            assert self.open.wait(10)
+            assert self.open.wait(60)
             if self.error_number is not None:
                 raise OSError(self.error_number, "planted", path)
         return None
@@ -229,7 +229,7 @@ class Behind:
     def settle(self) -> None:
         """Return when the thread has nothing left to do."""
         self.gate.open.set()
-        self.thread.submit(lambda: None).result(10)
+        self.thread.submit(lambda: None).result(60)
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_so_many_runs_wait_and_then_the_writer_waits_too(behind: Behind) -> None
     late.join(0.1)
     assert late.is_alive()
     behind.gate.open.set()
-    late.join(30)
+    late.join(60)
     assert not late.is_alive()
     behind.settle()
     assert [len(behind.on_disk.read(number)[1]) for number in behind.on_disk.numbers()] == [1, 2, 3, 9]

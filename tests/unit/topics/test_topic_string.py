@@ -158,18 +158,18 @@ def test_patterns_are_equal_hash_and_pickle(text: str, scheme: str) -> None:
 
 def test_many_any_number_wildcards_do_not_explode() -> None:
     topic = "/".join("a" * TOPIC_LEVELS_MAX)
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert parse_pattern("#/a/" * 49 + "#").matches(topic)
     assert not parse_pattern("#/a/" * 49 + "b").matches(topic)
     # Trying every way would take longer than the universe has been there.
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_many_stars_do_not_explode() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert not parse_pattern("*a" * 2_000 + "*b", "CHAR").matches("a" * TOPIC_CHARACTERS_MAX)
     assert parse_pattern("*a" * 2_000 + "*", "CHAR").matches("a" * TOPIC_CHARACTERS_MAX)
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize(

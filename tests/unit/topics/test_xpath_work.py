@@ -78,9 +78,9 @@ def test_what_is_meant_to_harm_takes_no_long_time(body: bytes, expression: str) 
     content = Content(body)
     filter_ = compile_filter(f"xpath:{expression}")
     content.matches(compile_filter("xpath:/a"))
-    begun = time.perf_counter()
+    begun = time.process_time()
     content.matches(filter_)
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_a_bound_grows_with_the_ways_of_looking_elsewhere() -> None:

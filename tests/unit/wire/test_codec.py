@@ -170,7 +170,7 @@ def test_a_frame_that_would_swell_in_memory_is_refused_at_once(what: str) -> Non
         with pytest.raises(ProtocolError):
             decode_asked(verb, content)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
-        assert time.process_time() - begun < 0.5
+        assert time.process_time() - begun < 2
     finally:
         tracemalloc.stop()
 
