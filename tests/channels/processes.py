@@ -18,6 +18,7 @@ from typing import Self
 from conftest import TESTER
 from entrepot import Connection
 from entrepot.connection import connect
+from entrepot.errors import EntrepotError
 
 PATIENCE_S = 60.0
 
@@ -28,6 +29,17 @@ def until(reached: Callable[[], object], what: str, within_s: float = PATIENCE_S
     while not reached():
         assert time.monotonic() < deadline, what
         time.sleep(0.005)
+
+
+def despite_pauses(work: Callable[[], None], times: int = 4) -> None:
+    """Do what a machine that stands still for seconds may spoil: a mistake of ours would spoil it each time."""
+    for left in reversed(range(times)):
+        try:
+            work()
+            return
+        except (AssertionError, EntrepotError):
+            if not left:
+                raise
 
 
 class ServerProcess:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Self
 
+from channels.processes import until
 from entrepot.wire.frame import HEAD, HEAD_BYTES
 
 
@@ -24,6 +25,8 @@ class Proxy:
         self._listening.bind(str(folder / "socket"))
         self._listening.listen()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._carried = 0
+        """Connections of which the server has not hung up, whether cut or not."""
         self._lock = threading.Lock()
         self.asked: list[int] = []
         """Verbs that went to the server, in their order."""
@@ -45,12 +48,14 @@ class Proxy:
         """Break all connections that there are; new ones hear again what the server says."""
         with self._lock:
             pairs, self._pairs = self._pairs, []
-        for pair in pairs:
-            for each in pair:
-                with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-                each.close()
-        self.deaf = False
+            self.deaf = False  # now, as somebody may be back before all are broken; the old ones stay deaf
+        for near, far in pairs:
+            _shut(near, socket.SHUT_RDWR)
+            _shut(far, socket.SHUT_WR)
+
+    def settle(self) -> None:
+        """Return when the server, too, has ended all connections that were cut."""
+        until(lambda: self._carried == len(self._pairs), "the server has noticed")
 
     def _accept(self) -> None:
         while True:
@@ -70,35 +75,46 @@ class Proxy:
                 continue
             with self._lock:
                 self._pairs.append((near, far))
+                self._carried += 1
                 self.accepted += 1
-            threading.Thread(target=self._ask, args=(near, far), daemon=True).start()
-            threading.Thread(target=self._answer, args=(near, far), daemon=True).start()
+            threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
+
+    def _carry(self, near: socket.socket, far: socket.socket) -> None:
+        """Both ways, until the server has hung up; sockets are closed when no thread can read them any more."""
+        with near, far:
+            asking = threading.Thread(target=self._ask, args=(near, far), daemon=True)
+            asking.start()
+            self._answer(near, far)
+            asking.join()
+        with self._lock:
+            if (near, far) in self._pairs:
+                self._pairs.remove((near, far))
+            self._carried -= 1
 
     def _ask(self, near: socket.socket, far: socket.socket) -> None:
-        with _hanging_up(near, far):
+        with contextlib.suppress(OSError):
             while (head := _exactly(near, HEAD_BYTES)) is not None:
                 length, verb, _ = HEAD.unpack(head)
                 rest = _exactly(near, length + 4 - HEAD_BYTES)
                 if rest is None:
-                    return
+                    break
                 far.sendall(head + rest)
                 self.asked.append(verb)
+        _shut(far, socket.SHUT_WR)
 
     def _answer(self, near: socket.socket, far: socket.socket) -> None:
-        with _hanging_up(near, far):
-            while data := far.recv(64 * 1024):
-                if not self.deaf:
-                    near.sendall(data)
-
-
-@contextlib.contextmanager
-def _hanging_up(*ends: socket.socket):  # type: ignore[no-untyped-def]
-    """Who loses one end loses the other."""
-    with contextlib.suppress(OSError):
-        yield
-    for end in ends:
         with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+            while data := far.recv(64 * 1024):
+                # In this order: who is not deaf any more has been cut.
+                if not self.deaf and (near, far) in self._pairs:
+                    with contextlib.suppress(OSError):
+                        near.sendall(data)
+        _shut(near, socket.SHUT_RDWR)
+
+
+def _shut(end: socket.socket, how: int) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(how)
 
 
 def _exactly(end: socket.socket, count: int) -> bytes | None:

@@ -86,7 +86,7 @@ def test_a_user_fences_himself(users: dict[str, Connection]) -> None:
 def test_nobody_comes_back_after_a_kill(folder: Path) -> None:
     with ServerProcess(folder) as server:
         for epoch in range(1, 4):
-            zombie = server.connect(reconnect_s=20.0)
+            zombie = server.connect(reconnect_s=60.0)
             zombie.claim("flow/1", 2 * epoch - 1)
             unit = zombie.unit_of_work()
             unit.put("R", b"%d" % epoch, persistent=True)
@@ -126,7 +126,7 @@ class Bare:
     def __init__(self, folder: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(str(folder / "socket"))
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
         self._reader = FrameReader(memoryview(bytearray(65536)))
         self._frames: list[tuple[int, int, object]] = []
         self.say(Verb.HELLO, 1, verbs.Hello(MAGIC, VERSION))
@@ -212,13 +212,13 @@ def test_tasks_claim_and_are_fenced(folder: Path, binding: str) -> None:
             assert [(claim.name, claim.status) for claim in await new.claims()] == [("flow/1", {"n": 1})]
             await new.put("Q", b"one", persistent=True)
             unit = old.unit_of_work()
-            assert await unit.get("Q", wait_s=5) is not None
+            assert await unit.get("Q", wait_s=60) is not None
             await unit.back_out(counted=False)
             unit = old.unit_of_work()
-            found = await unit.get("Q", wait_s=5)
+            found = await unit.get("Q", wait_s=60)
             assert found is not None
             assert found.backout_count == 0
-            waiting = asyncio.create_task(old.get("R", wait_s=30))
+            waiting = asyncio.create_task(old.get("R", wait_s=60))
             await asyncio.sleep(0.05)
             await new.claim("flow/1", 2)
             for refused in (waiting, unit.commit(), old.put("R", b""), old.claim("flow/1", 1), old.claims()):
@@ -232,17 +232,17 @@ def test_tasks_claim_and_are_fenced(folder: Path, binding: str) -> None:
                 await new.claims()
 
     if binding == "embedded":
-        asyncio.run(asyncio.wait_for(main(f"embedded:{folder}"), 30))
+        asyncio.run(asyncio.wait_for(main(f"embedded:{folder}"), 120))
         return
     with ServerThread(folder) as server:
-        asyncio.run(asyncio.wait_for(main(server.unix_url), 30))
+        asyncio.run(asyncio.wait_for(main(server.unix_url), 120))
 
 
 def test_a_task_claims_again_after_a_restart(folder: Path) -> None:
     async def main() -> None:
         with ServerThread(folder) as server:
-            old = await entrepot.aio.connect(server.unix_url, reconnect_s=20)
-            other = await entrepot.aio.connect(server.unix_url, reconnect_s=20)
+            old = await entrepot.aio.connect(server.unix_url, reconnect_s=60)
+            other = await entrepot.aio.connect(server.unix_url, reconnect_s=60)
             await old.claim("flow/1", 1)
             await other.claim("flow/2", 1)
             await asyncio.to_thread(server.stop)
@@ -256,7 +256,7 @@ def test_a_task_claims_again_after_a_restart(folder: Path) -> None:
             await old.close()
             await other.close()
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 120))
 
 
 def test_an_older_server_does_not_know_claims_and_says_so(

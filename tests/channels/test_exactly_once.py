@@ -85,7 +85,7 @@ def move(connection: Connection, told: Told, stop: threading.Event) -> None:
             told.moves[outcome] += 1
 
 
-def produce_in_tasks(url: str, told: Told, stop: threading.Event) -> None:
+def produce_in_tasks(url: str, told: Told, connected: threading.Event, stop: threading.Event) -> None:
     async def produce(connection: entrepot.aio.Connection, name: str) -> None:
         number = 0
         while not stop.is_set():
@@ -102,6 +102,7 @@ def produce_in_tasks(url: str, told: Told, stop: threading.Event) -> None:
 
     async def main() -> None:
         async with await entrepot.aio.connect(url) as connection:
+            connected.set()
             await asyncio.gather(*(produce(connection, f"task{task}") for task in range(4)))
 
     asyncio.run(main())
@@ -110,15 +111,16 @@ def produce_in_tasks(url: str, told: Told, stop: threading.Event) -> None:
 def load(process: ServerProcess, kills: int, seed: int) -> Told:
     """Producers and movers, by connections of their own and by a shared one, while the server dies."""
     chance = random.Random(seed)
-    told, stop = Told(), threading.Event()
+    told, connected, stop = Told(), threading.Event(), threading.Event()
     own, shared = process.connect(), process.connect()
-    own.mqsc("DEFINE QLOCAL(MOVED) MAXDEPTH(1000000)\nDEFINE QLOCAL(ALONE) MAXDEPTH(1000000)")
+    for queue in ("Q", "R", "MOVED", "ALONE"):
+        own.mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(1000000) REPLACE")
     works = [
         lambda: produce(own, "own", told, stop),
         lambda: produce(shared, "shared1", told, stop),
         lambda: produce(shared, "shared2", told, stop),
         lambda: move(shared, told, stop),
-        lambda: produce_in_tasks(process.unix_url, told, stop),
+        lambda: produce_in_tasks(process.unix_url, told, connected, stop),
     ]
 
     def guarded(work: object) -> None:
@@ -131,6 +133,7 @@ def load(process: ServerProcess, kills: int, seed: int) -> Told:
     for thread in threads:
         thread.start()
     try:
+        until(lambda: told.failures or connected.is_set(), "all are connected, which no server refuses yet")
         for _ in range(kills):
             # However slow the machine is, each server has done something before it dies.
             done = len(told.acknowledged)

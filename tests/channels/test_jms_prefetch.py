@@ -47,7 +47,7 @@ def end(session: Session, mode: Acknowledge) -> None:
     session.commit() if mode is TRANSACTED else session.acknowledge()
 
 
-def receive(session: Session, count: int, wait_s: float = 5) -> list[tuple[int, int]]:
+def receive(session: Session, count: int, wait_s: float = 60) -> list[tuple[int, int]]:
     consumer = session.consumer("Q")
     messages = [consumer.receive(wait_s) for _ in range(count)]
     return [(int(message.body), message.backout_count) for message in messages if message is not None]
@@ -73,10 +73,10 @@ def test_what_a_killed_program_has_received_comes_again_and_nothing_else_is_coun
         lines = PROGRAM + (
             """
     for _ in range(2):
-        consumer.receive(5)
+        consumer.receive(60)
     session.commit() if {mode!r} == "TRANSACTED" else session.acknowledge()
     for _ in range(3):
-        consumer.receive(5)
+        consumer.receive(60)
     session.send("R", b"0") if {mode!r} == "TRANSACTED" else None
     print("received")
     time.sleep(60)
@@ -137,7 +137,7 @@ def test_a_break_returns_all_and_counts_what_was_received(
         consumer = session.consumer("Q")
         for tries in range(3):
             for number in range(3):
-                message = consumer.receive(5)
+                message = consumer.receive(60)
                 assert message is not None
                 assert (int(message.body), message.backout_count) == (number, tries)
             client.mqsc("PING QMGR")  # what was said before has been heard
@@ -145,8 +145,8 @@ def test_a_break_returns_all_and_counts_what_was_received(
             until(lambda: uncommitted(connection) == 0, "the server has noticed")
             assert left(connection) == [(n, tries + 1 if n < 3 else 0) for n in range(12)]
             with pytest.raises(UnitBackedOut):
-                consumer.receive(5)
-        again = [consumer.receive(5) for _ in range(12)]
+                consumer.receive(60)
+        again = [consumer.receive(60) for _ in range(12)]
         found = [(int(message.body), message.backout_count) for message in again if message is not None]
         assert found == [(n, 3 if n < 3 else 0) for n in range(12)]
         end(session, mode)
@@ -174,7 +174,7 @@ def test_a_lost_answer_leaves_all_or_nothing(connection: Connection, proxy: Prox
         until(lambda: Verb.COMMIT in proxy.asked, "it has asked")
         time.sleep(0.05)
         proxy.cut()
-        thread.join(20)
+        thread.join(60)
         assert isinstance(done[0], ConnectionLost)
         until(lambda: uncommitted(connection) == 0, "the server has noticed")
         assert left(connection) == [(n, 0) for n in range(3, 12)]
@@ -192,13 +192,16 @@ def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: S
     with process.connect() as connection, process.connect() as keeper:
         fill(keeper, count, persistent=True)
         ended = threading.Event()
-        kills = 0
+        kills = idle = moved = 0
 
         def kill() -> None:
             nonlocal kills
             while not ended.wait(chance.uniform(0.1, 0.8)):
                 process.restart()
                 kills += 1
+                # However slow the machine is, each server has done something before it dies.
+                before = moved
+                until(lambda before=before: ended.is_set() or moved > before, "a server that works")
 
         killer = threading.Thread(target=kill)
         killer.start()
@@ -206,9 +209,10 @@ def test_units_are_whole_when_the_queue_manager_is_killed_at_any_time(process: S
             with Session(connection, TRANSACTED, prefetch=20) as session:
                 consumer = session.consumer("Q")
                 batches = itertools.cycle((1, 3, 7))
-                idle = moved = 0
-                deadline = time.monotonic() + 10
-                while idle < 2 and (kills < 4 or moved < 150) and time.monotonic() < deadline:
+                deadline = time.monotonic() + 120
+                while (kills < 4 or moved < 150) and time.monotonic() < deadline:
+                    if idle >= 2 and not left(keeper):
+                        break
                     try:
                         messages = [consumer.receive(0.2) for _ in range(next(batches))]
                         for message in messages:
@@ -257,7 +261,7 @@ def test_what_waits_to_be_acknowledged_may_be_large(connection: Connection, monk
         connection.put("Q", bytes(3_000))
     with Session(connection, CLIENT, prefetch=20) as session:
         consumer = session.consumer("Q")
-        assert all(consumer.receive(5) is not None for _ in range(40))
+        assert all(consumer.receive(60) is not None for _ in range(40))
         session.acknowledge()
     assert list(connection.browse("Q")) == []
 
@@ -292,7 +296,7 @@ def test_a_stopping_queue_manager_waits_for_what_was_received(folder: Path) -> N
             stopping.start()
             time.sleep(0.2)
             session.acknowledge()
-            stopping.join(20)
+            stopping.join(60)
             assert not stopping.is_alive()
     with connect(f"embedded:{folder}") as connection:
         assert left(connection) == [(2, 0)], "of the other two, one was nonpersistent"

@@ -80,7 +80,7 @@ def test_a_publication_reaches_subscribers_of_other_queue_managers_once(servers:
         connection.publish("prices/ibm", name.encode(), persistent=True)
         connection.publish("weather/oslo", name.encode(), persistent=True)
     for subscription in (east, west):
-        got = [subscription.get(wait_s=10) for _ in range(3)]
+        got = [subscription.get(wait_s=60) for _ in range(3)]
         assert {message.body for message in got if message} == {b"HQ", b"EAST", b"WEST"}
         assert subscription.get(wait_s=0.3) is None
         assert all(message and message.topic == "prices/ibm" and not message.properties for message in got)
@@ -95,7 +95,7 @@ def test_publications_wait_for_a_queue_manager_that_is_away(chain: Path) -> None
             hq.publish("prices/ibm", b"%d" % number, persistent=True)
         with ServerThread(chain / "EAST"), connect(f"unix:{chain / 'EAST'}") as east:
             desk = east.subscribe(durable="desk")
-            got = [desk.get(wait_s=15) for _ in range(20)]
+            got = [desk.get(wait_s=60) for _ in range(20)]
             assert [message.body for message in got if message] == [b"%d" % number for number in range(20)]
 
 
@@ -109,12 +109,12 @@ def test_what_nobody_wants_any_more_is_not_sent(servers: dict[str, Connection]) 
 def test_what_was_retained_comes_to_the_first_who_asks(servers: dict[str, Connection]) -> None:
     servers["HQ"].publish("prices/ibm", b"100", retain=True, persistent=True)
     east = servers["EAST"].subscribe("prices/ibm")
-    kept = east.get(wait_s=10)
+    kept = east.get(wait_s=60)
     assert kept is not None and kept.body == b"100" and kept.retained
     servers["HQ"].publish("prices/ibm", b"101", retain=True, persistent=True)
-    news = east.get(wait_s=10)
+    news = east.get(wait_s=60)
     assert news is not None and news.body == b"101" and not news.retained
-    again = servers["EAST"].subscribe("prices/#").get(wait_s=10)
+    again = servers["EAST"].subscribe("prices/#").get(wait_s=60)
     assert again is not None and again.body == b"101" and again.retained
 
 
@@ -124,7 +124,7 @@ def test_scope_keeps_publications_at_home(servers: dict[str, Connection]) -> Non
     _until(lambda: "#" in _proxies(servers["HQ"]))
     servers["HQ"].publish("home/secret", b"no", persistent=True)
     servers["HQ"].publish("abroad", b"yes", persistent=True)
-    got = east.get(wait_s=10)
+    got = east.get(wait_s=60)
     assert got is not None and got.body == b"yes"
 
 

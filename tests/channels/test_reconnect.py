@@ -46,7 +46,7 @@ class Verdict:
             self.error = error
 
     def wait(self) -> Any:
-        self._thread.join(20)
+        self._thread.join(90)
         assert not self._thread.is_alive(), "it waits for ever"
         return self.value
 
@@ -59,10 +59,15 @@ def bodies(connection: Connection, queue: str = "Q") -> list[bytes]:
     return [message.body for message in connection.browse(queue)]
 
 
+def depth(connection: Connection) -> int:
+    return int(str(connection.mqsc("DISPLAY QSTATUS(Q) CURDEPTH")[0].rows[0]["CURDEPTH"]))
+
+
 def cut_and_settle(proxy: Proxy) -> None:
     """Break connections, and let everybody see it."""
     proxy.cut()
-    time.sleep(0.05)
+    proxy.settle()
+    time.sleep(0.05)  # for as long as that after a word from the server a client takes its connection for granted
 
 
 # --- what goes on -----------------------------------------------------------------------------------
@@ -99,7 +104,7 @@ def test_every_verb_of_an_idle_connection_goes_on(connection: Connection, proxy:
 
 def test_a_waiting_get_goes_on(connection: Connection, proxy: Proxy) -> None:
     with connect(proxy.url) as client:
-        waiting = Verdict(lambda: client.get("Q", wait_s=30))
+        waiting = Verdict(lambda: client.get("Q", wait_s=60))
         until(lambda: Verb.GET in proxy.asked, "it waits")
         for _ in range(3):
             accepted = proxy.accepted
@@ -111,7 +116,7 @@ def test_a_waiting_get_goes_on(connection: Connection, proxy: Proxy) -> None:
 
 def test_a_waiting_get_goes_on_across_a_restart(process: ServerProcess) -> None:
     with process.connect() as client, process.connect() as writer:
-        waiting = Verdict(lambda: client.get("Q", wait_s=30))
+        waiting = Verdict(lambda: client.get("Q", wait_s=60))
         time.sleep(0.1)
         process.restart()
         writer.put("Q", b"came", persistent=True)
@@ -126,7 +131,7 @@ def test_a_get_waits_no_longer_because_its_connection_broke(connection: Connecti
         proxy.cut()
         assert waiting.wait() is None
         assert waiting.error is None
-        assert 0.5 < time.monotonic() - begun < 20
+        assert 0.5 < time.monotonic() - begun < 50
 
 
 def test_a_browse_looks_again(connection: Connection, proxy: Proxy) -> None:
@@ -146,7 +151,7 @@ def test_a_persistent_message_whose_way_broke_comes_again(connection: Connection
     connection.put("Q", b"once more", persistent=True)
     with connect(proxy.url) as client:
         proxy.deaf = True
-        waiting = Verdict(lambda: client.get("Q", wait_s=20))
+        waiting = Verdict(lambda: client.get("Q", wait_s=60))
         until(lambda: Verb.GET in proxy.asked, "it has asked")
         time.sleep(0.05)
         proxy.cut()
@@ -227,7 +232,7 @@ def test_an_open_unit_is_backed_out_and_says_so(connection: Connection, proxy: P
         assert caught.value.outcome == "not_done"
         assert unit.state == "backed out"
         with client.unit_of_work() as again:
-            work = again.get("Q", wait_s=5)
+            work = again.get("Q", wait_s=60)
             assert work is not None
             assert work.backout_count == 1
     assert bodies(connection, "R") == []
@@ -236,7 +241,7 @@ def test_an_open_unit_is_backed_out_and_says_so(connection: Connection, proxy: P
 def test_a_get_that_waits_in_a_unit_backs_it_out(connection: Connection, proxy: Proxy) -> None:
     with connect(proxy.url) as client:
         unit = client.unit_of_work()
-        waiting = Verdict(lambda: unit.get("Q", wait_s=20))
+        waiting = Verdict(lambda: unit.get("Q", wait_s=60))
         until(lambda: Verb.GET in proxy.asked, "it waits")
         proxy.cut()
         waiting.wait()
@@ -267,7 +272,7 @@ def test_backing_out_needs_no_connection(proxy: Proxy) -> None:
 
 def test_who_does_not_want_to_reconnect_is_told_at_once(proxy: Proxy) -> None:
     client = connect(proxy.url, reconnect_s=0)
-    waiting = Verdict(lambda: client.get("Q", wait_s=30))
+    waiting = Verdict(lambda: client.get("Q", wait_s=60))
     until(lambda: Verb.GET in proxy.asked, "it waits")
     begun = time.monotonic()
     proxy.cut()
@@ -276,7 +281,7 @@ def test_who_does_not_want_to_reconnect_is_told_at_once(proxy: Proxy) -> None:
     for _ in range(2):
         with pytest.raises(ConnectFailed):
             client.put("Q", b"")
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 50
     client.close()
 
 
@@ -287,7 +292,7 @@ def test_a_server_that_does_not_come_back_is_given_up(process: ServerProcess) ->
         begun = time.monotonic()
         with pytest.raises(ConnectFailed):
             client.put("Q", b"")
-        assert 0.2 < time.monotonic() - begun < 20
+        assert 0.2 < time.monotonic() - begun < 50
         process.start()
         client.put("Q", b"but later it goes on")
 
@@ -301,7 +306,7 @@ def test_closing_ends_a_reconnect(process: ServerProcess) -> None:
     client.close()
     putting.wait()
     assert isinstance(putting.error, EntrepotError)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 50
 
 
 def test_a_password_that_is_right_no_more_is_told_at_once(process: ServerProcess, folder: Path) -> None:
@@ -314,18 +319,20 @@ def test_a_password_that_is_right_no_more_is_told_at_once(process: ServerProcess
         process.start()
 
     async def task() -> None:
-        async with await entrepot.aio.connect(process.tcp_url) as client:
+        async with await entrepot.aio.connect(process.tcp_url, reconnect_s=60) as client:
             await asyncio.to_thread(change_password)
+            begun = time.monotonic()
             with pytest.raises(SecurityError):
                 await client.put("Q", b"")
+            assert time.monotonic() - begun < 50, "no time is spent on trying again"
 
-    with connect(process.tcp_url) as client:
+    with connect(process.tcp_url, reconnect_s=60) as client:
         client.mqsc(f"ALTER LISTENER(TCP) PORT({process.port})")
-        begun = time.monotonic()
         asyncio.run(task())
+        begun = time.monotonic()
         with pytest.raises(SecurityError):
             client.put("Q", b"")
-        assert time.monotonic() - begun < 15, "no time is spent on trying again"
+        assert time.monotonic() - begun < 50, "no time is spent on trying again"
 
 
 def test_broken_connections_leave_no_descriptors(proxy: Proxy) -> None:
@@ -337,7 +344,7 @@ def test_broken_connections_leave_no_descriptors(proxy: Proxy) -> None:
         for _ in range(20):
             cut_and_settle(proxy)
             client.put("Q", b"")
-        until(lambda: descriptors() <= before + 4, "each new one replaces an old one", 5)
+        until(lambda: descriptors() <= before + 4, "each new one replaces an old one")
 
 
 def test_many_threads_reconnect_once(connection: Connection, proxy: Proxy) -> None:
@@ -359,11 +366,12 @@ def run(test: Callable[[entrepot.aio.Connection], Awaitable[None]], url: str, **
         async with await entrepot.aio.connect(url, **options) as connection:  # type: ignore[arg-type]
             await test(connection)
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 120))
 
 
 async def cut_for_tasks(proxy: Proxy) -> None:
     proxy.cut()
+    await asyncio.to_thread(proxy.settle)
     await asyncio.sleep(0.05)
 
 
@@ -373,9 +381,10 @@ async def until_so(reached: Callable[[], object], what: str) -> None:
 
 def test_tasks_go_on_after_a_restart(process: ServerProcess) -> None:
     async def test(client: entrepot.aio.Connection) -> None:
-        waiting = asyncio.create_task(client.get("R", wait_s=30))
+        waiting = asyncio.create_task(client.get("R", wait_s=60))
         await client.put("Q", b"before", persistent=True)
         await asyncio.to_thread(process.restart)
+        await until_so(lambda: client.binding.opened == 2, "who waits is back")
         await client.put("Q", b"after", persistent=True)
         assert [message.body async for message in client.browse("Q")] == [b"before", b"after"]
         await client.put("R", b"came")
@@ -421,13 +430,13 @@ def test_open_units_of_tasks_are_backed_out(connection: Connection, proxy: Proxy
             await unit.commit()
         assert unit.state == "backed out"
         waiting = client.unit_of_work()
-        get = asyncio.create_task(waiting.get("R", wait_s=20))
-        await asyncio.sleep(0.05)
+        get = asyncio.create_task(waiting.get("R", wait_s=60))
+        await until_so(lambda: proxy.asked.count(Verb.GET) == 2, "it waits")
         await cut_for_tasks(proxy)
         with pytest.raises(UnitBackedOut):
             await get
         async with client.unit_of_work() as again:
-            work = await again.get("Q", wait_s=5)
+            work = await again.get("Q", wait_s=60)
             assert work is not None
             assert work.backout_count == 1
 
@@ -437,8 +446,8 @@ def test_open_units_of_tasks_are_backed_out(connection: Connection, proxy: Proxy
 
 def test_tasks_that_do_not_want_to_reconnect_are_told_at_once(proxy: Proxy) -> None:
     async def test(client: entrepot.aio.Connection) -> None:
-        waiting = asyncio.create_task(client.get("Q", wait_s=30))
-        await asyncio.sleep(0.05)
+        waiting = asyncio.create_task(client.get("Q", wait_s=60))
+        await until_so(lambda: Verb.GET in proxy.asked, "it waits")
         await cut_for_tasks(proxy)
         with pytest.raises(ConnectionLost):
             await waiting
@@ -453,11 +462,13 @@ def test_a_consumption_of_tasks_survives_its_connection(connection: Connection, 
         connection.put("Q", b"%d" % number, persistent=number % 2 == 0)
 
     async def test(client: entrepot.aio.Connection) -> None:
-        async with await client.consume("Q", read_ahead=10, wait_s=0.5) as consumption:
-            used = [await consumption.get(5) for _ in range(5)]
-            await asyncio.sleep(0.05)
+        async with await client.consume("Q", read_ahead=10) as consumption:
+            used = [await consumption.get(60) for _ in range(5)]
+            await client.mqsc("PING QMGR")  # its answer comes behind what is on its way
             await cut_for_tasks(proxy)
-            used += [message async for message in consumption]
+            while await asyncio.to_thread(depth, connection):
+                while (message := await consumption.get(0.1)) is not None:
+                    used.append(message)
         found = [int(message.body) for message in used if message is not None]
         assert sorted(set(found)) == list(range(30))
         assert all(number % 2 == 0 for number in found if found.count(number) > 1), "nonpersistent ones never twice"
@@ -481,4 +492,4 @@ def test_a_wrong_place_is_told_at_once(parent: Path, server: ServerThread) -> No
         connect(f"unix:{parent / 'nobody'}")
     with pytest.raises(ConnectFailed):
         asyncio.run(entrepot.aio.connect(f"unix:{parent / 'nobody'}"))
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 50

@@ -21,7 +21,7 @@ def in_threads(works: list[Callable[[], None]]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive(), "it waits for ever"
     if failures:
         raise failures[0]

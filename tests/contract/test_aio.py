@@ -35,7 +35,7 @@ def run(url: str) -> Run:
                 await connection.mqsc("DEFINE QLOCAL(R)")
                 await test(connection)
 
-        asyncio.run(asyncio.wait_for(main(), 30))
+        asyncio.run(asyncio.wait_for(main(), 120))
 
     return runner
 
@@ -56,7 +56,7 @@ def test_put_and_get(run: Run) -> None:
         assert await bodies(connection) == [b"one", b"two"]
         message = got(await connection.get("Q", selector="region = 'EU'"))
         assert (message.body, message.message_id, message.application) == (b"one", message_id, "tests")
-        assert got(await connection.get("Q", wait_s=1)).body == b"two"
+        assert got(await connection.get("Q", wait_s=60)).body == b"two"
         assert await connection.get("Q") is None
         with pytest.raises(QueueNotFound):
             await connection.put("NOPE", b"")
@@ -138,7 +138,7 @@ def test_many_are_got_at_once_and_come_back_in_order(run: Run) -> None:
 def test_a_group_is_got_when_it_is_whole(run: Run) -> None:
     async def test(connection: Connection) -> None:
         async with connection.unit_of_work() as unit:
-            waiting = asyncio.create_task(unit.get_group("Q", wait_s=10))
+            waiting = asyncio.create_task(unit.get_group("Q", wait_s=60))
             await connection.put("Q", b"2", group_id=b"g", sequence=2, last_in_group=True)
             await asyncio.sleep(0.03)
             assert not waiting.done()
@@ -167,7 +167,7 @@ def test_a_cancelled_wait_for_a_group_ends_and_takes_nothing(run: Run) -> None:
 
 def test_many_tasks_wait_on_one_queue_and_each_message_goes_to_one(run: Run) -> None:
     async def test(connection: Connection) -> None:
-        readers = [asyncio.create_task(connection.get("Q", wait_s=20)) for _ in range(50)]
+        readers = [asyncio.create_task(connection.get("Q", wait_s=60)) for _ in range(50)]
         await asyncio.sleep(0.01)
         await asyncio.gather(*(connection.put("Q", b"%d" % n, persistent=n % 2 == 0) for n in range(50)))
         messages = await asyncio.gather(*readers)
@@ -194,9 +194,13 @@ def test_messages_are_consumed_in_order_until_none_comes(run: Run) -> None:
     async def test(connection: Connection) -> None:
         for number in range(50):
             await connection.put("Q", b"%d" % number, persistent=number % 2 == 0)
-        consumption = await connection.consume("Q", read_ahead=7, wait_s=0.1)
-        assert [message.body async for message in consumption] == [b"%d" % n for n in range(50)]
+        consumption = await connection.consume("Q", read_ahead=7)
+        assert [got(await consumption.get(60)).body for _ in range(50)] == [b"%d" % n for n in range(50)]
+        assert await consumption.get(0.1) is None
         assert await bodies(connection) == []
+        await consumption.close()
+        async for _ in await connection.consume("Q", wait_s=0.1):
+            raise AssertionError("there is none any more")
         with pytest.raises(QueueNotFound):
             await connection.consume("NOPE")
 
@@ -209,7 +213,7 @@ def test_what_was_not_used_stays_in_its_order(run: Run) -> None:
             await connection.put("Q", b"%d" % number, persistent=number % 2 == 0)
         async with await connection.consume("Q", read_ahead=10) as consumption:
             for number in range(3):
-                assert got(await consumption.get(5)).body == b"%d" % number
+                assert got(await consumption.get(60)).body == b"%d" % number
         left = [message async for message in connection.browse("Q")]
         assert [message.body for message in left] == [b"%d" % n for n in range(3, 20)]
         assert {message.backout_count for message in left} == {0}
@@ -220,7 +224,7 @@ def test_what_was_not_used_stays_in_its_order(run: Run) -> None:
 def test_inhibiting_gets_ends_a_consumption(run: Run) -> None:
     async def test(connection: Connection) -> None:
         consumption = await connection.consume("Q")
-        waiting = asyncio.create_task(consumption.get(20))
+        waiting = asyncio.create_task(consumption.get(60))
         await asyncio.sleep(0.05)
         await connection.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
         with pytest.raises(GetInhibited):
@@ -232,12 +236,12 @@ def test_inhibiting_gets_ends_a_consumption(run: Run) -> None:
 def test_a_cancelled_wait_loses_no_message(run: Run) -> None:
     async def test(connection: Connection) -> None:
         for number in range(40):
-            reader = asyncio.create_task(connection.get("Q", wait_s=20))
+            reader = asyncio.create_task(connection.get("Q", wait_s=60))
             await asyncio.sleep(0)
             await connection.put("Q", b"%d" % number, persistent=number % 2 == 0)
             reader.cancel()
             done = await asyncio.gather(reader, return_exceptions=True)
-            found = await connection.get("Q", wait_s=5) if isinstance(done[0], BaseException) else done[0]
+            found = await connection.get("Q", wait_s=60) if isinstance(done[0], BaseException) else done[0]
             assert got(found).body == b"%d" % number
         assert await connection.get("Q") is None
 
@@ -247,7 +251,7 @@ def test_a_cancelled_wait_loses_no_message(run: Run) -> None:
 def test_a_timeout_from_outside_loses_no_message(run: Run) -> None:
     async def test(connection: Connection) -> None:
         try:
-            found = await asyncio.wait_for(connection.get("Q", wait_s=20), 0.05)
+            found = await asyncio.wait_for(connection.get("Q", wait_s=60), 0.05)
         except TimeoutError:
             found = None
         assert found is None
@@ -272,7 +276,7 @@ def test_a_full_queue_is_waited_for(run: Run) -> None:
         await connection.put("Q", b"1")
         with pytest.raises(QueueFull):
             await connection.put("Q", b"2", wait_s=0.05)
-        waiting = asyncio.create_task(connection.put("Q", b"2", wait_s=20))
+        waiting = asyncio.create_task(connection.put("Q", b"2", wait_s=60))
         await asyncio.sleep(0.05)
         assert got(await connection.get("Q")).body == b"1"
         await waiting
@@ -285,11 +289,11 @@ def test_requests_meet_their_replies(run: Run) -> None:
     async def test(connection: Connection) -> None:
         async def serve() -> None:
             for _ in range(10):
-                request = got(await connection.get("Q", wait_s=10))
+                request = got(await connection.get("Q", wait_s=60))
                 await connection.reply(request, request.body.upper())
 
         server = asyncio.create_task(serve())
-        replies = await asyncio.gather(*(connection.request("Q", b"r%d" % n, timeout_s=10) for n in range(10)))
+        replies = await asyncio.gather(*(connection.request("Q", b"r%d" % n, timeout_s=60) for n in range(10)))
         assert [reply.body for reply in replies] == [b"R%d" % n for n in range(10)]
         await server
         with pytest.raises(RequestTimedOut):

@@ -21,7 +21,7 @@ def left(connection: Connection, queue: str = "Q") -> list[tuple[bytes, int]]:
 
 def left_soon(connection: Connection, count: int) -> list[tuple[bytes, int]]:
     """A connection that breaks is noticed when the server reads from it."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(found := left(connection)) != count and time.monotonic() < deadline:
         time.sleep(0.01)
     return found
@@ -44,7 +44,7 @@ def test_who_comes_with_a_higher_epoch_fences_who_was_there(connection: Connecti
     with connect(url) as old, connect(url) as new:
         old.claim("flow/1", 1)
         unit = old.unit_of_work()
-        assert unit.get("Q", wait_s=5) is not None
+        assert unit.get("Q", wait_s=60) is not None
         unit.put("R", b"result", persistent=True)
         new.claim("flow/1", 2)
         assert left(new) == [(b"one", 1)], "what it had got is back at once"
@@ -95,12 +95,12 @@ def test_what_a_fenced_reader_has_read_ahead_is_back_at_once(url: str) -> None:
         for number in range(50):
             new.put("Q", b"%d" % number, persistent=number % 2 == 0)
         reader, unit = old.reader("Q", read_ahead=20), old.unit_of_work()
-        assert [reader.get(unit, wait_s=5) is not None for _ in range(3)] == [True] * 3
+        assert [reader.get(unit, wait_s=60) is not None for _ in range(3)] == [True] * 3
         new.claim("flow/1", 2)
         assert left(new) == [(b"%d" % number, int(number < 3)) for number in range(50)]
         with pytest.raises(Fenced):
             for _ in range(50):  # what came before it knew is of no use to it
-                reader.get(unit, wait_s=5)
+                reader.get(unit, wait_s=60)
             unit.commit()
         reader.close()
         assert len(left(new)) == 50
@@ -115,11 +115,11 @@ def test_who_waits_for_a_message_is_told(url: str) -> None:
                 old.claim(verb, 1)
                 ready.set()
                 if verb == "unit":
-                    old.unit_of_work().get("Q", wait_s=30)
+                    old.unit_of_work().get("Q", wait_s=60)
                 elif verb == "plain":
-                    old.get("Q", wait_s=30)
+                    old.get("Q", wait_s=60)
                 else:
-                    old.unit_of_work().get_group("Q", wait_s=30)
+                    old.unit_of_work().get_group("Q", wait_s=60)
         except EntrepotError as error:
             errors.append(error)
 
@@ -131,7 +131,7 @@ def test_who_waits_for_a_message_is_told(url: str) -> None:
             assert ready.wait(30)
             time.sleep(0.1)
             new.claim(verb, 2)
-            thread.join(30)
+            thread.join(90)
             assert not thread.is_alive()
             assert [type(error) for error in errors] == [Fenced] * number
         new.put("Q", b"for others")
@@ -154,7 +154,7 @@ def test_the_same_epoch_may_come_back_when_its_connection_is_gone(url: str) -> N
     with connect(url) as watcher:
         with connect(url) as first:
             first.claim("flow/1", 5)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while watcher.claims()[0].connected and time.monotonic() < deadline:
             time.sleep(0.01)
         assert [(claim.epoch, claim.connected) for claim in watcher.claims()] == [(5, False)]
@@ -223,8 +223,8 @@ def test_epochs_outlive_the_queue_manager(folder: Path) -> None:
 
 def test_a_client_claims_again_after_a_restart_and_before_anything_else(folder: Path) -> None:
     with ServerThread(folder) as server:
-        old = connect(server.unix_url, reconnect_s=20)
-        other = connect(server.unix_url, reconnect_s=20)
+        old = connect(server.unix_url, reconnect_s=60)
+        other = connect(server.unix_url, reconnect_s=60)
         old.claim("flow/1", 1)
         other.claim("flow/2", 1, status={"a": 1})
     with ServerThread(folder) as server, connect(server.unix_url) as new:
@@ -242,7 +242,7 @@ def test_a_client_claims_again_after_a_restart_and_before_anything_else(folder: 
 
 
 def test_a_connection_that_broke_takes_its_own_claim_back(folder: Path) -> None:
-    with ServerThread(folder) as server, connect(server.unix_url, reconnect_s=20) as worker:
+    with ServerThread(folder) as server, connect(server.unix_url, reconnect_s=60) as worker:
         worker.claim("flow/1", 1)
         for _ in range(20):
             worker.host._interrupted()  # type: ignore[attr-defined]  # as an interrupt does: the server may not know yet
@@ -255,7 +255,7 @@ def test_a_fenced_connection_is_closed_by_the_server(folder: Path) -> None:
     with ServerThread(folder) as server, connect(server.unix_url) as old, connect(server.unix_url) as new:
         old.claim("flow/1", 1)
         new.claim("flow/1", 2)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and len(new.mqsc("DISPLAY CONN(*)")[0].rows) > 1:
             time.sleep(0.05)
         assert len(new.mqsc("DISPLAY CONN(*)")[0].rows) == 1
@@ -279,7 +279,7 @@ def test_a_put_that_waits_for_room_is_refused_when_it_is_fenced(connection: Conn
 
     def put() -> None:
         try:
-            old.put("SMALL", b"late", wait_s=30)
+            old.put("SMALL", b"late", wait_s=60)
         except EntrepotError as error:
             errors.append(error)
 
@@ -290,7 +290,7 @@ def test_a_put_that_waits_for_room_is_refused_when_it_is_fenced(connection: Conn
         time.sleep(0.1)
         connection.claim("flow/1", 2)
         assert connection.get("SMALL") is not None
-        thread.join(30)
+        thread.join(90)
         assert [type(error) for error in errors] == [Fenced]
         time.sleep(0.05)
         assert left(connection, "SMALL") == []
@@ -327,7 +327,7 @@ def test_an_uncounted_back_out_gives_messages_back_as_they_were(connection: Conn
     reader = connection.reader("Q", read_ahead=read_ahead) if read_ahead else None
     for counted, count in ((False, 0), (False, 0), (True, 0), (False, 1), (False, 1)):
         unit = connection.unit_of_work()
-        found = [reader.get(unit, wait_s=5) if reader else unit.get("Q") for _ in range(4)]
+        found = [reader.get(unit, wait_s=60) if reader else unit.get("Q") for _ in range(4)]
         assert [message and (message.body, message.backout_count) for message in found] == [
             (b"%d" % number, count) for number in range(4)
         ]
@@ -350,7 +350,7 @@ def test_a_refused_put_is_told_at_the_commit_with_its_queue_and_counts_only_if_i
     for counted, count in ((False, 0), (False, 0), (True, 1)):
         unit = connection.unit_of_work()
         for _ in range(2):
-            assert (reader.get(unit, wait_s=5) if reader else unit.get("Q")) is not None
+            assert (reader.get(unit, wait_s=60) if reader else unit.get("Q")) is not None
         with pytest.raises(QueueFull) as refused:
             unit.put("SMALL", b"refused")
             unit.commit(counted=counted)

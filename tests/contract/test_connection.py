@@ -40,7 +40,7 @@ def got(message: Message | None) -> Message:
 def depth(connection: Connection, queue: str = "Q") -> int:
     # Through a channel a persistent message leaves its queue when its reader has acknowledged it, which the reader
     # does not wait for.
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 60
     while True:
         status = connection.mqsc(f"DISPLAY QSTATUS({queue}) CURDEPTH UNCOM")[0].rows[0]
         if status["UNCOM"] == 0 or time.monotonic() > deadline:
@@ -62,10 +62,14 @@ def in_thread(action: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     return thread, results
 
 
+def readers(connection: Connection, queue: str = "Q") -> int:
+    return int(str(connection.mqsc(f"DISPLAY QSTATUS({queue}) IPPROCS")[0].rows[0]["IPPROCS"]))
+
+
 def wait_for_readers(connection: Connection, count: int, queue: str = "Q") -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if connection.mqsc(f"DISPLAY QSTATUS({queue}) IPPROCS")[0].rows[0]["IPPROCS"] in (count, str(count)):
+        if readers(connection, queue) == count:
             return
         time.sleep(0.002)
     raise AssertionError(f"{count} readers did not come")
@@ -132,7 +136,7 @@ def test_descriptor_travels_with_the_message(connection: Connection) -> None:
         b"",
         persistent=True,
         priority=7,
-        expiry_s=60,
+        expiry_s=600,
         correlation_id=b"correlation",
         group_id=b"group",
         sequence=3,
@@ -150,7 +154,7 @@ def test_descriptor_travels_with_the_message(connection: Connection) -> None:
     message = got(connection.get("Q"))
     assert message.message_id == message_id
     assert before <= message.put_time <= time.time()
-    assert 59 < (message.expiry_s or 0) <= 60
+    assert 500 < (message.expiry_s or 0) <= 600
     assert message.application == "tests"
     assert message.persistent
     assert (message.priority, message.type, message.feedback) == (7, MessageType.REPLY, 65_537)
@@ -250,12 +254,12 @@ def test_higher_priority_comes_first_with_criteria_too(connection: Connection) -
 def test_get_waits_no_longer_than_told(connection: Connection) -> None:
     start = time.monotonic()
     assert connection.get("Q", wait_s=0.05) is None
-    assert 0.04 < time.monotonic() - start < 10
+    assert 0.04 < time.monotonic() - start < 50
 
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_waiting_reader_gets_what_arrives(connection: Connection, persistent: bool) -> None:
-    thread, results = in_thread(lambda: connection.get("Q", wait_s=10))
+    thread, results = in_thread(lambda: connection.get("Q", wait_s=60))
     wait_for_readers(connection, 1)
     connection.put("Q", b"came", persistent=persistent)
     thread.join()
@@ -268,7 +272,7 @@ def test_many_readers_get_each_message_exactly_once(connection: Connection) -> N
     taken: list[list[bytes]] = [[] for _ in range(8)]
 
     def read(mine: list[bytes]) -> None:
-        while (message := connection.get("Q", wait_s=5)) is not None and message.body != b"stop":
+        while (message := connection.get("Q", wait_s=60)) is not None and message.body != b"stop":
             mine.append(message.body)
 
     readers = [threading.Thread(target=read, args=(mine,)) for mine in taken]
@@ -295,10 +299,10 @@ def test_many_readers_get_each_message_exactly_once(connection: Connection) -> N
 
 def test_waiting_readers_get_only_what_they_ask_for(connection: Connection) -> None:
     waits = [
-        in_thread(lambda: connection.get("Q", correlation_id=b"one", wait_s=10)),
-        in_thread(lambda: connection.get("Q", correlation_id=b"two", wait_s=10)),
-        in_thread(lambda: connection.get("Q", selector="colour = 'red'", wait_s=10)),
-        in_thread(lambda: connection.get("Q", message_id=b"m", wait_s=10)),
+        in_thread(lambda: connection.get("Q", correlation_id=b"one", wait_s=60)),
+        in_thread(lambda: connection.get("Q", correlation_id=b"two", wait_s=60)),
+        in_thread(lambda: connection.get("Q", selector="colour = 'red'", wait_s=60)),
+        in_thread(lambda: connection.get("Q", message_id=b"m", wait_s=60)),
     ]
     wait_for_readers(connection, 4)
     connection.put("Q", b"nobody's")
@@ -313,9 +317,9 @@ def test_waiting_readers_get_only_what_they_ask_for(connection: Connection) -> N
 
 
 def test_first_waiting_reader_is_served_first(connection: Connection) -> None:
-    first = in_thread(lambda: connection.get("Q", wait_s=10))
+    first = in_thread(lambda: connection.get("Q", wait_s=60))
     wait_for_readers(connection, 1)
-    second = in_thread(lambda: connection.get("Q", wait_s=10))
+    second = in_thread(lambda: connection.get("Q", wait_s=60))
     wait_for_readers(connection, 2)
     connection.put("Q", b"1")
     connection.put("Q", b"2", persistent=True)
@@ -325,7 +329,7 @@ def test_first_waiting_reader_is_served_first(connection: Connection) -> None:
 
 
 def test_waiting_reader_gets_what_another_unit_commits(connection: Connection) -> None:
-    thread, results = in_thread(lambda: connection.get("Q", wait_s=10))
+    thread, results = in_thread(lambda: connection.get("Q", wait_s=60))
     wait_for_readers(connection, 1)
     with connection.unit_of_work() as unit:
         unit.put("Q", b"hidden")
@@ -339,7 +343,7 @@ def test_waiting_reader_gets_what_another_unit_backs_out(connection: Connection)
     connection.put("Q", b"back")
     unit = connection.unit_of_work()
     unit.get("Q")
-    thread, results = in_thread(lambda: connection.get("Q", wait_s=10))
+    thread, results = in_thread(lambda: connection.get("Q", wait_s=60))
     wait_for_readers(connection, 1)
     unit.back_out()
     thread.join()
@@ -347,16 +351,17 @@ def test_waiting_reader_gets_what_another_unit_backs_out(connection: Connection)
 
 
 def test_waiting_reader_gets_a_delayed_message_when_it_is_due(connection: Connection) -> None:
-    connection.put("Q", b"later", delay_s=0.1)
-    assert connection.get("Q") is None
     start = time.monotonic()
-    assert got(connection.get("Q", wait_s=10)).body == b"later"
-    assert time.monotonic() - start < 8
+    connection.put("Q", b"later", delay_s=0.1)
+    early = connection.get("Q")
+    assert early is None or time.monotonic() - start > 0.1, "unless the machine is that busy"
+    assert got(early or connection.get("Q", wait_s=60)).body == b"later"
+    assert 0.1 < time.monotonic() - start < 50
 
 
 def test_reader_in_a_unit_waits_too_and_backing_out_returns_the_message(connection: Connection) -> None:
     unit = connection.unit_of_work()
-    thread, results = in_thread(lambda: unit.get("Q", wait_s=10))
+    thread, results = in_thread(lambda: unit.get("Q", wait_s=60))
     wait_for_readers(connection, 1)
     connection.put("Q", b"came")
     thread.join()
@@ -367,7 +372,7 @@ def test_reader_in_a_unit_waits_too_and_backing_out_returns_the_message(connecti
 
 
 def test_inhibiting_gets_ends_the_waiting(connection: Connection) -> None:
-    thread, results = in_thread(lambda: connection.get("Q", wait_s=10))
+    thread, results = in_thread(lambda: connection.get("Q", wait_s=60))
     wait_for_readers(connection, 1)
     connection.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
     thread.join()
@@ -376,8 +381,13 @@ def test_inhibiting_gets_ends_the_waiting(connection: Connection) -> None:
 
 def test_reader_that_came_by_a_deleted_alias_leaves_no_trace(connection: Connection) -> None:
     connection.mqsc("DEFINE QALIAS(A) TARGET(Q)")
-    thread, results = in_thread(lambda: connection.get("A", wait_s=0.3))
-    wait_for_readers(connection, 1)
+    # A busy machine may come too late to see it wait, but not if it waits longer.
+    for wait_s in (0.3, 3, 30):
+        thread, results = in_thread(lambda wait_s=wait_s: connection.get("A", wait_s=wait_s))
+        while readers(connection) != 1 and thread.is_alive():
+            time.sleep(0.002)
+        if thread.is_alive():
+            break
     connection.mqsc("DELETE QALIAS(A)")
     thread.join()
     assert results == [None]
@@ -642,7 +652,7 @@ def test_unit_goes_through_a_whole_group_one_by_one(connection: Connection) -> N
 
 
 def test_reader_waits_until_a_group_is_whole(connection: Connection) -> None:
-    thread, results = in_thread(lambda: connection.get("Q", selector="colour = 'red'", whole_group=True, wait_s=10))
+    thread, results = in_thread(lambda: connection.get("Q", selector="colour = 'red'", whole_group=True, wait_s=60))
     wait_for_readers(connection, 1)
     connection.put("Q", b"red", group_id=b"g", sequence=1, properties={"colour": "red"})
     time.sleep(0.02)
@@ -653,7 +663,7 @@ def test_reader_waits_until_a_group_is_whole(connection: Connection) -> None:
 
 
 def test_several_readers_share_a_whole_group(connection: Connection) -> None:
-    waits = [in_thread(lambda: connection.get("Q", whole_group=True, wait_s=10)) for _ in range(3)]
+    waits = [in_thread(lambda: connection.get("Q", whole_group=True, wait_s=60)) for _ in range(3)]
     wait_for_readers(connection, 3)
     put_group(connection, b"g", 3, 2, 1)
     for thread, _ in waits:
@@ -663,7 +673,7 @@ def test_several_readers_share_a_whole_group(connection: Connection) -> None:
 
 def test_unit_waits_for_a_whole_group(connection: Connection) -> None:
     with connection.unit_of_work() as unit:
-        thread, results = in_thread(lambda: unit.get_group("Q", wait_s=10))
+        thread, results = in_thread(lambda: unit.get_group("Q", wait_s=60))
         put_group(connection, b"g", 1, 2)
         time.sleep(0.02)
         assert not results
@@ -723,7 +733,7 @@ def test_distribution_list_takes_part_in_a_unit(connection: Connection) -> None:
 def test_request_returns_its_reply(connection: Connection) -> None:
     def serve() -> None:
         for _ in range(2):
-            request = got(connection.get("Q", wait_s=10))
+            request = got(connection.get("Q", wait_s=60))
             assert request.type is MessageType.REQUEST
             connection.put(request.reply_to, b"someone else's", correlation_id=b"other")
             connection.put(
@@ -731,8 +741,8 @@ def test_request_returns_its_reply(connection: Connection) -> None:
             )
 
     thread, _ = in_thread(serve)
-    assert connection.request("Q", b"one", timeout_s=10).body == b"ONE"
-    assert connection.request("Q", b"two", timeout_s=10, properties={"a": 1}).body == b"TWO"
+    assert connection.request("Q", b"one", timeout_s=60).body == b"ONE"
+    assert connection.request("Q", b"two", timeout_s=60, properties={"a": 1}).body == b"TWO"
     thread.join()
 
 

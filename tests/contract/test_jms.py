@@ -41,7 +41,12 @@ def bodies(connection: Connection, queue: str = "Q") -> list[bytes]:
     return [message.body for message in connection.browse(queue)]
 
 
-def received(consumer: Consumer, count: int, wait_s: float = 5) -> list[bytes]:
+def readers(connection: Connection) -> int:
+    """How many wait for messages, or have them come."""
+    return int(str(connection.mqsc("DISPLAY QSTATUS(Q) IPPROCS")[0].rows[0]["IPPROCS"]))
+
+
+def received(consumer: Consumer, count: int, wait_s: float = 60) -> list[bytes]:
     messages = [consumer.receive(wait_s) for _ in range(count)]
     return [message.body for message in messages if message is not None]
 
@@ -54,7 +59,7 @@ def end(session: Session, mode: Acknowledge) -> None:
         session.acknowledge()
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 30) -> None:
+def eventually(condition: Callable[[], bool], within_s: float = 60) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it has not come to pass"
@@ -74,7 +79,7 @@ def in_thread(action: Callable[[], object]) -> Iterator[list[object]]:
     thread = threading.Thread(target=run)
     thread.start()
     yield results
-    thread.join(30)
+    thread.join(90)
     assert not thread.is_alive()
 
 
@@ -130,12 +135,13 @@ def test_another_thread_may_close_what_waits(connection: Connection, mode: Ackno
     with Session(connection, mode) as session:
         consumer = session.consumer("Q")
         with in_thread(lambda: consumer.receive(math.inf)) as results:
-            time.sleep(0.05)
+            eventually(lambda: readers(connection) == 1)
             consumer.close()
         assert results == [None]
+        eventually(lambda: readers(connection) == 0)
         other = session.consumer("Q")
         with in_thread(lambda: other.receive(math.inf)) as results:
-            time.sleep(0.05)
+            eventually(lambda: readers(connection) == 1)
             session.close()
         assert results == [None]
     connection.put("Q", b"stays")
@@ -171,7 +177,7 @@ def test_a_missing_queue_is_told_and_may_come(connection: Connection, mode: Ackn
         assert received(consumer, 1) == [b"now"]
         connection.mqsc("ALTER QLOCAL(LATER) GET(DISABLED)")
         with pytest.raises(GetInhibited):
-            consumer.receive(0.5)
+            consumer.receive(60)
         connection.mqsc("ALTER QLOCAL(LATER) GET(ENABLED)")
         connection.put("LATER", b"again")
         assert received(consumer, 1) == [b"again"]
@@ -269,7 +275,7 @@ def test_recover_brings_back_in_order_what_was_not_acknowledged(connection: Conn
         session.acknowledge()
         assert received(consumer, 4) == expected[3:7]
         session.recover()
-        again = [consumer.receive(1) for _ in range(7)]
+        again = [consumer.receive(60) for _ in range(7)]
         assert [message and message.body for message in again] == expected[3:]
         assert [message and message.backout_count for message in again] == [1, 1, 1, 1, 0, 0, 0]
         session.acknowledge()
@@ -546,7 +552,7 @@ def test_closing_waits_for_the_callback(connection: Connection, mode: Acknowledg
 
         consumer = session.consumer("Q", "n = 1")
         consumer.listen(listener)
-        assert entered.wait(30)
+        assert entered.wait(60)
         consumer.close()
         assert left.is_set()
         connection.put("Q", b"3", properties={"n": 1})
@@ -566,7 +572,7 @@ def test_a_session_closes_when_its_callback_has_ended(connection: Connection, mo
         left.set()
 
     session.consumer("Q").listen(listener)
-    assert entered.wait(30)
+    assert entered.wait(60)
     session.close()
     assert left.is_set()
     assert bodies(connection) == ([b"1", b"2"] if mode in (AUTO, DUPLICATES_OK) else [b"0", b"1", b"2"])

@@ -75,7 +75,7 @@ def test_publications_reach_their_subscribers(connection: Connection) -> None:
     with connection.subscribe("prices/#") as subscription:
         with connection.unit_of_work() as unit:
             connection.host.put_many(unit._unit, [("topic:prices/ibm", None, None, Message(b"231")), *messages(1)])
-        message = subscription.get(wait_s=5)
+        message = subscription.get(wait_s=60)
     assert message is not None
     assert message.body == b"231"
 

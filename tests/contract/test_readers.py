@@ -40,7 +40,7 @@ def left(connection: Connection, queue: str = "Q") -> list[tuple[bytes, int]]:
 def commit(connection: Connection, reader: Reader, count: int) -> list[bytes]:
     """Use so many messages in a unit of work."""
     with connection.unit_of_work() as unit:
-        found = [reader.get(unit, wait_s=5) for _ in range(count)]
+        found = [reader.get(unit, wait_s=60) for _ in range(count)]
     return [message.body for message in found if message is not None]
 
 
@@ -78,7 +78,7 @@ def test_a_unit_that_is_backed_out_gives_back_what_it_had_and_counts_nothing_els
     with connection.reader("Q", read_ahead=read_ahead) as reader:
         for tries in range(3):
             unit = connection.unit_of_work()
-            found = [reader.get(unit, wait_s=5) for _ in range(3)]
+            found = [reader.get(unit, wait_s=60) for _ in range(3)]
             assert [(each.body, each.backout_count) for each in found if each] == [(b, tries) for b in expected[:3]]
             unit.back_out()
         assert commit(connection, reader, 5) == expected[:5]
@@ -92,14 +92,14 @@ def test_puts_and_what_was_used_happen_together(connection: Connection, read_ahe
     with connection.reader("Q", read_ahead=read_ahead) as reader:
         for _ in range(3):
             with connection.unit_of_work() as unit:
-                message = reader.get(unit, wait_s=5)
+                message = reader.get(unit, wait_s=60)
                 assert message is not None
                 unit.put("R", message.body, persistent=True)
         with pytest.raises(QueueFull), connection.unit_of_work() as unit:  # told at the commit, through a channel
-            assert reader.get(unit, wait_s=5) is not None
+            assert reader.get(unit, wait_s=60) is not None
             unit.put("R", b"too much")
         with connection.unit_of_work() as unit:
-            again = [reader.get(unit, wait_s=5) for _ in range(3)]
+            again = [reader.get(unit, wait_s=60) for _ in range(3)]
     assert [(each.body, each.backout_count) for each in again if each] == [(b"3", 1), (b"4", 0), (b"5", 0)]
     assert left(connection) == []
     assert [body for body, _ in left(connection, "R")] == expected[:3]
@@ -123,14 +123,14 @@ def test_what_a_unit_has_stays_with_it_when_the_reader_is_closed(connection: Con
 def test_what_a_unit_has_stays_with_it_when_the_queue_is_inhibited(connection: Connection, read_ahead: int) -> None:
     fill(connection, 1)
     with connection.reader("Q", read_ahead=read_ahead) as reader, connection.unit_of_work() as unit:
-        assert reader.get(unit, wait_s=5) is not None
+        assert reader.get(unit, wait_s=60) is not None
         connection.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
         for _ in range(2):
             with pytest.raises(GetInhibited):
-                reader.get(unit, wait_s=5)
+                reader.get(unit, wait_s=60)
         connection.mqsc("ALTER QLOCAL(Q) GET(ENABLED)")
         connection.put("Q", b"later")
-        later = reader.get(unit, wait_s=5)
+        later = reader.get(unit, wait_s=60)
         assert later is not None
         assert later.body == b"later"
     assert left(connection) == []
@@ -175,9 +175,9 @@ def test_a_unit_takes_no_more_than_it_may(connection: Connection, read_ahead: in
             unit = connection.unit_of_work()
             for _ in range(puts):
                 unit.put("R", b"")
-            assert all(reader.get(unit, wait_s=5) for _ in range(3 - puts))
+            assert all(reader.get(unit, wait_s=60) for _ in range(3 - puts))
             with pytest.raises(TooManyUncommitted):
-                reader.get(unit, wait_s=5)
+                reader.get(unit, wait_s=60)
             getattr(unit, ending)()
     assert [body for body, _ in left(connection)] == expected[4:]
     assert len(left(connection, "R")) == 2
@@ -189,7 +189,7 @@ def test_a_prepared_unit_keeps_what_it_has_used(connection: Connection, read_ahe
     with connection.reader("Q", read_ahead=read_ahead) as reader:
         for name, decision in ((b"one", True), (b"two", False)):
             unit = connection.unit_of_work()
-            assert [reader.get(unit, wait_s=5) is not None for _ in range(2)] == [True, True]
+            assert [reader.get(unit, wait_s=60) is not None for _ in range(2)] == [True, True]
             unit.prepare(name)
             assert commit(connection, reader, 1) != []
             connection.resolve(name, commit=decision)
@@ -202,9 +202,9 @@ def test_what_has_expired_is_not_handed_out(connection: Connection, read_ahead: 
     connection.put("Q", b"short-lived", expiry_s=0.2)
     connection.put("Q", b"last")
     with connection.reader("Q", read_ahead=read_ahead) as reader, connection.unit_of_work() as unit:
-        first = reader.get(unit, wait_s=5)
+        first = reader.get(unit, wait_s=60)
         time.sleep(0.3)
-        last = reader.get(unit, wait_s=5)
+        last = reader.get(unit, wait_s=60)
         assert [each and (each.body, each.backout_count) for each in (first, last)] == [(b"first", 0), (b"last", 0)]
     assert left(connection) == []
 
@@ -238,7 +238,7 @@ def test_a_unit_that_found_nothing_does_not_decide_for_the_next(
         one.put("R", b"one")
         assert reader.get(one) is None
         fill(connection, 3)
-        assert [reader.get(two, wait_s=5) is not None for _ in range(2)] == [True, True]
+        assert [reader.get(two, wait_s=60) is not None for _ in range(2)] == [True, True]
         two.put("R", b"two")
         getattr(one, others)()
         getattr(two, ending)()
@@ -369,7 +369,7 @@ def test_a_reader_that_looks_ahead_less_leaves_more_to_others(connection: Connec
         found = []
         for _ in range(40):
             with connection.unit_of_work() as unit:
-                message = reader.get(unit, wait_s=5)
+                message = reader.get(unit, wait_s=60)
                 assert message is not None
                 found.append(message.body)
     assert found == [b"%d" % number for number in range(40)]
@@ -380,10 +380,10 @@ def test_many_come_at_once_and_one_that_was_tried_comes_alone(connection: Connec
         connection.put("Q", b"%d" % number)
     with connection.reader("Q") as reader:
         unit = connection.unit_of_work()
-        tried = reader.get_many(unit, 2, wait_s=5)
+        tried = reader.get_many(unit, 2, wait_s=60)
         unit.back_out()
         assert [message.body for message in tried] == [b"0", b"1"]
         with connection.unit_of_work() as unit:
-            first = reader.get_many(unit, 10, wait_s=5)
+            first = reader.get_many(unit, 10, wait_s=60)
         assert first[0].body == b"0"
         assert first[0].backout_count == 1

@@ -77,7 +77,7 @@ class Waiting:
         if isawaitable(result):
 
             async def limited() -> Any:
-                return await asyncio.wait_for(result, 30)
+                return await asyncio.wait_for(result, 120)
 
             result = self._runner.run(limited())
         return Waiting(self._runner, result) if type(result).__module__ == "entrepot.aio" else result
@@ -152,7 +152,7 @@ def on_queue(connection: Any, queue: str) -> list[Message]:
     return list(iter(lambda: connection.get(queue), None))
 
 
-def eventually(condition: Callable[[], object], within_s: float = 30) -> None:
+def eventually(condition: Callable[[], object], within_s: float = 60) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it has not come to pass"
@@ -190,9 +190,11 @@ def test_publications_come_in_order(connection: Any) -> None:
 
 def test_a_waiting_get_has_it_at_once(connection: Any) -> None:
     with connection.subscribe("a") as subscription:
+        begun = time.monotonic()
         connection.publish("a", b"late", delay_s=0.05)
-        assert subscription.get() is None
-        assert subscription.get(wait_s=10).body == b"late"
+        early = subscription.get()
+        assert early is None or time.monotonic() - begun > 0.05, "unless the machine is that busy"
+        assert (early or subscription.get(wait_s=60)).body == b"late"
         assert subscription.get(wait_s=0.01) is None
 
 
@@ -677,8 +679,12 @@ def test_a_subscription_can_be_consumed(connection: Any, read_ahead: int) -> Non
     with connection.subscribe("a", durable="D") as subscription:
         for number in range(30):
             connection.publish("a", b"%d" % number, persistent=number % 2 == 0)
+        with subscription.consume(read_ahead=read_ahead) as consumption:
+            for number in range(30):
+                assert consumption.get(wait_s=60).body == b"%d" % number
+            assert consumption.get(wait_s=0.05) is None
         with subscription.consume(read_ahead=read_ahead, wait_s=0.05) as consumption:
-            assert [message.body for message in consumption] == [b"%d" % number for number in range(30)]
+            assert list(consumption) == []
     with connection.subscribe(durable="D") as subscription:
         assert all_of(subscription) == []
 
@@ -689,7 +695,7 @@ def test_what_a_consumer_has_not_used_stays_with_a_durable_subscription(connecti
             connection.publish("a", b"%d" % number, persistent=True)
         consumption = subscription.consume(read_ahead=5)
         for number in range(3):
-            assert consumption.get(wait_s=5).body == b"%d" % number
+            assert consumption.get(wait_s=60).body == b"%d" % number
         consumption.close()
     with connection.subscribe(durable="D") as subscription:
         assert bodies(subscription, wait_s=0.05) == [b"%d" % number for number in range(3, 10)]
@@ -934,7 +940,7 @@ def test_what_a_connection_holds_in_a_unit_comes_back_to_a_durable_subscription(
     assert leaving.unit_of_work().get(queue).body == b"1"
     leaving.close()
     with connection.subscribe(durable="D") as subscription:
-        (message,) = all_of(subscription, wait_s=0.2)
+        (message,) = [subscription.get(wait_s=60), *all_of(subscription)]
         assert (message.body, message.backout_count) == (b"1", 1)
 
 
@@ -976,6 +982,11 @@ def client(request: pytest.FixtureRequest, folder: Path, restarting: Restarting)
             client = Waiting(runner, runner.run(entrepot.aio.connect(url)))
         yield client
         client.close()
+
+
+def opened(client: Any) -> int:
+    """How many connections it has had."""
+    return int((client.host if isinstance(client, Connection) else client.binding).opened)
 
 
 @contextmanager
@@ -1021,12 +1032,20 @@ def test_a_consumer_goes_on_over_a_restart(
     subscription = client.subscribe("a", durable=durable)
     consumption = subscription.consume(read_ahead=10)
     client.publish("a", b"before", persistent=True)
-    assert consumption.get(wait_s=5).body == b"before"
+    assert consumption.get(wait_s=60).body == b"before"
     client.mqsc("PING QMGR")
     restarting.restart()
-    assert [message.body for message in iter(lambda: consumption.get(wait_s=0.1), None)] in ([], [b"before"])
+    found: list[bytes] = []
+
+    def is_back() -> bool:
+        found.extend(message.body for message in iter(lambda: consumption.get(wait_s=0.1), None))
+        return opened(client) == 2
+
+    eventually(is_back)
     with publisher(folder) as another:
         another.publish("a", b"after", persistent=True)
-    assert consumption.get(wait_s=5).body == b"after"
+    while b"after" not in found:
+        found.append(consumption.get(wait_s=60).body)
+    assert found in ([b"after"], [b"before", b"after"])
     consumption.close()
     subscription.close()

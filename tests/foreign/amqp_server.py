@@ -66,7 +66,7 @@ class AmqpServer:
         self._stopping: asyncio.Event
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        self._ready.wait(20)
+        assert self._ready.wait(60)
         if self._problem is not None:
             raise self._problem
 
@@ -102,7 +102,7 @@ class AmqpServer:
         server.close()
         for link in list(desk.links):
             link.close(None)
-        for _ in range(100):
+        for _ in range(3_000):
             if not desk.links:
                 break
             await asyncio.sleep(0.01)
@@ -113,7 +113,7 @@ class AmqpServer:
         async def called() -> Any:
             return what()
 
-        return asyncio.run_coroutine_threadsafe(called(), self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(called(), self._loop).result(60)
 
     def depth(self, queue: str) -> int:
         return int(self.host.queue_status(queue)["CURDEPTH"])
@@ -126,7 +126,7 @@ class AmqpServer:
     def stop(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(30)
+            self._thread.join(60)
 
 
 def _define(host: Host) -> None:

@@ -58,7 +58,7 @@ class Running:
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
         self._thread.start()
-        self._ready.wait(20)
+        assert self._ready.wait(60)
         if self._problem is not None:
             raise self._problem
 
@@ -74,8 +74,8 @@ class Running:
         await self.server.stopped()
 
     def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.server.stop(), self.loop).result(20)
-        self._thread.join(20)
+        asyncio.run_coroutine_threadsafe(self.server.stop(), self.loop).result(60)
+        self._thread.join(60)
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +96,11 @@ def certified(running: Running, *, shown: bool = True) -> SSLDomain:
 
 
 def test_listener_that_is_defined_accepts_amqp(running: Running) -> None:
-    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=30)
+    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=60)
     client.create_sender("Q").send(Message(body="plain", durable=True))
     assert [row["PROTOCOL"] for row in running.server._rows("CONN")] == ["AMQP"]
     client.close()
-    message = running.server.host.get("Q", wait_s=5)
+    message = running.server.host.get("Q", wait_s=60)
     assert message is not None
     assert (message.body, message.user) == (b"plain", "guest")
 
@@ -108,13 +108,13 @@ def test_listener_that_is_defined_accepts_amqp(running: Running) -> None:
 def test_certificate_says_who_is_there(running: Running) -> None:
     client = BlockingConnection(
         f"amqps://127.0.0.1:{running.secure}",
-        timeout=30,
+        timeout=60,
         ssl_domain=certified(running),
         allowed_mechs="EXTERNAL",
     )
     client.create_sender("Q").send(Message(body="certified", durable=True))
     client.close()
-    message = running.server.host.get("Q", wait_s=5)
+    message = running.server.host.get("Q", wait_s=60)
     assert message is not None
     assert (message.body, message.user) == (b"certified", "app1")
 
@@ -123,7 +123,7 @@ def test_external_without_a_certificate_is_refused(running: Running) -> None:
     with pytest.raises(ConnectionException):
         BlockingConnection(
             f"amqps://127.0.0.1:{running.secure}",
-            timeout=30,
+            timeout=60,
             ssl_domain=certified(running, shown=False),
             allowed_mechs="EXTERNAL",
             reconnect=False,
@@ -132,7 +132,7 @@ def test_external_without_a_certificate_is_refused(running: Running) -> None:
 
 def test_stopping_server_tells_amqp_clients(tmp_path: Path) -> None:
     running = Running(tmp_path)
-    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=30)
+    client = BlockingConnection(f"127.0.0.1:{running.plain}", timeout=60)
     sender = client.create_sender("Q")
     stopping = threading.Thread(target=running.stop)
     stopping.start()
@@ -140,5 +140,5 @@ def test_stopping_server_tells_amqp_clients(tmp_path: Path) -> None:
         while True:
             sender.send(Message(body="x"))
             time.sleep(0.01)
-    stopping.join(30)
+    stopping.join(90)
     assert not stopping.is_alive()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from .amqp_server import AmqpServer
+from .test_proton_client import eventually
 
 SCRIPTS = Path(__file__).parent / "rhea"
 # Beside the Python packages, so that the tree stays as it was checked out.
@@ -50,7 +51,7 @@ def run(modules: Path, server: AmqpServer, script: str, queue: str) -> Any:
         env={**os.environ, "NODE_PATH": str(modules)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
@@ -64,7 +65,7 @@ def test_sent_messages_are_received(modules: Path, server: AmqpServer, queue: st
     assert [each["body"] for each in got] == ["text", "data", "binary", {"a": 1}, [1, "x"]]
     assert [each["id"] for each in got] == [f"id-{number}" for number in range(5)]
     assert {(each["subject"], each["durable"]) for each in got} == {("a subject", True)}
-    assert server.depth(queue) == 95
+    assert eventually(lambda: server.depth(queue) == 95)
 
 
 def test_every_way_to_settle(modules: Path, server: AmqpServer, queue: str) -> None:
@@ -77,7 +78,7 @@ def test_every_way_to_settle(modules: Path, server: AmqpServer, queue: str) -> N
         ["modified", False, 1],
         ["rejected", False, 0],
     ]
-    moved = server.host.get("BACKOUT", wait_s=5)
+    moved = server.host.get("BACKOUT", wait_s=60)
     assert moved is not None
     assert moved.properties["dead_letter_problem"] == "app:poison: cannot be read"
 

@@ -20,6 +20,6 @@ exports.finish = (connection, result) => {
 exports.content = (body) => (body && body.content ? body.content.toString() : Buffer.isBuffer(body) ? body.toString() : body);
 
 setTimeout(() => {
-  console.error('nothing happened for 10 s');
+  console.error('nothing happened for 100 s');
   process.exit(1);
-}, 10000).unref();
+}, 100000).unref();
