@@ -147,7 +147,7 @@ def thumbnail(
     plan = Plan(stage, suffix=f".{name}")
     engine = SharedEngine(context)
     with at_work(stage, plan, engine, File(database) if plan.case.database else None) as servers:
-        assert len(servers) == plan.tasks
+        assert len(servers()) == plan.tasks
         run_trial(stage, plan, engine, servers)
         with server.connect() as connection:
             found = came(connection, plan), expected(plan)

@@ -22,8 +22,8 @@ from entrepot.workbench.systems.entrepot_server import EntrepotUnix
 from workbench.visiting import ad_hoc, measure, rows
 
 
-def test_a_visit_measures_a_flow_and_the_processes_that_run_it(tmp_path: Path) -> None:
-    run, [trial] = measure(tmp_path, ad_hoc("flow", case="filter", quality="transactional"), seconds=1.5)
+def test_a_visit_measures_a_flow_with_its_database_and_the_processes_that_run_them(folder: Path) -> None:
+    run, [trial] = measure(folder, ad_hoc("flow", case="database_update", quality="transactional"), seconds=1.5)
     assert trial.status != "failed", trial.reason
     sent = sorted((row["sender"], row["number"]) for row in rows(run, trial, "sent"))
     received = sorted((row["sender"], row["number"]) for row in rows(run, trial, "received"))
@@ -61,7 +61,7 @@ def test_an_engine_that_dies_gives_no_figure_and_leaves_nobody_behind(
                 pass
         with at_work(stage, plan, engine) as servers:
             family = engine.pids
-            assert set(servers) == set(family) and len(family) >= 4
+            assert set(servers()) == set(family) and len(family) >= 4
             killer = threading.Timer(0.6, os.kill, (family[0], signal.SIGKILL))
             killer.start()
             run_trial(stage, plan, engine, servers)

@@ -23,7 +23,7 @@ from entrepot.workbench.broker.messages import NUMBERS_MAX, Template, read_mark
 from entrepot.workbench.generators.gate import fork
 from entrepot.workbench.loads.load import Load
 from entrepot.workbench.measuring.observations import NONE_NS, RECEIVED
-from entrepot.workbench.measuring.stage import Stage, Trial
+from entrepot.workbench.measuring.stage import Pids, Stage, Trial
 from entrepot.workbench.scenario import Parameter
 
 if TYPE_CHECKING:
@@ -78,6 +78,16 @@ class Reachable(Protocol):
 
     @property
     def manager(self) -> Administered: ...
+
+
+class Database(Protocol):
+    """What the Database nodes of a case talk to."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def pids(self) -> Sequence[int]: ...
 
 
 class Flow(Load):
@@ -162,7 +172,7 @@ class Plan:
         return max(WAITING_MIN, min(WAITING_MAX, WAITING_BYTES_MAX // each_bytes))
 
     @contextlib.contextmanager
-    def database(self) -> Iterator[Any]:
+    def database(self) -> Iterator[Database | None]:
         """The case's database, if it has one."""
         if not self.case.database:
             yield None
@@ -177,7 +187,7 @@ class Plan:
 # --- the leader's part -----------------------------------------------------------------------------------
 
 
-def measure(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Any = None) -> None:
+def measure(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Database | None = None) -> None:
     """One trial of a case whose flows `engine` runs.
 
     Raises:
@@ -188,10 +198,12 @@ def measure(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Any = None)
 
 
 @contextlib.contextmanager
-def at_work(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Any = None) -> Iterator[list[int]]:
-    """Queues, subscribers and flows; yields the processes that belong to the system beside its own."""
+def at_work(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Database | None = None) -> Iterator[Pids]:
+    """Queues, subscribers and flows; yields who can tell the processes that belong to the system beside its own.
+
+    They change: a database has one for each connection, which a flow opens when its first message comes.
+    """
     from entrepot.workbench.broker.deploying import Wanted, databases_of, queues_of
-    from entrepot.workbench.broker.engine import descendants
 
     manager = _reachable(stage).manager
     stage.system.create_queues(queues_of(plan.case, plan.suffix))
@@ -205,11 +217,10 @@ def at_work(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Any = None)
         suffix=plan.suffix,
     )
     with _subscribed(plan, manager), engine.deployed(wanted):
-        heads = database.pids if database is not None else []
-        yield [*engine.pids, *(pid for head in heads for pid in descendants(head))]
+        yield lambda: [*engine.pids, *(database.pids if database is not None else ())]
 
 
-def run_trial(stage: Stage, plan: Plan, engine: FlowsAtWork, servers: Sequence[int]) -> None:
+def run_trial(stage: Stage, plan: Plan, engine: FlowsAtWork, servers: Pids) -> None:
     with stage.trial(queues=[plan.source, plan.target], servers=servers) as trial:
         _drive(stage, plan, trial, _reachable(stage).url)
         if problem := engine.problem():

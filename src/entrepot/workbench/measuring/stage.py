@@ -42,12 +42,14 @@ _SHARE_MIN_NS = 300_000_000
 _GETTERS = ("receiver", "subscriber")
 _KINDS = {"sent": SENT, "received": RECEIVED, "calls": CALLS}
 Say = Callable[[str], None]
+Pids = Callable[[], Sequence[int]]
+"""Which processes there are now."""
 
 
 class Trial:
     """One load on one running system."""
 
-    def __init__(self, stage: Stage, queues: Sequence[str], servers: Sequence[int]) -> None:
+    def __init__(self, stage: Stage, queues: Sequence[str], servers: Pids) -> None:
         self.stage = stage
         self.gate = Gate()
         self.facts: dict[str, float] = {}
@@ -62,7 +64,7 @@ class Trial:
         self._sampler = Sampler(
             stage.system,
             lambda: self.applications.pids(),
-            servers=lambda: [*stage.system.pids, *servers],
+            servers=lambda: [*stage.system.pids, *servers()],
             getters=lambda: [pid for role in _GETTERS for pid in self.applications.pids(role)],
             waits_s=lambda: self.gate.waits_s(range(self._clients)),
             queues=queues,
@@ -208,7 +210,7 @@ class Stage:
         self,
         *,
         queues: Sequence[str] = (),
-        servers: Sequence[int] = (),
+        servers: Pids = tuple,
         probe: int = 0,
         offered_per_s: float | None = None,
         is_kept: bool = True,

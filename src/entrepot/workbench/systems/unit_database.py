@@ -106,6 +106,11 @@ class UnitDatabase:
         return self.kind == SQLITE or self._process.is_alive()
 
     @property
+    def pids(self) -> list[int]:
+        """Of PostgreSQL's processes now; SQLite lives in those that use it."""
+        return self._process.pids
+
+    @property
     def url(self) -> str:
         if self.kind == SQLITE:
             return f"sqlite:///{self._folder / 'received.sqlite'}"
