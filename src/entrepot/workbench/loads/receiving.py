@@ -19,6 +19,10 @@ POLL_S = 0.2
 LOOK_NS = 50_000_000
 """How often a receiver looks up: it tells how long it has waited, and asks whether all is over."""
 
+OPEN_S = 0.01
+"""How long a unit of work that is not full waits for more: at the end of a full queue there is none, and to wait there
+would be taken for slowness."""
+
 
 class Receive(Load):
     name = "receive"
@@ -92,7 +96,7 @@ def take(client: Client, source: Receiver, batch: int) -> None:
     waited_ns, look_ns, is_over = 0, 0, gate.is_finished
     while not is_over:
         asked = clock()
-        bodies = source.receive(POLL_S)
+        bodies = source.receive(OPEN_S if open_rows else POLL_S)
         now = clock()
         waited_ns += now - asked
         if now >= look_ns:
