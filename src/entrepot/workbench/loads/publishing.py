@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from entrepot.workbench.generators.client import Client, header, padding
-from entrepot.workbench.loads.load import Load
+from entrepot.workbench.loads.load import Load, look_every
 from entrepot.workbench.loads.receiving import take
 from entrepot.workbench.measuring.stage import Stage
 
@@ -65,10 +65,13 @@ def publish(
     gate.wait()
     subscribers = range(receivers)
     publishers = range(receivers, receivers + senders)
+    look, every = 0, look_every(WINDOW, senders * fan)
     while (ready := clock()) < gate.ended_ns:
-        if number % 50 == 0 and gate.counted(publishers) - gate.counted(subscribers) >= WINDOW:
-            time.sleep(PAUSE_S)
-            continue
+        if number >= look:
+            if gate.counted(publishers) - gate.counted(subscribers) >= WINDOW:
+                time.sleep(PAUSE_S)
+                continue
+            look = number + every
         numbers = range(number, number + batch)
         before = clock()
         sender.send([header(me, each) + tail for each in numbers])

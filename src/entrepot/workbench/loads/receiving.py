@@ -92,7 +92,7 @@ def take(client: Client, source: Receiver, batch: int) -> None:
     """Note what comes until the gate says that all is finished."""
     commits = client.system.quality.is_persistent
     note, clock, me, gate = client.received.add, time.monotonic_ns, client.number, client.gate
-    seen, open_rows = 0, []
+    seen, open_rows = 0, list[tuple[int, int, int, int]]()
     waited_ns, look_ns, is_over = 0, 0, gate.is_finished
     while not is_over:
         asked = clock()

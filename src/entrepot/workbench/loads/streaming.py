@@ -14,7 +14,7 @@ import time
 
 from entrepot.errors import QueueFull
 from entrepot.workbench.generators.client import Client, header, padding
-from entrepot.workbench.loads.load import Load
+from entrepot.workbench.loads.load import Load, look_every
 from entrepot.workbench.loads.receiving import receive
 from entrepot.workbench.measuring.stage import Stage
 
@@ -59,10 +59,13 @@ def stream(
     size, me, gate, number = max(message_bytes, 8), client.number, client.gate, 0
     gate.wait()
     taking, sending = range(receivers), range(receivers, receivers + senders)
+    look, every = 0, look_every(window, senders)
     while (ready := clock()) < gate.ended_ns:
-        if window and number % 100 == 0 and gate.counted(sending) - gate.counted(taking) >= window:
-            time.sleep(PAUSE_S)
-            continue
+        if window and number >= look:
+            if gate.counted(sending) - gate.counted(taking) >= window:
+                time.sleep(PAUSE_S)
+                continue
+            look = number + every
         numbers = range(number, number + batch)
         bodies = [header(me, each) + tail for each in numbers]
         before = clock()
