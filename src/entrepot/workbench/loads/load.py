@@ -44,15 +44,3 @@ class Load(ABC):
     @abstractmethod
     def run(self, stage: Stage) -> None:
         """Put the system under load; `stage.trial()` keeps what is seen."""
-
-
-LOOK_MAX = 100
-OVERSHOOT_SHARE = 0.1
-
-
-def look_every(window: int, senders: int) -> int:
-    """How many messages a sender may send between two looks at what is under way.
-
-    So few that all of them together go beyond the window by a tenth at most.
-    """
-    return max(1, min(LOOK_MAX, int(window * OVERSHOOT_SHARE / senders)))

@@ -12,12 +12,12 @@ from __future__ import annotations
 import time
 
 from entrepot.workbench.generators.client import Client, header, padding
-from entrepot.workbench.loads.load import Load, look_every
+from entrepot.workbench.loads.load import Load
 from entrepot.workbench.loads.receiving import take
+from entrepot.workbench.loads.window import PAUSE_S, Window
 from entrepot.workbench.measuring.stage import Stage
 
 WINDOW = 20_000
-PAUSE_S = 0.001
 
 
 class Publish(Load):
@@ -63,15 +63,11 @@ def publish(
     tail, note, clock = padding(message_bytes), client.sent.add, time.monotonic_ns
     size, me, gate, number = max(message_bytes, 8), client.number, client.gate, 0
     gate.wait()
-    subscribers = range(receivers)
-    publishers = range(receivers, receivers + senders)
-    look, every = 0, look_every(WINDOW, senders * fan)
+    under_way = Window(gate, WINDOW, range(receivers, receivers + senders), range(receivers), copies=fan)
     while (ready := clock()) < gate.ended_ns:
-        if number >= look:
-            if gate.counted(publishers) - gate.counted(subscribers) >= WINDOW:
-                time.sleep(PAUSE_S)
-                continue
-            look = number + every
+        if under_way.is_full(number):
+            time.sleep(PAUSE_S)
+            continue
         numbers = range(number, number + batch)
         before = clock()
         sender.send([header(me, each) + tail for each in numbers])

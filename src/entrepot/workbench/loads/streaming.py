@@ -14,13 +14,13 @@ import time
 
 from entrepot.errors import QueueFull
 from entrepot.workbench.generators.client import Client, header, padding
-from entrepot.workbench.loads.load import Load, look_every
+from entrepot.workbench.loads.load import Load
 from entrepot.workbench.loads.receiving import receive
+from entrepot.workbench.loads.window import PAUSE_S, Window
 from entrepot.workbench.measuring.stage import Stage
 
 QUEUE = "BENCH.STREAM"
 WINDOW = 10_000
-PAUSE_S = 0.001
 
 
 class Stream(Load):
@@ -58,14 +58,11 @@ def stream(
     sender, tail, note, clock = client.system.sender(queue), padding(message_bytes), client.sent.add, time.monotonic_ns
     size, me, gate, number = max(message_bytes, 8), client.number, client.gate, 0
     gate.wait()
-    taking, sending = range(receivers), range(receivers, receivers + senders)
-    look, every = 0, look_every(window, senders)
+    under_way = Window(gate, window, sending=range(receivers, receivers + senders), taking=range(receivers))
     while (ready := clock()) < gate.ended_ns:
-        if window and number >= look:
-            if gate.counted(sending) - gate.counted(taking) >= window:
-                time.sleep(PAUSE_S)
-                continue
-            look = number + every
+        if under_way.is_full(number):
+            time.sleep(PAUSE_S)
+            continue
         numbers = range(number, number + batch)
         bodies = [header(me, each) + tail for each in numbers]
         before = clock()
