@@ -19,6 +19,7 @@ from entrepot.errors import LoadUnsuitable
 from entrepot.workbench.generators.client import Client, header, padding
 from entrepot.workbench.loads.load import Load
 from entrepot.workbench.loads.receiving import POLL_S, receive
+from entrepot.workbench.loads.window import PAUSE_S, Window
 from entrepot.workbench.measuring.sampler import process_cpu_s
 from entrepot.workbench.measuring.stage import Stage, Trial
 from entrepot.workbench.quality import Quality
@@ -30,7 +31,6 @@ QUEUE = "BENCH.FORWARD"
 FOREIGN = ("rabbitmq", "activemq", "jetstream", "redis-streams", "postgresql")
 """Who may be the foreign broker, when the point does not say; the first that is installed."""
 WINDOW = 1000
-PAUSE_S = 0.001
 _LOOK_S = 0.1
 
 
@@ -132,10 +132,10 @@ def send(client: Client, foreign: System, message_bytes: int, window: int, threa
     sender, tail, note, clock = foreign.sender(QUEUE), padding(message_bytes), client.sent.add, time.monotonic_ns
     size, me, gate, number = max(message_bytes, 8), client.number, client.gate, 0
     # Clients are counted in the order in which they were started: receivers, forwarders, senders.
-    taking, sending = range(threads), range(2 * threads, 3 * threads)
+    under_way = Window(gate, window, sending=range(2 * threads, 3 * threads), taking=range(threads))
     gate.wait()
     while (ready := clock()) < gate.ended_ns:
-        if number % 10 == 0 and gate.counted(sending) - gate.counted(taking) >= window:
+        if under_way.is_full(number):
             time.sleep(PAUSE_S)
             continue
         before = clock()
