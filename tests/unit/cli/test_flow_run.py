@@ -20,6 +20,7 @@ from entrepot.recovery_log.settings import LogSettings
 from entrepot.spark.live.deployment import Deployment
 from entrepot.spark.live.instance import Instance
 from entrepot.spark.starting import java as java_module
+from entrepot.spark.starting import session as session_module
 from entrepot.testing.servers import ServerThread
 
 from .conftest import Complaint, Shell
@@ -121,6 +122,8 @@ def test_a_java_that_is_too_old_or_missing_is_told_with_advice(
     java.write_text("#!/bin/sh\necho 'java version \"1.8.0_391\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setattr(java_module, "find_spec", lambda _: None)
+    # The process that had the tests of Spark may get this one, too, and would be refused a second session first.
+    monkeypatch.setattr(session_module, "_active_context", lambda: None)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     said = complaint("flow", "run", server.path, written(FLOW))
