@@ -6,6 +6,8 @@ BIN := .venv/bin
 # One of them has Spark; the others wait for disks and children more than they compute.
 TEST_PROCESSES ?= 4
 PYTEST := $(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
+# Inputs in all that `make torture` gives to what reads strangers' bytes.
+FUZZ_RUNS ?= 10000000
 # Each run of the workbench has a folder of its own.
 RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
@@ -15,7 +17,7 @@ JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix bench parts torture
+.PHONY: help run test check fix bench parts torture mutants
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,14 +46,19 @@ bench: .venv/made-bench ## measure Entrepot and other brokers, and write what wa
 parts: .venv/made-bench ## measure parts of Entrepot by themselves; a table here and JSON in bench/results
 	@$(BIN)/python bench/run.py
 
-torture: .venv/made-test ## the long campaigns: every crash point, many seeds
+torture: .venv/made-test .venv/made-fuzz ## the long campaigns: every crash point, many seeds, ten million fuzzed inputs
 	@$(PYTEST) -m torture
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --runs $(FUZZ_RUNS)
+
+mutants: .venv/made-test ## plant 400 bugs one at a time, and list those that the nearest tests do not notice; an hour or two
+	@PYTHONPATH=tools $(BIN)/python -m mutants
 
 # A stamp for each set of extras, older than pyproject.toml when something has to be installed.
 .venv/made-run: EXTRAS := [spark,sql$(JAVA)]
 .venv/made-test: EXTRAS := [test$(JAVA)]
 .venv/made-check: EXTRAS := [check,test$(JAVA)]
 .venv/made-bench: EXTRAS := [bench$(JAVA)]
+.venv/made-fuzz: EXTRAS := [fuzz,test$(JAVA)]
 
 .venv/made-%: pyproject.toml | .venv/bin/python
 	@echo "installing .$(EXTRAS) into .venv"

@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 import amqp_cost
+import attacks
 import backlog
 import compute
 import conditions
@@ -61,6 +62,7 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "restart": restart.measure,
     "correlation": correlation.measure,
     "amqp_cost": amqp_cost.measure,
+    "attacks": attacks.measure,
     "global_units": global_units.measure,
     "conditions": conditions.measure,
     "matching": matching.measure,

@@ -15,9 +15,14 @@ async def entrepot_command(*words: str) -> None:
 
 
 async def invoice(url: str) -> None:
-    async with await entrepot.aio.connect(url) as connection:
-        # An order counts as used when the next one is asked for; if we die before, it comes again.
-        async for order in await connection.consume("ORDERS", read_ahead=20, wait_s=0.5):
+    async with (
+        await entrepot.aio.connect(url) as connection,
+        await connection.consume("ORDERS", read_ahead=20, wait_s=60) as orders,
+    ):
+        # An order is settled when its turn of the loop has ended well; if we fail or die before, it comes again.
+        async for order in orders:
+            if not order.body:  # the last one
+                break
             await connection.put("INVOICES", b"invoice for " + order.body, persistent=True)
 
 
@@ -29,6 +34,7 @@ async def main(folder: str) -> None:
         await connection.mqsc("DEFINE QLOCAL(ORDERS); DEFINE QLOCAL(INVOICES)")
         consumers = [asyncio.create_task(invoice(url)) for _ in range(2)]
         await asyncio.gather(*(connection.put("ORDERS", b"%d crates" % n, persistent=True) for n in range(1, 101)))
+        await asyncio.gather(*(connection.put("ORDERS", b"") for _ in consumers))
         await asyncio.gather(*consumers)
         invoices = [message.body async for message in connection.browse("INVOICES")]
         print(f"{len(set(invoices))} invoices, for instance:", invoices[0].decode())

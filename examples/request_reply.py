@@ -8,9 +8,9 @@ import entrepot
 
 
 def serve(connection: entrepot.Connection) -> int:
-    """Answer requests until none has come for a while."""
+    """Answer requests until an empty one comes."""
     served = 0
-    while (request := connection.get("QUOTES", wait_s=0.5)) is not None:
+    while (request := connection.get("QUOTES", wait_s=60)) and request.body:
         price = f"{request.body.decode()}: {len(request.body) * 10} euros"
         connection.put(
             request.reply_to,
@@ -27,8 +27,10 @@ with tempfile.TemporaryDirectory() as folder, entrepot.connect(f"embedded:{folde
     with ThreadPoolExecutor() as threads:
         servers = [threads.submit(serve, connection) for _ in range(2)]
         replies = threads.map(
-            lambda item: connection.request("QUOTES", item, timeout_s=5), [b"rope", b"tea", b"cloves"]
+            lambda item: connection.request("QUOTES", item, timeout_s=60), [b"rope", b"tea", b"cloves"]
         )
         for reply in replies:
             print(reply.body.decode())
+        for _ in servers:
+            connection.put("QUOTES", b"")
         print("served:", sum(server.result() for server in servers))

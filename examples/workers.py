@@ -10,10 +10,12 @@ import entrepot
 
 
 def work(url: str) -> int:
-    """Answer what is asked until none has come for a while; how many there were."""
+    """Answer what is asked until an empty request comes; how many there were."""
     answered = 0
-    with entrepot.connect(url) as connection:
-        for request in connection.consume("QUOTES", read_ahead=5, wait_s=0.5):
+    with entrepot.connect(url) as connection, connection.consume("QUOTES", read_ahead=5, wait_s=60) as requests:
+        for request in requests:
+            if not request.body:
+                break
             connection.reply(request, b"%d euros" % (int(request.body.split()[0]) * 12))
             answered += 1
     return answered
@@ -32,7 +34,9 @@ with tempfile.TemporaryDirectory() as folder:
         connection.mqsc("DEFINE QLOCAL(QUOTES)")
         workers = [threads.submit(work, url) for _ in range(3)]
         for crates in range(1, 31):
-            reply = connection.request("QUOTES", b"%d crates" % crates, timeout_s=10)
+            reply = connection.request("QUOTES", b"%d crates" % crates, timeout_s=60)
         print(f"{crates} crates cost {reply.body.decode()}")
+        for _ in workers:
+            connection.put("QUOTES", b"")
         print("answered:", sum(worker.result() for worker in workers))
     entrepot_command("qm", "stop", f"{folder}/qm")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from entrepot.connection import Browse, Connection, UnitOfWork, connect
+    from entrepot.delivery import Delivery
     from entrepot.errors import EntrepotError
     from entrepot.message import Feedback, Message, MessageType, Report
     from entrepot.queues.claims import Claim
@@ -25,6 +26,7 @@ __all__ = [
     "Browse",
     "Claim",
     "Connection",
+    "Delivery",
     "EntrepotError",
     "Feedback",
     "Message",
@@ -37,6 +39,7 @@ __all__ = [
 
 _HOMES = {
     "entrepot.connection": ("Browse", "Connection", "UnitOfWork", "connect"),
+    "entrepot.delivery": ("Delivery",),
     "entrepot.errors": ("EntrepotError",),
     "entrepot.message": ("Feedback", "Message", "MessageType", "Report"),
     "entrepot.queues.claims": ("Claim",),

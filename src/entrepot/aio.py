@@ -16,9 +16,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
+from weakref import WeakSet
 
 from entrepot import checks
 from entrepot import connection as blocking
+from entrepot.aio_consuming import AioIncoming, Consumption
 from entrepot.aio_embedded import AioEmbedded
 from entrepot.binding import RunningUnit
 from entrepot.channels.address import parse
@@ -140,7 +142,7 @@ class UnitOfWork(_Verbs):
     async def get_many(
         self, queue: str, limit: int = 100, *, wait_s: float = 0.0, **options: Unpack[GetOptions]
     ) -> list[Message]:
-        """Up to `limit` messages with one verb; only the first is waited for."""
+        """Up to `limit` messages with one verb, as `entrepot.UnitOfWork.get_many` gets them."""
         limit = checks.whole_number("limit", limit, 1, CONSUMER_CREDIT_MAX)
         wait_s = checks.wait("wait_s", wait_s)
         found: list[Message] = await self._connection.binding.get_many(
@@ -210,6 +212,7 @@ class Connection(_Verbs):
         self._making_reply_queue = asyncio.Lock()
         self._units: set[RunningUnit] = set()
         self._subscriptions: set[Subscription] = set()
+        self._consumptions: WeakSet[Consumption] = WeakSet()
 
     @property
     def binding(self) -> Any:
@@ -232,8 +235,16 @@ class Connection(_Verbs):
     ) -> Consumption:
         """Messages one after another, for `async for`, as `entrepot.Connection.consume` gives them."""
         credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
-        incoming = await self.binding.consume(queue, criteria(options), credit)
-        return Consumption(incoming, checks.wait("wait_s", wait_s))
+        wanted = criteria(options)
+        wait_s = checks.wait("wait_s", wait_s)
+
+        async def open_incoming() -> AioIncoming:
+            incoming: AioIncoming = await self.binding.consume(queue, wanted, credit)
+            return incoming
+
+        consumption = Consumption(open_incoming, await open_incoming(), wait_s)
+        self._consumptions.add(consumption)
+        return consumption
 
     def unit_of_work(self) -> UnitOfWork:
         """Begin a unit of work; use it with `async with`."""
@@ -280,7 +291,7 @@ class Connection(_Verbs):
     async def subscribe(self, topic: str | None = None, **options: Unpack[SubscribeOptions]) -> Subscription:
         """Have what is published on a topic from now on, as `entrepot.Connection.subscribe` does."""
         wanted, new_only = subscription(topic, options)
-        opened = Subscription(self.binding, wanted, self._subscriptions.discard)
+        opened = Subscription(self.binding, wanted, self._subscriptions.discard, self._consumptions)
         await opened.open(new_only=new_only)
         self._subscriptions.add(opened)
         return opened
@@ -350,6 +361,8 @@ class Connection(_Verbs):
             return
         binding = self._binding
         try:
+            for consumption in list(self._consumptions):
+                await consumption.give_back()
             for unit in list(self._units):
                 if unit.state is UnitState.ACTIVE:
                     await binding.back_out(unit)
@@ -368,43 +381,20 @@ class Connection(_Verbs):
         await self.close()
 
 
-class Consumption(AsyncIterator[Message]):
-    """The messages of `Connection.consume`."""
-
-    def __init__(self, incoming: Any, wait_s: float) -> None:
-        self._incoming = incoming
-        self._wait_s = wait_s
-
-    async def get(self, wait_s: float = 0.0) -> Message | None:
-        """The next message, or None when none comes within `wait_s`."""
-        message: Message | None = await self._incoming.get(wait_s)
-        return message
-
-    async def __anext__(self) -> Message:
-        message = await self.get(self._wait_s)
-        if message is None:
-            await self.close()
-            raise StopAsyncIteration
-        return message
-
-    async def close(self) -> None:
-        """Let no more come; what was not used stays on its queue."""
-        await self._incoming.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-
 class Subscription:
     """The asyncio twin of `entrepot.subscription.Subscription`: the same promises, as coroutines."""
 
-    def __init__(self, binding: Any, wanted: definitions.Subscription, closed: Callable[[Subscription], None]) -> None:
+    def __init__(
+        self,
+        binding: Any,
+        wanted: definitions.Subscription,
+        closed: Callable[[Subscription], None],
+        consumptions: WeakSet[Consumption],
+    ) -> None:
         self._binding = binding
         self._wanted = wanted
         self._tell_closed = closed
+        self._consumptions = consumptions
         self._found = wanted
         self._opened = 0
         self._opening = asyncio.Lock()
@@ -456,10 +446,13 @@ class Subscription:
         """Publications one after another, for `async for`."""
         credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
         incoming = await self.open_consumer(credit)
-        return SubscriptionConsumption(self, incoming, credit, checks.wait("wait_s", wait_s))
+        consumption = SubscriptionConsumption(self, incoming, credit, checks.wait("wait_s", wait_s))
+        self._consumptions.add(consumption)
+        return consumption
 
-    async def open_consumer(self, read_ahead: int) -> Any:
-        return await self._binding.consume(await self.queue(), None, read_ahead)
+    async def open_consumer(self, read_ahead: int) -> AioIncoming:
+        incoming: AioIncoming = await self._binding.consume(await self.queue(), None, read_ahead)
+        return incoming
 
     async def close(self) -> None:
         """Read it no longer; a durable one goes on collecting."""
@@ -479,20 +472,18 @@ class Subscription:
 class SubscriptionConsumption(Consumption):
     """The publications of `Subscription.consume`; goes on over a broken connection."""
 
-    def __init__(self, opened_by: Subscription, incoming: Any, read_ahead: int, wait_s: float) -> None:
-        super().__init__(incoming, wait_s)
+    def __init__(self, opened_by: Subscription, incoming: AioIncoming, read_ahead: int, wait_s: float) -> None:
+        super().__init__(lambda: opened_by.open_consumer(read_ahead), incoming, wait_s)
         self._subscription = opened_by
-        self._read_ahead = read_ahead
         self._opened = opened_by.opened
 
-    async def get(self, wait_s: float = 0.0) -> Message | None:
-        """The next publication, or None when none comes within `wait_s`."""
+    async def _receive(self, incoming: AioIncoming, wait_s: float) -> Message | None:
         while True:
             try:
-                return await super().get(wait_s)
+                return await incoming.get(wait_s)
             except EntrepotError:
                 # The queue of one that is not durable went with the connection that broke.
                 if self._opened == self._subscription.opened:
                     raise
             self._opened = self._subscription.opened
-            self._incoming = await self._subscription.open_consumer(self._read_ahead)
+            self._incoming = incoming = await self._open()

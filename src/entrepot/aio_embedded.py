@@ -18,6 +18,7 @@ from entrepot.mqsc import Answer
 from entrepot.queues.claims import Claim
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription
+from entrepot.queues.host import CHECKPOINTS_FOR_ROOM
 from entrepot.queues.loop_host import LoopHost
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
@@ -42,6 +43,11 @@ class AioEmbedded:
         self._manager = host.manager
         self._units: WeakSet[Unit] = WeakSet()
         self._holder = EmbeddedHolder(host, self._units, application)
+        self._checkpointing: asyncio.Future[None] | None = None
+
+    @property
+    def host(self) -> EmbeddedHost:
+        return self._host
 
     async def _start(self, verb: Verb) -> asyncio.Future[EntrepotError | None] | None:
         """Run a verb; what is returned is done when its effect is on disk."""
@@ -52,12 +58,21 @@ class AioEmbedded:
             if not future.done():
                 future.set_result(error)
 
-        try:
-            at_once = self._engine.run(verb, done)
-        except LogFull:
-            await asyncio.to_thread(self._host.checkpoint)
-            at_once = self._engine.run(verb, done)
-        return None if at_once else future
+        for _ in range(CHECKPOINTS_FOR_ROOM):
+            try:
+                return None if self._engine.run(verb, done) else future
+            except LogFull:
+                if not self._host.may_checkpoint:
+                    raise
+                await self._checkpoint()
+            self._holder.require_unfenced()  # it may have been, meanwhile
+        return None if self._engine.run(verb, done) else future
+
+    async def _checkpoint(self) -> None:
+        """Take a checkpoint beside the loop; all tasks that need one meanwhile share it."""
+        if self._checkpointing is None or self._checkpointing.done():
+            self._checkpointing = self._engine.loop.run_in_executor(None, self._host.checkpoint)
+        await asyncio.shield(self._checkpointing)
 
     async def _durably(self, verb: Verb) -> None:
         future = await self._start(verb)
@@ -97,10 +112,8 @@ class AioEmbedded:
         return message_id
 
     async def put_many(self, unit: Unit, puts: Sequence[PutInUnit]) -> list[bytes]:
-        return [
-            await self.put(name, message, persistent=persistent, priority=priority, unit=unit, wait_s=0.0)
-            for name, persistent, priority, message in puts
-        ]
+        self._holder.require_unfenced()
+        return self._host.put_many(unit, puts)  # in a unit of work nothing waits for the disk
 
     async def get(self, name: str, criteria: Criteria | None, *, unit: Unit | None, wait_s: float) -> Message | None:
         message: Message | None = None
@@ -126,25 +139,27 @@ class AioEmbedded:
         waiter = Waiter(criteria, guard, engine.waker(partial(_arrived, future)))
         engine.wait(name, waiter)
         try:
-            await asyncio.wait_for(future, wait_s)
-        except TimeoutError:
-            host.stop_waiting(waiter)
+            try:
+                await asyncio.wait_for(future, wait_s)
+            except TimeoutError:
+                host.stop_waiting(waiter)
+            if waiter.error is not None:
+                raise waiter.error
+            if unit is None:
+                leaving = await self._start(partial(self._manager.commit, guard))
+                if leaving is not None:
+                    await _to_the_end(leaving)
+            return waiter.message
         except BaseException:
+            # Neither a cancellation nor a full log may leave a message locked that no one has.
             host.give_back(name, waiter)
             raise
-        if waiter.error is not None:
-            raise waiter.error
-        if unit is None:
-            leaving = await self._start(partial(self._manager.commit, guard))
-            if leaving is not None:
-                await _to_the_end(leaving)
-        return waiter.message
 
     async def get_many(
         self, name: str, limit: int, criteria: Criteria | None, *, unit: Unit, wait_s: float
     ) -> list[Message]:
         first = await self.get(name, criteria, unit=unit, wait_s=wait_s)
-        return [] if first is None else [first, *self._engine.get_some(name, criteria, unit, limit - 1)]
+        return [] if first is None else self._engine.get_some(name, criteria, unit, limit, got=[first])
 
     async def get_group(self, name: str, criteria: Criteria, *, unit: Unit, wait_s: float) -> list[Message] | None:
         deadline = self._engine.loop.time() + wait_s
@@ -172,11 +187,23 @@ class AioEmbedded:
             raise RequestTimedOut(name, timeout_s)
         return reply
 
-    async def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> _Consumption:
+    async def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> AioEmbeddedIncoming:
         del read_ahead  # nothing is far away here
+        self._holder.require_unfenced()
         with self._host.lock:
             self._manager.readable(name)
-        return _Consumption(self, name, criteria)
+        return AioEmbeddedIncoming(self, name, criteria)
+
+    def retry(self, unit: Unit, delay_s: float) -> None:
+        self._holder.require_unfenced()
+        self._host.retry(unit, delay_s)
+
+    async def reject(self, unit: Unit, reason: str) -> None:
+        try:
+            await self._durably(partial(self._manager.consequences.reject, unit, reason))
+        except EntrepotError:
+            self._host.back_out_if_active(unit)
+            raise
 
     async def browse(
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
@@ -256,20 +283,57 @@ class AioEmbedded:
         await asyncio.to_thread(self._leave)
 
 
-class _Consumption:
+class AioEmbeddedIncoming:
+    """What `embedded.EmbeddedIncoming` is for threads."""
+
     def __init__(self, binding: AioEmbedded, name: str, criteria: Criteria | None) -> None:
         self._binding = binding
         self._name = name
         self._criteria = criteria
+        self._unit: Unit | None = None
+        self._getting = False
         self._ended = False
 
     async def get(self, wait_s: float) -> Message | None:
+        """The next message, or None when none comes within `wait_s`."""
         if self._ended:
             return None
-        return await self._binding.get(self._name, self._criteria, unit=None, wait_s=wait_s)
+        self._unit = unit = self._binding.begin()
+        self._getting = True
+        message: Message | None = None
+        try:
+            message = await self._binding.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
+        finally:
+            self._getting = False
+            if message is None or self._ended:  # closed meanwhile, by another task
+                self._binding.host.back_out_if_active(unit, counted=False)
+                message = None
+        return message
 
-    async def close(self) -> None:
+    async def done(self) -> None:
+        await self.ack()
+
+    async def ack(self) -> None:
+        await self._binding.commit(self._at_hand)
+
+    async def retry(self, delay_s: float) -> None:
+        self._binding.retry(self._at_hand, delay_s)
+
+    async def reject(self, reason: str) -> None:
+        await self._binding.reject(self._at_hand, reason)
+
+    @property
+    def _at_hand(self) -> Unit:
+        assert self._unit is not None
+        return self._unit
+
+    async def close(self, *, tried: bool) -> None:
+        self.abandon(tried=tried)
+
+    def abandon(self, *, tried: bool) -> None:  # noqa: ARG002  # its unit knows
         self._ended = True
+        if self._unit is not None and not self._getting:
+            self._binding.host.abandon(self._unit)
 
 
 def _arrived(future: asyncio.Future[None]) -> None:

@@ -30,11 +30,25 @@ class RunningUnit(Protocol):
 
 
 class Incoming(Protocol):
-    """Messages that come one after another."""
+    """Messages that come one after another; the last one is at hand until one of the other verbs ends that."""
 
-    def get(self, wait_s: float) -> Message | None: ...
+    def get(self, wait_s: float) -> Message | None:
+        """The next message; nothing is at hand when this is called."""
 
-    def close(self) -> None: ...
+    def done(self) -> None:
+        """What is at hand was used; the queue manager may hear of it later, with others."""
+
+    def ack(self) -> None:
+        """What is at hand was used, and has left for good when this returns."""
+
+    def retry(self, delay_s: float) -> None:
+        """What is at hand returns as tried, and can be got after so long."""
+
+    def reject(self, reason: str) -> None:
+        """What is at hand moves to the backout queue or the dead-letter queue; or returns as tried, and raises."""
+
+    def close(self, *, tried: bool) -> None:
+        """Let no more come. What is at hand, if `tried`, returns as tried, all the rest untried."""
 
 
 class UnitReader(Protocol):
@@ -158,7 +172,8 @@ class Binding(Protocol):
 
     def pipeline(self) -> Outgoing: ...
 
-    def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> Incoming: ...
+    def consume(self, name: str, criteria: Criteria | None, read_ahead: int, units: set[Any]) -> Incoming:
+        """Messages that come of themselves; `units` are those that the connection has open."""
 
     def reader(self, name: str, criteria: Criteria | None, read_ahead: int) -> UnitReader: ...
 

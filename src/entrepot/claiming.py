@@ -45,8 +45,10 @@ class ClaimVerbs:
         connection it is claimed again by itself, before any other verb.
 
         Raises:
-            Fenced: Somebody has it with a higher epoch, or with this one on another connection.
-            NotAuthorized: The name belongs to another user, who has claimed it first.
+            Fenced: The name is held with a higher epoch, or with this one on another connection.
+            NotAuthorized: The user has no SET authority for the name (OBJTYPE(CLAIM)).
+            LimitExceeded: The epoch is more than a million above those claimed or given out; use `next_epoch`.
+            UserLimitReached: The user has claimed USRCLAIM names, or all users MAXCLAIM.
         """
         return self._claimant().claim(require_name(name), require_epoch(epoch), status_form(status))
 
@@ -54,7 +56,8 @@ class ClaimVerbs:
         """Let nobody below an epoch act under a name; who does so now is fenced. On disk when this returns.
 
         Raises:
-            NotAuthorized: The name belongs to another user.
+            NotAuthorized: The user has no SET authority for the name.
+            LimitExceeded: As `claim` says.
         """
         self._claimant().retire(require_name(name), require_epoch(epoch))
 
@@ -65,12 +68,12 @@ class ClaimVerbs:
         is claimed, or the queue manager is started anew.
 
         Raises:
-            NotAuthorized: One of the names belongs to another user. Nobody has heard anything.
+            NotAuthorized: The user has no SET authority for one of the names. None has heard anything.
         """
         return self._claimant().instruct(require_prefix(prefix), order)
 
     def claims(self, prefix: str = "") -> list[Claim]:
-        """Who acts under names that begin so, and who last did; of others' names an administrator alone is told."""
+        """The claims whose names begin so, as far as the user has authority for them."""
         return self._claimant().claims(require_prefix(prefix))
 
     def next_epoch(self, prefix: str) -> int:

@@ -19,10 +19,12 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
+from weakref import WeakSet
 
 from entrepot import checks
 from entrepot.binding import Binding, RunningUnit
 from entrepot.claiming import ClaimVerbs
+from entrepot.consuming import Consumption as Consumption
 from entrepot.databases.watch import ResourceWatch
 from entrepot.embedded import ClaimedHost, EmbeddedHost, current_user
 from entrepot.errors import ConnectionClosed, ExtraMissing, InvalidUrl
@@ -45,7 +47,6 @@ from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
 from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
 from entrepot.queues.unit_of_work import UnitState
-from entrepot.reading import Consumption as Consumption
 from entrepot.reading import Reader as Reader
 from entrepot.subscription import Subscription
 
@@ -263,7 +264,15 @@ class UnitOfWork(_Verbs):
     def get_many(
         self, queue: str, limit: int = 100, *, wait_s: float = 0.0, **options: Unpack[GetOptions]
     ) -> list[Message]:
-        """Up to `limit` messages with one verb; only the first is waited for, so none means that none came."""
+        """Up to `limit` messages with one verb; only the first is waited for, so none means that none came.
+
+        An error behind the first message ends the batch, and what was got is
+        returned; the next call raises the error and gets nothing.
+
+        Raises:
+            TooManyUncommitted: The unit is full (MAXUMSGS); commit it. Nothing was got.
+            QueueNotFound, GetInhibited: Nothing was got.
+        """
         limit = checks.whole_number("limit", limit, 1, CONSUMER_CREDIT_MAX)
         wait_s = checks.wait("wait_s", wait_s)
         return self._connection.host.get_many(queue, limit, criteria(options), unit=self._unit, wait_s=wait_s)
@@ -368,6 +377,7 @@ class Connection(_Verbs, ClaimVerbs):
         self._reply_queue = ("", 0)
         self._units: set[RunningUnit] = set()
         self._subscriptions: set[Subscription] = set()
+        self._consumptions: WeakSet[Consumption] = WeakSet()
         self._databases: Databases | None = None
 
     @property
@@ -482,15 +492,24 @@ class Connection(_Verbs, ClaimVerbs):
     def consume(
         self, queue: str, *, read_ahead: int = 100, wait_s: float = math.inf, **options: Unpack[GetOptions]
     ) -> Consumption:
-        """Messages one after another, until none comes for `wait_s`; use it in a `for` loop.
+        """Messages one after another, until none comes for `wait_s`; use it with `with` and a `for` loop.
 
-        Through a channel up to `read_ahead` of them come before they are asked for. A
-        message counts as used when the next one is asked for. Should the
-        connection break, persistent ones that were not used come again, with a
-        raised `backout_count`; nonpersistent ones on their way are gone.
+        A message is settled when its turn ends well: when the loop asks for the
+        next one, or the `with` ends without an exception. By an exception it
+        returns to its queue with a raised `backout_count`, and at BOTHRESH moves
+        to BOQNAME; a bare `for` that is left in any way returns it, too.
+        `message.ack()`, `retry(delay_s=...)` and `reject(reason)` say otherwise.
+        Through a channel up to `read_ahead` messages come before they are asked
+        for; on leaving they return untried. Should the connection break, what was
+        not settled comes again if it is persistent, and is gone if not.
         """
         credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
-        return Consumption(self.host.consume(queue, criteria(options), credit), checks.wait("wait_s", wait_s))
+        wanted = criteria(options)
+        consumption = Consumption(
+            lambda: self.host.consume(queue, wanted, credit, self._units), checks.wait("wait_s", wait_s)
+        )
+        self._consumptions.add(consumption)
+        return consumption
 
     def reader(self, queue: str, *, read_ahead: int = 100, **options: Unpack[GetOptions]) -> Reader:
         """Read a queue in units of work; use it with `with`.
@@ -515,7 +534,9 @@ class Connection(_Verbs, ClaimVerbs):
             SubscriptionInUse, SubscriptionDiffers, SubscriptionNotFound: It is not open.
         """
         wanted, new_only = subscription(topic, options)
-        opened = Subscription(self.host, wanted, self._subscriptions.discard, new_only=new_only)
+        opened = Subscription(
+            self.host, wanted, self._subscriptions.discard, self._units, self._consumptions, new_only=new_only
+        )
         self._subscriptions.add(opened)
         return opened
 
@@ -568,6 +589,8 @@ class Connection(_Verbs, ClaimVerbs):
         if self._databases is not None:
             self._databases.recoveries.close()
         if host.failure is None:
+            for consumption in list(self._consumptions):
+                consumption.give_back()
             for unit in list(units):
                 if unit.state is UnitState.ACTIVE:
                     host.back_out(unit)

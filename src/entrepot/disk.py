@@ -13,9 +13,12 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+_Opened = TypeVar("_Opened")
 
 Buffer = bytes | bytearray | memoryview
 
@@ -39,6 +42,9 @@ class File(Protocol):
         """Return when everything written to this file would survive a power cut."""
 
     def truncate(self, size: int) -> None: ...
+
+    def allocate(self, size: int) -> None:
+        """Give the file space for so many bytes, so that a full disk cannot refuse to write them."""
 
     def size(self) -> int: ...
 
@@ -66,6 +72,64 @@ class Disk(Protocol):
 
     def describe(self, path: str) -> str:
         """The path as a person would find it."""
+
+    def random_bytes(self, size: int) -> bytes:
+        """Bytes that nobody can guess, to salt files with."""
+
+
+class DescriptorReserve:
+    """Descriptors that are kept back for the disk, so that connections can never take the last ones.
+
+    A log whose next segment cannot be opened has to stop the queue manager for good. Filled by a server; empty, it
+    changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spare: list[int] = []
+        self._wanted = 0
+
+    def keep(self, count: int) -> None:
+        """Have so many from now on."""
+        with self._lock:
+            self._wanted = count
+            while len(self._spare) > count:
+                os.close(self._spare.pop())
+        self.refill()
+
+    def open(self, path: Path, flags: int) -> int:
+        """A descriptor for a path; see `run`."""
+        return self.run(lambda: os.open(path, flags, 0o600))
+
+    def run(self, opens: Callable[[], _Opened]) -> _Opened:
+        """Call something that opens a file; one of the reserve gives way when the process has no other left."""
+        while True:
+            try:
+                return opens()
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
+                with self._lock:
+                    if not self._spare:
+                        raise
+                    os.close(self._spare.pop())
+
+    def refill(self) -> None:
+        """Take back what was lent, as far as the process has descriptors again."""
+        with self._lock:
+            while len(self._spare) < self._wanted:
+                try:
+                    self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+                except OSError:
+                    return
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self._spare) >= self._wanted
+
+
+DESCRIPTORS = DescriptorReserve()
+"""The process's own."""
 
 
 class SystemFile:
@@ -115,11 +179,21 @@ class SystemFile:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
 
+    def allocate(self, size: int) -> None:
+        try:
+            os.posix_fallocate(self._descriptor, 0, size)
+        except OSError as error:
+            # A file system that cannot promise it may refuse the write later.
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV):
+                raise
+
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
         os.close(self._descriptor)
+        if not DESCRIPTORS.is_whole:
+            DESCRIPTORS.refill()
 
 
 class SystemDisk:
@@ -131,7 +205,7 @@ class SystemDisk:
     def open(self, path: str, *, create: bool = False) -> File:
         # A symbolic link could lead our writes out of the folder that only its owner can read.
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
-        return self.file(os.open(self._root / path, flags, 0o600))
+        return self.file(DESCRIPTORS.open(self._root / path, flags))
 
     def file(self, descriptor: int) -> SystemFile:
         """The file object for a descriptor; a failing disk returns its own kind."""
@@ -144,7 +218,7 @@ class SystemDisk:
         os.unlink(self._root / path)
 
     def names(self, folder: str) -> list[str]:
-        return sorted(os.listdir(self._root / folder))
+        return sorted(DESCRIPTORS.run(lambda: os.listdir(self._root / folder)))
 
     def exists(self, path: str) -> bool:
         return (self._root / path).exists()
@@ -153,7 +227,7 @@ class SystemDisk:
         (self._root / path).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def force_folder(self, path: str) -> None:
-        descriptor = os.open(self._root / path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = DESCRIPTORS.open(self._root / path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
@@ -161,6 +235,9 @@ class SystemDisk:
 
     def describe(self, path: str) -> str:
         return str(self._root / path)
+
+    def random_bytes(self, size: int) -> bytes:
+        return os.urandom(size)
 
 
 def lock_folder(folder: Path) -> int | None:
@@ -171,8 +248,14 @@ def lock_folder(folder: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"process {os.getpid()}".encode())
+    try:
+        # In place, since a full disk may not give back what a truncate lets go.
+        written = os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
+        os.ftruncate(descriptor, written)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            os.close(descriptor)
+            raise
     return descriptor
 
 

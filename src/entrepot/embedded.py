@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import getpass
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -17,16 +18,21 @@ from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer, dump, run_script
 from entrepot.queues import media
 from entrepot.queues.batch_get import get_up_to
+from entrepot.queues.batch_put import put_all
 from entrepot.queues.claims import Claim
 from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
+from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues.retrying import retry_later
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.recovery_log.record import Branch
+from entrepot.security.originators import RecordedOriginators
 
 _FULL_RETRY_S = 0.005
-_LAST_VERBS = ("remove_temporary", "leave_subscription", "close")
+_ABANDON_S = 0.5
+_LAST_VERBS = ("remove_temporary", "leave_subscription", "abandon", "back_out_if_active", "close")
 """What a connection still has to do when it is fenced."""
 
 Answered = TypeVar("Answered")
@@ -40,6 +46,10 @@ class EmbeddedHost(Host):
 
     on_close: Callable[[], None] | None = None
     """What has to end before it does."""
+
+    def _restarted(self, manager: QueueManager) -> None:
+        # A program that opens a folder has its messages of others, too, and they cause no more here than at a server.
+        manager.objects.originators = RecordedOriginators(manager.objects, self.path)
 
     def close(self) -> None:
         if self.on_close is not None:
@@ -84,10 +94,11 @@ class EmbeddedHost(Host):
 
     def put_many(self, unit: Unit, puts: Sequence[PutInUnit], *, answered: bool = False) -> list[bytes]:
         del answered  # it always is
-        return [
-            self.put(name, message, persistent=persistent, priority=priority, unit=unit)
-            for name, persistent, priority, message in puts
-        ]
+        with self.lock:
+            message_ids = put_all(self.manager, unit, puts)
+        if any(message.delay_s for _, _, _, message in puts):
+            self.wake_housekeeper()
+        return message_ids
 
     def get_many(
         self, name: str, limit: int, criteria: Criteria | None, *, unit: Unit, wait_s: float = 0.0
@@ -96,7 +107,7 @@ class EmbeddedHost(Host):
         if first is None:
             return []
         with self.lock:
-            return [first, *get_up_to(self.manager, name, criteria, unit, limit - 1)]
+            return get_up_to(self.manager, name, criteria, unit, limit, got=[first])
 
     def put_without_answer(
         self, name: str | Sequence[str], message: Message, *, persistent: bool | None, priority: int | None
@@ -106,9 +117,36 @@ class EmbeddedHost(Host):
     def pipeline(self) -> EmbeddedPipeline:
         return EmbeddedPipeline(self)
 
-    def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedConsumption:
+    def consume(self, name: str, criteria: Criteria | None, read_ahead: int, units: set[Any]) -> EmbeddedIncoming:
         del read_ahead  # nothing is far away here
-        return EmbeddedConsumption(self, name, criteria)
+        return EmbeddedIncoming(self, name, criteria, units)
+
+    def retry(self, unit: Unit, delay_s: float) -> None:
+        """See `retry_later`."""
+        with self.lock:
+            retry_later(self.manager, unit, delay_s)
+        self.wake_housekeeper()
+
+    def reject(self, unit: Unit, reason: str) -> None:
+        """See `Consequences.reject`; if neither queue takes them, its messages return as tried."""
+        try:
+            self.durably(lambda: self.manager.consequences.reject(unit, reason))
+        except EntrepotError:
+            self.back_out_if_active(unit)
+            raise
+
+    def abandon(self, unit: Unit) -> None:
+        """Back out a unit whose loop was left, maybe by the garbage collector while this very thread has the lock."""
+        if self.lock.acquire(timeout=_ABANDON_S):
+            self.lock.release()
+            self.back_out_if_active(unit)
+        else:
+            threading.Thread(target=self.back_out_if_active, args=(unit,), daemon=True).start()
+
+    def back_out_if_active(self, unit: Unit, *, counted: bool = True) -> None:
+        with self.lock:
+            if unit.state is UnitState.ACTIVE and self.failure is None:
+                self.manager.back_out(unit, counted=counted)
 
     def reader(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedReader:
         del read_ahead
@@ -143,6 +181,9 @@ class EmbeddedHolder:
         """
         if self.fenced is not None:
             raise Fenced(self.fenced.name, self.fenced.epoch, self.fenced.current)
+
+    def may_claim(self, name: str) -> bool:  # noqa: ARG002  # a Holder's; this one administers
+        return True
 
     def fence(self, error: Fenced) -> None:
         self.fenced = error
@@ -263,10 +304,10 @@ class ClaimedHost:
     def pipeline(self) -> EmbeddedPipeline:
         return EmbeddedPipeline(self)
 
-    def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedConsumption:
+    def consume(self, name: str, criteria: Criteria | None, read_ahead: int, units: set[Any]) -> EmbeddedIncoming:
         del read_ahead
         self.holder.require_unfenced()
-        return EmbeddedConsumption(self, name, criteria)
+        return EmbeddedIncoming(self, name, criteria, units)
 
     def reader(self, name: str, criteria: Criteria | None, read_ahead: int) -> EmbeddedReader:
         del read_ahead
@@ -338,25 +379,71 @@ class EmbeddedPipeline:
             raise refusal
 
 
-class EmbeddedConsumption:
-    """One message after another; there is no way on which they could be read ahead."""
+class EmbeddedIncoming:
+    """One message after another, each in a unit of work of its own; nothing is read ahead."""
 
-    def __init__(self, host: Host | ClaimedHost, name: str, criteria: Criteria | None) -> None:
+    def __init__(self, host: EmbeddedHost | ClaimedHost, name: str, criteria: Criteria | None, units: set[Any]) -> None:
         with host.lock:
             host.manager.readable(name)
         self._host = host
         self._name = name
         self._criteria = criteria
+        self._units = units
+        """Those that the connection has open: it backs them out when it is closed or fenced."""
+        self._unit: Unit | None = None
+        self._getting = False
         self._ended = False
 
     def get(self, wait_s: float) -> Message | None:
         """The next message, or None when none comes within `wait_s`."""
         if self._ended:
             return None
-        return self._host.get(self._name, self._criteria, wait_s=wait_s)
+        unit: Unit = self._host.begin()
+        self._unit = unit
+        self._units.add(unit)
+        self._getting = True
+        message: Message | None = None
+        try:
+            message = self._host.get(self._name, self._criteria, unit=unit, wait_s=wait_s)
+        finally:
+            self._getting = False
+            if message is None or self._ended:  # closed meanwhile, by another thread
+                self._host.back_out_if_active(unit, counted=False)
+                self._units.discard(unit)
+                message = None
+        return message
 
-    def close(self) -> None:
+    def done(self) -> None:
+        self.ack()
+
+    def ack(self) -> None:
+        unit = self._at_hand
+        self._host.commit(unit)
+        self._units.discard(unit)
+
+    def retry(self, delay_s: float) -> None:
+        unit = self._at_hand
+        self._host.retry(unit, delay_s)
+        self._units.discard(unit)
+
+    def reject(self, reason: str) -> None:
+        unit = self._at_hand
+        try:
+            self._host.reject(unit, reason)
+        finally:
+            self._units.discard(unit)
+
+    @property
+    def _at_hand(self) -> Unit:
+        assert self._unit is not None
+        return self._unit
+
+    def close(self, *, tried: bool) -> None:  # noqa: ARG002  # its unit knows
         self._ended = True
+        unit = self._unit
+        if unit is not None and not self._getting:
+            self._units.discard(unit)
+            self._host.abandon(unit)
 
 
 class EmbeddedReader:

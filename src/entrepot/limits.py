@@ -58,14 +58,18 @@ RUN_BYTES = 4 * MIB
 """How much of a queue goes to disk, or comes back, at a time."""
 
 CLAIM_NAME_CHARACTERS_MAX = 200
-CLAIMS_PER_USER_MAX = 10_000
-"""Names whose epochs are remembered for one user, together with the prefixes he has had numbers for."""
 EPOCH_MAX = 2**62
+EPOCH_STEP_MAX = 1_000_000
+"""By how much a claim may raise the epoch of a name: so no number of claims ever reaches EPOCH_MAX."""
 CLAIM_STATUS_BYTES_MAX = 16 * KIB
 """What a claim may say about itself, as JSON."""
 
 SELECTOR_CHARACTERS_MAX = 10_240
 SELECTOR_DEPTH_MAX = 100
+SELECTOR_GAPPED_LIKES_MAX = 16
+"""Patterns of one selector that have `_` beside text between two `%`: these look at a text character by character."""
+SELECTOR_TEXT_CHARACTERS_MAX = 8_192
+"""LIKE, and a comparison of two properties, look at no longer text: their truth is UNKNOWN for it."""
 
 LOG_SEGMENT_BYTES_DEFAULT = 32 * MIB
 LOG_SEGMENT_BYTES_MIN = 64 * KIB
@@ -92,3 +96,28 @@ WAITING_PER_CONNECTION_MAX = 10_000
 
 RUN_MEMORY_BYTES_MAX = 1024 * MIB
 """What the process may grow by while an ESQL program takes more and more steps on one message."""
+
+# --- what one user may hold at a time; attributes of the queue manager, for ALTER QMGR ---
+
+USER_UNCOMMITTED_BYTES_DEFAULT = 512 * MIB
+"""USRUOWB: messages in open and prepared units of work, in memory."""
+USER_PREPARED_DEFAULT = 500
+"""USRPREP."""
+PREPARED_DEFAULT = 5_000
+"""MAXPREP: prepared units of all users."""
+USER_PERMANENT_QUEUES_DEFAULT = 1_000
+"""USRPERMQ: permanent dynamic queues."""
+USER_TEMPORARY_QUEUES_DEFAULT = 5_000
+"""USRTEMPQ: temporary dynamic queues."""
+USER_DURABLE_SUBSCRIPTIONS_DEFAULT = 5_000
+"""USRDSUB."""
+USER_CLAIMS_DEFAULT = 10_000
+"""USRCLAIM: names whose epochs are remembered, together with the prefixes that numbers were given for."""
+CLAIMS_DEFAULT = 100_000
+"""MAXCLAIM: names of all users."""
+USER_WAITING_DEFAULT = 50_000
+"""USRWAIT: gets that wait, and consumers."""
+USER_CONNECTIONS_DEFAULT = 10_000
+"""USRCONN."""
+UNIT_AGE_S_DEFAULT = 3600
+"""UOWAGE: an open unit of work of a connection is backed out after so long."""

@@ -101,6 +101,15 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Of a publication: what it was published on."""
     retained: bool = False
     """From a publisher: keep it for subscribers to come. To a subscriber: it was kept, and is no news."""
+    authorized_as: str = ""
+    """Of a message from another queue manager: the user whose authority counts here instead of `user`'s."""
+
+    def about_bytes(self) -> int:
+        """About what it takes in memory or in a frame."""
+        size = len(self.body) + 256
+        for name, value in self.properties.items():
+            size += 4 * len(name) + (4 * len(value) if isinstance(value, str | bytes) else 9)
+        return size
 
     def expires_at(self) -> float | None:
         """When a message on a queue stops being of use, in seconds since 1970."""

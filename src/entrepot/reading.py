@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that come one after another: those of `Connection.consume`, and of `Connection.reader` for units of work."""
+"""Messages that come one after another in units of work: those of `Connection.reader`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
 from entrepot import checks
-from entrepot.binding import Binding, Incoming, RunningUnit, UnitReader
+from entrepot.binding import Binding, RunningUnit, UnitReader
 from entrepot.errors import InvalidArgument
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message
@@ -34,35 +33,6 @@ class AnyUnit(Protocol):
 
     @property
     def local(self) -> LocalPart: ...
-
-
-class Consumption(Iterator[Message]):
-    """The messages of `Connection.consume`; close it, or leave its `with`, to let no more come."""
-
-    def __init__(self, incoming: Incoming, wait_s: float) -> None:
-        self._incoming = incoming
-        self._wait_s = wait_s
-
-    def get(self, wait_s: float = 0.0) -> Message | None:
-        """The next message, or None when none comes within `wait_s`."""
-        return self._incoming.get(wait_s)
-
-    def __next__(self) -> Message:
-        message = self._incoming.get(self._wait_s)
-        if message is None:
-            self.close()
-            raise StopIteration
-        return message
-
-    def close(self) -> None:
-        """Let no more come; what was not used stays on its queue."""
-        self._incoming.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Reader:

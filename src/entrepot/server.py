@@ -31,11 +31,14 @@ from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.dialling import Dialler
 from entrepot.channels.gate import Gate
 from entrepot.channels.initiator import ChannelInitiator
+from entrepot.channels.memory_watch import MemoryWatch
 from entrepot.channels.native import NativeLink
 from entrepot.channels.neighbours import Neighbours
+from entrepot.channels.served_host import ServedHost
 from entrepot.channels.session import Session
 from entrepot.channels.supervision import Supervised
 from entrepot.databases.watch import ResourceWatch
+from entrepot.disk import DESCRIPTORS
 from entrepot.errors import (
     AddressInUse,
     ChannelNotAvailable,
@@ -49,14 +52,16 @@ from entrepot.errors import (
     ObjectNotFound,
     QueueManagerQuiescing,
     QueueManagerStopped,
+    UserLimitReached,
 )
 from entrepot.mqsc import dump
 from entrepot.queues import media
 from entrepot.queues.coordinator import HostCoordinator
-from entrepot.queues.definitions import Channel, Listener
+from entrepot.queues.definitions import Channel, Listener, require_name
 from entrepot.queues.folder import as_recovery_error
 from entrepot.queues.host import Host
 from entrepot.queues.restart import Progress
+from entrepot.queues.unit_of_work import Unit
 from entrepot.security.addresses import parse_address
 from entrepot.security.audit import AuditFields, AuditLog
 from entrepot.security.authority import Authority
@@ -69,9 +74,14 @@ _LOGGER = logging.getLogger("entrepot")
 SOCKET = "socket"
 _BACKLOG = 4096
 _CARE_S = 1.0
+_MEMORY_LOOK_S = 0.2
 _SILENCE = 2.5
 """A partner that says nothing for so many heartbeats is taken for dead."""
 _CONTROL_S = 30.0
+_PATIENCE_S = 10.0
+"""How long partners may take to end their units of work when the server stops."""
+_DESCRIPTORS_KEPT = 16
+"""For files of the log, runs and checkpoints, of which few are open at a time."""
 _FAREWELL_S = 0.05
 """Who asks us to stop gets his answer first."""
 
@@ -117,6 +127,7 @@ class Server:
         self.desk = Desk(host, self.authority)
         self.users = Users.load(self.path)
         self.audit = AuditLog.open(self.path)
+        self._audit_failing = False
         self.admission = Admission(host, self.users, self.authority, self._audited)
         self._dialler = Dialler(self._tls_of_sender)
         self.channels = ChannelInitiator(self.desk, open_connection=self._dialler.dial, credentials=self._presented)
@@ -124,11 +135,15 @@ class Server:
         self._resources = ResourceWatch(self.path, HostCoordinator(host))
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
+        DESCRIPTORS.keep(_DESCRIPTORS_KEPT)
         most = connections_max()
-        self._gate = Gate(most, most)
-        """All connections together."""
-        # Whoever administers must come in though strangers have taken all that they may.
-        self._unix_gate = Gate(most, most)
+        together = Gate(most, most)
+        # An administrator must come in though strangers have taken all that they may.
+        self._gate = Gate(max(most - most // 8, 1), max(most * 3 // 4, 1), together)
+        """All connections by way of the network; one address does not have them all."""
+        self._unix_gate = Gate(most, most, together)
+        self.desk.memory = MemoryWatch()
+        self._turned_away = 0
         self._care: asyncio.TimerHandle | None = None
         self._stopping = False
         self._hastened = False
@@ -138,6 +153,7 @@ class Server:
         self.desk.supervised = lambda session: Supervised(host, session.identity, self.authority, self)
         self.desk.managed = self._managed
         self.desk.refused = self.refused
+        self.desk.aged = self._aged
         self._thread = threading.get_ident()
 
     # --- start --------------------------------------------------------------------------------
@@ -150,7 +166,7 @@ class Server:
             RecoveryError: It cannot be started; the error says why. Nothing was lost.
             ListenerUnsafe, AddressInUse: A listener cannot start, so the queue manager does not either.
         """
-        host = await asyncio.to_thread(lambda: Host(path, progress=progress))
+        host = await asyncio.to_thread(lambda: ServedHost(path, progress=progress))
         try:
             server = cls(host)
             await server._open()
@@ -175,6 +191,7 @@ class Server:
         self._resources.start()
         self._audited("started", reason=f"start {self.host.manager.incarnation}")
         self._look_after()
+        self._watch_memory()
 
     async def _listen_locally(self) -> None:
         # By way of a descriptor, because the path of a Unix socket has at most 107 bytes.
@@ -232,6 +249,30 @@ class Server:
             raise AddressInUse(f"{address}({port})", error.strerror or str(error)) from error
         self.listeners[name] = RunningListener(definition, server, gate)
         _LOGGER.info("%s: listener %s accepts connections", self.host.settings.name, name)
+
+    async def listen_for_amqp(self, port: int, channel: str) -> None:
+        """Accept AMQP clients on a port of the loopback interface, by way of a channel that admits them.
+
+        AMQP names no channel, and the rules of a new queue manager keep everybody off those of the system. A channel
+        that is made here has no user of its own: whoever comes shows the password of a user, or a certificate.
+        """
+        if self.host.find("CHANNEL", channel) is None:
+            definition = Channel(name=require_name("channel", channel), channel_type="SVRCONN")
+            await asyncio.to_thread(self.host.define, definition, replace=False)
+            self._authorities_changed()
+        await self.listen(Listener(name="COMMAND.LINE.AMQP", port=port, protocol="AMQP", channel=channel))
+
+    def admission_advice(self) -> list[str]:
+        """What is missing before anybody can come in through the network."""
+        if not self.listeners or self.users.names():
+            return []
+        path = self.path
+        return [
+            "Nobody can come in there yet, because there are no users. To make one that may use all queues:",
+            f"  entrepot qm user add {path} NAME",
+            f"  entrepot mqsc {path} -e \"SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('NAME') AUTHADD(CONNECT)\"",
+            f"  entrepot mqsc {path} -e \"SET AUTHREC PROFILE(**) OBJTYPE(QUEUE) PRINCIPAL('NAME') AUTHADD(PUT,GET)\"",
+        ]
 
     def _not_encrypted(self, address: str, reason: str) -> None:
         self._audited("refused", address=address, reason=f"no TLS: {reason}")
@@ -301,19 +342,56 @@ class Server:
             self.failed = True
             loop.create_task(self.stop(immediate=True))  # noqa: RUF006  # the server itself outlives it
             return
+        age_s_max = self.host.manager_attributes().unit_age_s_max
+        for session in list(self.desk.sessions.values()) if age_s_max else ():
+            session.back_out_old(age_s_max)
         with contextlib.suppress(EntrepotError):
             self.audit.settle()
+        DESCRIPTORS.refill()
+        self._tell_of_those_turned_away()
         self._care = loop.call_later(_CARE_S, self._look_after)
+
+    def _watch_memory(self) -> None:
+        """More often than once a second: a hundred thousand small messages may come in that time."""
+        self._gate.is_closed = self.desk.memory.look()
+        if not self._stopping:
+            asyncio.get_running_loop().call_later(_MEMORY_LOOK_S, self._watch_memory)
+
+    def _tell_of_those_turned_away(self) -> None:
+        gates = [self._gate, self._unix_gate, *(listener.gate for listener in self.listeners.values())]
+        turned_away = sum(gate.turned_away for gate in gates)
+        if turned_away > self._turned_away:
+            _LOGGER.warning(
+                "%s: %d connections were turned away within a second: there are as many as the process or a listener "
+                "may have (%d through the network, %d on this machine), or memory is short",
+                self.host.settings.name,
+                turned_away - self._turned_away,
+                self._gate.connections,
+                self._unix_gate.connections,
+            )
+        self._turned_away = max(turned_away, self._turned_away)
 
     def _audited(self, event: str, **fields: Any) -> None:
         try:
             self.audit.write(event, **fields)
         except EntrepotError as error:
-            _LOGGER.error("%s: %s", self.host.settings.name, error)
+            # Once: with a line for each connection the log of a full disk would be about nothing else.
+            if not self._audit_failing:
+                _LOGGER.error("%s: %s", self.host.settings.name, error)
+            self._audit_failing = True
+        else:
+            self._audit_failing = False
 
-    def refused(self, identity: Identity, error: NotAuthorized) -> None:
-        """Somebody may not what he wanted to do; from any thread."""
-        self._audited("refused", **_who(identity), object=error.object, reason=f"no {error.authority} authority")
+    def refused(self, identity: Identity, error: NotAuthorized | UserLimitReached) -> None:
+        """A verb was refused for want of authority, or at a limit; from any thread."""
+        if isinstance(error, NotAuthorized):
+            self._audited("refused", **_who(identity), object=error.object, reason=f"no {error.authority} authority")
+        else:
+            self._audited("refused", **_who(identity), object=error.keyword, reason=f"limit reached: {error.what}")
+
+    def _aged(self, identity: Identity, unit: Unit, age_s_max: float) -> None:
+        reason = f"unit of work {unit.number} was open for more than UOWAGE({age_s_max:.0f}) seconds"
+        self._audited("backed out", **_who(identity), reason=reason)
 
     # --- control, from the office's thread ------------------------------------------------------
 
@@ -446,12 +524,13 @@ class Server:
             return self._in_doubt(session, what, arguments)
         if what == "stop":
             immediate = bool(arguments.get("immediate"))
+            waited_for = [] if immediate else self.on_loop(lambda: self._busy(session))
             # Not refused when it cannot be written down: a full disk must not keep anybody from a clean stop.
             self._audited("command", **_who(session.identity), object=f"STOP QMGR {name}")
             self.desk.loop.call_soon_threadsafe(
                 lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
             )
-            return name
+            return {"name": name, "waits_for": waited_for, "patience_s": _PATIENCE_S}
         raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup, in_doubt, resolve, forget or stop")
 
     def _in_doubt(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
@@ -476,6 +555,14 @@ class Server:
         except OSError as error:
             raise as_recovery_error(Path(destination), error) from error
 
+    def _busy(self, asking: Session) -> list[str]:
+        """Whom a stop has to wait for: those in the middle of a unit of work."""
+        return [
+            f"connection {number} ({session.application or session.protocol}, user {session.identity.user})"
+            for number, session in self.desk.sessions.items()
+            if session is not asking and session.is_busy
+        ]
+
     def _stop_soon(self, *, immediate: bool) -> None:
         self.desk.loop.create_task(self.stop(immediate=immediate))  # the server outlives it
 
@@ -485,7 +572,7 @@ class Server:
         """Return when the server has stopped, whoever asked for it."""
         await self._stopped.wait()
 
-    async def stop(self, *, immediate: bool = False, hasten: bool = False, patience_s: float = 10.0) -> None:
+    async def stop(self, *, immediate: bool = False, hasten: bool = False, patience_s: float = _PATIENCE_S) -> None:
         """Let nobody in any more and stop.
 
         Partners are told and may end their open units of work within
@@ -499,6 +586,7 @@ class Server:
         self._stopping = True
         if self._care is not None:
             self._care.cancel()
+        self._tell_of_those_turned_away()
         await self._close_listeners()
         self.neighbours.close()
         await self.channels.close()
@@ -506,6 +594,7 @@ class Server:
         if not immediate and self.host.failure is None:
             await self._quiesce(patience_s)
         stopped = self.host.failure or QueueManagerStopped(self.host.settings.name)
+        self.desk.stopping = True
         for link in list(self.desk.links):
             link.close(stopped)
         # One turn for the farewell to be written, and for the sessions to back out.

@@ -6,10 +6,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
+from weakref import WeakSet
 
 from entrepot import checks
 from entrepot.binding import Binding, Incoming
+from entrepot.consuming import Consumption
+from entrepot.delivery import Delivery
 from entrepot.errors import EntrepotError
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message
@@ -31,12 +34,16 @@ class Subscription:
         host: Binding,
         wanted: definitions.Subscription,
         closed: Callable[[Subscription], None],
+        units: set[Any],
+        consumptions: WeakSet[Consumption],
         *,
         new_only: bool,
     ) -> None:
         self._host = host
         self._wanted = wanted
         self._tell_closed = closed
+        self._units = units
+        self._consumptions = consumptions
         self._found = host.subscribe(wanted, new_only=new_only)
         self._opened = host.opened
         self._closed = False
@@ -78,18 +85,20 @@ class Subscription:
     def consume(self, *, read_ahead: int = 100, wait_s: float = math.inf) -> SubscriptionConsumption:
         """Publications one after another, until none comes for `wait_s`; see `Connection.consume`."""
         credit = checks.whole_number("read_ahead", read_ahead, 1, CONSUMER_CREDIT_MAX)
-        return SubscriptionConsumption(self, credit, checks.wait("wait_s", wait_s))
+        consumption = SubscriptionConsumption(self, credit, checks.wait("wait_s", wait_s))
+        self._consumptions.add(consumption)
+        return consumption
 
     def open_consumer(self, read_ahead: int) -> Incoming:
-        return self._host.consume(self.queue, None, read_ahead)
+        return self._host.consume(self.queue, None, read_ahead, self._units)
 
     @property
     def opened(self) -> int:
         """Counts the connections it has been open on."""
         return self._host.opened
 
-    def __iter__(self) -> SubscriptionConsumption:
-        return self.consume()
+    def __iter__(self) -> Iterator[Delivery]:
+        return iter(self.consume())
 
     def close(self) -> None:
         """Read it no longer; a durable one goes on collecting."""
@@ -106,41 +115,21 @@ class Subscription:
         self.close()
 
 
-class SubscriptionConsumption(Iterator[Message]):
+class SubscriptionConsumption(Consumption):
     """The publications of `Subscription.consume`; goes on over a broken connection."""
 
     def __init__(self, subscription: Subscription, read_ahead: int, wait_s: float) -> None:
         self._subscription = subscription
-        self._read_ahead = read_ahead
-        self._wait_s = wait_s
         self._opened = subscription.opened
-        self._incoming = subscription.open_consumer(read_ahead)
+        super().__init__(lambda: subscription.open_consumer(read_ahead), wait_s)
 
-    def get(self, wait_s: float = 0.0) -> Message | None:
-        """The next publication, or None when none comes within `wait_s`."""
+    def _receive(self, incoming: Incoming, wait_s: float) -> Message | None:
         while True:
             try:
-                return self._incoming.get(wait_s)
+                return incoming.get(wait_s)
             except EntrepotError:
                 # The queue of one that is not durable went with the connection that broke.
                 if self._opened == self._subscription.opened:
                     raise
             self._opened = self._subscription.opened
-            self._incoming = self._subscription.open_consumer(self._read_ahead)
-
-    def __next__(self) -> Message:
-        message = self.get(self._wait_s)
-        if message is None:
-            self.close()
-            raise StopIteration
-        return message
-
-    def close(self) -> None:
-        """Let no more come; what was not used stays with the subscription."""
-        self._incoming.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            self._incoming = incoming = self._open()

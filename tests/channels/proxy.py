@@ -27,9 +27,10 @@ class Proxy:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._carried = 0
         """Connections of which the server has not hung up, whether cut or not."""
+        self._parted: list[socket.socket] = []
         self._lock = threading.Lock()
         self.asked: list[int] = []
-        """Verbs that went to the server, in their order."""
+        """Verbs that went to the server, in their order; an answer may overtake the note of its verb."""
         self.deaf = False
         """Loses all that the server says."""
         self.refusing = False
@@ -43,6 +44,8 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self._listening.close()
         self.cut()
+        for far in self._parted:
+            _shut(far, socket.SHUT_WR)
 
     def cut(self) -> None:
         """Break all connections that there are; new ones hear again what the server says."""
@@ -52,6 +55,18 @@ class Proxy:
         for near, far in pairs:
             _shut(near, socket.SHUT_RDWR)
             _shut(far, socket.SHUT_WR)
+
+    def lead_to(self, target: Path) -> None:
+        """From now on connections go to the server in another folder."""
+        self._target = target
+
+    def part(self) -> None:
+        """Break all connections at the client's end only: the server hears nothing, not even that they are broken."""
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+            self._parted += [far for _, far in pairs]
+        for near, _ in pairs:
+            _shut(near, socket.SHUT_RDWR)
 
     def settle(self) -> None:
         """Return when the server, too, has ended all connections that were cut."""
@@ -100,7 +115,8 @@ class Proxy:
                     break
                 far.sendall(head + rest)
                 self.asked.append(verb)
-        _shut(far, socket.SHUT_WR)
+        if far not in self._parted:
+            _shut(far, socket.SHUT_WR)
 
     def _answer(self, near: socket.socket, far: socket.socket) -> None:
         with contextlib.suppress(OSError):

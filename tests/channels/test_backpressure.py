@@ -25,6 +25,8 @@ from entrepot.queues.folder import create
 
 # A few buffers of a megabyte, the bodies that one reader may hold, and what Python does not give back at once.
 GROWTH_MAX = 200 * MIB
+MESSAGES = 500
+"""Of a megabyte each."""
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +43,11 @@ def server_of_module() -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def backlog(server_of_module: ServerProcess) -> ServerProcess:
-    """A server with a gigabyte on its queue, most of it on disk."""
+    """A server with much more on its queue than may come into its memory, most of it on disk."""
     with server_of_module.connect() as connection:
         depth = int(str(connection.mqsc("DISPLAY QSTATUS(Q) CURDEPTH")[0].rows[0]["CURDEPTH"]))
         with connection.pipeline() as pipeline:
-            for _ in range(1_000 - depth):
+            for _ in range(MESSAGES - depth):
                 pipeline.put("Q", bytes(MIB))
     return server_of_module
 
@@ -88,7 +90,7 @@ def test_a_long_backlog_is_read_to_its_end(backlog: ServerProcess) -> None:
     before = memory_bytes(backlog.pid)
     forget_peak(backlog.pid)
     with backlog.connect() as connection, connection.consume("Q", read_ahead=1_000, wait_s=60) as consumption:
-        for _ in range(1_000):
+        for _ in range(MESSAGES):
             next(consumption)
         assert consumption.get(wait_s=0.2) is None
     assert growth(backlog, before) < GROWTH_MAX

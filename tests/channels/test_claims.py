@@ -43,6 +43,8 @@ def users(server: ServerThread) -> Iterator[dict[str, Connection]]:
             ALTER QMGR CHLAUTH(DISABLED)
             SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(CONNECT)
             SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)
+            SET AUTHREC PROFILE('ann/*') OBJTYPE(CLAIM) PRINCIPAL('ann') AUTHADD(SET)
+            SET AUTHREC PROFILE('bob/*') OBJTYPE(CLAIM) PRINCIPAL('bob') AUTHADD(SET)
             """
         )
         url = f"mq://127.0.0.1:{server.port('L')}/QM1?channel="
@@ -50,12 +52,15 @@ def users(server: ServerThread) -> Iterator[dict[str, Connection]]:
             yield {"root": root, "ann": ann, "ann again": ann_again, "bob": bob}
 
 
-def test_a_name_is_its_users_and_administrators(users: dict[str, Connection]) -> None:
+def test_a_name_is_for_users_with_authority_and_for_administrators(users: dict[str, Connection]) -> None:
     root, ann, bob = users["root"], users["ann"], users["bob"]
     ann.claim("ann/1", 1)
     bob.claim("bob/1", 1)
     for verb in (
         lambda: bob.claim("ann/1", 2),
+        lambda: bob.claim("zz", 1),
+        lambda: bob.next_epoch(""),
+        lambda: bob.next_epoch("ann/"),
         lambda: bob.retire("ann/1", 2),
         lambda: bob.instruct("ann", "stop"),
         lambda: bob.instruct("", "stop"),
@@ -65,6 +70,7 @@ def test_a_name_is_its_users_and_administrators(users: dict[str, Connection]) ->
     assert ann.claim("ann/1", 1) == ""
     assert [claim.name for claim in bob.claims()] == ["bob/1"]
     assert [(claim.name, claim.user) for claim in root.claims()] == [("ann/1", "ann"), ("bob/1", "bob")]
+    assert bob.next_epoch("bob/") == 2
     assert root.instruct("", "stop") == 2
     assert (ann.claim("ann/1", 1), bob.claim("bob/1", 1)) == ("stop", "stop")
     root.retire("bob/1", 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import entrepot.aio
-from channels.processes import despite_pauses, until
+from channels.processes import until, without_stalls
 from channels.threads import in_threads
 from conftest import TESTER
 from entrepot import Connection
@@ -100,7 +100,7 @@ def test_an_encrypted_connection_is_kept_alive_while_nobody_uses_it(connection: 
             assert consumption.get(wait_s=60) is not None
             assert client.host.opened == 1
 
-    despite_pauses(rest)
+    without_stalls(rest)
 
 
 def test_a_wait_ends_in_time(client: Connection) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import entrepot.aio
-from channels.processes import Program, ServerProcess, despite_pauses, until
+from channels.processes import Program, ServerProcess, until, without_stalls
 from channels.threads import in_threads
 from entrepot import Connection
 from entrepot.connection import connect
@@ -73,7 +73,7 @@ def test_a_frozen_client_is_ended_and_its_unit_backed_out(server: ServerThread, 
                 assert message.backout_count == 1
                 assert time.monotonic() - since > 2.2, "no sooner than two and a half heartbeats"
 
-    despite_pauses(work_and_freeze)
+    without_stalls(work_and_freeze)
 
 
 def test_a_frozen_client_that_does_not_read_is_ended_too(server: ServerThread, connection: Connection) -> None:
@@ -134,7 +134,7 @@ def test_who_takes_his_time_is_not_ended(server: ServerThread, connection: Conne
         assert sum(1 for _ in connection.browse("TOLD")) == 40
 
     connection.mqsc("DEFINE QLOCAL(TOLD)")
-    despite_pauses(all_at_once)
+    without_stalls(all_at_once)
 
 
 def test_who_waits_for_room_on_a_full_queue_is_not_ended(server: ServerThread, connection: Connection) -> None:
@@ -158,7 +158,7 @@ def test_who_waits_for_room_on_a_full_queue_is_not_ended(server: ServerThread, c
             assert not waiting.is_alive()
             assert (producer.host.opened, other.host.opened) == (1, 1)
 
-    despite_pauses(wait)
+    without_stalls(wait)
 
 
 # --- a server that falls silent -----------------------------------------------------------------------

@@ -20,6 +20,7 @@ from entrepot.errors import MessageTooLong
 from entrepot.limits import BODY_BYTES_MAX, MIB
 from entrepot.queues.folder import create
 from entrepot.testing.servers import ServerThread
+from entrepot.wire.verbs import Verb
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,7 @@ def test_memory_is_given_back(process: ServerProcess) -> None:
 def test_a_body_that_is_too_long_is_refused_before_it_is_sent(connection: Connection, proxy: Proxy) -> None:
     with connect(proxy.url) as client:
         client.put("Q", b"before")
+        until(lambda: Verb.PUT in proxy.asked, "it is noted")
         verbs = len(proxy.asked)
         too_long = bytes(BODY_BYTES_MAX + 1)
         for verb in (client.put, client.unit_of_work().put, client.pipeline().put, client.request):

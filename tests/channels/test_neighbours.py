@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from entrepot import Connection, connect
+from entrepot.queues.definitions import CHILDREN
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing.servers import ServerThread
@@ -139,3 +140,20 @@ def test_leaving_a_parent_ends_its_wishes(servers: dict[str, Connection]) -> Non
         return {row["QMNAME"] for row in rows if row["TYPE"] == "CHILD"}
 
     _until(lambda: children() == {"WEST"})
+
+
+def test_two_children_that_come_at_once_are_both_remembered(tmp_path: Path) -> None:
+    """The definition with the first is not on disk yet when the second comes."""
+    create(tmp_path / "HQ", log=LOG)
+    with ServerThread(tmp_path / "HQ") as running:
+        assert running.server is not None
+        neighbours = running.server.neighbours
+
+        async def come() -> None:
+            with neighbours._desk.host.lock:
+                neighbours._adopt("EAST")
+                neighbours._adopt("WEST")
+
+        running.run(come())
+    with connect(f"embedded:{tmp_path / 'HQ'}") as connection:
+        assert connection.host._manager.objects.name_lists[CHILDREN].names == ("EAST", "WEST")

@@ -7,6 +7,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,68 @@ def test_every_verb_of_an_idle_connection_goes_on(connection: Connection, proxy:
             cut_and_settle(proxy)
             verb()
             assert client.host.opened == number + 2
+
+
+READS: tuple[tuple[str, Callable[[Connection], Any]], ...] = (
+    ("MQSC", lambda client: client.mqsc("DISPLAY QMGR; DIS QLOCAL(Q) +\n CURDEPTH\n* a remark\nPING QMGR")),
+    ("IN_DOUBT", lambda client: client.in_doubt()),
+    ("BROWSE", lambda client: client.browse("Q")),
+    ("CLAIMS", lambda client: client.claims("")),
+    ("OUTCOMES", lambda client: client.host.coordinator.outcomes(["x"])),
+    ("MANAGE", lambda client: client.host.status()),
+    ("MANAGE", lambda client: client.host.dump()),
+)
+
+
+def test_a_verb_that_only_reads_is_asked_again_when_its_answer_is_lost(proxy: Proxy) -> None:
+    with connect(proxy.url) as client:
+        for verb, read in READS:
+            proxy.asked.clear()
+            proxy.deaf = True
+            reading = Verdict(partial(read, client))
+            until(lambda verb=verb: Verb[verb] in proxy.asked, "it was asked")
+            proxy.cut()
+            reading.wait()
+            assert reading.error is None, verb
+            until(lambda verb=verb: proxy.asked.count(Verb[verb]) == 2, f"{verb} was asked again")
+        proxy.deaf = True
+        defining = Verdict(lambda: client.mqsc("DISPLAY QMGR\nDEFINE QLOCAL(NEW)"))
+        until(lambda: proxy.asked.count(Verb.MQSC) == 1, "it was asked")
+        proxy.cut()
+        defining.wait()
+        assert isinstance(defining.error, ConnectionLost), "it might be carried out twice"
+
+
+def test_a_verb_of_a_task_that_only_reads_is_asked_again_when_its_answer_is_lost(proxy: Proxy) -> None:
+    async def test(client: entrepot.aio.Connection) -> None:
+        for verb, read in (
+            (Verb.MQSC, lambda: client.mqsc("DIS QLOCAL(*)")),
+            (Verb.IN_DOUBT, client.in_doubt),
+            (Verb.CLAIMS, client.claims),
+        ):
+            proxy.asked.clear()
+            proxy.deaf = True
+            reading = asyncio.create_task(read())
+            await until_so(lambda verb=verb: verb in proxy.asked, "it was asked")
+            await cut_for_tasks(proxy)
+            await reading
+            await until_so(lambda verb=verb: proxy.asked.count(verb) == 2, f"{verb.name} was asked again")
+
+    run(test, proxy.url)
+
+
+def test_who_finds_no_queue_manager_is_told_how_long_it_was_waited_for(connection: Connection, proxy: Proxy) -> None:
+    with connect(proxy.url, reconnect_s=0.2) as client:
+        unit = client.unit_of_work()
+        unit.put("Q", b"never")
+        proxy.refusing = True
+        cut_and_settle(proxy)
+        with pytest.raises(ConnectFailed, match=r"tried for 0\.2 s \(reconnect_s\)"):
+            client.put("Q", b"never")
+        with pytest.raises(ConnectFailed):
+            unit.commit()
+        assert unit.state == "backed out", "a connection that broke has backed it out"
+    assert bodies(connection) == []
 
 
 def test_a_waiting_get_goes_on(connection: Connection, proxy: Proxy) -> None:

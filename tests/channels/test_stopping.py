@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -75,6 +76,9 @@ def test_an_immediate_stop_backs_out_at_once(server: ServerThread, folder: Path)
     assert time.monotonic() - begun < 50
     client.close()
     assert (bodies(folder), bodies(folder, "R")) == ([b"work"], [])
+    with connect(f"embedded:{folder}") as connection:
+        (work,) = connection.browse("Q")
+        assert work.backout_count == 0, "that a queue manager stops is not the message's fault"
 
 
 def test_idle_connections_do_not_keep_it_and_come_back(folder: Path) -> None:
@@ -206,3 +210,16 @@ def test_the_folder_is_left_without_a_socket(server: ServerThread, connection: C
     assert (server.path / "socket").is_socket()
     server.stop(immediate=False)
     assert not (server.path / "socket").exists()
+
+
+def test_what_a_reader_has_seen_when_the_queue_manager_stops_was_not_tried(server: ServerThread, folder: Path) -> None:
+    with connect(server.unix_url, reconnect_s=0) as client:
+        for number in range(3):
+            client.put("Q", b"%d" % number, persistent=True)
+        with contextlib.suppress(EntrepotError), client.reader("Q", read_ahead=3) as reader:
+            unit = client.unit_of_work()
+            assert reader.get(unit, wait_s=60) is not None
+            assert client.in_doubt() == [], "the server knows what was seen"
+            server.stop(immediate=True)
+    with connect(f"embedded:{folder}") as connection:
+        assert [message.backout_count for message in connection.browse("Q")] == [0, 0, 0]

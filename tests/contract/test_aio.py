@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,8 @@ from entrepot.errors import (
     RequestTimedOut,
     UnitFinished,
 )
+from entrepot.queues.folder import create
+from entrepot.recovery_log.settings import LogSettings
 
 Test = Callable[[Connection], Awaitable[None]]
 Run = Callable[[Test], None]
@@ -333,3 +336,17 @@ def test_a_closed_connection_has_backed_out_and_refuses_every_verb(run: Run) -> 
                 await verb()
 
     run(test)
+
+
+def test_a_full_log_is_given_as_many_checkpoints_as_by_every_other_binding(folder: Path) -> None:
+    path = folder.parent / "SMALL"
+    create(path, log=LogSettings(segment_bytes=64 * 1024, primary=3, secondary=1))
+
+    async def main() -> None:
+        async with await entrepot.aio.connect(f"embedded:{path}") as connection:
+            await connection.mqsc("DEFINE QLOCAL(Q)")
+            for _ in range(100):
+                await connection.put("Q", bytes(20_000), persistent=True)
+                assert await connection.get("Q") is not None
+
+    asyncio.run(main())

@@ -11,8 +11,9 @@ import pytest
 
 from entrepot import Connection
 from entrepot.connection import connect
-from entrepot.errors import EntrepotError, Fenced, InvalidArgument, QueueFull
+from entrepot.errors import EntrepotError, Fenced, InvalidArgument, LimitExceeded, QueueFull, QueueNotFound
 from entrepot.testing.servers import ServerThread
+from folding import for_each
 
 
 def left(connection: Connection, queue: str = "Q") -> list[tuple[bytes, int]]:
@@ -52,6 +53,7 @@ def test_who_comes_with_a_higher_epoch_fences_who_was_there(connection: Connecti
             unit.commit()
         assert (refused.value.name, refused.value.epoch, refused.value.current) == ("flow/1", 1, 2)
         assert refused.value.outcome == "not_done"
+        assert unit.state == "backed out"
         for verb in (
             lambda: old.put("R", b"more"),
             lambda: old.get("Q"),
@@ -204,6 +206,20 @@ def test_next_epoch_is_above_everything_under_its_prefix(connection: Connection)
     assert connection.next_epoch("other") == 1
 
 
+def test_an_epoch_rises_by_a_bounded_step_so_that_no_claim_spends_those_of_others(connection: Connection) -> None:
+    for verb in (connection.claim, connection.retire):
+        with pytest.raises(LimitExceeded, match="1000000"):
+            verb("zz", 2**62 - 1)
+    assert connection.claims() == [], "a refused claim is not remembered"
+    assert connection.next_epoch("") == 1
+    connection.claim("zz", 1_000_001)
+    assert connection.next_epoch("zz/flow/") == 2, "another name's epoch does not matter"
+    assert connection.next_epoch("z") == 1_000_002
+    connection.claim("zz/2", 2_000_002)
+    with pytest.raises(LimitExceeded):
+        connection.claim("zz/3", 2_000_003)
+
+
 def test_epochs_outlive_the_queue_manager(folder: Path) -> None:
     for epoch in range(1, 4):
         with connect(f"embedded:{folder}") as connection:
@@ -218,7 +234,10 @@ def test_epochs_outlive_the_queue_manager(folder: Path) -> None:
             assert connection.claims()[0].order == ""
             connection.instruct("flow", "stop")
     with connect(f"embedded:{folder}") as connection:
-        assert len(list(connection.browse("SYSTEM.CLAIMS.QUEUE"))) == 2, "one for each name, not for each epoch"
+        claims = connection.host.manager.objects.claims  # type: ignore[attr-defined]
+        assert sorted(claims) == ["", "flow", "run"], "one for each name, not for each epoch"
+        with pytest.raises(QueueNotFound):
+            connection.put("SYSTEM.CLAIMS.QUEUE", b"", persistent=True)
 
 
 def test_a_client_claims_again_after_a_restart_and_before_anything_else(folder: Path) -> None:
@@ -296,14 +315,14 @@ def test_a_put_that_waits_for_room_is_refused_when_it_is_fenced(connection: Conn
         assert left(connection, "SMALL") == []
 
 
-@pytest.mark.parametrize("name", ["", "x" * 201, "line\nbreak", None, 5, b"x"])
+@for_each("name", ["", "x" * 201, "line\nbreak", None, 5, b"x"])
 def test_a_name_that_is_none_is_told(connection: Connection, name: str) -> None:
     for verb in (lambda: connection.claim(name, 1), lambda: connection.retire(name, 1)):
         with pytest.raises(InvalidArgument, match="name"):
             verb()
 
 
-@pytest.mark.parametrize("epoch", [0, -1, 2**63, 1.5, True, None])
+@for_each("epoch", [0, -1, 2**63, 1.5, True, None])
 def test_an_epoch_that_is_none_is_told(connection: Connection, epoch: int) -> None:
     with pytest.raises(InvalidArgument, match="epoch"):
         connection.claim("x", epoch)

@@ -30,6 +30,7 @@ from entrepot.errors import (
     UnitFinished,
     UnitNotInDoubt,
 )
+from folding import for_each
 
 
 def got(message: Message | None) -> Message:
@@ -112,7 +113,7 @@ def test_persistent_and_nonpersistent_keep_one_order(connection: Connection) -> 
     assert [got(connection.get("Q")).body for _ in range(10)] == [b"%d" % number for number in range(10)]
 
 
-@pytest.mark.parametrize("body", [b"", b"\x00\xff", bytearray(b"array"), memoryview(b"view"), b"x" * 100_000])
+@for_each("body", [b"", b"\x00\xff", bytearray(b"array"), memoryview(b"view"), b"x" * 100_000])
 def test_bodies_are_any_bytes(connection: Connection, body: bytes) -> None:
     connection.put("Q", body)
     message = got(connection.get("Q"))
@@ -882,8 +883,8 @@ WRONG_PUTS: list[tuple[dict[str, Any], type[EntrepotError]]] = [
 ]
 
 
-@pytest.mark.parametrize("in_unit", [False, True])
-@pytest.mark.parametrize(("arguments", "expected"), WRONG_PUTS, ids=lambda value: str(value)[:40])
+@for_each("in_unit", [False, True])
+@for_each(("arguments", "expected"), WRONG_PUTS, ids=lambda value: str(value)[:40])
 def test_wrong_put_stores_nothing(
     connection: Connection, arguments: dict[str, Any], expected: type[EntrepotError], in_unit: bool
 ) -> None:
@@ -900,9 +901,10 @@ def test_wrong_put_stores_nothing(
         verbs.commit()  # type: ignore[union-attr]
     assert depth(connection) == 0
     connection.put("Q", b"and goes on", persistent=True)
+    assert got(connection.get("Q")).body == b"and goes on"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "expected"),
     [
         ({"queue": None}, InvalidName),
@@ -939,9 +941,10 @@ def test_wrong_get_takes_nothing(
         with pytest.raises(expected):
             connection.browse(call.pop("queue"), **call)
     assert depth(connection) == 1
+    assert got(connection.get("Q")).body == b"stays"
 
 
-@pytest.mark.parametrize("wrong", ["text", None, b"", b"x" * 141, 5])
+@for_each("wrong", ["text", None, b"", b"x" * 141, 5])
 def test_wrong_transaction_id_changes_nothing(connection: Connection, wrong: Any) -> None:
     with connection.unit_of_work() as unit:
         unit.put("Q", b"")
@@ -950,6 +953,7 @@ def test_wrong_transaction_id_changes_nothing(connection: Connection, wrong: Any
         with pytest.raises(InvalidArgument):
             connection.resolve(wrong, commit=True)
     assert depth(connection) == 1
+    assert got(connection.get("Q")).body == b""
 
 
 def test_outcome_of_a_prepared_unit_must_be_said_clearly(connection: Connection) -> None:

@@ -12,6 +12,7 @@ from entrepot.errors import InvalidArgument, MessageTooLong, PutInhibited, Queue
 from entrepot.limits import BODY_BYTES_MAX
 from entrepot.message import Message, PutInUnit
 from entrepot.wire import codec
+from folding import for_each
 
 
 def messages(count: int) -> list[PutInUnit]:
@@ -100,7 +101,7 @@ def test_what_is_left_open_is_the_queues_to_say(connection: Connection) -> None:
     assert (message.persistent, message.priority) == (True, 3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bodies", "options", "argument"),
     [
         (b"one", {}, "bodies"),

@@ -21,6 +21,7 @@ from entrepot.errors import (
     TooManyUncommitted,
     UnitFinished,
 )
+from folding import for_each
 
 READ_AHEAD = pytest.mark.parametrize("read_ahead", [1, 2, 5, 100])
 
@@ -273,7 +274,7 @@ def test_a_closed_connection_ends_its_readers(url: str, connection: Connection) 
     assert left(connection) == [(b"0", 1), (b"1", 0), (b"2", 0)]
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, None, 10**9])
+@for_each("wrong", [0, -1, 1.5, None, 10**9])
 def test_wrong_arguments_are_told_at_once(connection: Connection, wrong: int) -> None:
     with pytest.raises(InvalidArgument):
         connection.reader("Q", read_ahead=wrong)

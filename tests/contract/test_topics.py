@@ -37,6 +37,7 @@ from entrepot.errors import (
 from entrepot.queues.definitions import Topic
 from entrepot.queues.folder import create
 from entrepot.testing.servers import ServerThread
+from folding import for_each
 
 DEAD_LETTERS = "SYSTEM.DEAD.LETTER.QUEUE"
 REACHES = ("ALL", "ALLDUR", "ALLAVAIL")
@@ -696,6 +697,7 @@ def test_what_a_consumer_has_not_used_stays_with_a_durable_subscription(connecti
         consumption = subscription.consume(read_ahead=5)
         for number in range(3):
             assert consumption.get(wait_s=60).body == b"%d" % number
+        consumption.settle()
         consumption.close()
     with connection.subscribe(durable="D") as subscription:
         assert bodies(subscription, wait_s=0.05) == [b"%d" % number for number in range(3, 10)]
@@ -721,7 +723,7 @@ def test_a_pipeline_publishes(url: str) -> None:
 # --- wrong arguments ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topic", "column"),
     [(None, 1), (7, 1), (b"a", 1), ("", 1), ("#", 1), ("a/+/b", 3), ("a\0b", 2), ("x" * 10_241, 10_241)],
     ids=["None", "number", "bytes", "empty", "hash", "plus", "NUL", "long"],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LINES_MAX = 40
+LINES_MAX = 50
 
 SAYS = {
     "async_consumer.py": ["100 invoices, for instance: invoice for "],
@@ -33,16 +33,11 @@ SAYS = {
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_example_runs_and_says_what_it_promises(name: str, tmp_path: Path) -> None:
     assert name in SAYS, f"say in SAYS what {name} prints"
-    # Some wait only half a second for their other end, which a busy machine may miss, but not each time.
-    for _ in range(4):
-        finished = subprocess.run(
-            [sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False
-        )
-        missing = [words for words in SAYS[name] if words not in finished.stdout]
-        if finished.returncode == 0 and not missing:
-            break
+    finished = subprocess.run(
+        [sys.executable, EXAMPLES / name], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
     assert finished.returncode == 0, finished.stderr
-    assert missing == [], finished.stdout
+    assert [words for words in SAYS[name] if words not in finished.stdout] == [], finished.stdout
     assert list(tmp_path.iterdir()) == [], "an example leaves nothing behind"
 
 

@@ -14,11 +14,14 @@ import pytest
 from proton import ConnectionException, Message, SSLDomain
 from proton.utils import BlockingConnection
 
+import entrepot
 from entrepot.mqsc import run_script
 from entrepot.queues.folder import create
 from entrepot.queues.host import Host
+from entrepot.security.users import Users
 from entrepot.server import Server
 from entrepot.testing.certificates import Certificates, make_certificates, openssl
+from entrepot.testing.servers import ServerThread
 
 pytestmark = pytest.mark.skipif(openssl() is None, reason="needs the openssl command")
 
@@ -142,3 +145,26 @@ def test_stopping_server_tells_amqp_clients(tmp_path: Path) -> None:
             time.sleep(0.01)
     stopping.join(90)
     assert not stopping.is_alive()
+
+
+def test_the_port_of_the_command_line_admits_who_has_a_password_and_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "QM1"
+    create(path)
+    users = Users.load(path)
+    users.add("app", "secret")
+    users.save()
+    with ServerThread(path) as server:
+        assert server.server is not None
+        server.run(server.server.listen_for_amqp(0, "AMQP.CLIENTS"))
+        with entrepot.connect(server.unix_url) as connection:
+            connection.mqsc(
+                "DEFINE QLOCAL(Q)\nSET AUTHREC OBJTYPE(QMGR) PRINCIPAL('app') AUTHADD(CONNECT)\n"
+                "SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('app') AUTHADD(PUT,GET)"
+            )
+        url = f"amqp://127.0.0.1:{server.port('COMMAND.LINE.AMQP')}"
+        client = BlockingConnection(url, timeout=30, user="app", password="secret", allow_insecure_mechs=True)
+        client.create_sender(f"{url}/Q").send(Message(body=b"x"))
+        client.close()
+        with pytest.raises(ConnectionException):
+            BlockingConnection(url, timeout=30, allowed_mechs="ANONYMOUS")
+        assert server.server.admission_advice() == []

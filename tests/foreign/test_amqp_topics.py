@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -383,13 +382,30 @@ def test_link_without_a_source_reads_on(server: AmqpServer, topic: str) -> None:
 def test_administrators_subscription_is_read_by_its_name(
     server: AmqpServer, client: BlockingConnection, topic: str, queue: str
 ) -> None:
-    server.mqsc(f"DEFINE SUB('FOR.AMQP') TOPICSTR('{topic}') DEST({queue})")
+    server.mqsc(f"DEFINE SUB('FOR.AMQP') TOPICSTR('{topic}') DEST({queue}) VARUSER(ANY)")
     server.mqsc(f"SET AUTHREC PROFILE({queue}) OBJTYPE(QUEUE) PRINCIPAL('guest') AUTHADD(GET)")
     publish(server, topic, b"1")
     found = client.create_receiver(None, name="FOR.AMQP|global", options=NullSource())
     assert take(found, 1) == [b"1"]
     detach(client, found)
     assert list(subscriptions(server, topic)) == ["FOR.AMQP"]
+
+
+def test_durable_subscription_is_its_users_and_not_its_containers(server: AmqpServer, topic: str) -> None:
+    owner = connect(server, "owned")
+    detach(owner, durable(owner, topic, "sub"))
+    publish(server, topic, b"1", persistent=True)
+    for options, condition in (
+        (DurableSubscription(), "amqp:unauthorized-access"),
+        (NullSource(), "amqp:not-found"),
+    ):
+        other = connect(server, "owned", user="app", password="passw0rd-of-app", allowed_mechs="PLAIN")
+        with pytest.raises(LinkDetached) as caught:
+            other.create_receiver(f"topic://{topic}", name="sub", options=[options])
+        assert caught.value.condition == condition
+        other.close()
+    assert take(durable(owner, topic, "sub"), 1) == [b"1"], "neither ended nor drained"
+    owner.close()
 
 
 def test_durable_subscription_has_one_reader(server: AmqpServer, topic: str) -> None:
@@ -618,13 +634,9 @@ def test_connection_says_that_there_are_topics(client: BlockingConnection) -> No
 
 
 def test_many_subscribers_come_and_go(server: AmqpServer, client: BlockingConnection, topic: str) -> None:
-    rounds = []
     for _ in range(50):
-        begun = time.monotonic()
         receiver = client.create_receiver(f"topic://{topic}")
         publish(server, topic, b"1")
         assert take(receiver, 1) == [b"1"]
         receiver.close()
-        rounds.append(time.monotonic() - begun)
     assert subscriptions(server, topic) == {}
-    assert min(rounds[-10:]) < 0.2, "even a busy machine has a moment for one of them"

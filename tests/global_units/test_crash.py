@@ -99,10 +99,10 @@ def _die_before_the_force() -> None:
     decide = GlobalUnits.decide
     left = 2
 
-    def dying(self: GlobalUnits, *arguments: Any) -> Any:
+    def dying(self: GlobalUnits, *arguments: Any, **options: Any) -> Any:
         nonlocal left
         left -= 1
-        settlement = decide(self, *arguments)
+        settlement = decide(self, *arguments, **options)
         if not left:
             _die()
         return settlement

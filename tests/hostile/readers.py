@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from entrepot.errors import CodePageUnknown, EntrepotError, MessageUnreadable, MessageUnwritable
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message, render_message
 from entrepot.models.copybook import load_copybook
@@ -59,6 +60,31 @@ def shape(element: Element) -> Any:
     value = element.value
     exact = (type(value).__name__, str(value) if isinstance(value, float) else value)
     return (element.key, element.kind, exact, [shape(child) for child in element.children])
+
+
+def require_read_and_written_alike(reader: Reader, body: bytes) -> None:
+    """A message is refused at a place of it, or its tree is written and read again as it was."""
+    try:
+        tree = reader.read(body)
+    except MessageUnreadable as error:
+        assert 0 <= error.offset <= len(body)
+        assert error.path
+        return
+    except EntrepotError:
+        return
+    expected = shape(tree)
+    try:
+        written = reader.write(tree)
+    except MessageUnwritable as error:
+        assert error.path
+        return
+    except CodePageUnknown:
+        return
+    again = reader.read(written)
+    if reader.settles:
+        assert reader.write(again) == written
+    else:
+        assert shape(again) == expected
 
 
 # --- domains -----------------------------------------------------------------------------------------

@@ -17,22 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from entrepot.errors import (
-    CodePageUnknown,
-    EntrepotError,
-    EsqlInvalid,
-    MessageUnreadable,
-    MessageUnwritable,
-    ModelInvalid,
-)
+from entrepot.errors import EsqlInvalid
 from entrepot.esql.program import compile_statements, compile_texts
-from entrepot.models.copybook import read_copybook
-from entrepot.models.mrm import MessageFormat as Wanted
-from entrepot.models.mrm import _compile
-from entrepot.models.mxsd import read_mxsd
-from entrepot.models.notation import read_notation
+from folding import for_each
 
-from .readers import GOLDEN, MRM_XML, READERS, shape
+from .loaders import LOADERS, as_text, require_loaded_or_refused
+from .readers import READERS, require_read_and_written_alike
 
 EXAMPLES = int(os.environ.get("ENTREPOT_FUZZ_EXAMPLES", "3000"))
 SLICE = 30
@@ -107,37 +97,15 @@ def in_time(act: Callable[[], Any]) -> Any:
 
 
 def fuzz_format(name: str, count: int) -> None:
-    reader = READERS[name]
-
     @examples(count)
-    @given(mangled(reader.seeds))
+    @given(mangled(READERS[name].seeds))
     def fuzz(body: bytes) -> None:
-        try:
-            tree = in_time(lambda: reader.read(body))
-        except MessageUnreadable as error:
-            assert 0 <= error.offset <= len(body)
-            assert error.path
-            return
-        except EntrepotError:
-            return
-        expected = shape(tree)
-        try:
-            written = in_time(lambda: reader.write(tree))
-        except MessageUnwritable as error:
-            assert error.path
-            return
-        except CodePageUnknown:
-            return
-        again = in_time(lambda: reader.read(written))
-        if reader.settles:
-            assert reader.write(again) == written
-        else:
-            assert shape(again) == expected
+        in_time(lambda: require_read_and_written_alike(READERS[name], body))
 
     fuzz()
 
 
-@pytest.mark.parametrize("name", READERS)
+@for_each("name", READERS)
 def test_mangled_messages_are_refused_or_come_back(name: str) -> None:
     fuzz_format(name, SLICE)
 
@@ -150,40 +118,6 @@ def test_many_mangled_messages_are_refused_or_come_back(name: str) -> None:
 
 # --- models ------------------------------------------------------------------------------------------
 
-YAML_SEEDS = (MRM_XML.encode(), *((GOLDEN / f"{name}.yaml").read_bytes() for name in ("tds_orders", "tds_records")))
-COPYBOOK_SEEDS = tuple((GOLDEN / f"{name}.cpy").read_bytes() for name in ("warehouse_order", "synchronized_parts"))
-MXSD_SEED = b"""<xsd:schema xmlns:xsd="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:t" xmlns:t="urn:t">
-<xsd:complexType name="Line"><xsd:sequence><xsd:element name="sku" type="xsd:string"/>
-<xsd:element name="n" type="xsd:int" minOccurs="0" maxOccurs="3"/></xsd:sequence></xsd:complexType>
-<xsd:element name="Order"><xsd:complexType><xsd:sequence><xsd:element name="id"><xsd:simpleType>
-<xsd:restriction base="xsd:string"><xsd:maxLength value="10"/><xsd:pattern value="[A-Z]{1,4}"/></xsd:restriction>
-</xsd:simpleType></xsd:element><xsd:choice><xsd:element name="line" type="t:Line" maxOccurs="unbounded"/>
-<xsd:element name="none" type="xsd:boolean"/></xsd:choice></xsd:sequence></xsd:complexType></xsd:element>
-</xsd:schema>"""
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
-def _load_yaml(data: bytes) -> Any:
-    return read_notation(_text(data), "m.yaml")
-
-
-def _load_copybook(data: bytes) -> Any:
-    return read_copybook(_text(data), "m.cpy")
-
-
-def _load_mxsd(data: bytes) -> Any:
-    return read_mxsd(data, "nowhere/m.mxsd")
-
-
-LOADERS: dict[str, tuple[Callable[[bytes], Any], tuple[bytes, ...]]] = {
-    "YAML": (_load_yaml, YAML_SEEDS),
-    "copybook": (_load_copybook, COPYBOOK_SEEDS),
-    "mxsd": (_load_mxsd, (MXSD_SEED,)),
-}
-
 
 def fuzz_loader(name: str, count: int) -> None:
     load, seeds = LOADERS[name]
@@ -193,14 +127,7 @@ def fuzz_loader(name: str, count: int) -> None:
     @examples(count)
     @given(mangled(seeds))
     def fuzz(data: bytes) -> None:
-        try:
-            message_set = in_time(lambda: load(data))
-            for format_name in message_set.formats:
-                for message in message_set.messages:
-                    in_time(lambda: _compile(Wanted(message_set, message, format_name)))  # noqa: B023
-        except ModelInvalid as error:
-            assert error.line >= 0
-            assert error.problem
+        in_time(lambda: require_loaded_or_refused(load, data))
 
     fuzz()
 
@@ -233,7 +160,7 @@ def fuzz_programs(seeds: tuple[bytes, ...], compile_text: Callable[[str], Any], 
     @given(mangled(seeds))
     def fuzz(data: bytes) -> None:
         try:
-            in_time(lambda: compile_text(_text(data)))
+            in_time(lambda: compile_text(as_text(data)))
         except EsqlInvalid as error:
             for file, line, column, problem, _ in error.mistakes:
                 assert file == "f.esql"

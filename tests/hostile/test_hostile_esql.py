@@ -27,6 +27,7 @@ from entrepot.limits import BODY_BYTES_MAX, MIB
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message
 from entrepot.models.tree import COPIES, COPIES_AT_A_TIME, LEVELS_MAX, Assembly, Element, Root
+from folding import for_each
 
 SOON_S = 6.0
 STEPS = 50_000
@@ -347,7 +348,7 @@ TEXTS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words"), [pytest.param(text, words, id=what) for what, text, words in TEXTS])
+@for_each(("text", "words"), [pytest.param(text, words, id=what) for what, text, words in TEXTS])
 def test_hostile_text_is_refused_soon(text: str, words: str) -> None:
     compile_statements("SET Environment.a = 1;")
     begun = time.process_time()

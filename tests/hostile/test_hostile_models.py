@@ -33,6 +33,7 @@ from entrepot.models.mxsd import load_mxsd, read_mxsd
 from entrepot.models.notation import read_notation
 from entrepot.models.swift import validate
 from entrepot.models.tree import Element, Folder
+from folding import for_each
 from golden.models.swift_messages import framed, mt543
 
 from .readers import (
@@ -271,7 +272,7 @@ def test_attacks_have_names_of_their_own() -> None:
     assert {name for name, _ in named} == set(READERS) - {"BLOB"}
 
 
-@pytest.mark.parametrize(("name", "body", "error", "words"), [
+@for_each(("name", "body", "error", "words"), [
     pytest.param(name, body, error, words, id=f"{name}, {what}") for name, what, body, error, words in ATTACKS
 ])  # fmt: skip
 def test_hostile_message_is_refused_soon(name: str, body: bytes, error: type[EntrepotError], words: str) -> None:
@@ -414,7 +415,7 @@ MODELS: list[tuple[Callable[[str], None], str, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("load", "text", "words"), [
+@for_each(("load", "text", "words"), [
     pytest.param(load, text, words, id=f"{load.__name__[1:]}, {what}") for load, what, text, words in MODELS
 ])  # fmt: skip
 def test_hostile_model_is_refused_soon(load: Callable[[str], None], text: str, words: str) -> None:

@@ -87,14 +87,24 @@ class Verdict:
         return {kind: len(found) for kind, found in vars(self).items() if found}
 
 
-def check(operations: Sequence[Operation], drained: Sequence[Standing], damaged: Iterable[str] = ()) -> Verdict:
-    """Judge a history; `drained` is what was left on the queues in the end, in the order it was got."""
-    return _Judge(operations, drained).verdict(damaged)
+def check(
+    operations: Sequence[Operation],
+    drained: Sequence[Standing],
+    damaged: Iterable[str] = (),
+    ordered: Iterable[str] = (),
+) -> Verdict:
+    """Judge a history; `drained` is what was left on the queues in the end, in the order it was got.
+
+    From the queues in `ordered` a single reader must get everything in its
+    producer's order, also after back-outs and broken connections.
+    """
+    return _Judge(operations, drained, frozenset(ordered)).verdict(damaged)
 
 
 class _Judge:
-    def __init__(self, operations: Sequence[Operation], drained: Sequence[Standing]) -> None:
+    def __init__(self, operations: Sequence[Operation], drained: Sequence[Standing], ordered: frozenset[str]) -> None:
         self._operations = operations
+        self._ordered = ordered
         self._order = drained
         self._drained = Counter(drained)
         self._creators: dict[Standing, list[int]] = defaultdict(list)
@@ -149,6 +159,7 @@ class _Judge:
 
     def _decide(self, component: list[int]) -> None:
         """Let those outcomes stand that leave the least to explain."""
+        assert len(component) < 18, "trying all outcomes of so many operations would take for ever"
         standings = {standing for number in component for standing in self._touched(number)}
         best: tuple[float, tuple[bool, ...]] | None = None
         for outcomes in product((True, False), repeat=len(component)):
@@ -228,9 +239,16 @@ class _Judge:
         for queue in {*got, *left}:
             # One reader, no back-out. The drain is a second reader, but only after the first has died.
             alone = len(readers[queue]) <= 1 and queue not in backed_out
-            yield from self._disorder([*got[queue], *left[queue]] if alone else left[queue])
+            if queue in self._ordered:
+                yield from self._disorder(filter(self._is_known_put, [*got[queue], *left[queue]]))
+            else:
+                yield from self._disorder([*got[queue], *left[queue]] if alone else left[queue])
 
-    def _disorder(self, standings: list[Standing]) -> Iterator[tuple[Standing, Standing]]:
+    def _is_known_put(self, standing: Standing) -> bool:
+        """A server that stood still may find a put of unknown outcome after later ones."""
+        return any(self._operations[number].outcome == "ok" for number in self._creators.get(standing, []))
+
+    def _disorder(self, standings: Iterable[Standing]) -> Iterator[tuple[Standing, Standing]]:
         by_producer: dict[str, list[Standing]] = defaultdict(list)
         for standing in standings:
             makers = {self._operations[number].actor for number in self._creators.get(standing, [])}

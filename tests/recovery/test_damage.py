@@ -21,8 +21,9 @@ from entrepot.queues.settings import ManagerSettings
 from entrepot.recovery_log import reader as reader_module
 from entrepot.recovery_log import record as record_module
 from entrepot.recovery_log.checkpoint import read_checkpoint
+from entrepot.recovery_log.group import Group
 from entrepot.recovery_log.reader import Logged, LogReader
-from entrepot.recovery_log.record import Group, Record, Run
+from entrepot.recovery_log.record import Record, Run
 from entrepot.recovery_log.run import RunStore, run_path
 from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.recovery_log.settings import LogSettings
@@ -241,9 +242,15 @@ def undetected(data: bytes, write: Callable[[bytes], None], read: Callable[[], o
     return missed
 
 
+def checkpoint_without_room(disk: SimulatedDisk) -> tuple[bytes, Callable[[bytes], None]]:
+    """The records of the checkpoint with a little of the zeros behind them, and how to write them back."""
+    data = disk.contents("checkpoint")
+    used = len(data.rstrip(b"\0")) + 16
+    return data[:used], lambda content: disk.put("checkpoint", content + data[used:])
+
+
 def test_any_bit_flipped_in_the_checkpoint_is_named(stopped: StoppedManager) -> None:
-    data = stopped.disk.contents("checkpoint")
-    write = lambda content: stopped.disk.put("checkpoint", content)  # noqa: E731
+    data, write = checkpoint_without_room(stopped.disk)
     assert undetected(data, write, lambda: read_checkpoint(stopped.disk), CheckpointDamaged) == []
 
 
@@ -251,8 +258,7 @@ def test_with_the_crc_skipped_a_damaged_checkpoint_goes_unnoticed(
     stopped: StoppedManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_module, "check", lambda *_: None)
-    data = stopped.disk.contents("checkpoint")
-    write = lambda content: stopped.disk.put("checkpoint", content)  # noqa: E731
+    data, write = checkpoint_without_room(stopped.disk)
 
     def read() -> None:
         with contextlib.suppress(FormatUnsupported, KeyError, UnicodeDecodeError):

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from entrepot.errors import RecoveryError
 from entrepot.queues import entry, group_commit, queue_manager, restart
 from entrepot.recovery_log import bodies, reader, record, run, writer
+from entrepot.testing import SimulatedDisk
 from entrepot.testing.simulation import Simulation
+from folding import for_each
 
 SEEDS = 1000
 # Of the seeds in parts of fifty or forty: the first parts in `make test`, the others in `make torture`.
@@ -47,14 +49,12 @@ def test_any_seed_of_any_length_agrees_with_the_model(seed: int, steps: int) -> 
     Simulation(seed).run(steps)
 
 
-@pytest.mark.parametrize(
-    "seed", [800, 1081, 1338, 1458, 2120, 23048, 23553, 102015, 105295, 105548, 106761, 206173, 300759, 301025]
-)
+@for_each("seed", [800, 1081, 1338, 1458, 2120, 23048, 23553, 102015, 105295, 105548, 106761, 206173, 300759, 301025])
 def test_seeds_that_have_found_a_bug_still_hold(seed: int) -> None:
     Simulation(seed).run(250)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 14, 35, 62])
+@for_each("seed", [0, 1, 2, 3, 7, 14, 35, 62])
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
     first, second = Simulation(seed), Simulation(seed)
     assert first.run(STEPS) == second.run(STEPS)
@@ -77,7 +77,8 @@ def test_the_seeds_meet_crashes_full_disks_failures_and_checkpoints() -> None:
     assert crashes > 200
     assert counts["checkpoints"] > 50
     assert counts["failed"] > 20
-    assert sum(counts.get(what, 0) for what in ("DiskFull", "LogFull", "SpillFailed", "UnitBackedOut")) > 5
+    assert counts["no space"] > 50
+    assert sum(counts.get(what, 0) for what in ("DiskFull", "LogFull", "SpillFailed", "UnitBackedOut")) > 0
 
 
 @pytest.mark.torture
@@ -130,8 +131,12 @@ def skip_the_crc(patch: pytest.MonkeyPatch) -> None:
 
 def take_damage_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     # Harmless on its own; with a force that did not happen it hides what was lost.
-    patch.setattr(reader.LogReader, "_later_group", lambda self, position: None)
+    patch.setattr(reader.LogReader, "groups", lambda self, position: iter(()))
     acknowledge_before_force(patch)
+
+
+def guessable_salts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedDisk, "random_bytes", lambda self, size: bytes(size))
 
 
 def keep_a_group_that_met_a_full_disk(patch: pytest.MonkeyPatch) -> None:
@@ -177,6 +182,7 @@ def answer_before_the_group_is_forced(patch: pytest.MonkeyPatch) -> None:
         retry_a_failed_force,
         skip_the_crc,
         take_damage_for_a_torn_tail,
+        guessable_salts,
         keep_a_group_that_met_a_full_disk,
         do_not_rewrite_the_end_of_the_log,
     ],

@@ -26,6 +26,8 @@ _WORK = "DECLARE i INTEGER 0; WHILE i < {turns} DO SET i = i + 1; END WHILE;"
 SOURCE = "LEDGER"
 AHEAD = 3_000
 """So many messages are put at a time: enough for what a flow does between two kills, and soon there after a restart."""
+WORKED_ON_MIN = 100
+"""So many messages have come out when a campaign ends: on a busy machine there may be few between two kills."""
 _LOOK_S = 0.03
 
 
@@ -128,6 +130,8 @@ class Campaign:
             kind(live)
             self.kills[kind.__name__] += 1
         self.wait_for_progress()
+        while self.depth(self.target) <= WORKED_ON_MIN:
+            self.wait_for_progress()
 
     def wait_for_progress(self) -> None:
         if self.depth(self.source) < AHEAD // 2:

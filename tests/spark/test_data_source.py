@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 
 from channels.processes import ServerProcess
 from entrepot.message import Message, MessageType
+from entrepot.spark.starting.java import find_java
 from entrepot.spark.tables.data_source import register
 
 if TYPE_CHECKING:
@@ -159,3 +163,41 @@ def test_a_wrong_way_of_reading_is_told(spark: SparkSession, server: ServerProce
         read(spark, server, "NO.SUCH.QUEUE").count()
     with pytest.raises(Exception, match="option url: it is missing"):
         spark.read.format("entrepot").option("queue", "Q").load()
+
+
+IN_A_SESSION_OF_ONES_OWN = """
+import sys
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+
+
+def bodies(queue):
+    table = spark.read.format("entrepot").option("url", sys.argv[1]).option("queue", queue).load()
+    return [bytes(row.body).decode() for row in table.where(f"queue = '{queue}'").select("body").collect()]
+
+
+print("found by Spark itself:", bodies(sys.argv[2]))
+from entrepot.spark import register
+
+register(spark)
+print("registered:", bodies(sys.argv[2]))
+"""
+
+
+def test_queues_are_tables_in_a_session_that_is_not_ours(server: ServerProcess, new_queue: NewQueue) -> None:
+    queue = new_queue()
+    with server.connect() as connection:
+        connection.put(queue, b"42 crates")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
+    finished = subprocess.run(
+        [sys.executable, "-c", IN_A_SESSION_OF_ONES_OWN, server.unix_url, queue],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    told = [line for line in finished.stdout.splitlines() if ": [" in line]
+    assert told == ["found by Spark itself: ['42 crates']", "registered: ['42 crates']"], finished.stderr[-3000:]

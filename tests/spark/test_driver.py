@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import fcntl
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from channels.processes import until
 from entrepot.errors import SparkNotStarted
+from entrepot.spark.starting import driver as driver_module
 from entrepot.spark.starting.driver import Driver
 from entrepot.spark.starting.java import find_java
 from entrepot.spark.starting.session import LIGHT
@@ -79,6 +83,38 @@ def test_java_that_refuses_its_options_is_reported_with_its_words(tmp_path: Path
     driver = _driver(tmp_path, **{"spark.driver.memory": "1k"})
     with pytest.raises(SparkNotStarted, match=r"Java ended with 1.*Too small maximum heap"):
         driver.answered()
+
+
+def test_java_that_has_not_answered_is_killed_when_its_start_is_given_up(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_module, "_START_S", 0.0)
+    driver = _driver(tmp_path)
+    assert driver.is_recording
+    with pytest.raises(SparkNotStarted, match="no answer within 0 s"):
+        driver.answered()
+    assert driver.process.returncode == -signal.SIGKILL
+
+
+def test_java_whose_starter_is_killed_ends_by_itself(tmp_path: Path, cache: Path) -> None:
+    program = f"""
+import sys, time
+from pathlib import Path
+from entrepot.spark.starting.driver import Driver
+from entrepot.spark.starting.java import find_java
+from entrepot.spark.starting.settings import all_settings
+
+folder = Path({str(tmp_path)!r})
+driver = Driver(find_java(), all_settings("local[2,4]", "tests", {{}}, folder), folder, folder / "log", {LIGHT!r})
+print(driver.process.pid, flush=True)
+time.sleep(3600)
+"""
+    starter = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    java = Path("/proc") / starter.stdout.readline().strip()
+    starter.kill()
+    starter.wait()
+    until(lambda: not java.exists(), "Java ends", within_s=100)
 
 
 def test_setting_that_the_launcher_refuses_is_reported_with_its_words(tmp_path: Path, cache: Path) -> None:

@@ -94,6 +94,39 @@ def test_nothing_is_lost_or_twice_when_executors_and_the_command_itself_are_kill
     assert campaign.require_exactly_once() > 100
 
 
+def test_instances_end_when_spark_is_killed_below_them_piece_by_piece(killable: ServerProcess, tmp_path: Path) -> None:
+    """The daemon first, so that it cannot end its workers; then Java, which would start others; then the command."""
+    flow = tmp_path / "orphans.yaml"
+    flow.write_text(yaml.safe_dump(as_yaml("orphans")))
+    command = FlowCommand(killable, flow, "--instances", "2")
+    until(lambda: len(instance_pids(killable, "orphans")) == 2, "both have told their process")
+    first = instance_pids(killable, "orphans")
+    java = executors(killable, "orphans")[0]
+    os.kill(_parent(first[0]), signal.SIGKILL)
+    until(lambda: not any(_is_alive(pid) for pid in first), "instances without a parent end")
+
+    until(lambda: len(instance_pids(killable, "orphans")) == 2, "Spark begins them again")
+    second = instance_pids(killable, "orphans")
+    assert not set(first) & set(second)
+    os.kill(_parent(second[0]), signal.SIGKILL)
+    os.kill(java, signal.SIGKILL)
+    command.kill()
+    until(lambda: not any(_is_alive(pid) for pid in second), "they end")
+
+
+def instance_pids(server: ServerProcess, flow: str) -> list[int]:
+    with server.connect() as connection:
+        claims = [claim for claim in connection.claims(f"flow/{flow}/") if claim.connected]
+    return [int(claim.status["pid"]) for claim in claims if (claim.status or {}).get("pid")]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def as_yaml(name: str) -> dict[str, object]:
     """The campaign's flow as somebody would write it."""
     definition = numbered_flow(name, "IN", "OUT")

@@ -11,17 +11,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 import entrepot
 from entrepot import errors
 from entrepot.cli.main import app
 from entrepot.errors import EntrepotError
+from folding import for_each
 
 from .pages import DOCS, PAGES, ROOT, SOURCE, code_spans, commands, page_name
 
-EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=page_name)
+EACH_PAGE = for_each("page", PAGES, ids=page_name)
 
 ERRORS: dict[str, type[EntrepotError]] = {
     name: error for name, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, EntrepotError)
@@ -102,7 +102,7 @@ def test_commands_that_a_page_names_exist(page: Path) -> None:
     assert [problem for line in lines if (problem := _problem(line))] == []
 
 
-@pytest.mark.parametrize("name", sorted(ERRORS))
+@for_each("name", sorted(ERRORS))
 def test_commands_that_an_error_advises_exist(name: str) -> None:
     advised = re.findall(r"entrepot (?:[a-z-]+ ?)+", ERRORS[name].hint)
     # Behind the command the sentence goes on, so its longest beginning that is one has to be a whole command.
@@ -117,7 +117,7 @@ def _make_targets() -> set[str]:
 
 
 def test_makefile_has_the_targets_of_the_house() -> None:
-    assert _make_targets() == {"help", "run", "test", "check", "fix", "bench", "parts", "torture"}
+    assert _make_targets() == {"help", "run", "test", "check", "fix", "bench", "parts", "torture", "mutants"}
 
 
 @EACH_PAGE

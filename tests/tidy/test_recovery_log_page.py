@@ -4,7 +4,8 @@ from __future__ import annotations
 import re
 
 from entrepot.recovery_log import record
-from entrepot.recovery_log.record import FORMAT_VERSION, FRAME_HEAD_BYTES, Group, Put, RecordType
+from entrepot.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey
+from entrepot.recovery_log.record import FORMAT_VERSION, FRAME_HEAD_BYTES, Put, RecordType
 
 from .pages import DOCS, blocks, table_rows
 
@@ -23,35 +24,37 @@ def _example() -> bytes:
     return data
 
 
-SEED = record.group_seed(1, 1)
+KEY = GroupKey(bytes(range(SALT_BYTES)))
+"""The page says that this is the salt of the example."""
 
 
-def _decode(data: bytes, position: int, seed: int = 0) -> tuple[record.Record, int]:
-    head = data[position : position + FRAME_HEAD_BYTES]
-    length, kind, crc = record.parse_head(head, position)
-    payload = data[position + FRAME_HEAD_BYTES : position + FRAME_HEAD_BYTES + length]
+def _decode(data: bytes) -> tuple[Group, Put, int]:
+    """The group, the record in it, and the seed of both."""
+    head, payload = data[:FRAME_HEAD_BYTES], data[FRAME_HEAD_BYTES:GROUP_BYTES]
+    _, _, crc = record.parse_head(head, 0)
+    group, seed = KEY.parse(head, payload, crc)
+    head = data[GROUP_BYTES : GROUP_BYTES + FRAME_HEAD_BYTES]
+    payload = data[GROUP_BYTES + FRAME_HEAD_BYTES :]
+    length, kind, crc = record.parse_head(head, GROUP_BYTES)
+    assert length == len(payload)
     record.check(head, payload, crc, seed)
-    return record.decode(kind, payload), position + FRAME_HEAD_BYTES + length
+    put = record.decode(kind, payload)
+    assert isinstance(put, Put)
+    return group, put, seed
 
 
 def test_example_is_what_the_code_reads() -> None:
     data = _example()
-    group, position = _decode(data, 0)
-    put, end = _decode(data, position, SEED)
-    assert isinstance(group, Group)
-    assert isinstance(put, Put)
-    assert (group.body_bytes, group.incarnation, group.serial, group.time) == (end - position, 1, 1, 1.7e9)
+    group, put, _ = _decode(data)
+    assert (group.body_bytes, group.incarnation, group.serial, group.time) == (len(data) - GROUP_BYTES, 1, 1, 1.7e9)
     assert (put.unit, put.targets, put.message.body) == (0, [(5, 7)], b"42 crates")
     assert (put.message.priority, put.message.user, put.message.application) == (4, "kim", "orders.py")
-    assert end == len(data)
 
 
 def test_example_is_what_the_code_writes() -> None:
     data = _example()
-    group, position = _decode(data, 0)
-    put, _ = _decode(data, position, SEED)
-    assert isinstance(group, Group)
-    assert record.frame_group(group, 0) + b"".join(record.frame(put, position, SEED)) == data
+    group, put, seed = _decode(data)
+    assert KEY.frame(group, 0, seed) + b"".join(record.frame(put, GROUP_BYTES, seed)) == data
 
 
 def test_page_lists_every_type_of_record() -> None:

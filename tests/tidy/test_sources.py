@@ -35,7 +35,7 @@ def _text(path: Path) -> str | None:
 
 
 def test_every_source_file_begins_with_its_licence() -> None:
-    folders = ("src", "tests", "bench", "examples")
+    folders = ("src", "tests", "bench", "examples", "tools")
     sources = [path for path in project_files() if path.suffix in (".py", ".lark") and _name(path).startswith(folders)]
     line = re.compile(r"(#|//) SPDX-License-Identifier: Apache-2\.0\n")
     assert [_name(path) for path in sources if not line.match(path.read_text())] == []
@@ -74,7 +74,8 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_decisions_are_numbered_and_complete() -> None:
     pages = sorted((ROOT / "docs/decisions").glob("*.md"))
-    assert [page.name[:4] for page in pages] == [f"{number:04d}" for number in range(1, len(pages) + 1)]
+    # Pages of work that goes on side by side arrive in any order, so there may be gaps.
+    assert len({int(page.name[:4]) for page in pages}) == len(pages)
     parts = ("**Context.**", "**Choice.**", "**Price.**", "**How we would know it was wrong.**")
     assert [f"{page.name}: {part}" for page in pages for part in parts if part not in page.read_text()] == []
 

@@ -9,6 +9,7 @@ import pytest
 from entrepot import checks, limits
 from entrepot.errors import InvalidArgument
 from entrepot.message import MessageType, PropertyValue
+from folding import for_each
 
 
 class Bytes(bytes):
@@ -67,9 +68,7 @@ def test_whole_number_lies_within_its_limits(value: int) -> None:
     assert checks.whole_number("priority", value, 0, 9) == value
 
 
-@pytest.mark.parametrize(
-    "value", [-1, 10, 5.0, True, "5", None, 10**5000, Unspeakable()], ids=lambda v: type(v).__name__
-)
+@for_each("value", [-1, 10, 5.0, True, "5", None, 10**5000, Unspeakable()], ids=lambda v: type(v).__name__)
 def test_other_numbers_are_refused_whatever_they_are(value: object) -> None:
     with pytest.raises(InvalidArgument) as caught:
         checks.whole_number("priority", value, 0, 9)
@@ -81,7 +80,7 @@ def test_seconds_are_a_number_that_is_not_negative(value: float) -> None:
     assert checks.seconds("expiry_s", value) == value
 
 
-@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, -math.inf, 10**400, True, "1", None])
+@for_each("value", [-0.1, math.nan, math.inf, -math.inf, 10**400, True, "1", None])
 def test_other_seconds_are_refused(value: object) -> None:
     with pytest.raises(InvalidArgument):
         checks.seconds("expiry_s", value)
@@ -112,7 +111,7 @@ def test_properties_are_copied() -> None:
     assert copied is not given
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         [("a", 1)],

@@ -13,6 +13,7 @@ from entrepot import connection as edge
 from entrepot.errors import InvalidArgument, InvalidName, InvalidUrl, QueueManagerNotFound, RecoveryError
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
+from folding import for_each
 
 LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=1)
 
@@ -23,9 +24,7 @@ def url(tmp_path: Path) -> str:
     return f"embedded:{tmp_path / 'QM1'}"
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "embedded:", "embedded", "QM1", "http://x", "embedded:a\0b", None, 5, b"embedded:x"]
-)
+@for_each("wrong", ["", "embedded:", "embedded", "QM1", "http://x", "embedded:a\0b", None, 5, b"embedded:x"])
 def test_what_is_no_url_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidUrl):
         entrepot.connect(wrong)

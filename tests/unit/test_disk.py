@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -102,3 +105,35 @@ def test_folder_is_safe_when_only_its_owner_can_read_it(tmp_path: Path) -> None:
     assert unsafe(tmp_path / "link") == "it is a symbolic link"
     with pytest.raises(FileNotFoundError):
         unsafe(tmp_path / "missing")
+
+
+def test_connections_cannot_take_the_disk_s_descriptors(tmp_path: Path) -> None:
+    # In a process of its own, because the limit is the process's.
+    script = """
+import os, resource, sys
+from entrepot.disk import DESCRIPTORS, SystemDisk
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+disk = SystemDisk(sys.argv[1])
+DESCRIPTORS.keep(4)
+taken = []
+try:
+    while True:
+        taken.append(os.dup(0))
+except OSError:
+    pass
+files = [disk.open(f"f{number}", create=True) for number in range(3)]
+assert disk.names("") == ["f0", "f1", "f2"]
+disk.force_folder("")
+for file in files:
+    file.close()
+files = [disk.open(f"f{number}", create=True) for number in range(4)]  # what was lent has come back
+try:
+    disk.open("f0")
+except OSError as error:
+    print(error.errno)
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert finished.stderr == ""
+    assert int(finished.stdout) == errno.EMFILE

@@ -14,6 +14,7 @@ import pytest
 
 from entrepot import errors
 from entrepot.errors import EntrepotError, MqscScriptFailed, QueueNotFound, UnitOfWorkError
+from folding import for_each
 
 PAGE = Path(__file__).parents[2] / "docs" / "ERRORS.md"
 
@@ -41,7 +42,7 @@ def example(kind: type[EntrepotError]) -> EntrepotError:
     return kind(*values)
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@for_each("kind", ALL, ids=lambda kind: kind.__name__)
 def test_error_crosses_processes(kind: type[EntrepotError]) -> None:
     error = example(kind)
     for made in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
@@ -50,7 +51,7 @@ def test_error_crosses_processes(kind: type[EntrepotError]) -> None:
         assert (made.code, made.outcome, made.retryable) == (error.code, error.outcome, error.retryable)
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@for_each("kind", ALL, ids=lambda kind: kind.__name__)
 def test_error_says_what_happened_and_what_to_do(kind: type[EntrepotError]) -> None:
     error = example(kind)
     text = str(error)
@@ -75,7 +76,7 @@ def test_unit_errors_are_queueing_errors() -> None:
     assert issubclass(UnitOfWorkError, errors.QueueingError)
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@for_each("kind", ALL, ids=lambda kind: kind.__name__)
 def test_error_is_on_its_page(kind: type[EntrepotError]) -> None:
     assert kind.code in PAGE.read_text()
     assert kind.__name__ in PAGE.read_text()
@@ -86,3 +87,12 @@ def test_error_can_be_raised_and_caught_by_its_family() -> None:
         raise QueueNotFound("Q")
     assert caught.value.queue == "Q"  # type: ignore[attr-defined]
     assert "DEFINE QLOCAL(Q)" in str(caught.value)
+
+
+def test_advice_quotes_names_that_mqsc_would_read_otherwise() -> None:
+    assert "DEFINE QLOCAL(EMAILS)," in errors.QueueNotFound("EMAILS").advice
+    assert "DEFINE QLOCAL('emails')," in errors.QueueNotFound("emails").advice
+    assert "in capitals unless" in errors.QueueNotFound("emails").advice
+    assert "in capitals unless" not in errors.QueueNotFound("EMAILS").advice
+    assert "CHANNEL('To.B')" in errors.ChannelNotAvailable("To.B", "why").advice
+    assert "QLOCAL('it''s {x}')" in errors.ObjectNotFound("QLOCAL", "it's {x}").advice

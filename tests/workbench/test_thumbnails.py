@@ -13,8 +13,10 @@ time, since most of a visit is waiting.
 from __future__ import annotations
 
 import multiprocessing
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import wait
 
 import pyarrow.parquet
 import pytest
@@ -43,6 +45,10 @@ CONTEXT.set_forkserver_preload(
 )
 
 
+STATUS = threading.Lock()
+"""multiprocessing asks for the status of all children when it starts one; a status that two ask for is 255 for one."""
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return begin_with(MEASURED, ["entrepot"], EFFORTS["thumbnail"], folder=tmp_path_factory.mktemp("run"))
@@ -64,10 +70,13 @@ def visits(request: pytest.FixtureRequest, run: Run) -> Iterator[Visits]:
 
 def visited(plan: VisitPlan) -> int | None:
     process = CONTEXT.Process(target=visit, args=(plan,))
-    process.start()
-    process.join(LIMIT_S)
-    process.kill()
-    process.join()
+    with STATUS:
+        process.start()
+    ended = wait([process.sentinel], LIMIT_S)
+    with STATUS:
+        if not ended:
+            process.kill()
+        process.join()
     return process.exitcode
 
 

@@ -5,6 +5,7 @@ ORDERS   queue://ORDERS   /queue/ORDERS   queue:ORDERS     the queue ORDERS
 ORDERS@QM2                                                 ORDERS at another queue manager
 topic://a/b   /topic/a/b   topic:a/b                       the topic a/b
 a/b, of a terminus with the capability `topic`             the topic a/b
+amqps://host:5671/ORDERS   amqp://host/topic/a/b           the same, as a URL: what stands before its path is left out
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _PREFIXES: tuple[tuple[str, Kind], ...] = (
 )
 
 
+_URL_SCHEMES = ("amqp://", "amqps://")
+
+
 class Address(NamedTuple):
     kind: Kind
     name: str
@@ -48,6 +52,10 @@ def kind_of(text: str, plain: Kind = "queue") -> Kind:
 
 
 def _split(text: str, plain: Kind) -> tuple[Kind, str]:
+    if text.startswith(_URL_SCHEMES):
+        # Some clients, uamqp for one, name a link by the whole URL that they have connected to.
+        path = "/" + text.partition("://")[2].partition("/")[2]
+        text = path if path.startswith(("/queue/", "/topic/")) else path[1:]
     for prefix, kind in _PREFIXES:
         if text.startswith(prefix):
             return kind, text[len(prefix) :]

@@ -9,11 +9,15 @@ from entrepot.amqp.conditions import Refusal, refusal_of
 from entrepot.amqp.engine import Pointer, delivery_settle, delivery_updated, lib, link_credit
 from entrepot.amqp.sending_link import SendingLink
 from entrepot.errors import EntrepotError
+from entrepot.limits import MIB
+from entrepot.queues.browsing import browse
+from entrepot.queues.search import SearchPaused
 
 if TYPE_CHECKING:
     from entrepot.amqp.conversation import Conversation
 
 _AT_ONCE = 16
+_BYTES_AT_ONCE = 1 * MIB
 _POLL_S = 0.2
 """How often a partner that has seen everything is told of what is new; nobody waits for a browse in a hurry."""
 
@@ -21,12 +25,15 @@ _POLL_S = 0.2
 class BrowsingLink(SendingLink):
     """A partner that looks from the first message to the last, then at those that come."""
 
-    __slots__ = ("_place", "_timer")
+    __slots__ = ("_more", "_place", "_pumping", "_timer")
 
     def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
         super().__init__(conversation, pointer)
         self._place: tuple[int, int] | None = None
         self._timer: Any = None
+        self._more = False
+        """Whether there may be more, but the turn is over."""
+        self._pumping = False
 
     def ready(self) -> None:
         session = self.conversation.session
@@ -39,10 +46,36 @@ class BrowsingLink(SendingLink):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        host = self.conversation.session.desk.host
+        if not self._pumping:
+            self._pumping = True
+            self.conversation.session.engine.in_turns(self._go_on)
+
+    def _go_on(self) -> None:
+        """A step of the search.
+
+        Raises:
+            SearchPaused: It has to go on in a later turn of the loop.
+        """
+        self._more = False
+        self.conversation.guarded(self._step)
+        if self._more:
+            raise SearchPaused
+        self._pumping = False
+
+    def _step(self) -> None:
+        engine = self.conversation.session.engine
         while self.is_open and not self.stalled and (credit := link_credit(self.pointer)) > 0:
             try:
-                messages, self._place = host.browse(self.name, self.criteria, self._place, min(credit, _AT_ONCE))
+                with engine.host.lock:
+                    messages, self._place, self._more = browse(
+                        engine.manager,
+                        self.name,
+                        self.criteria,
+                        self._place,
+                        min(credit, _AT_ONCE),
+                        bytes_max=_BYTES_AT_ONCE,
+                        turn=engine.manager.turn,
+                    )
                 for message in messages:
                     self.send(message)
             except EntrepotError as error:
@@ -52,8 +85,10 @@ class BrowsingLink(SendingLink):
                 self.detach(refusal)
                 return
             if not messages:
-                self._seen_all()
+                if not self._more:
+                    self._seen_all()
                 return
+        self._more = False
 
     def _seen_all(self) -> None:
         if lib.pn_link_get_drain(self.pointer):

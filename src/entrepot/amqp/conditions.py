@@ -37,6 +37,7 @@ _CONDITIONS: tuple[tuple[type[EntrepotError], str], ...] = (
     (errors.DiskFull, RESOURCE_LIMIT_EXCEEDED),
     (errors.TooManyUncommitted, RESOURCE_LIMIT_EXCEEDED),
     (errors.TooManyConnections, RESOURCE_LIMIT_EXCEEDED),
+    (errors.UserLimitReached, RESOURCE_LIMIT_EXCEEDED),
     (errors.HeartbeatMissed, RESOURCE_LIMIT_EXCEEDED),
     (errors.MessageTooLong, MESSAGE_SIZE_EXCEEDED),
     (errors.FrameTooLong, FRAMING_ERROR),

@@ -49,10 +49,12 @@ from entrepot.amqp.sentry import CHANNEL_MAX, FRAME_BYTES_MAX, Sentry
 from entrepot.amqp.subscription_link import SubscriptionLink
 from entrepot.amqp.transaction import Coordinator, Transaction
 from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.judging import compile_first
 from entrepot.channels.session import Session
 from entrepot.errors import EntrepotError
 from entrepot.queues.definitions import Channel
 from entrepot.queues.unit_of_work import Unit
+from entrepot.selectors import NotCompiledYet
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -167,6 +169,9 @@ class Conversation:
                 handler = self._HANDLERS.get(kind)
                 if handler is not None:
                     handler(self, event)
+                    # An answer may be due that no later event brings with it: a close can be the last event of all,
+                    # and be handled only after the flush that a detach before it has waited for.
+                    self.wants_flush()
             collector_pop(collector)
 
     @property
@@ -253,7 +258,9 @@ class Conversation:
     # --- links --------------------------------------------------------------------------------------
 
     def _attached(self, event: Pointer) -> None:
-        pointer = event_link(event)
+        self._attach(event_link(event))
+
+    def _attach(self, pointer: Pointer) -> None:
         link = self.links[pointer] = PeerLink(self, pointer)
         try:
             link = self.links[pointer] = self._link(pointer)
@@ -264,6 +271,8 @@ class Conversation:
             link.refuse(Refusal(INVALID_FIELD, str(error)))
         except Refusal as refusal:
             link.refuse(refusal)
+        except NotCompiledYet as text:
+            compile_first(self.session, text.text, partial(self.guarded, partial(self._attach, pointer)))
 
     def _link(self, pointer: Pointer) -> PeerLink:
         if lib.pn_link_is_receiver(pointer):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from entrepot.amqp.codec import Described, Symbol, encode
 from entrepot.amqp.conditions import INVALID_FIELD, Refusal
 from entrepot.queues.criteria import Criteria
-from entrepot.selectors import compile_selector
+from entrepot.selectors import ready_selector
 from entrepot.topics import compile_filter
 
 SELECTOR = "apache.org:selector-filter:string"
@@ -34,6 +34,7 @@ def read_filters(filters: Any, *, topic: bool = False) -> Filters:
     Raises:
         Refusal: A filter that is no text, or a second one of its kind.
         SelectorSyntaxError, ContentFilterSyntaxError
+        NotCompiledYet: See `ready_selector`.
     """
     if filters is None:
         return Filters()
@@ -50,7 +51,7 @@ def read_filters(filters: Any, *, topic: bool = False) -> Filters:
             raise Refusal(INVALID_FIELD, f"filter {name!s:.100} is no text, or there is another one of its kind")
         wanted[kind] = str.__str__(described.value)
         names[kind] = name
-    selector = compile_selector(wanted[SELECTOR]) if SELECTOR in wanted else None
+    selector = ready_selector(wanted[SELECTOR]) if SELECTOR in wanted else None
     return Filters(
         selector.text if selector is not None else "",
         compile_filter(wanted[CONTENT_FILTER]).text if CONTENT_FILTER in wanted else "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from entrepot.amqp.addresses import Address, parse_target
+from entrepot.amqp.addresses import parse_target
 from entrepot.amqp.codec import Malformed
 from entrepot.amqp.conditions import (
     DECODE_ERROR,
@@ -149,16 +149,9 @@ class IncomingLink(ReceivingLink):
         text = address_of(target)
         if text:
             address = parse_target(text, plain_kind(capabilities_of(target)))
-            self._require_authority(address)
+            self.conversation.session.require_put(address.route)
             self.name = address.route
         self.ready()
-
-    def _require_authority(self, address: Address) -> None:
-        session = self.conversation.session
-        if address.kind == "topic":
-            session.require_topic(address.name, "PUB")
-        else:
-            session.require("QUEUE", address.name, "PUT")
 
     def ready(self) -> None:
         desk = self.conversation.session.desk

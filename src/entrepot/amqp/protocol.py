@@ -15,7 +15,13 @@ from entrepot.channels.admission import Admission, Caller
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
 from entrepot.channels.session import Session
-from entrepot.errors import ChannelNotAvailable, EntrepotError, HandshakeTimedOut, TooManyConnections
+from entrepot.errors import (
+    ChannelNotAvailable,
+    EntrepotError,
+    HandshakeTimedOut,
+    TooManyConnections,
+    UserLimitReached,
+)
 from entrepot.limits import KIB, MIB
 from entrepot.queues.definitions import Listener
 
@@ -48,13 +54,14 @@ class AmqpProtocol(asyncio.Protocol):
         self._flushing = False
         self._unread = False
         self._paused = False
+        self._is_stranger = False
 
     # --- asyncio's side -------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         self._caller = Caller.of(transport)
-        if self._gate is not None and not self._gate.enter(self._caller.address):
+        if not self._enter():
             self.closed = True
             transport.abort()
             return
@@ -98,6 +105,7 @@ class AmqpProtocol(asyncio.Protocol):
         except Exception:
             _LOGGER.exception("AMQP connection from %s", self.address)
         finally:
+            self._end_handshake()
             if self._identity is not None:
                 self._admission.leave(self._identity)
                 self._identity = None
@@ -106,6 +114,22 @@ class AmqpProtocol(asyncio.Protocol):
                 self._gate.leave(self.address)
 
     # --- the beginning ----------------------------------------------------------------------------
+
+    def _enter(self) -> bool:
+        gate, address = self._gate, self._caller.address
+        if gate is not None and not gate.enter(address):
+            self._admission.turned_away(self._caller, "connections of the listener")
+            return False
+        self._is_stranger = self._admission.meet(self._caller)
+        if not self._is_stranger and gate is not None:
+            gate.leave(address)
+        return self._is_stranger
+
+    def _end_handshake(self) -> None:
+        """The partner is admitted, or gone."""
+        if self._is_stranger:
+            self._is_stranger = False
+            self._admission.part(self._caller)
 
     def _expect_progress(self) -> None:
         if self._deadline is not None:
@@ -154,6 +178,7 @@ class AmqpProtocol(asyncio.Protocol):
             self._admission.leave(identity)
             return
         self._identity = identity
+        self._end_handshake()
         assert self._handshake is not None
         self._transport.write(self._handshake.accepted())
         self._expect_progress()
@@ -165,7 +190,7 @@ class AmqpProtocol(asyncio.Protocol):
 
     def _turn_away(self, claim: Claim, error: EntrepotError) -> None:
         if claim.mechanism:
-            busy = isinstance(error, TooManyConnections | ChannelNotAvailable)
+            busy = isinstance(error, TooManyConnections | UserLimitReached | ChannelNotAvailable)
             self._hang_up(outcome(Outcome.SYS_TEMP if busy else Outcome.AUTH))
             return
         self._hang_up(AMQP_HEADER + _farewell(self.desk.host.settings.name, refusal_of(error)))

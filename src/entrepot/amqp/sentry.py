@@ -9,8 +9,8 @@ queue manager with it. So these rules are kept here, in a language in which
 breaking them costs the connection only; docs/decisions/0012-amqp-engine.md
 has the findings, tests/unit/amqp/test_fuzz.py goes on looking.
 
-Only the first fields of the rarer performatives are read, and of a transfer
-only the handle.
+Of a transfer without a state only the handle is read, because most frames are
+transfers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ CHANNEL_MAX = 255
 LINKS_MAX = 1024
 """Of one session; a link costs about 2 KiB."""
 _UINT_MAX = 2**32 - 1
+_TRANSFER_FIELDS_PLAIN = 7
+"""Those before the state are numbers, booleans and the tag, in which nothing else can be hidden."""
 
 
 class _Session:
@@ -103,6 +105,8 @@ class Sentry:
             handle_at = at + 3 if form == 0xC0 else at + 9
             if form not in (0xC0, 0xD0):
                 raise Malformed("no list of fields")
+            if form == 0xD0 or data[at + 2] > _TRANSFER_FIELDS_PLAIN:
+                _fields_of_transfer(data, at, end)
             form = data[handle_at]
             if form == 0x43:
                 handle = 0
@@ -123,6 +127,7 @@ class Sentry:
         if code == _BEGIN:
             self._begin(_fields(data, at, end, 5), channel)
         elif code == _CLOSE:
+            _fields(data, at, end, 1)
             self._closed = True
         elif code == _OPEN or not _OPEN < code < _CLOSE:
             raise Refusal(NOT_ALLOWED, f"performative {code:#x} here")
@@ -141,7 +146,10 @@ class Sentry:
                 if session.senders.pop(handle, None) is None:
                     raise Refusal(INVALID_FIELD, f"no link is attached with handle {handle}")
                 del session.names[handle]
+            elif code == _DISPOSITION:
+                _fields(data, at, end, 2)
             elif code == _END:
+                _fields(data, at, end, 1)
                 del self._sessions[channel]
 
     def _open(self, data: bytes, at: int, end: int) -> None:
@@ -182,8 +190,22 @@ def _uint(value: object) -> int:
     return value
 
 
+def _fields_of_transfer(data: bytes, at: int, end: int) -> None:
+    """Behind the fields of a transfer comes its payload."""
+    short = data[at] == 0xC0
+    size = data[at + 1] if short else int(struct.unpack_from(">I", data, at + 1)[0])
+    last = at + (2 if short else 5) + size
+    if last > end:
+        raise Malformed("fields beyond the frame")
+    _fields(data, at, last, 0)
+
+
 def _fields(data: bytes, at: int, end: int, count: int) -> list[object]:
-    """The first fields of a performative; those that are not there are None."""
+    """The first fields of a performative; those that are not there are None.
+
+    All of them are read: the engine keeps what it cannot make sense of inside a field, an array whose elements are
+    longer than itself for instance, and falls over it when the field is to be encoded again.
+    """
     form = data[at]
     if form == 0x45:
         return [None] * count
@@ -198,7 +220,9 @@ def _fields(data: bytes, at: int, end: int, count: int) -> list[object]:
         raise Malformed("fields beyond the frame")
     inside, at = data[at:last], 0
     fields: list[object] = []
-    for _ in range(min(there, count)):
+    for _ in range(there):
         value, at = decode(inside, at)
         fields.append(value)
-    return fields + [None] * (count - len(fields))
+    if at != len(inside):
+        raise Malformed("more bytes than fields")
+    return fields[:count] + [None] * (count - len(fields))

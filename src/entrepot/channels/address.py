@@ -11,15 +11,19 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from entrepot.errors import ConnectFailed, InvalidUrl
+from entrepot.errors import ConnectFailed, ForeignProtocol, InvalidUrl
 
 PORT = 1414
 SOCKET = "socket"
+NO_TLS_THERE = "what answers there does not speak TLS; use mq://, or the port of a listener with TLS(YES)"
+_NO_TLS_REASONS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+"""What OpenSSL calls an answer that is no TLS."""
 _PASSWORD_VARIABLE = "ENTREPOT_PASSWORD"  # noqa: S105  # its name, not its value
 _KNOWN = {"channel", "ca", "cert", "key", "verify"}
 
@@ -118,7 +122,31 @@ def open_socket(address: Address, timeout_s: float) -> socket.socket:
         context = address.ssl_context()
         return opened if context is None else context.wrap_socket(opened, server_hostname=address.host)
     except OSError as error:
-        raise ConnectFailed(str(address), error.strerror or str(error)) from error
+        raise ConnectFailed(str(address), problem_of(error)) from error
+
+
+def closed_at_once(address: Address) -> str:
+    """What to think of a server that ends the connection before it has said anything."""
+    if address.folder is not None or address.tls:
+        return "the connection was closed before the queue manager answered"
+    return (
+        "the connection was closed before the queue manager answered: a listener with TLS(YES) wants mqs://, and one "
+        "that has all the connections it may have turns others away"
+    )
+
+
+def problem_of(error: Exception) -> str:
+    """Why no connection came to be, in words that say what to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        if error.reason in _NO_TLS_REASONS or isinstance(error, ssl.SSLEOFError):
+            return NO_TLS_THERE
+        return f"TLS failed: {error.reason or error}"
+    if isinstance(error, ForeignProtocol):
+        advice = "; use mqs:// for a listener with TLS" if error.protocol == "TLS" else ""
+        return f"what answers there speaks {error.protocol}, it is no queue manager{advice}"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _open_unix(folder: Path, timeout_s: float) -> socket.socket:

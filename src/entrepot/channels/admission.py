@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from entrepot.channels.desk import Identity
+from entrepot.channels.gate import Gate
+from entrepot.channels.password_checks import PasswordChecks
 from entrepot.errors import (
     AddressBlocked,
     AuthenticationFailed,
@@ -22,20 +24,20 @@ from entrepot.errors import (
     EntrepotError,
     NotAuthorized,
     TooManyConnections,
+    UserLimitReached,
 )
 from entrepot.queues.definitions import AuthorityRecord, Channel, ChannelRule
 from entrepot.queues.host import Host
+from entrepot.queues.quotas import CONNECTIONS
 from entrepot.security.addresses import parse_address
 from entrepot.security.authority import Authority
-from entrepot.security.channel_rules import Refused, decide
+from entrepot.security.channel_rules import Refused, blocks_address, decide
 from entrepot.security.distinguished_name import fits as peer_fits
 from entrepot.security.tls import peer_name
-from entrepot.security.users import ADMINISTRATORS, Users
+from entrepot.security.users import ADMINISTRATORS, Users, own_names
 
-_FAILURE_DELAY_S = 1.0
-"""How long a refused partner waits for its answer, so that guessing is slow; others are not held up."""
-_HASHES_AT_ONCE = 2
-"""Hashing a password takes a processor for a while; a flood of them must not take all."""
+STRANGERS_MAX = 4_000
+STRANGERS_PER_ADDRESS_MAX = 1_000
 _PEER_CREDENTIALS = struct.Struct("iII")
 
 Audit = Callable[..., None]
@@ -84,13 +86,31 @@ class Admission:
         self.users = users
         self._authority = authority
         self._audit = audit
-        self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
+        self.strangers = Gate(STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX)
+        """Connections of TCP that are not admitted yet, or are being refused."""
+        self.checks = PasswordChecks(users, asyncio.get_running_loop().time)
         self._rules: list[ChannelRule] = []
         self.stopped: set[str] = set()
         """Client channels that an administrator has stopped, until the next start."""
         self._on_channel: Counter[str] = Counter()
         self._on_channel_from: Counter[tuple[str, str]] = Counter()
         self.refresh()
+
+    def meet(self, caller: Caller) -> bool:
+        """Whether one more connection may show who it is; if so, it has to `part`."""
+        met = caller.uid is not None or self.strangers.enter(caller.address)
+        if not met:
+            self.turned_away(caller, "connections that are not admitted yet")
+        return met
+
+    def part(self, caller: Caller) -> None:
+        """The connection is admitted, or gone."""
+        if caller.uid is None:
+            self.strangers.leave(caller.address)
+
+    def turned_away(self, caller: Caller, limit: str) -> None:
+        """A connection was ended before it could say anything."""
+        self._audit("refused", address=caller.address, reason=f"limit reached: {limit}")
 
     def channel(self, name: str) -> Channel:
         """The definition of a channel; a nameless one is the default for clients.
@@ -127,25 +147,29 @@ class Admission:
         try:
             identity = await self._identify(caller, kind, channel, user, password)
             self._require_room(identity)
-        except TooManyConnections as error:
-            self._audit("refused", user=user, address=caller.address, channel=channel, reason=str(error))
+        except (TooManyConnections, UserLimitReached) as error:
+            self._audit("refused", user=user, address=caller.address, channel=channel, reason=error.what)
             raise
         except EntrepotError as error:
             self._audit("refused", user=user, address=caller.address, channel=channel, reason=_why(error))
-            await asyncio.sleep(_FAILURE_DELAY_S)
+            await asyncio.sleep(self.checks.failure_delay_s(caller.address))
             if isinstance(error, AuthenticationFailed | AddressBlocked | NotAuthorized):
                 raise
             # What is wrong with our own files and rules is not for a stranger to read.
             raise AuthenticationFailed() from error
-        self._on_channel[identity.channel] += 1
-        self._on_channel_from[identity.channel, identity.address] += 1
+        self._count(identity)
         self._audit(
             "connected", user=identity.user, address=caller.address, channel=identity.channel, object=application
         )
         return identity
 
+    def _count(self, identity: Identity) -> None:
+        self._on_channel[identity.channel] += 1
+        self._on_channel_from[identity.channel, identity.address] += 1
+
     def leave(self, identity: Identity) -> None:
         """An admitted partner has gone."""
+        self._host.manager.quotas.let_go(CONNECTIONS, identity.user, id(identity))
         self._on_channel[identity.channel] -= 1
         self._on_channel_from[identity.channel, identity.address] -= 1
         if not self._on_channel_from[identity.channel, identity.address]:
@@ -160,8 +184,12 @@ class Admission:
         self.users.refresh()
         if caller.uid is not None and not user and not channel_name and kind == "SVRCONN":
             return self._local(caller.uid)
+        blocking = blocks_address(self._rules, caller.address)
+        if blocking is not None:
+            # First of all, so that an address that is kept out costs no hash.
+            raise _refusal(Refused("BLOCKADDR", blocking), caller.address)
         # Before anything is said about the channel, so that the time it takes does not tell which ones there are.
-        shown = await self._verified(user, password)
+        shown = await self._verified(caller, user, password)
         definition = self._usable(channel_name, kind)
         self._require_tls(definition, caller)
         self._require_password(definition, caller, shown)
@@ -172,13 +200,13 @@ class Admission:
             client_user=shown,
             tls_peer=caller.tls_peer,
             channel_user=definition.user,
-            administrators=self.users.administrators() | self._own_names(),
+            administrators=self.users.administrators() | own_names(),
         )
         if isinstance(verdict, Refused):
             raise _refusal(verdict, caller.address)
         if not (caller.is_loopback or shown or caller.tls_peer):
-            # Whoever comes over the network has to show who he is; the channel's user is not enough.
-            raise AuthenticationFailed()
+            # Over the network an identity has to be proven; the channel's user is not enough.
+            raise AuthenticationFailed() from _Cause("neither a password nor a certificate, over the network")
         groups = self.users.groups_of(verdict.user)
         identity = Identity(
             verdict.user, groups, caller.address, definition.name, administrator=ADMINISTRATORS in groups
@@ -201,32 +229,30 @@ class Admission:
         groups = self.users.groups_of(name)
         return Identity(name, groups, "unix", "", administrator=ADMINISTRATORS in groups)
 
-    def _own_names(self) -> frozenset[str]:
-        """The system users who are administrators on this machine; nobody is one of them over a network."""
-        try:
-            return frozenset({"root", pwd.getpwuid(os.geteuid()).pw_name})
-        except KeyError:
-            return frozenset({"root"})
-
     def _usable(self, name: str, kind: str) -> Channel:
         try:
             definition = self.channel(name)
         except ChannelNotAvailable:
-            # Who is not in yet need not know which channels there are.
-            raise AuthenticationFailed() from None
-        if definition.channel_type != kind or definition.name in self.stopped:
-            raise AuthenticationFailed()
+            # Before authentication a partner is not told which channels exist.
+            raise AuthenticationFailed() from _Cause("unknown channel")
+        if definition.channel_type != kind:
+            raise AuthenticationFailed() from _Cause(f"channel of type {definition.channel_type}, wanted as {kind}")
+        if definition.name in self.stopped:
+            raise AuthenticationFailed() from _Cause("the channel is stopped")
         return definition
 
     def _require_tls(self, definition: Channel, caller: Caller) -> None:
         if not definition.tls:
             return
-        if not caller.tls or (definition.tls_client_required and not caller.tls_peer):
-            raise AuthenticationFailed()
+        if not caller.tls:
+            raise AuthenticationFailed() from _Cause("not encrypted, and SSLCIPH of the channel wants TLS")
+        if definition.tls_client_required and not caller.tls_peer:
+            raise AuthenticationFailed() from _Cause("no client certificate, and SSLCAUTH of the channel wants one")
         if definition.tls_peer and not peer_fits(definition.tls_peer, caller.tls_peer):
-            raise AuthenticationFailed()
+            problem = f"certificate {caller.tls_peer!r} does not fit SSLPEER({definition.tls_peer})"
+            raise AuthenticationFailed() from _Cause(problem)
 
-    async def _verified(self, user: str, password: str) -> str:
+    async def _verified(self, caller: Caller, user: str, password: str) -> str:
         """The user whose password was shown, or nobody when none was.
 
         Raises:
@@ -234,19 +260,20 @@ class Admission:
         """
         if not (user or password) or self._host.manager_attributes().password_check == "NONE":  # noqa: S105
             return ""
-        if self.users.verified_recently(user, password):
-            return user
-        async with self._hashing:
-            right = await asyncio.to_thread(self.users.verify, user, password)
-        if not right:
-            raise AuthenticationFailed()
+        if not await self.checks.verify(caller.address, user, password):
+            raise AuthenticationFailed() from _Cause(self._what_is_wrong_with(user))
         return user
+
+    def _what_is_wrong_with(self, user: str) -> str:
+        if not user:
+            return "a password without a user"
+        return "wrong password" if self.users.knows(user) else "unknown user"
 
     def _require_password(self, definition: Channel, caller: Caller, shown: str) -> None:
         certified = bool(definition.tls and definition.tls_client_required and caller.tls_peer)
         required = self._host.manager_attributes().password_check == "REQUIRED"  # noqa: S105
         if required and not shown and not certified and definition.channel_type == "SVRCONN":
-            raise AuthenticationFailed()
+            raise AuthenticationFailed() from _Cause("no password, and CHCKCLNT(REQUIRED) wants one")
 
     def refresh(self) -> None:
         """Definitions have changed: live by those that are there now."""
@@ -256,8 +283,12 @@ class Admission:
         self._authority.changed([record for record in definitions if isinstance(record, AuthorityRecord)])
 
     def _require_room(self, identity: Identity) -> None:
-        if not identity.channel:
-            return
+        if identity.channel:
+            self._require_instances(identity)
+        limited = not identity.administrator
+        self._host.manager.quotas.hold(CONNECTIONS, identity.user, id(identity), limited=limited)
+
+    def _require_instances(self, identity: Identity) -> None:
         definition = self.channel(identity.channel)
         if self._on_channel[identity.channel] >= definition.instances_max:
             raise TooManyConnections(f"channel {identity.channel}", definition.instances_max)
@@ -275,11 +306,13 @@ def _named(certificate: bytes) -> str:
 
 def _refusal(verdict: Refused, address: str) -> EntrepotError:
     error = verdict.as_error(address)
-    error.__cause__ = ChannelNotAvailable("", verdict.reason())
+    error.__cause__ = _Cause(verdict.reason())
     return error
 
 
+class _Cause(Exception):
+    """Why a partner was refused: for the audit log, and never for the partner."""
+
+
 def _why(error: EntrepotError) -> str:
-    """For the audit log, which may know more than the partner."""
-    cause = error.__cause__
-    return cause.problem if isinstance(cause, ChannelNotAvailable) else str(error)
+    return str(error.__cause__) if isinstance(error.__cause__, _Cause) else error.what

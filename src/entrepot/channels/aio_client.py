@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,16 +19,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from entrepot.channels.address import SOCKET, Address
-from entrepot.channels.aio_consumption import AioConsumption
+from entrepot.channels.address import NO_TLS_THERE, SOCKET, Address, closed_at_once, problem_of
+from entrepot.channels.aio_incoming import AioChannelIncoming
 from entrepot.channels.client_core import (
     ANSWER_BYTES_MAX,
     ClientCore,
     ReadAhead,
     RemoteUnit,
     ended_with,
+    is_repeatable,
     queue_name,
     subscribe_frame,
+    waited_for,
     wanted,
 )
 from entrepot.errors import (
@@ -39,7 +42,6 @@ from entrepot.errors import (
     ProtocolError,
     SecurityError,
     UnitBackedOut,
-    UnitFinished,
 )
 from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer
@@ -56,6 +58,7 @@ _HANDSHAKE_S = 15.0
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 1.0
 _GOODBYE_S = 2.0
+_FOREVER = float("inf")
 _SILENCE = 2.5
 """A server that says nothing for so many heartbeats is taken for dead."""
 _TAKING = (Verb.GET, Verb.GET_MANY, Verb.GET_GROUP, Verb.REQUEST)
@@ -85,6 +88,9 @@ class _Slot:
             self.future.set_exception(error)
 
 
+CLOSED_BY_MANAGER = "the queue manager has closed the connection"
+
+
 class _Wire(asyncio.BufferedProtocol):
     """One connection's bytes."""
 
@@ -108,7 +114,7 @@ class _Wire(asyncio.BufferedProtocol):
                 client.core.handle(verb, number, decode(verb, view))
         except ProtocolError as error:
             self.transport.abort()
-            client.broken(self, str(error))
+            client.broken(self, problem_of(error))
             return
         if client.core.urgent:
             client.flush()
@@ -121,7 +127,7 @@ class _Wire(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
-        self._client.broken(self, str(exc) if exc else "the queue manager has closed the connection")
+        self._client.broken(self, str(exc) if exc else CLOSED_BY_MANAGER)
 
 
 class AioClient:
@@ -130,6 +136,7 @@ class AioClient:
     def __init__(self, address: Address, *, application: str, reconnect_s: float) -> None:
         self.address = address
         self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self.core = ClientCore(str(address))
         self.heard = 0.0
         self.writable = asyncio.Event()
@@ -188,9 +195,12 @@ class AioClient:
                 welcome: verbs.Welcome = await future
                 await self._claim_again(wire)
         except ConnectionLost as error:
-            raise ConnectFailed(str(address), error.problem) from error
+            closed = error.problem == CLOSED_BY_MANAGER
+            raise ConnectFailed(str(address), closed_at_once(address) if closed else error.problem) from error
         except (OSError, TimeoutError) as error:
-            raise ConnectFailed(str(address), str(error) or "no answer") from error
+            hung_up = isinstance(error, ConnectionError) and not isinstance(error, ConnectionRefusedError)
+            problem = NO_TLS_THERE if hung_up and address.tls else problem_of(error) or "no answer"
+            raise ConnectFailed(str(address), problem) from error
         else:
             self._greeting, self._wire = None, wire
         finally:
@@ -259,9 +269,9 @@ class AioClient:
                     await self.open()
                 except (SecurityError, Fenced):
                     raise
-                except EntrepotError:
+                except EntrepotError as error:
                     if self.loop.time() + pause_s >= deadline or self._closed:
-                        raise
+                        raise waited_for(error, self._reconnect_s) from error
                     await asyncio.sleep(pause_s)
                     pause_s = min(pause_s * 2, _RETRY_MAX_S)
 
@@ -314,6 +324,18 @@ class AioClient:
             await self.writable.wait()
 
     async def _ask(self, verb: int, payload: Any, *, with_message: bool = False) -> Any:
+        """Ask and await the answer; what may be repeated is asked again when the connection breaks."""
+        deadline = _FOREVER
+        while True:
+            try:
+                return await self._ask_once(verb, payload, with_message=with_message)
+            except ConnectionLost:
+                now = self.loop.time()
+                if not self.mends_itself or now >= deadline or not is_repeatable(verb, payload):
+                    raise
+                deadline = min(deadline, now + self._reconnect_s)
+
+    async def _ask_once(self, verb: int, payload: Any, *, with_message: bool) -> Any:
         if self._is_hindered:
             await self._ready()
         future: asyncio.Future[Any] = self.loop.create_future()
@@ -364,15 +386,14 @@ class AioClient:
         unit: RemoteUnit | None,
         wait_s: float,
     ) -> bytes:
-        if self._is_hindered:
-            await self._ready()
         if unit is None:
+            if self._is_hindered:
+                await self._ready()
             message_id, frame = self.core.put(name, message, persistent, priority, 0, wait_s)
             await self._ask(Verb.PUT, frame, with_message=True)
             return message_id
-        # Nobody waits for it unless it waits for room: what goes wrong is told when the unit commits.
-        _require_active(unit)
-        number = self.core.require_unit(unit)
+        # Its outcome is not waited for, unless it waits for room: a refusal is told when the unit commits.
+        number = await self._ready_for(unit)
         message_id, frame = self.core.put(name, message, persistent, priority, number, wait_s)
         if wait_s:
             await self._ask_in(unit, Verb.PUT, frame, with_message=True)
@@ -382,10 +403,7 @@ class AioClient:
         return message_id
 
     async def put_many(self, unit: RemoteUnit, puts: Sequence[PutInUnit]) -> list[bytes]:
-        if self._is_hindered:
-            await self._ready()
-        _require_active(unit)
-        message_ids = self.core.tell_many(self.core.require_unit(unit), puts)
+        message_ids = self.core.tell_many(await self._ready_for(unit), puts)
         self._flush_soon()
         return message_ids
 
@@ -410,9 +428,21 @@ class AioClient:
     async def _in_unit(self, unit: RemoteUnit | None, verb: int, frame: Callable[[int], Any]) -> Any:
         if unit is None:
             return await self._ask(verb, frame(0))
-        await self._ready()
-        _require_active(unit)
-        return await self._ask_in(unit, verb, frame(self.core.require_unit(unit)))
+        return await self._ask_in(unit, verb, frame(await self._ready_for(unit)))
+
+    async def _ready_for(self, unit: RemoteUnit) -> int:
+        """Return the number of a unit when there is a connection on which it can still be used."""
+        self.core.require_active(unit)
+        if self._is_hindered:
+            try:
+                await self._ready()
+            except ConnectionClosed:
+                raise
+            except EntrepotError as error:
+                self.core.is_out_of_reach(unit, error)
+                raise
+            self.core.require_active(unit)  # it may have ended meanwhile
+        return self.core.require_unit(unit)
 
     async def _ask_in(self, unit: RemoteUnit, verb: int, payload: Any, *, with_message: bool = False) -> Any:
         try:
@@ -463,17 +493,8 @@ class AioClient:
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
     ) -> tuple[list[Message], tuple[int, int] | None]:
         frame = verbs.Browse(queue_name(name), place, limit, wanted(criteria))
-        answer = await self._ask_surely(Verb.BROWSE, frame)  # looking again changes nothing
+        answer = await self._ask(Verb.BROWSE, frame)
         return answer.messages, answer.place
-
-    async def _ask_surely(self, verb: int, frame: Any) -> Any:
-        """Ask something that may be asked again when the connection breaks."""
-        try:
-            return await self._ask(verb, frame)
-        except ConnectionLost:
-            if not self.mends_itself:
-                raise
-            return await self._ask(verb, frame)
 
     def begin(self) -> RemoteUnit:
         return self.core.begin_unit()
@@ -486,12 +507,11 @@ class AioClient:
         await self._end(unit, UnitState.PREPARED, Verb.PREPARE, lambda number: verbs.Prepare(number, transaction_id))
 
     async def _end(self, unit: RemoteUnit, ended: UnitState, verb: int, frame: Callable[[int], Any]) -> None:
-        await self._ready()
-        _require_active(unit)
-        if not unit.used and ended is UnitState.COMMITTED:
+        was_used = unit.used
+        number = await self._ready_for(unit)
+        if not was_used and ended is UnitState.COMMITTED:
             unit.state = ended  # nothing was done in it
             return
-        number = self.core.require_unit(unit)
         slot = _Slot(self.loop.create_future())
         self.core.ask(verb, frame(number), slot)
         self._flush_soon()
@@ -508,7 +528,7 @@ class AioClient:
     async def back_out(self, unit: RemoteUnit, *, counted: bool = True) -> None:
         if self._closed:
             raise ConnectionClosed()
-        _require_active(unit)
+        self.core.require_active(unit)
         unit.state = UnitState.BACKED_OUT
         if unit.used and unit.opened == self.core.opened and self._wire is not None:
             with contextlib.suppress(ConnectionLost, Fenced):
@@ -530,8 +550,7 @@ class AioClient:
 
     async def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
         frame = subscribe_frame(wanted, new_only=new_only)
-        # What was open went with the connection, so asking again is safe.
-        name, queue = await self._ask_surely(Verb.SUBSCRIBE, frame)
+        name, queue = await self._ask(Verb.SUBSCRIBE, frame)
         return replace(wanted, name=name, destination=queue)
 
     async def leave_subscription(self, name: str) -> None:
@@ -546,28 +565,28 @@ class AioClient:
     # --- claims ---------------------------------------------------------------------------------
 
     async def claim(self, name: str, epoch: int, status: bytes) -> str:
-        order: str = await self._ask_surely(Verb.CLAIM, self.core.claim(name, epoch, status))
+        order: str = await self._ask(Verb.CLAIM, self.core.claim(name, epoch, status))
         self.core.claimed[name] = epoch
         return order
 
     async def retire(self, name: str, epoch: int) -> None:
-        await self._ask_surely(Verb.RETIRE, verbs.Retire(name, epoch))
+        await self._ask(Verb.RETIRE, verbs.Retire(name, epoch))
 
     async def instruct(self, prefix: str, order: str) -> int:
-        return int(await self._ask_surely(Verb.INSTRUCT, verbs.Instruct(prefix, order)))
+        return int(await self._ask(Verb.INSTRUCT, verbs.Instruct(prefix, order)))
 
     async def claims(self, prefix: str) -> list[Claim]:
-        return [Claim(*form) for form in await self._ask_surely(Verb.CLAIMS, verbs.OfPrefix(prefix))]
+        return [Claim(*form) for form in await self._ask(Verb.CLAIMS, verbs.OfPrefix(prefix))]
 
     async def next_epoch(self, prefix: str) -> int:
-        return int(await self._ask_surely(Verb.NEXT_EPOCH, verbs.OfPrefix(prefix)))
+        return int(await self._ask(Verb.NEXT_EPOCH, verbs.OfPrefix(prefix)))
 
     # --- consumers ------------------------------------------------------------------------------
 
-    async def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> AioConsumption:
-        consumption = AioConsumption(self, name, wanted(criteria), read_ahead)
-        await consumption.open()
-        return consumption
+    async def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> AioChannelIncoming:
+        incoming = AioChannelIncoming(self, name, wanted(criteria), read_ahead)
+        await incoming.open()
+        return incoming
 
     async def open_consumer(self, name: str, which: verbs.Wanted | None, read_ahead: int) -> ReadAhead:
         await self._ready()
@@ -589,11 +608,43 @@ class AioClient:
         ahead.lose(ConnectionLost(self.core.peer, "the consumer was closed"))
         return ours and self._wire is not None
 
-    async def close_consumer(self, ahead: ReadAhead) -> None:
+    async def hear_all(self) -> None:
+        """The server answers in order, so what was there when we asked is here before its answer."""
+        with contextlib.suppress(ConnectionLost):
+            await self._ask(Verb.HEARTBEAT, verbs.Empty())
+
+    async def settle_now(self, ahead: ReadAhead) -> None:
+        """The application is done with one more message, which has left its queue when this returns."""
+        await self._ask_about(ahead, partial(self.core.settle, ahead))
+
+    async def return_now(self, ahead: ReadAhead, delay_s: float, rejected: str | None) -> None:
+        """The application gives one message back."""
+        await self._ask_about(ahead, partial(self.core.return_at_hand, ahead, delay_s, rejected))
+
+    async def _ask_about(self, ahead: ReadAhead, ask: Callable[[_Slot], None]) -> None:
+        if ahead.is_lost or self._wire is None:
+            # The server has taken it back, if it is persistent; if not, it had let go of it.
+            raise ahead.error or ConnectionLost(self.core.peer, self._problem)
+        future: asyncio.Future[Any] = self.loop.create_future()
+        ask(_Slot(future))
+        self._flush_soon()
+        await future
+
+    async def close_consumer(self, ahead: ReadAhead, *, tried: bool) -> None:
         if self._stop_consumer(ahead):
             self.core.used(ahead, idle=True)
             with contextlib.suppress(ConnectionLost, ConnectionClosed, Fenced):
-                await self._ask(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number))
+                await self._ask(Verb.STOP_CONSUMING, self.core.stop_frame(ahead, tried=tried))
+
+    def abandon_consumer(self, ahead: ReadAhead, *, tried: bool) -> None:
+        """The same for a loop that was left and cannot wait, maybe on another thread: the garbage collector's."""
+        if threading.get_ident() != self._thread:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self.loop.call_soon_threadsafe(partial(self.abandon_consumer, ahead, tried=tried))
+        elif self._stop_consumer(ahead) and not self.loop.is_closed():
+            self.core.used(ahead, idle=True)
+            self.core.tell(Verb.STOP_CONSUMING, self.core.stop_frame(ahead, tried=tried))
+            self._flush_soon()
 
     def was_used(self, ahead: ReadAhead, *, idle: bool = False) -> None:
         if self.core.used(ahead, idle=idle):
@@ -622,8 +673,3 @@ class AioClient:
 
 def _get_frame(name: str, wait_s: float, criteria: Criteria | None, unit: int) -> verbs.Get:
     return verbs.Get(queue_name(name), unit, wait_s, wanted(criteria))
-
-
-def _require_active(unit: RemoteUnit) -> None:
-    if unit.state is not UnitState.ACTIVE:
-        raise UnitFinished(unit.number, unit.state.value)

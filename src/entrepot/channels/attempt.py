@@ -8,16 +8,14 @@ from collections.abc import Callable
 
 from entrepot.channels.desk import Desk
 from entrepot.errors import EntrepotError, LogFull
+from entrepot.queues.host import CHECKPOINTS_FOR_ROOM
 from entrepot.queues.settlement import Settlement
-
-# A checkpoint lets go of the log up to the one before it, so two make all the room there is.
-_CHECKPOINTS_FOR_ROOM = 2
 
 Done = Callable[[EntrepotError | None], None]
 
 
 def attempt(
-    desk: Desk, verb: Callable[[], Settlement | None], done: Done, *, checkpoints: int = _CHECKPOINTS_FOR_ROOM
+    desk: Desk, verb: Callable[[], Settlement | None], done: Done, *, checkpoints: int = CHECKPOINTS_FOR_ROOM
 ) -> bool:
     """Run a verb and call `done` exactly once, at once or later; a full log gets a checkpoint first.
 

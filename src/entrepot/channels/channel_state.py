@@ -171,7 +171,7 @@ def replace_state(manager: QueueManager, unit: Unit, before: ChannelState, after
         raise SequenceMismatch(before.channel, str(before), f"{newest} on {SYNCHRONIZATION_QUEUE}")
     if after is not None:
         stored = Message(msgspec.json.encode(after), correlation_id=before.key, format=FORMAT)
-        manager.put(SYNCHRONIZATION_QUEUE, stored, persistent=True, unit=unit)
+        manager.put(SYNCHRONIZATION_QUEUE, stored, persistent=True, unit=unit, internal=True)
 
 
 def _take_all(manager: QueueManager, unit: Unit, key: bytes) -> Iterator[ChannelState]:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs about claims at a server: who acts under a name, and since which epoch nobody else does.
 
-They belong to `NativeLink`, whose table leads here. A claim needs no
-authority but to be connected. A name belongs to the user who has claimed it
-first: besides him only administrators may claim, retire or instruct it.
+They belong to `NativeLink`, whose table leads here. Each takes SET
+authority for the name or prefix (SET AUTHREC ... OBJTYPE(CLAIM)).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from entrepot import checks
 from entrepot.errors import EntrepotError, Fenced, NotAuthorized
-from entrepot.queues.claims import require_status
+from entrepot.queues.claims import AUTHORITY, require_status
 from entrepot.queues.settlement import Settlement
 from entrepot.wire import verbs
 from entrepot.wire.verbs import Verb
@@ -36,6 +35,10 @@ class SessionHolder:
         self.administrator = link.session.identity.administrator
         self.application = link.session.application
         self.token = b""
+
+    def may_claim(self, name: str) -> bool:
+        assert self._link.session is not None
+        return self._link.session.may("CLAIM", name, AUTHORITY)
 
     def fence(self, error: Fenced) -> None:
         # Under the engine's lock: what the connection left open can only be backed out afterwards.
@@ -68,7 +71,8 @@ def _next_epoch(link: NativeLink, number: int, frame: verbs.OfPrefix) -> None:
 
 def _durably(link: NativeLink, number: int, verb: Callable[[], tuple[Any, Settlement | None]]) -> None:
     """Answer with what a verb returns, once its settlement is done."""
-    assert link.session is not None
+    session = link.session
+    assert session is not None
     answer: Any = None
 
     def run() -> Settlement | None:
@@ -77,10 +81,10 @@ def _durably(link: NativeLink, number: int, verb: Callable[[], tuple[Any, Settle
         return settlement
 
     def done(error: EntrepotError | None) -> None:
-        _tell_refused(link, error)
+        session.tell_refused(error)
         link._answer(number, error, answer)
 
-    link.session.attempt(run, done)
+    session.attempt(run, done)
 
 
 def _instruct(link: NativeLink, number: int, frame: verbs.Instruct) -> None:
@@ -88,7 +92,8 @@ def _instruct(link: NativeLink, number: int, frame: verbs.Instruct) -> None:
         with link.desk.host.lock:
             count = link.desk.engine.manager.claims.instruct(_holder(link), frame.prefix, frame.order)
     except NotAuthorized as error:
-        _tell_refused(link, error)
+        assert link.session is not None
+        link.session.tell_refused(error)
         raise
     link._answer(number, None, count)
 
@@ -98,11 +103,6 @@ def _claims(link: NativeLink, number: int, frame: verbs.OfPrefix) -> None:
     with link.desk.host.lock:
         found = link.desk.engine.manager.claims.all(_holder(link), frame.prefix)
     link._answer(number, None, [astuple(claim) for claim in found])
-
-
-def _tell_refused(link: NativeLink, error: EntrepotError | None) -> None:
-    if isinstance(error, NotAuthorized) and link.session is not None:
-        link.desk.refused(link.session.identity, error)
 
 
 CLAIMING: dict[int, Callable[..., None]] = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from entrepot.channels.client_core import (
     subscribe_frame,
     wanted,
 )
-from entrepot.channels.consumption import Consumption
+from entrepot.channels.incoming import ChannelIncoming
 from entrepot.channels.line import Line, Slot
 from entrepot.channels.pipeline import Pipeline
 from entrepot.channels.reader import Reader
@@ -37,7 +38,6 @@ from entrepot.errors import (
     Fenced,
     TooManyUncommitted,
     UnitBackedOut,
-    UnitFinished,
 )
 from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import Answer
@@ -57,6 +57,8 @@ class Client(Line):
 
     def __init__(self, address: Address, *, application: str, reconnect_s: float = 30.0) -> None:
         self._pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
+        self._left: deque[tuple[ReadAhead, bool]] = deque()
+        """Consumers whose loops were left by the garbage collector, while this thread was in the middle of a verb."""
         super().__init__(address, application=application, reconnect_s=reconnect_s)
 
     @property
@@ -96,9 +98,7 @@ class Client(Line):
         """Nobody waits for it unless it waits for room: what goes wrong is told when the unit commits."""
         slot = Slot() if wait_s else None
         with self._lock:
-            self._ensure()
-            self._require_active(unit)
-            number = self._core.require_unit(unit)
+            number = self._ensure_unit(unit)
             message_id, frame = self._core.put(name, message, persistent, priority, number, wait_s)
             unit.messages += 1
             if slot is None:
@@ -120,9 +120,7 @@ class Client(Line):
         """
         slot = Slot() if answered else None
         with self._lock:
-            self._ensure()
-            self._require_active(unit)
-            number = self._core.require_unit(unit)
+            number = self._ensure_unit(unit)
             message_ids = self._core.tell_many(number, puts)
             unit.messages += len(puts)
             if slot is not None:
@@ -161,11 +159,11 @@ class Client(Line):
         """Ask something that may belong to a unit of work; a broken connection has backed that out."""
         slot = Slot()
         with self._lock:
-            self._ensure()
-            number = 0
-            if unit is not None:
-                self._require_active(unit)
-                number = self._core.require_unit(unit)
+            if unit is None:
+                self._ensure()
+                number = 0
+            else:
+                number = self._ensure_unit(unit)
             self._core.ask(*frame(number), slot)
             self._send()
         return self._answer_in(unit, slot)
@@ -179,9 +177,17 @@ class Client(Line):
             unit.state = UnitState.BACKED_OUT
             raise UnitBackedOut(unit.number, error.problem) from error
 
-    def _require_active(self, unit: RemoteUnit) -> None:
-        if unit.state is not UnitState.ACTIVE:
-            raise UnitFinished(unit.number, unit.state.value)
+    def _ensure_unit(self, unit: RemoteUnit) -> int:
+        """Have a connection on which a unit can still be used; returns its number. Called with the lock held."""
+        self._core.require_active(unit)
+        try:
+            self._ensure()
+        except ConnectionClosed:
+            raise
+        except EntrepotError as error:
+            self._core.is_out_of_reach(unit, error)
+            raise
+        return self._core.require_unit(unit)
 
     def get_many(
         self, name: str, limit: int, criteria: Criteria | None, *, unit: RemoteUnit, wait_s: float = 0.0
@@ -238,17 +244,8 @@ class Client(Line):
         self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
     ) -> tuple[list[Message], tuple[int, int] | None]:
         frame = verbs.Browse(queue_name(name), place, limit, wanted(criteria))
-        answer = self._ask_surely(Verb.BROWSE, frame)  # looking again changes nothing
+        answer = self._ask(Verb.BROWSE, frame)
         return answer.messages, answer.place
-
-    def _ask_surely(self, verb: int, frame: Any) -> Any:
-        """Ask something that may be asked again when the connection breaks."""
-        try:
-            return self._ask(verb, frame)
-        except ConnectionLost:
-            if not self.mends_itself:
-                raise
-            return self._ask(verb, frame)
 
     def begin(self) -> RemoteUnit:
         with self._lock:
@@ -270,12 +267,11 @@ class Client(Line):
     def _end(self, unit: RemoteUnit, ended: UnitState, frame: Callable[[int], tuple[int, Any]]) -> None:
         slot = Slot()
         with self._lock:
-            self._ensure()
-            self._require_active(unit)
-            if not unit.used and ended is UnitState.COMMITTED:
+            was_used = unit.used
+            number = self._ensure_unit(unit)
+            if not was_used and ended is UnitState.COMMITTED:
                 unit.state = ended  # nothing was done in it
                 return
-            number = self._core.require_unit(unit)
             self._core.ask(*frame(number), slot)
             self._send()
         try:
@@ -295,7 +291,7 @@ class Client(Line):
         with self._lock:
             if self._closed:
                 raise ConnectionClosed()
-            self._require_active(unit)
+            self._core.require_active(unit)
             unit.state = UnitState.BACKED_OUT
             if not unit.used or unit.opened != self._core.opened or self._socket is None:
                 return  # the server has done so when the connection broke
@@ -404,9 +400,10 @@ class Client(Line):
             for pipeline in list(self._pipelines):
                 pipeline.trouble(error)
 
-    def consume(self, name: str, criteria: Criteria | None, read_ahead: int) -> Consumption:
+    def consume(self, name: str, criteria: Criteria | None, read_ahead: int, units: set[Any]) -> ChannelIncoming:
         """Let messages come of themselves, `read_ahead` of them before they are used."""
-        return Consumption(self, name, wanted(criteria), read_ahead)
+        del units  # the server takes back what was not settled
+        return ChannelIncoming(self, name, wanted(criteria), read_ahead)
 
     def open_consumer(self, name: str, which: verbs.Wanted | None, read_ahead: int) -> ReadAhead:
         slot = Slot()
@@ -433,10 +430,17 @@ class Client(Line):
                     if self._core.used(ahead, idle=True):
                         self._send()
                 self._wait_ahead(ahead, deadline)
+            if not arrived and ahead.error is None:
+                self._hear_all()
         message = ahead.next()
         if message is None and ahead.error is not None:
             raise ahead.error
         return message
+
+    def _hear_all(self) -> None:
+        """The server answers in order, so what was there when we asked is here before its answer."""
+        with contextlib.suppress(ConnectionLost):
+            self._ask(Verb.HEARTBEAT, verbs.Empty())
 
     def _wait_ahead(self, ahead: ReadAhead, deadline: float) -> None:
         slot = Slot()
@@ -452,18 +456,51 @@ class Client(Line):
                 if self._core.used(ahead):
                     self._send()
 
-    def close_consumer(self, ahead: ReadAhead) -> None:
+    def settle_now(self, ahead: ReadAhead) -> None:
+        """The application is done with one more message, which has left its queue when this returns."""
+        self._ask_about(ahead, partial(self._core.settle, ahead))
+
+    def return_now(self, ahead: ReadAhead, delay_s: float, rejected: str | None) -> None:
+        """The application gives one message back."""
+        self._ask_about(ahead, partial(self._core.return_at_hand, ahead, delay_s, rejected))
+
+    def _ask_about(self, ahead: ReadAhead, ask: Callable[[Slot], None]) -> None:
         slot = Slot()
         with self._lock:
-            ours = self._core.consumers.pop(ahead.number, None) is not None
-            ahead.lose(ConnectionLost(self._core.peer, "the consumer was closed"))
-            if not ours or self._socket is None:
-                return
-            self._core.used(ahead, idle=True)
-            self._core.ask(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number), slot)
+            if ahead.is_lost or self._socket is None:
+                # The server has taken it back, if it is persistent; if not, it had let go of it.
+                raise ahead.error or ConnectionLost(self._core.peer, self._problem)
+            ask(slot)
             self._send()
+        self._answer(slot)
+
+    def close_consumer(self, ahead: ReadAhead, *, tried: bool) -> None:
+        """Let no more come to a consumer; `tried`: what it was given last returns as tried."""
+        if self._is_occupied:
+            self._left.append((ahead, tried))  # `_ensure` does it before the next verb
+            return
+        slot = Slot()
+        with self._lock:
+            if not self._stop_consumer(ahead, tried, slot):
+                return
         with contextlib.suppress(ConnectionLost, Fenced):
             self._answer(slot)
+
+    def _stop_consumer(self, ahead: ReadAhead, tried: bool, slot: Slot) -> bool:
+        """Ask the server to stop; False when there is nothing to ask. Called with the lock held."""
+        ours = self._core.consumers.pop(ahead.number, None) is not None
+        ahead.lose(ConnectionLost(self._core.peer, "the consumer was closed"))
+        if not ours or self._socket is None:
+            return False
+        self._core.used(ahead, idle=True)
+        self._core.ask(Verb.STOP_CONSUMING, self._core.stop_frame(ahead, tried=tried), slot)
+        self._send()
+        return True
+
+    def _ensure(self) -> None:
+        super()._ensure()
+        while self._left:
+            self._stop_consumer(*self._left.popleft(), Slot())
 
     # --- read ahead, in units of work -----------------------------------------------------------
 
@@ -493,11 +530,9 @@ class Client(Line):
             TooManyUncommitted: Nothing was handed out.
         """
         with self._lock:
-            self._ensure()
-            self._require_active(unit)
             was_used = unit.used
-            if was_used:
-                self._core.require_unit(unit)
+            self._ensure_unit(unit)
+            unit.used = was_used  # it becomes so with what it is handed
             if ahead.is_lost or ahead.has_expired:
                 return []
             if unit.messages >= ahead.limit:
@@ -531,9 +566,7 @@ class Client(Line):
         """Return when something has come or gone wrong, or when it is certain that nothing has come in time."""
         self._wait_ahead(ahead, deadline)
         if not ahead.arrived and ahead.error is None:
-            # The server answers in order, so what was there when we asked is here before its answer.
-            with contextlib.suppress(ConnectionLost):
-                self._ask(Verb.HEARTBEAT, verbs.Empty())
+            self._hear_all()
 
     def stop_holding(self, ahead: HeldAhead) -> None:
         """Let no more come. What a unit has stays with it; the rest is on its queue again when this returns."""
@@ -556,8 +589,7 @@ class Client(Line):
 
     def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
         frame = subscribe_frame(wanted, new_only=new_only)
-        # What was open went with the connection, so asking again is safe.
-        name, queue = self._ask_surely(Verb.SUBSCRIBE, frame)
+        name, queue = self._ask(Verb.SUBSCRIBE, frame)
         return replace(wanted, name=name, destination=queue)
 
     def leave_subscription(self, name: str) -> None:
@@ -576,24 +608,23 @@ class Client(Line):
         return self
 
     def claim(self, name: str, epoch: int, status: bytes) -> str:
-        # What was lost may have been granted; the token tells the server that it is us who ask again.
-        order: str = self._ask_surely(Verb.CLAIM, self._core.claim(name, epoch, status))
+        order: str = self._ask(Verb.CLAIM, self._core.claim(name, epoch, status))
         with self._lock:
             self._core.claimed[name] = epoch
         return order
 
     def retire(self, name: str, epoch: int) -> None:
-        self._ask_surely(Verb.RETIRE, verbs.Retire(name, epoch))
+        self._ask(Verb.RETIRE, verbs.Retire(name, epoch))
 
     def instruct(self, prefix: str, order: str) -> int:
-        count: int = self._ask_surely(Verb.INSTRUCT, verbs.Instruct(prefix, order))
+        count: int = self._ask(Verb.INSTRUCT, verbs.Instruct(prefix, order))
         return count
 
     def claims(self, prefix: str) -> list[Claim]:
-        return [Claim(*form) for form in self._ask_surely(Verb.CLAIMS, verbs.OfPrefix(prefix))]
+        return [Claim(*form) for form in self._ask(Verb.CLAIMS, verbs.OfPrefix(prefix))]
 
     def next_epoch(self, prefix: str) -> int:
-        epoch: int = self._ask_surely(Verb.NEXT_EPOCH, verbs.OfPrefix(prefix))  # one that is lost is nobody's
+        epoch: int = self._ask(Verb.NEXT_EPOCH, verbs.OfPrefix(prefix))
         return epoch
 
     def unclaimed(self) -> Client:

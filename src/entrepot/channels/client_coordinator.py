@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from entrepot.errors import ConnectionLost, Fenced, UnitNotInDoubt
+from entrepot.errors import Fenced, UnitNotInDoubt
 from entrepot.limits import TRANSACTIONS_ASKED_MAX
 from entrepot.queues.global_units import Outcome, Unfinished
 from entrepot.queues.unit_of_work import UnitState
@@ -95,12 +95,7 @@ class ClientCoordinator:
 
     def _ask(self, transaction_ids: Sequence[str], resource: str = "") -> Any:
         frame = verbs.Outcomes([name.encode() for name in transaction_ids], resource)
-        try:
-            return self._tell(Verb.OUTCOMES, frame)
-        except ConnectionLost:
-            if not self._client.mends_itself:
-                raise
-            return self._tell(Verb.OUTCOMES, frame)  # asking again changes nothing
+        return self._tell(Verb.OUTCOMES, frame)
 
     def finish(self, transaction_id: str, branch_ids: Sequence[str]) -> None:
         """Nobody waits for it: should it get lost, the databases are asked once more."""

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from entrepot.checks import shortened
 from entrepot.errors import (
+    ConnectFailed,
     ConnectionLost,
     EntrepotError,
     Fenced,
@@ -30,10 +31,11 @@ from entrepot.errors import (
     MessageTooLong,
     ProtocolError,
     UnitBackedOut,
+    UnitFinished,
 )
 from entrepot.limits import DISTRIBUTION_MAX, KIB
 from entrepot.message import Message, PutInUnit
-from entrepot.mqsc import Answer
+from entrepot.mqsc import Answer, only_reads
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Subscription, require_name
 from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
@@ -55,6 +57,32 @@ _TOKEN_BYTES = 16
 _DELIVERY = int(Verb.DELIVERY)
 _DELIVERIES = int(Verb.DELIVERIES)
 _MESSAGE = int(Verb.MESSAGE)
+
+
+_REPEATABLE = frozenset(
+    {
+        # These only read.
+        Verb.BROWSE,
+        Verb.IN_DOUBT,
+        Verb.OUTCOMES,
+        Verb.CLAIMS,
+        # The token tells the server that the same client asks again.
+        Verb.CLAIM,
+        Verb.RETIRE,
+        Verb.INSTRUCT,
+        # An epoch that is lost is no one's; what was open on a connection has gone with it.
+        Verb.NEXT_EPOCH,
+        Verb.SUBSCRIBE,
+    }
+)
+_MANAGED_READS = ("status", "dump", "in_doubt")
+
+
+def is_repeatable(verb: int, payload: Any) -> bool:
+    """Whether a verb whose answer was lost may be asked again on the next connection without doing anything twice."""
+    if verb == Verb.MQSC:
+        return only_reads(payload.script)
+    return verb in _REPEATABLE or (verb == Verb.MANAGE and payload.what in _MANAGED_READS)
 
 
 class Slot(Protocol):
@@ -141,6 +169,11 @@ class ReadAhead:
         if self.wake is not None:
             self.wake()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server has taken back what was not settled."""
+        return self._lost
+
     def next(self) -> Message | None:
         """What came first, if anything is left."""
         while self.arrived:
@@ -170,11 +203,6 @@ class HeldAhead(ReadAhead):
         """How many may be asked for and not settled: MAXUMSGS."""
         self.unit: RemoteUnit | None = None
         """Which has what was handed out and is not settled."""
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the server has taken back what was not settled."""
-        return self._lost
 
     def arrive(self, messages: Sequence[Message]) -> None:
         self._expire_at.extend(
@@ -296,7 +324,8 @@ class ClientCore:
         return out
 
     def hello(self, slot: Slot, *, channel: str, user: str, password: str, application: str, manager: str) -> None:
-        self.ask(Verb.HELLO, verbs.Hello(MAGIC, VERSION, channel, user, password, application, manager), slot)
+        before = b"" if self.welcome is None else self.welcome.token
+        self.ask(Verb.HELLO, verbs.Hello(MAGIC, VERSION, channel, user, password, application, manager, before), slot)
 
     def begin_connection(self, welcome: verbs.Welcome) -> None:
         """A server has let us in."""
@@ -339,6 +368,22 @@ class ClientCore:
     def begin_unit(self) -> RemoteUnit:
         self._unit_next = self._unit_next % _NUMBER_MAX + 1
         return RemoteUnit(self._unit_next, self.opened)
+
+    @staticmethod
+    def require_active(unit: RemoteUnit) -> None:
+        """Refuse a unit that has ended.
+
+        Raises:
+            UnitFinished
+        """
+        if unit.state is not UnitState.ACTIVE:
+            raise UnitFinished(unit.number, unit.state.value)
+
+    @staticmethod
+    def is_out_of_reach(unit: RemoteUnit, error: EntrepotError) -> None:
+        """There is no connection to be had for a unit: what the server had of it, it has backed out."""
+        if unit.used or isinstance(error, Fenced):
+            unit.state = UnitState.BACKED_OUT
 
     def require_unit(self, unit: RemoteUnit) -> int:
         """The number of a unit that can still be used.
@@ -446,6 +491,22 @@ class ClientCore:
         self.tell(Verb.CREDIT, verbs.Credit(ahead.number, ahead.given, more))
         return True
 
+    def return_at_hand(self, ahead: ReadAhead, delay_s: float, rejected: str | None, slot: Slot) -> None:
+        """The application gives back what it was given last."""
+        ahead.given += 1
+        more, ahead.told = ahead.given - ahead.told, ahead.given
+        self.ask(Verb.RETURN, verbs.Return(ahead.number, ahead.given, more, delay_s, rejected), slot)
+
+    def settle(self, ahead: ReadAhead, slot: Slot) -> None:
+        """The application has used what it was given last, and wants to know that it has left its queue."""
+        ahead.given += 1
+        more, ahead.told = ahead.given - ahead.told, ahead.given
+        self.ask(Verb.CREDIT, verbs.Credit(ahead.number, ahead.given, more), slot)
+
+    def stop_frame(self, ahead: ReadAhead, *, tried: bool) -> verbs.OfConsumer:
+        """How a consumer ends; `tried`: what it was given last returns as tried."""
+        return verbs.OfConsumer(ahead.number, tried=ahead.given + 1 if tried else 0)
+
     # --- what comes in ------------------------------------------------------------------------
 
     def handle(self, verb: int, number: int, payload: Any) -> None:
@@ -511,6 +572,13 @@ class ClientCore:
         consumers, self.consumers = self.consumers, {}
         for ahead in consumers.values():
             ahead.lose(ConnectionLost(self.peer, problem))
+
+
+def waited_for(error: EntrepotError, reconnect_s: float) -> EntrepotError:
+    """Why there is no connection, and how long one was waited for."""
+    if isinstance(error, ConnectFailed):
+        return ConnectFailed(error.peer, f"{error.problem}; tried for {reconnect_s:g} s (reconnect_s)")
+    return error
 
 
 def queue_name(name: object) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.search import SearchPaused
 from entrepot.queues.unit_of_work import Unit
 from entrepot.queues.waiting import Waiter
 
@@ -28,6 +29,8 @@ class Consumer:
         "_deliver",
         "_failed",
         "_name",
+        "_pumping",
+        "_search",
         "_session",
         "_spare",
         "_waiter",
@@ -52,6 +55,10 @@ class Consumer:
         self.closed = False
         self._waiter: Waiter | None = None
         self._spare: Unit | None = None
+        self._search = session.engine.search_for(criteria)
+        """Its way through the queue, kept for its life: what was passed over once is not looked at again."""
+        self._pumping = False
+        """Whether a step of the search is to come."""
 
     @property
     def name(self) -> str:
@@ -78,6 +85,22 @@ class Consumer:
 
     def pump(self) -> None:
         """Deliver what there is, as far as credit goes, then wait for more."""
+        if self._search is None:
+            self._pump()
+        elif not self._pumping:
+            self._pumping = True
+            self._session.engine.in_turns(self._pump)
+
+    def _pump(self) -> None:
+        """A step of that.
+
+        Raises:
+            SearchPaused: It has to go on in a later turn.
+        """
+        self._deliver_some()
+        self._pumping = False
+
+    def _deliver_some(self) -> None:
         if self._waiter is not None or self.closed:
             return
         engine = self._session.engine
@@ -88,12 +111,15 @@ class Consumer:
             try:
                 if self.locked:
                     with engine.host.lock:
-                        message, _ = engine.manager.get(self._name, self._criteria, guard)
+                        message, _ = engine.manager.get(self._name, self._criteria, guard, self._search)
                 else:
-                    message = engine.lease(self._name, self._criteria, guard)
+                    message = engine.lease(self._name, self._criteria, guard, self._search)
                 if message is None:
                     self._wait(guard)
                     return
+            except SearchPaused:
+                self._spare = guard
+                raise
             except EntrepotError as error:
                 self._fail(error)
                 return
@@ -105,8 +131,14 @@ class Consumer:
 
     def _wait(self, guard: Unit) -> None:
         engine = self._session.engine
-        self._waiter = waiter = Waiter(self._criteria, guard, engine.waker(self._woken))
-        message = engine.get_or_wait(self._name, waiter) if self.locked else engine.lease_or_wait(self._name, waiter)
+        waiter = Waiter(self._criteria, guard, engine.waker(self._woken))
+        look = engine.get_or_wait if self.locked else engine.lease_or_wait
+        self._waiter = waiter
+        try:
+            message = look(self._name, waiter, self._search)
+        except SearchPaused:
+            self._waiter = None
+            raise
         if message is not None:
             waiter.serve(message)  # it has come a moment ago
 
@@ -149,6 +181,8 @@ class Consumer:
         if self.closed:
             return
         self.closed = True
+        if self._search is not None:
+            self._search.end()
         self._session.consumers.discard(self)
         waiter = self._waiter
         if waiter is not None:

@@ -30,8 +30,9 @@ def _prepare(link: NativeLink, number: int, frame: verbs.Prepare) -> None:
     session = _session(link)
     name = checks.transaction_id(frame.transaction_id)
     branches = _vetted(frame.branches)
+    _require_right(session)
     unit = _taken(link, frame)
-    done = partial(link._committed, number, frame.unit, unit)
+    done = partial(_prepared, link, number, frame.unit, unit)
     if not branches:
         session.prepare(unit, name, done)
     elif name != unit.transaction_id:
@@ -39,25 +40,49 @@ def _prepare(link: NativeLink, number: int, frame: verbs.Prepare) -> None:
         raise InvalidArgument("transaction_id", "it is not this unit's", "what BEGIN_GLOBAL has answered")
     else:
         prepare = session.engine.manager.global_units.prepare
-        session.end_with(unit, partial(prepare, unit, branches, session.identity.user), done)
+        limited = not session.identity.administrator
+        session.end_with(unit, partial(prepare, unit, branches, session.identity.user, limited=limited), done)
+
+
+def _prepared(link: NativeLink, number: int, named: int, unit: Unit, error: EntrepotError | None) -> None:
+    _session(link).tell_refused(error)
+    link._committed(number, named, unit, error)
+
+
+def _require_right(session: Session) -> None:
+    """Refuse units that wait for a coordinator to users without PREPARE: they hold messages for as long as it takes.
+
+    Raises:
+        NotAuthorized
+    """
+    session.require("QMGR", session.desk.host.settings.name, "PREPARE")
 
 
 def _resolve(link: NativeLink, number: int, frame: verbs.Resolve) -> None:
     session = _session(link)
-    session.require("QMGR", session.desk.host.settings.name, "SET")
     name = checks.transaction_id(frame.transaction_id)
+    manager = session.engine.manager
+    gone = name not in manager.in_doubt.units and not manager.global_units.heuristics_of(name)
+    if gone and session.may("QMGR", session.desk.host.settings.name, "PREPARE"):
+        raise UnitNotInDoubt(name.hex())  # resolved already: whose it was is not remembered
+    _require_own(session, name)
     session.resolve(name, partial(link._answer, number), commit=frame.commit)
 
 
 def _in_doubt(link: NativeLink, number: int, _: verbs.Empty) -> None:
+    """All of them for users with INQ on the queue manager, their own for others."""
     session = _session(link)
-    session.require("QMGR", session.desk.host.settings.name, "INQ")
-    link._answer(number, None, session.desk.host.in_doubt())
+    found = session.desk.host.in_doubt()
+    if not session.may("QMGR", session.desk.host.settings.name, "INQ"):
+        owner = session.engine.manager.global_units.owner
+        found = [name for name in found if owner(name) == session.identity.user]
+    link._answer(number, None, found)
 
 
 def _begin_global(link: NativeLink, number: int, frame: verbs.OfUnit) -> None:
     if not frame.unit or frame.unit in link._units or len(link._units) >= UNITS_PER_CONNECTION_MAX:
         raise FrameUnreadable(f"unit {frame.unit} has begun already, or is one too many, or 0")
+    _require_right(_session(link))
     unit = link._units[frame.unit] = _session(link).begin(everywhere=True)
     link._answer(number, None, unit.transaction_id)
 
@@ -79,8 +104,8 @@ def _decide(link: NativeLink, number: int, frame: verbs.Decide) -> None:
     if not frame.commit or unit.transaction_id != name:
         session.back_out(unit)
         raise InvalidArgument("transaction_id", "it is not this unit's", "what BEGIN_GLOBAL has answered")
-    decide = partial(units.decide, unit, branches, session.identity.user)
-    session.end_with(unit, decide, partial(link._committed, number, frame.unit, unit))
+    decide = partial(units.decide, unit, branches, session.identity.user, limited=not session.identity.administrator)
+    session.end_with(unit, decide, partial(_prepared, link, number, frame.unit, unit))
 
 
 def _outcomes(link: NativeLink, number: int, frame: verbs.Outcomes) -> None:
@@ -129,7 +154,7 @@ def _forget(link: NativeLink, number: int, frame: verbs.Forget) -> None:
 
 
 def _require_own(session: Session, transaction_id: bytes) -> None:
-    """Let whoever has begun a global unit decide and forget it, and others if they may set the queue manager."""
+    """Let the user who has prepared or begun a unit decide and forget it, and others with SET on the queue manager."""
     owner = session.engine.manager.global_units.owner(transaction_id)
     if owner != session.identity.user:
         session.require("QMGR", session.desk.host.settings.name, "SET")

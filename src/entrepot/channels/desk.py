@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from entrepot.channels.deadlines import Deadlines
-from entrepot.errors import ConnectionLost, EntrepotError, NotAuthorized
+from entrepot.channels.memory_watch import MemoryWatch
+from entrepot.channels.succession import Succession
+from entrepot.errors import ConnectionLost, EntrepotError, NotAuthorized, UserLimitReached
 from entrepot.queues.host import Host
 from entrepot.queues.loop_host import LoopHost
 
 if TYPE_CHECKING:
     from entrepot.channels.session import Session
     from entrepot.mqsc import Administered
+    from entrepot.queues.unit_of_work import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,16 @@ class Desk:
     def __init__(self, host: Host, judge: Judge | None = None) -> None:
         self.host = host
         self.engine = LoopHost(host)
+        self.engine.keep_free()
         self.loop = asyncio.get_running_loop()
         self.deadlines = Deadlines(self.loop)
         self.judge = judge
         self.authority_epoch = 0
         """Raised when authorities change, so that no session goes by what it remembers."""
+        self.stopping = False
+        """The queue manager ends, and with it all sessions."""
         self.sessions: dict[int, Session] = {}
+        self.succession = Succession()
         self._session_next = 0
         self.links: set[Partner] = set()
         """Connections, whether or not they have a session yet."""
@@ -68,10 +76,18 @@ class Desk:
         """What a session's MQSC acts on; a server puts itself here, with its channels and its authorities."""
         self.managed: Callable[[Session, str, dict[str, Any]], Any] = lambda *_: None
         """What MANAGE does: the command line's requests to a running queue manager."""
-        self.refused: Callable[[Identity, NotAuthorized], None] = lambda *_: None
+        self.refused: Callable[[Identity, NotAuthorized | UserLimitReached], None] = lambda *_: None
         """Told of every verb that was refused, for the audit log."""
+        self.aged: Callable[[Identity, Unit, float], None] = lambda *_: None
+        """Told of every unit of work that is backed out because of its age, for the audit log."""
         # Administration may wait for the disk, so it runs beside the loop, one thing at a time.
         self.office = ThreadPoolExecutor(1, "entrepot-office")
+        self.judging = ThreadPoolExecutor(1, "entrepot-judging")
+        """Reads long selectors, and asks many subscribers' conditions about a publication."""
+        self.memory = MemoryWatch(math.inf, math.inf)
+        """Whether there is memory for more; a server puts one here that knows its process's limits."""
+        for pool in (self.office, self.judging):
+            pool.submit(lambda: None)  # now: when memory is short, no thread can be started
         self._checkpoint_waiters: list[Callable[[EntrepotError | None], None]] = []
 
     def enter(self, session: Session) -> int:
@@ -93,6 +109,8 @@ class Desk:
 
     def _checkpointed(self, future: asyncio.Future[None]) -> None:
         error = future.exception()
+        if isinstance(error, MemoryError):
+            raise error  # to the loop's handler
         waiters, self._checkpoint_waiters = self._checkpoint_waiters, []
         for then in waiters:
             then(error if isinstance(error, EntrepotError) else None)
@@ -104,12 +122,15 @@ class Desk:
 
     def close(self) -> None:
         self.office.shutdown(wait=True)
+        self.judging.shutdown(wait=True)
 
 
 def _office_done(done: Callable[[Any, EntrepotError | None], None], future: asyncio.Future[Any]) -> None:
     if future.cancelled():
         return
     error = future.exception()
+    if isinstance(error, MemoryError):
+        raise error  # to the loop's handler
     if error is None:
         done(future.result(), None)
     elif isinstance(error, EntrepotError):

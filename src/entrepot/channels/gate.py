@@ -14,6 +14,8 @@ class Gate:
         self._per_address_max = per_address_max
         self._within = within
         """What all listeners share: the process has only so many descriptors."""
+        self.is_closed = False
+        """Whether nobody comes in, because memory is short."""
         self.connections = 0
         self.turned_away = 0
         self._from: Counter[str] = Counter()
@@ -21,7 +23,7 @@ class Gate:
     def enter(self, address: str) -> bool:
         """Whether one more may come in; if so, it has to `leave`."""
         full = self.connections >= self._connections_max or self._from[address] >= self._per_address_max
-        if full or (self._within is not None and not self._within.enter(address)):
+        if full or self.is_closed or (self._within is not None and not self._within.enter(address)):
             self.turned_away += 1
             return False
         self.connections += 1

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from entrepot.channels import keeper
-from entrepot.channels.address import Address, open_socket
-from entrepot.channels.client_core import ANSWER_BYTES_MAX, ClientCore
+from entrepot.channels.address import Address, closed_at_once, open_socket, problem_of
+from entrepot.channels.client_core import ANSWER_BYTES_MAX, ClientCore, is_repeatable, waited_for
 from entrepot.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -94,6 +94,8 @@ class Line:
         # Guards core, socket and backlog; held while encoding and sending, never while waiting.
         self._lock = threading.RLock()
         self._reading = threading.Lock()
+        self._reader_thread = 0
+        """Which thread reads for all, if one does."""
         self._followers: list[Slot] = []
         self._socket: socket.socket | None = None
         self._reader = FrameReader(memoryview(b""))
@@ -158,7 +160,9 @@ class Line:
             opened.close()
             self._core.lose(_words(error))
             farewell = self._core.farewell
-            raise ConnectFailed(str(address), farewell.what if farewell else _words(error)) from error
+            closed = isinstance(error, ConnectionError)
+            problem = closed_at_once(address) if closed else problem_of(error)
+            raise ConnectFailed(str(address), farewell.what if farewell else problem) from error
         except BaseException:
             opened.close()
             raise
@@ -221,9 +225,9 @@ class Line:
                 return
             except (SecurityError, Fenced):
                 raise
-            except EntrepotError:
+            except EntrepotError as error:
                 if time.monotonic() + pause_s >= deadline or self._closed:
-                    raise
+                    raise waited_for(error, self._reconnect_s) from error
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _RETRY_MAX_S)
 
@@ -275,13 +279,22 @@ class Line:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    def _ask(self, verb: int, payload: Any, *, with_message: bool = False) -> Any:
-        slot = Slot()
-        with self._lock:
-            self._ensure()
-            self._core.ask(verb, payload, slot, with_message=with_message)
-            self._send()
-        return self._answer(slot)
+    def _ask(self, verb: int, payload: Any) -> Any:
+        """Ask and wait for the answer; what may be repeated is asked again when the connection breaks."""
+        deadline = _FOREVER
+        while True:
+            slot = Slot()
+            with self._lock:
+                self._ensure()
+                self._core.ask(verb, payload, slot)
+                self._send()
+            try:
+                return self._answer(slot)
+            except ConnectionLost:
+                now = time.monotonic()
+                if not self.mends_itself or now >= deadline or not is_repeatable(verb, payload):
+                    raise
+                deadline = min(deadline, now + self._reconnect_s)
 
     def _answer(self, slot: Slot) -> Any:
         if self._backlog:
@@ -363,6 +376,11 @@ class Line:
                 with self._lock:
                     self._flush()
 
+    @property
+    def _is_occupied(self) -> bool:
+        """Whether this very thread is in the middle of a verb, so that another one must not begin."""
+        return self._reader_thread == threading.get_ident() or self._lock._is_owned()  # type: ignore[attr-defined]
+
     # --- waiting and reading ----------------------------------------------------------------------
 
     def _wait(self, ready: Callable[[], bool], slot: Slot, deadline: float = _FOREVER) -> None:
@@ -401,6 +419,7 @@ class Line:
                 self._pass_the_turn()  # it may have been given to us, who need it no more
 
     def _stop_reading(self) -> None:
+        self._reader_thread = 0
         self._reading.release()
         if self._followers:
             self._pass_the_turn()
@@ -414,6 +433,7 @@ class Line:
                     return
 
     def _read_until(self, ready: Callable[[], bool], deadline: float) -> None:
+        self._reader_thread = threading.get_ident()
         while not ready() and (deadline == _FOREVER or time.monotonic() < deadline):
             opened = self._socket
             if opened is None:
@@ -517,6 +537,7 @@ class Line:
         """Take in what came while nobody was reading, without waiting for more."""
         if not self._reading.acquire(blocking=False):
             return
+        self._reader_thread = threading.get_ident()
         try:
             while self._socket is opened and (self._is_pending(opened) or _ready(opened, select.POLLIN, 0.0)):
                 self._read(opened)

@@ -7,17 +7,20 @@ What to do with a frame is its subclass's affair.
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 from collections.abc import Callable
 from typing import Any
 
 from entrepot.channels.desk import Desk
-from entrepot.errors import EntrepotError, ProtocolError
+from entrepot.errors import EntrepotError, FrameUnreadable, ProtocolError
 from entrepot.limits import KIB, MIB
 from entrepot.wire.codec import LONG_BODY_BYTES, decode, encode, encode_parts
 from entrepot.wire.error_form import to_wire
 from entrepot.wire.frame import FrameReader, read_buffer
 from entrepot.wire.verbs import Closing, Payload, Verb
+
+_LOGGER = logging.getLogger("entrepot")
 
 Decode = Callable[[int, memoryview | bytes], Any]
 
@@ -25,6 +28,7 @@ _WRITE_HIGH_BYTES = 1 * MIB
 _GATHER_BYTES = 256 * KIB
 _FRAMES_AT_ONCE = 1000
 """A read can bring twenty thousand frames; so many are served before others have their turn."""
+_LAST_BYTES = 4 * KIB
 _FAREWELL_S = 2.0
 """How long a partner may take to read the end of what it was told."""
 
@@ -87,7 +91,18 @@ class Link(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
 
     def get_buffer(self, _sizehint: int) -> Any:
-        return self.reader.buffer()
+        try:
+            return self.reader.buffer()
+        except MemoryError:
+            # Only this partner needs so much; nothing of ours was changed.
+            self.close(FrameUnreadable("there is no memory for a frame of this size"))
+            return bytearray(_LAST_BYTES)
+
+    def _decoded(self, verb: int, content: memoryview | bytes) -> Any:
+        try:
+            return self.decode(verb, content)
+        except MemoryError:
+            raise FrameUnreadable("there is no memory for a frame of this size") from None
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.closed:
@@ -96,7 +111,7 @@ class Link(asyncio.BufferedProtocol):
         try:
             if self._held is None and (frame := self.reader.only_frame(nbytes)) is not None:
                 verb, number, view = frame
-                self.on_frame(verb, number, self.decode(verb, view))
+                self.on_frame(verb, number, self._decoded(verb, view))
                 if self._engine.crowded and not self.closed:
                     self._slow_down()
                 return
@@ -105,7 +120,7 @@ class Link(asyncio.BufferedProtocol):
                     if self._held is not None:
                         self._held.append((verb, number, bytes(view)))
                     else:
-                        self.on_frame(verb, number, self.decode(verb, view))
+                        self.on_frame(verb, number, self._decoded(verb, view))
                         if index == _FRAMES_AT_ONCE:
                             self.give_way()
                     if self.closed:
@@ -173,11 +188,7 @@ class Link(asyncio.BufferedProtocol):
         for index, (verb, number, content) in enumerate(held or ()):
             if self.closed:
                 return
-            try:
-                self.on_frame(verb, number, self.decode(verb, content))
-            except ProtocolError as error:
-                self.close(error)
-                return
+            self.late(verb, number, content)
             if index == _FRAMES_AT_ONCE:
                 self.give_way()
             if self._held is not None:
@@ -188,6 +199,13 @@ class Link(asyncio.BufferedProtocol):
             # What it has said meanwhile is still to be read.
             self.heard = self.desk.loop.time()
             self.transport.resume_reading()
+
+    def late(self, verb: int, number: int, content: Any) -> None:
+        """Hear a frame that had to wait, decoded or not; if it breaks the protocol, that is the end."""
+        try:
+            self.on_frame(verb, number, self._decoded(verb, content) if isinstance(content, bytes) else content)
+        except ProtocolError as error:
+            self.close(error)
 
     def give_way(self) -> None:
         """This takes long: whoever else waits for the loop comes before this partner's next verb."""
@@ -249,6 +267,8 @@ class Link(asyncio.BufferedProtocol):
         """End the connection; an error is told to the partner first."""
         if self.closed:
             return
+        if isinstance(error, ProtocolError):
+            _LOGGER.info("connection from %s: %s", self.address, error)
         if error is not None:
             self.send(Verb.CLOSING, 0, Closing(to_wire(error)))
         self.flush()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -19,6 +20,7 @@ from entrepot.channels.claiming import CLAIMING, SessionHolder
 from entrepot.channels.coordination import COORDINATION
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.gate import Gate
+from entrepot.channels.judging import compile_first
 from entrepot.channels.link import Link
 from entrepot.channels.native_consumers import NativeConsumers
 from entrepot.channels.open_subscriptions import subscribe, unsubscribe
@@ -41,10 +43,12 @@ from entrepot.errors import (
 from entrepot.limits import CONSUMER_CREDIT_MAX, KIB, UNITS_PER_CONNECTION_MAX, WAITING_PER_CONNECTION_MAX
 from entrepot.message import Message
 from entrepot.mqsc import Answer
+from entrepot.queues.browsing import browse
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import Channel
+from entrepot.queues.search import Search, SearchPaused
 from entrepot.queues.unit_of_work import Unit
-from entrepot.selectors import compile_selector
+from entrepot.selectors import NotCompiledYet, ready_selector
 from entrepot.wire import verbs
 from entrepot.wire.codec import decode_asked
 from entrepot.wire.error_form import to_wire
@@ -77,9 +81,9 @@ class NativeLink(Link):
     """One accepted connection."""
 
     __slots__ = (
-        "_asked", "_consumers", "_deadline", "_errors", "_leases", "_make_receiver", "_outstanding", "_syncing",
-        "_units", "_unread_bytes", "admission", "caller", "channel", "gate", "handshake_s", "holder", "identity",
-        "receiver", "session",
+        "_asked", "_consumers", "_deadline", "_errors", "_is_stranger", "_leases", "_make_receiver", "_outstanding",
+        "_syncing", "_units", "_unread_bytes", "admission", "caller", "channel", "gate", "handshake_s", "holder",
+        "identity", "receiver", "session",
     )  # fmt: skip
 
     def __init__(
@@ -115,20 +119,37 @@ class NativeLink(Link):
         self._syncing: list[int] = []
         self._unread_bytes = 0
         self._deadline: Any = None
+        self._is_stranger = False
 
     # --- the beginning --------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         caller = Caller.of(transport)
-        if not self.gate.enter(caller.address):
+        if not self._enter(caller):
             self.closed = True
             transport.abort()
             return
         self.caller = caller
+        self._is_stranger = True
         self.address = caller.address
         self.desk.links.add(self)
         self._deadline = self.desk.loop.call_later(self.handshake_s, self._too_slow)
+
+    def _enter(self, caller: Caller) -> bool:
+        if not self.gate.enter(caller.address):
+            self.admission.turned_away(caller, "connections of the listener")
+            return False
+        if not self.admission.meet(caller):
+            self.gate.leave(caller.address)
+            return False
+        return True
+
+    def _end_handshake(self) -> None:
+        """The partner is admitted, or gone."""
+        if self._is_stranger and self.caller is not None:
+            self._is_stranger = False
+            self.admission.part(self.caller)
 
     def _too_slow(self) -> None:
         self.close(HandshakeTimedOut(self.address, self.handshake_s))
@@ -171,6 +192,7 @@ class NativeLink(Link):
             self.admission.leave(identity)
             return
         self.identity = identity
+        self._end_handshake()
         try:
             self._require_manager(hello.target if between_managers else hello.manager)
             self.channel = self.admission.channel_of(identity)
@@ -194,7 +216,7 @@ class NativeLink(Link):
     def _open(self, number: int, hello: verbs.Hello, identity: Identity) -> None:
         application = checks.text("application", hello.application)
         self.session = session = Session(self.desk, identity, application, "NATIVE")
-        session.on_unblocked = self.resume
+        session.on_unblocked, session.on_replaced = self.resume, self.close
         host = self.desk.host
         heartbeat_s = self.channel.heartbeat_s
         self.send(
@@ -209,6 +231,7 @@ class NativeLink(Link):
                 identity.user,
                 host.manager.incarnation,
                 host.manager.message_id_head(session.number),
+                self.desk.succession.follow(session, hello.before),
             ),
         )
 
@@ -264,6 +287,7 @@ class NativeLink(Link):
             self.admission.leave(self.identity)
             self.identity = None
         if self.caller is not None:
+            self._end_handshake()
             self.desk.links.discard(self)
             self.gate.leave(self.caller.address)
             self.caller = None
@@ -291,6 +315,8 @@ class NativeLink(Link):
             method(self, number, payload)
         except ProtocolError:
             raise
+        except NotCompiledYet as text:
+            compile_first(self.session, text.text, partial(self.late, verb, number, payload))
         except EntrepotError as error:
             self._answer(number, error)
         if self.session.blocked:
@@ -388,14 +414,20 @@ class NativeLink(Link):
         self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), wanted, self._got)
 
     def _begin_get(
-        self, number: int, queue: str, unit: int, wait_s: float, criteria: Criteria | None, got: Callable[..., None]
+        self,
+        number: int,
+        queue: str,
+        unit: int,
+        wait_s: float,
+        criteria: Criteria | None,
+        got: Callable[..., None],
+        search: Search | None = None,
     ) -> None:
         assert self.session is not None
         self._require_number(number)
         own = self._unit(unit) if unit else None
-        waiting = self.session.get(queue, criteria, own, wait_s, partial(got, number))
-        if waiting is not None and waiting.is_waiting:
-            self._asked[number] = waiting
+        waits = partial(self._asked.__setitem__, number)
+        self.session.get(queue, criteria, own, wait_s, partial(got, number), waits=waits, search=search)
 
     def _require_number(self, number: int) -> None:
         if not number or number in self._asked:
@@ -472,6 +504,7 @@ class NativeLink(Link):
         unit = self._unit(frame.unit)
         if unit is None:
             raise FrameUnreadable("GET_MANY without a unit of work")
+        search = self.desk.engine.search_for(criteria)
 
         def got(number: int, message: Message | None, _: Unit | None, error: EntrepotError | None) -> None:
             self._asked.pop(number, None)
@@ -479,23 +512,19 @@ class NativeLink(Link):
                 self._answer(number, error)
                 return
             messages = [message] if message is not None else []
-            size = _wire_bytes(message) if message is not None else 0
+            size = message.about_bytes() if message is not None else 0
             manager = self.desk.engine.manager
-            try:
-                with self.desk.host.lock:
-                    while messages and len(messages) < limit and size < _ANSWER_BYTES:
-                        more, _settlement = manager.get(frame.queue, criteria, unit)
-                        if more is None:
-                            break
-                        messages.append(more)
-                        size += _wire_bytes(more)
-            except EntrepotError as failed:
-                if not messages:
-                    self._answer(number, failed)
-                    return
+            # Once something was got, nothing that goes wrong may keep it from the reader.
+            with suppress(EntrepotError, SearchPaused), self.desk.host.lock:
+                while messages and len(messages) < limit and size < _ANSWER_BYTES:
+                    more, _settlement = manager.get(frame.queue, criteria, unit, search)
+                    if more is None:
+                        break
+                    messages.append(more)
+                    size += more.about_bytes()
             self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(messages))
 
-        self._begin_get(number, frame.queue, frame.unit, wait_s, criteria, got)
+        self._begin_get(number, frame.queue, frame.unit, wait_s, criteria, got, search)
 
     def _get_group(self, number: int, frame: verbs.GetGroup) -> None:
         session = self.session
@@ -526,17 +555,22 @@ class NativeLink(Link):
         self.session.require("QUEUE", frame.queue, "BROWSE")
         limit = min(checks.whole_number("limit", frame.limit, 1, 2**31), _BROWSE_MESSAGES_MAX)
         criteria, place = self._criteria(frame.wanted), frame.place
-        self.give_way()
-        found: list[Message] = []
-        size = 0
-        # One at a time, so that long messages do not all come to memory at once.
-        while len(found) < limit and size < _ANSWER_BYTES:
-            more, place = self.desk.host.browse(frame.queue, criteria, place, 1)
-            if not more:
-                break
-            found += more
-            size += _wire_bytes(more[0])
-        self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(found, place))
+        manager = self.desk.engine.manager
+        look_through = partial(browse, manager, limit=limit, bytes_max=_ANSWER_BYTES, turn=manager.turn)
+
+        def look() -> None:
+            nonlocal place
+            try:
+                with self.desk.host.lock:
+                    found, place, more = look_through(frame.queue, criteria, place)
+            except EntrepotError as error:
+                self._answer(number, error)
+                return
+            if more and not found:
+                raise SearchPaused
+            self.send(Verb.MESSAGES, number, verbs.MessagesAnswer(found, place))
+
+        self.session.search(look)
 
     def _commit(self, number: int, frame: verbs.Commit) -> None:
         assert self.session is not None
@@ -581,14 +615,11 @@ class NativeLink(Link):
             value = getattr(wanted, name)
             if value is not None:
                 checks.wanted_identifier(name, value)
-        if wanted.selector is not None or wanted.whole_group:
-            # To read a selector, and to look through a queue with it, takes long.
-            self.give_way()
         return Criteria(
             message_id=wanted.message_id,
             correlation_id=wanted.correlation_id,
             group_id=wanted.group_id,
-            selector=None if wanted.selector is None else compile_selector(wanted.selector),
+            selector=None if wanted.selector is None else ready_selector(wanted.selector),
             whole_group=wanted.whole_group,
         )
 
@@ -635,9 +666,6 @@ class NativeLink(Link):
         assert self.session is not None
         self.session.manage(frame.what, frame.arguments, lambda value, error: self._answer(number, error, value))
 
-    def _heartbeat(self, number: int, _: verbs.Empty) -> None:
-        self.send(Verb.ALIVE, number, _NOTHING)
-
     def _goodbye(self, number: int, _: verbs.Empty) -> None:
         self._answer(number, None)
         self.close()
@@ -654,6 +682,7 @@ class NativeLink(Link):
         Verb.CONSUME: _consume,
         Verb.CREDIT: lambda link, number, frame: link._consumers.credit(frame, partial(link._answer, number)),
         Verb.STOP_CONSUMING: _stop_consuming,
+        Verb.RETURN: lambda link, number, frame: link._consumers.give_back(number, frame),
         Verb.ACKNOWLEDGE: _acknowledge,
         Verb.CANCEL: _cancel,
         Verb.SYNCHRONIZE: _synchronize,
@@ -662,17 +691,9 @@ class NativeLink(Link):
         Verb.MANAGE: _manage,
         Verb.SUBSCRIBE: lambda link, number, frame: subscribe(link.session, frame, partial(link._answer, number)),
         Verb.UNSUBSCRIBE: lambda link, number, frame: unsubscribe(link.session, frame, partial(link._answer, number)),
-        Verb.HEARTBEAT: _heartbeat,
+        Verb.HEARTBEAT: lambda link, number, _: link.send(Verb.ALIVE, number, _NOTHING),
         Verb.GOODBYE: _goodbye,
         **COORDINATION,
         **CLAIMING,
         **PUTTING,
     }
-
-
-def _wire_bytes(message: Message) -> int:
-    """About what a message takes in an answer."""
-    size = len(message.body) + KIB // 4
-    for name, value in message.properties.items():
-        size += 4 * len(name) + (4 * len(value) if isinstance(value, str | bytes) else 9)
-    return size

@@ -63,12 +63,32 @@ class NativeConsumers:
         stream.used(frame.used, done)
         stream.grant(more)
 
+    def give_back(self, number: int, frame: verbs.Return) -> None:
+        """One delivery returns or is rejected; what goes wrong with those before it is told later, as of CREDIT."""
+        done, used = partial(self._link._answer, number), partial(self._link._answer, 0)
+        stream = self._streams.get(frame.consumer)
+        if stream is None:
+            done(None)
+            return
+        stream.require_returnable(frame.delivery)
+        more = checks.whole_number("more", frame.more, 0, CONSUMER_CREDIT_MAX)
+        delay_s = checks.seconds("delay_s", frame.delay_s)
+        problem = None if frame.rejected is None else checks.text("reason", frame.rejected)
+        if not stream.allows(frame.delivery, more):
+            raise FrameUnreadable(f"credit for {more} more, beyond {CONSUMER_CREDIT_MAX}")
+        if problem is not None:
+            stream.reject(frame.delivery, problem, used, done)
+        else:
+            stream.give_back(frame.delivery, delay_s, used)
+            done(None)
+        stream.grant(more)
+
     def stop(self, frame: verbs.OfConsumer, begin: Callable[[], Unit]) -> EntrepotError | None:
         """End a consumer; what a unit of work has used of it stays with that. Returns why it could not."""
         problem = self.enlist([(frame.consumer, frame.used)], begin) if frame.unit else None
         stream = self._streams.pop(frame.consumer, None)
         if stream is not None:
-            stream.close()
+            stream.close(tried=min(frame.tried, stream.delivered))
         return problem
 
     def enlist(self, used: Iterable[tuple[int, int]], begin: Callable[[], Unit]) -> EntrepotError | None:

@@ -65,6 +65,8 @@ class Neighbours:
         self._desk = desk
         self._manager = desk.engine.manager
         self._parent = ""
+        self._children_promised: tuple[str, ...] | None = None
+        """Those of a definition that may still be on its way to disk: the next change must not forget it."""
         self._changed: set[Interest] = set()
         self._closed = False
         self._publications = _Reader(desk, INTERMANAGER_PUBLICATIONS, self._publish)
@@ -105,6 +107,8 @@ class Neighbours:
         return rows
 
     def _children(self) -> tuple[str, ...]:
+        if self._children_promised is not None:
+            return self._children_promised
         known = self._manager.objects.name_lists.get(CHILDREN)
         return () if known is None else known.names
 
@@ -235,11 +239,15 @@ class Neighbours:
     def _adopt(self, neighbour: str) -> None:
         children = self._children()
         if neighbour not in (self._parent, *children):
-            self._manager.administration.redefine(NameList(name=CHILDREN, names=(*children, neighbour)))
+            self._set_children((*children, neighbour))
 
     def _disown(self, neighbour: str) -> None:
         left = tuple(name for name in self._children() if name != neighbour)
-        self._manager.administration.redefine(NameList(name=CHILDREN, names=left))
+        self._set_children(left)
+
+    def _set_children(self, names: tuple[str, ...]) -> None:
+        self._manager.administration.redefine(NameList(name=CHILDREN, names=names))
+        self._children_promised = names
 
     def _run(self, verb: partial[Settlement | None], problem: str) -> None:
         def done(error: EntrepotError | None) -> None:
@@ -311,7 +319,7 @@ class _Reader:
             except EntrepotError:
                 # The log may be full, and then this runs again.
                 if unit.state is UnitState.ACTIVE:
-                    engine.manager.forget_consequences(unit, 0)
+                    engine.manager.forget_puts(unit, 0)
                 raise
 
         attempt(self._desk, used, partial(self._used, unit, limit))

@@ -12,6 +12,8 @@ from entrepot.errors import EntrepotError, InvalidArgument, LimitExceeded, Subsc
 from entrepot.limits import SUBSCRIPTIONS_PER_CONNECTION_MAX
 from entrepot.queues.definitions import Subscription, require_name, require_subscription_name
 from entrepot.queues.settlement import Settlement
+from entrepot.queues.subscription_owner import Holder
+from entrepot.selectors import ready_selector
 from entrepot.topics import parse_pattern
 from entrepot.wire import verbs
 
@@ -40,7 +42,9 @@ class OpenSubscriptions:
 
         def subscribe() -> Settlement | None:
             nonlocal found
-            found, settlement = session.engine.manager.publishing.subscribe(wanted, new_only=new_only)
+            found, settlement = session.engine.manager.publishing.subscribe(
+                wanted, new_only=new_only, holder=self._holder()
+            )
             return settlement
 
         def subscribed(error: EntrepotError | None) -> None:
@@ -51,6 +55,7 @@ class OpenSubscriptions:
                     self.queues.add(found.destination)
                 if session.closed:
                     self.leave_all()
+            session.tell_refused(error)
             done(found, error)
 
         try:
@@ -69,9 +74,12 @@ class OpenSubscriptions:
             self._require_topic(wanted)
         else:
             self._require_existing(wanted.name)
-        if not wanted.managed:
-            session.require("QUEUE", wanted.destination.partition("@")[0], "PUT")
+        # For a queue of its own choice the engine asks for PUT, now and with every plan of a publication.
         return replace(wanted, user=session.identity.user)
+
+    def _holder(self) -> Holder:
+        identity = self._session.identity
+        return Holder(identity.user, identity.administrator)
 
     def _require_topic(self, definition: Subscription) -> None:
         pattern = parse_pattern(definition.topic, definition.wildcards)
@@ -123,7 +131,13 @@ class OpenSubscriptions:
         if gone:
             done(None if left else SubscriptionNotFound(name))
             return
-        session.attempt(lambda: session.engine.manager.publishing.unsubscribe(name), done)
+
+        def ended(error: EntrepotError | None) -> None:
+            session.tell_refused(error)
+            done(error)
+
+        publishing = session.engine.manager.publishing
+        session.attempt(lambda: publishing.unsubscribe(name, holder=self._holder()), ended)
 
     def leave_all(self) -> None:
         while self._by_name:
@@ -143,7 +157,7 @@ def subscribe(session: Session | None, frame: verbs.Subscribe, answer: Callable[
         name=frame.name,
         topic=frame.topic,
         wildcards=cast(Literal["TOPIC", "CHAR"], frame.wildcards),
-        selector=frame.selector,
+        selector=frame.selector and ready_selector(frame.selector).text,
         content=frame.content,
         destination=frame.queue,
         managed=not frame.queue,

@@ -8,15 +8,21 @@ which is backed out.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from entrepot.channels import vetting
-from entrepot.errors import EntrepotError, FrameUnreadable, ProtocolError
+from entrepot.channels.judging import judge
+from entrepot.errors import EntrepotError, FrameUnreadable
+from entrepot.message import Message
+from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
+from entrepot.queues.unit_of_work import Unit
 from entrepot.wire import verbs
 from entrepot.wire.verbs import Verb
 
 if TYPE_CHECKING:
     from entrepot.channels.native import NativeLink
+    from entrepot.channels.session import Session
 
 
 def _put_many(link: NativeLink, number: int, frame: verbs.PutMany) -> None:
@@ -24,18 +30,36 @@ def _put_many(link: NativeLink, number: int, frame: verbs.PutMany) -> None:
     assert session is not None
     if not frame.unit:
         raise FrameUnreadable("PUT_MANY belongs to no unit of work")
-    user, application = session.identity.user, session.application
     unit = link._unit(frame.unit)
     assert unit is not None
+    _put_rest(link, session, number, frame, unit, 0, None)
+
+
+def _put_rest(
+    link: NativeLink,
+    session: Session,
+    number: int,
+    frame: verbs.PutMany,
+    unit: Unit,
+    first: int,
+    judged: Message | None,
+) -> None:
+    """Put the messages of a frame from the `first` on, which was `judged` if its subscribers have been asked."""
+    user, application = session.identity.user, session.application
     try:
-        for queue, persistent, priority, message in frame.puts:
+        for index in range(first, len(frame.puts)):
+            queue, persistent, priority, message = frame.puts[index]
             vetting.require_names(queue)
             vetting.priority(priority)
-            session.put_in_unit(
-                queue, vetting.vetted(message, user=user, application=application), persistent, priority, unit
-            )
-    except ProtocolError:
-        raise
+            message = judged or vetting.vetted(message, user=user, application=application)
+            if queue.startswith(TOPIC_PREFIX) and judged is None:
+                session.require_put(queue)
+                # Once more from here, when its subscribers have been asked.
+                rest = partial(_put_rest, link, session, number, frame, unit, index, message)
+                if judge(session, queue, message, rest):
+                    return
+            judged = None
+            session.put_in_unit(queue, message, persistent, priority, unit)
     except EntrepotError as error:
         link._answer(number, error, unit=frame.unit)
         return

@@ -29,6 +29,7 @@ from entrepot.channels.channel_state import (
 )
 from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.session import Session
+from entrepot.channels.started import started
 from entrepot.channels.travel import Problem
 from entrepot.errors import (
     ChannelError,
@@ -92,7 +93,7 @@ class Receiver:
     """One connection of a sender; on the loop's thread only."""
 
     __slots__ = (
-        "_attempts", "_bytes", "_committing", "_fast_unit", "_given_up", "_holding", "_link", "_may_all", "_messages",
+        "_attempts", "_bytes", "_committing", "_fast_unit", "_given_up", "_holding", "_link", "_messages",
         "_receivers", "_retry", "_session", "_since", "_unit", "_waiting", "batches", "closed", "definition", "desk",
         "discarded", "fast", "hello", "memory", "messages", "on_settled", "sequence",
     )  # fmt: skip
@@ -120,7 +121,6 @@ class Receiver:
         self._link = link
         self._receivers = receivers
         self._session = Session(desk, identity, f"{hello.channel} from {hello.manager}", "CHANNEL")
-        self._may_all = identity.administrator or desk.judge is None
         self._fast_unit: Unit | None = None
         self._since = desk.engine.manager.clock.now()
         self._unit: Unit | None = None
@@ -252,7 +252,7 @@ class Receiver:
         message = payload.message
         target = message.target_queue, message.target_manager
         try:
-            arrived = travel.vetted(message)
+            arrived = travel.vetted(message, self._session.identity.user)
         except InvalidArgument as error:
             raise FrameUnreadable(error.what) from None
         if not target[0] or (payload.sequence == 0 and (message.persistent or not self.fast)):
@@ -302,12 +302,7 @@ class Receiver:
         Raises:
             NotAuthorized
         """
-        if self._may_all:
-            return
-        with self.desk.host.lock:
-            route = travel.find_route(self.desk.engine.manager, name)
-        # For a message that only passes through, what counts is the transmission queue, as in MQ.
-        self._session.require("QUEUE", route.queue.definition.name if route.target_queue else name, "PUT")
+        self._session.require_put(name)
 
     def _plan(self, arrival: _Arrival) -> None:
         manager = self.desk.engine.manager
@@ -448,7 +443,7 @@ class Receiver:
             "BYTSRCVD": self._bytes,
             "NPMSPEED": "FAST" if self.fast else "NORMAL",
             "MCAUSER": self._session.identity.user,
-            "CHSTATI": self._since,
+            **started(self._since),
             "DISCARDED": self.discarded,
         }
 

@@ -37,6 +37,7 @@ from entrepot.channels.link import Link
 from entrepot.channels.probe import probe
 from entrepot.channels.pulse import Pulse
 from entrepot.channels.retry import Backoff
+from entrepot.channels.started import started
 from entrepot.channels.terms import Terms
 from entrepot.channels.transfer import Ledger, Transfer
 from entrepot.errors import (
@@ -514,7 +515,7 @@ class SenderChannel:
             "SHORTRTS": self._backoff.short_left,
             "LONGRTS": self._backoff.long_left,
             "STOPREQ": "YES" if self.state is Status.STOPPING else "NO",
-            "CHSTATI": self._since,
+            **started(self._since),
             "PROBLEM": str(self.problem or ""),
         }
 

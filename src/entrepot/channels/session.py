@@ -17,7 +17,9 @@ from msgspec.structs import replace
 
 from entrepot.channels.consumer import Consumer, Deliver
 from entrepot.channels.desk import Desk, Identity
+from entrepot.channels.judging import judge
 from entrepot.channels.open_subscriptions import OpenSubscriptions
+from entrepot.channels.session_authority import SessionAuthority
 from entrepot.channels.stream import Stream
 from entrepot.channels.waiting_get import Got, WaitingGet
 from entrepot.channels.waiting_group import GotGroup, WaitingGroup
@@ -30,36 +32,39 @@ from entrepot.errors import (
     QueueFull,
     SpillFailed,
     UnitFinished,
+    UserLimitReached,
 )
 from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Message
 from entrepot.mqsc import run_script
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.host import CHECKPOINTS_FOR_ROOM
 from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
+from entrepot.queues.quotas import WAITING_GETS
+from entrepot.queues.search import Search
 from entrepot.queues.settlement import Settlement
+from entrepot.queues.system_queues import is_system
+from entrepot.queues.unit_of_work import Holder as UnitHolder
 from entrepot.queues.unit_of_work import Unit, UnitState
 
 _FULL_RETRY_S = 0.01
-# A checkpoint lets go of the log up to the one before it, so two make all the room there is.
-_CHECKPOINTS_FOR_ROOM = 2
 _TEMPORARY_MAX = 1000
 _WAITING_GROUPS_MAX = 100
 _ASIDE_MAX = 32
 """Puts that wait for room beside other verbs: each keeps its message in memory, and asks again and again."""
-_ALLOWED_MAX = 1000
+_WAITING_STEP = 64
 
 Done = Callable[[EntrepotError | None], None]
 
 
-class Session:
+class Session(SessionAuthority):
     """One partner. All methods are for the loop's thread."""
 
     __slots__ = (
         "__weakref__",
-        "_allowed",
-        "_allowed_at",
         "_aside",
         "_blockers",
+        "_waiting_held",
         "application",
         "closed",
         "consumers",
@@ -69,6 +74,7 @@ class Session:
         "identity",
         "leases",
         "number",
+        "on_replaced",
         "on_unblocked",
         "protocol",
         "subscriptions",
@@ -92,64 +98,17 @@ class Session:
         self.subscriptions = OpenSubscriptions(self)
         self._blockers = 0
         self._aside = 0
+        self._waiting_held = 0
         self.closed = False
         self.fenced: Fenced | None = None
         """Why nothing more is done for this partner, though its connection is still there."""
         self.on_unblocked: Callable[[], None] = lambda: None
+        self.on_replaced: Callable[[], None] = lambda: None
+        """Called when its partner has come back on another connection, just before it is closed."""
         self._allowed: set[tuple[str, str, str]] = set()
         """What this partner is known to be allowed, until authorities change: asked with every message."""
         self._allowed_at = desk.authority_epoch
         self.number = desk.enter(self)
-
-    # --- authority ------------------------------------------------------------------------------
-
-    def require(self, object_type: str, name: str, what: str) -> None:
-        """Refuse what this partner may not do.
-
-        Raises:
-            NotAuthorized: Whether the object exists is not told.
-        """
-        identity = self.identity
-        if identity.administrator:
-            return
-        if self._allowed_at != self.desk.authority_epoch:
-            self._allowed.clear()
-            self._allowed_at = self.desk.authority_epoch
-        if (object_type, name, what) in self._allowed:
-            return
-        if name in self.temporary or name in self.subscriptions.queues:
-            return  # not remembered: once it is gone, the name may be another's
-        judge = self.desk.judge
-        if judge is None or judge.allows(identity.user, identity.groups, object_type, name, what):
-            if len(self._allowed) < _ALLOWED_MAX:
-                self._allowed.add((object_type, name, what))
-            return
-        error = NotAuthorized(identity.user, name, what)
-        self.desk.refused(identity, error)
-        raise error
-
-    def _require_put(self, name: str | list[str]) -> None:
-        if self.identity.administrator:
-            return
-        for each in [name] if isinstance(name, str) else name:
-            if each.startswith(TOPIC_PREFIX):
-                self.require_topic(each[len(TOPIC_PREFIX) :], "PUB")
-            else:
-                self.require("QUEUE", each.partition("@")[0], "PUT")
-
-    def require_topic(self, topic: str, what: str) -> None:
-        """Refuse what this partner may not do with a topic: a topic object on the way to it has to allow it.
-
-        Raises:
-            NotAuthorized
-        """
-        identity, judge = self.identity, self.desk.judge
-        if identity.administrator or judge is None:
-            return
-        with self.desk.host.lock:
-            names = self.engine.manager.objects.subscribers.ruling(topic).names
-        if not any(judge.allows(identity.user, identity.groups, "TOPIC", name, what) for name in names):
-            self.require("TOPIC", names[0], what)  # which refuses, and tells
 
     # --- put ------------------------------------------------------------------------------------
 
@@ -173,8 +132,30 @@ class Session:
         if message.retained and not (isinstance(name, str) and name.startswith(TOPIC_PREFIX)):
             message = replace(message, retained=False)  # a queue keeps everything
         try:
-            if not self.identity.administrator:
-                self._require_put(name)
+            self.require_put(name)
+            self.desk.memory.require(len(message.body), self.desk.host.settings.name)
+            if isinstance(name, str) and name.startswith(TOPIC_PREFIX):
+                again = partial(self._put, name, message, done, persistent, priority, unit, wait_s, aside)
+                if judge(self, name, message, again):
+                    return
+        except EntrepotError as error:
+            done(b"", error)
+            return
+        self._put(name, message, done, persistent, priority, unit, wait_s, aside)
+
+    def _put(
+        self,
+        name: str | list[str],
+        message: Message,
+        done: Callable[[bytes, EntrepotError | None], None],
+        persistent: bool | None,
+        priority: int | None,
+        unit: Unit | None,
+        wait_s: float,
+        aside: bool,
+    ) -> None:
+        try:
+            self._require_unfenced()
             self.engine.put(name, message, persistent, priority, unit, done)
         except (LogFull, QueueFull, SpillFailed) as error:
             self._put_later(name, message, done, persistent, priority, unit, wait_s, aside, error)
@@ -193,8 +174,8 @@ class Session:
         """
         if message.retained and not name.startswith(TOPIC_PREFIX):
             message = replace(message, retained=False)
-        if not self.identity.administrator:
-            self._require_put(name)
+        self.require_put(name)
+        self.desk.memory.require(len(message.body), self.desk.host.settings.name)
         self.engine.put_in_unit(name, message, persistent, priority, unit)
         if message.delay_s:
             self.desk.host.wake_housekeeper()
@@ -253,14 +234,14 @@ class Session:
             if self.engine.run(verb, done):
                 done(None)
         except LogFull as error:
-            self._blocked()
-            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, _CHECKPOINTS_FOR_ROOM, error)
+            self.block()
+            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, CHECKPOINTS_FOR_ROOM, error)
         except (QueueFull, SpillFailed) as error:
             if wait_s <= 0:
                 done(error)
                 return
-            self._blocked()
-            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, _CHECKPOINTS_FOR_ROOM)
+            self.block()
+            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, CHECKPOINTS_FOR_ROOM)
         except EntrepotError as error:
             done(error)
 
@@ -269,10 +250,11 @@ class Session:
         """Whether a verb keeps those behind it waiting."""
         return self._blockers > 0
 
-    def _blocked(self) -> None:
+    def block(self) -> None:
+        """Let the partner's next verbs wait until `unblock` is called as often."""
         self._blockers += 1
 
-    def _unblocked(self) -> None:
+    def unblock(self) -> None:
         self._blockers -= 1
         self.leases -= {lease for lease in self.leases if lease.state is not UnitState.ACTIVE}
         if not self._blockers and not self.closed:
@@ -308,34 +290,70 @@ class Session:
             done(full)
         except EntrepotError as failed:
             done(failed)
-        self._unblocked()
+        self.unblock()
 
     # --- get ------------------------------------------------------------------------------------
 
     def get(
-        self, name: str, criteria: Criteria | None, unit: Unit | None, wait_s: float, done: Got
-    ) -> WaitingGet | None:
-        """Get a message; what is returned, if anything, can be cancelled.
+        self,
+        name: str,
+        criteria: Criteria | None,
+        unit: Unit | None,
+        wait_s: float,
+        done: Got,
+        *,
+        waits: Callable[[WaitingGet], None] = lambda _: None,
+        search: Search | None = None,
+    ) -> None:
+        """Get a message; `waits` is told when it has to be waited for, and can cancel that.
 
         Outside of a unit of work a persistent message comes with a lease: it
-        returns to its queue unless `accept` settles that.
+        returns to its queue unless `accept` settles that. A get with criteria may
+        take several turns of the loop, and verbs behind it wait for it; `search` is
+        the one it uses, for `done` to go on with.
         """
-        try:
-            self.require("QUEUE", name, "GET")
-            guard = unit or self.desk.host.private_unit()
-            if wait_s <= 0:
-                if unit is None:
-                    message = self.engine.lease(name, criteria, guard)
+        search = search or self.engine.search_for(criteria)
+
+        def get() -> None:
+            try:
+                self._require_unfenced()
+                guard = unit or self.desk.host.private_unit()
+                if wait_s > 0:
+                    self._count_waiting()
+                    waiting = WaitingGet(self, name, criteria, guard, unit is None, done)
+                    if waiting.start(wait_s, search) and waiting.is_waiting:
+                        waits(waiting)
+                elif unit is None:
+                    message = self.engine.lease(name, criteria, guard, search)
                     done(message, self.leased(guard), None)
                 else:
-                    found = self.engine.get_some(name, criteria, unit, 1)
+                    found = self.engine.get_some(name, criteria, unit, 1, search=search)
                     done(found[0] if found else None, None, None)
-                return None
-            waiting = WaitingGet(self, name, criteria, guard, unit is None, done)
-            return waiting if waiting.start(wait_s) else None
+            except EntrepotError as error:
+                done(None, None, error)
+
+        try:
+            self.require("QUEUE", name, "GET")
         except EntrepotError as error:
             done(None, None, error)
-            return None
+            return
+        (get if search is None else partial(self.search, get, search))()
+
+    def search(self, step: Callable[[], None], search: Search | None = None) -> None:
+        """Run a verb that may take several turns of the loop; the session's next verbs wait for it."""
+
+        def look() -> None:
+            if not self.closed:
+                step()
+            if search is not None:
+                search.end()
+            if later:
+                self.unblock()
+
+        later = False
+        if not self.engine.in_turns(look):
+            later = True
+            self.block()
 
     def get_group(self, name: str, criteria: Criteria, unit: Unit, wait_s: float, done: GotGroup) -> WaitingGroup:
         """Get all messages of the next whole group; what is returned can be cancelled while it waits.
@@ -346,7 +364,25 @@ class Session:
         # Each of them costs a look a hundred times a second.
         if sum(isinstance(each, WaitingGroup) for each in self.waiting) >= _WAITING_GROUPS_MAX:
             raise LimitExceeded("gets that wait for groups", _WAITING_GROUPS_MAX + 1, _WAITING_GROUPS_MAX)
+        self._count_waiting()
         return WaitingGroup(self, name, criteria, unit, wait_s, done)
+
+    def _count_waiting(self) -> None:
+        """Count one more get that may wait, or consumer: the session stands for the most it ever had at once.
+
+        Raises:
+            UserLimitReached
+        """
+        count = len(self.waiting) + len(self.consumers) + 1
+        if count > self._waiting_held:
+            held = count + -count % _WAITING_STEP
+            limited = not self.identity.administrator
+            try:
+                self.engine.manager.quotas.hold(WAITING_GETS, self.identity.user, self.number, held, limited=limited)
+            except UserLimitReached as error:
+                self.tell_refused(error)
+                raise
+            self._waiting_held = held
 
     def leased(self, guard: Unit) -> Unit | None:
         """The guard, if it holds anything: a lease until it is settled."""
@@ -366,6 +402,7 @@ class Session:
         self.require("QUEUE", name, "GET")
         with self.desk.host.lock:
             self.engine.manager.readable(name)
+        self._count_waiting()
         consumer = Consumer(self, name, criteria, deliver, failed, locked=locked)
         self.consumers.add(consumer)
         return consumer
@@ -387,6 +424,7 @@ class Session:
         self.require("QUEUE", name, "GET")
         with self.desk.host.lock:
             self.engine.manager.readable(name)
+        self._count_waiting()
         stream = Stream(self, name, criteria, deliver, failed, held=held)
         self.consumers.add(stream)
         return stream
@@ -452,6 +490,8 @@ class Session:
             done(error)
 
         self.attempt(lambda: self.engine.manager.consequences.reject(lease, problem), rejected)
+        if lease.state is UnitState.ACTIVE:
+            self.leases.add(lease)  # it waits for room, and must return if its partner goes meanwhile
 
     # --- units of work ----------------------------------------------------------------------------
 
@@ -459,8 +499,20 @@ class Session:
         """A unit of work; `everywhere` makes it a global one."""
         manager = self.engine.manager
         unit = manager.global_units.begin() if everywhere else manager.begin()
+        unit.holder = UnitHolder(manager.quotas, self.identity.user, not self.identity.administrator)
+        unit.began_s = self.desk.loop.time()
         self.units.add(unit)
         return unit
+
+    def back_out_old(self, age_s_max: float) -> None:
+        """End units that have been open for too long: they keep messages from others, and memory."""
+        if not self.units or self.blocked:
+            return
+        begun_before = self.desk.loop.time() - age_s_max
+        for unit in list(self.units):
+            if unit.began_s < begun_before and unit.state is UnitState.ACTIVE:
+                self.desk.aged(self.identity, unit, age_s_max)
+                self.back_out(unit)
 
     def end_with(self, unit: Unit, verb: Callable[[], Settlement | None], done: Done) -> None:
         """End a unit by another verb than its own commit; nothing may come under it any more."""
@@ -490,8 +542,14 @@ class Session:
 
     def prepare(self, unit: Unit, transaction_id: bytes, done: Done) -> None:
         self._stop_gets(unit)
-        manager = self.engine.manager
-        self.attempt(lambda: manager.in_doubt.prepare(unit, transaction_id), partial(self._ended, unit, done))
+        prepare = partial(
+            self.engine.manager.in_doubt.prepare,
+            unit,
+            transaction_id,
+            user=self.identity.user,
+            limited=not self.identity.administrator,
+        )
+        self.attempt(prepare, partial(self._ended, unit, done))
 
     def resolve(self, transaction_id: bytes, done: Done, *, commit: bool) -> None:
         self.attempt(lambda: self.engine.manager.in_doubt.resolve(transaction_id, commit=commit), done)
@@ -509,16 +567,21 @@ class Session:
 
         def make() -> Settlement | None:
             nonlocal name
-            name, settlement = self.engine.manager.administration.make_dynamic(model, pattern)
+            name, settlement = self.engine.manager.administration.make_dynamic(
+                model, pattern, self.identity.user, limited=not self.identity.administrator
+            )
             return settlement
 
         def made(error: EntrepotError | None) -> None:
+            self.tell_refused(error)
             if error is None:
                 self.temporary.append(name)
             done(name, error)
 
         try:
             self.require("QUEUE", model, "GET")
+            if is_system(pattern):
+                self.require("QUEUE", pattern, "CRT")  # or a name that we are to make later would be taken
             if len(self.temporary) >= _TEMPORARY_MAX:
                 raise LimitExceeded("dynamic queues of a connection", len(self.temporary) + 1, _TEMPORARY_MAX)
         except EntrepotError as error:
@@ -547,12 +610,12 @@ class Session:
         self._in_office(lambda: self.desk.managed(self, what, arguments), done)
 
     def _in_office(self, work: Callable[[], Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
-        self._blocked()
+        self.block()
 
         def worked(result: Any, error: EntrepotError | None) -> None:
             if not self.closed:
                 done(result, error)
-                self._unblocked()
+                self.unblock()
 
         self.desk.in_office(work, worked)
 
@@ -576,6 +639,7 @@ class Session:
             return
         self.closed = True
         self.desk.leave(self.number)
+        self.engine.manager.quotas.let_go(WAITING_GETS, self.identity.user, self.number)
         self._let_go()
         if self.desk.host.failure is None:
             self.subscriptions.leave_all()
@@ -592,7 +656,8 @@ class Session:
         if self.desk.host.failure is None:
             self.release(list(self.leases), tried=True)
             for unit in list(self.units):
-                self.engine.back_out(unit)
+                # That the queue manager stops is not the fault of what a unit has got.
+                self.engine.back_out(unit, counted=not self.desk.stopping)
         self.units.clear()
 
     @property

@@ -41,6 +41,8 @@ class Stream:
         "_failed",
         "_held_bytes",
         "_paused",
+        "_pumping",
+        "_search",
         "_seen",
         "_session",
         "_settled",
@@ -75,6 +77,10 @@ class Stream:
         self._held_bytes = 0
         """Bodies of those that were neither used nor seen."""
         self._waiter = StandingWaiter(criteria, self._unit, session.engine.waker(self._woken))
+        self._search = session.engine.search_for(criteria)
+        """Its way through the queue, kept for its life: what was passed over once is not looked at again."""
+        self._pumping = False
+        """Whether a step of the search is to come."""
         self._paused = False
         self.closed = False
 
@@ -128,23 +134,43 @@ class Stream:
 
     def pump(self) -> None:
         """Deliver what there is, as far as credit goes, then wait for more."""
+        if self._search is None:
+            self._pump()
+        elif not self._pumping:
+            self._pumping = True
+            self._session.engine.in_turns(self._pump)
+
+    def _pump(self) -> None:
+        """A step of that.
+
+        Raises:
+            SearchPaused: Nothing was found so far; it has to go on in a later turn.
+        """
+        has_looked = self._deliver_some()
+        self._pumping = False
+        if has_looked and self._waiter.among is None and self._waiter.credit > 0:
+            # Others are waiting for the loop, too.
+            self._session.desk.loop.call_soon(self.pump)
+
+    def _deliver_some(self) -> bool:
+        """Deliver some of what there is; False when nothing may come just now."""
         waiter = self._waiter
         if waiter.among is not None or self.closed or self._paused or waiter.credit <= 0 or waiter.error is not None:
-            return
+            return False
         if self._held_bytes >= _HELD_BYTES_MAX:
-            return
+            return False
         if waiter.arrived:
             self._woken()  # they came before those that are there now, and count before them
         try:
-            messages = self._session.engine.get_some_or_wait(self.name, waiter, _PUMP_AT_ONCE, _PUMP_BYTES)
+            messages = self._session.engine.get_some_or_wait(
+                self.name, waiter, _PUMP_AT_ONCE, _PUMP_BYTES, self._search
+            )
         except EntrepotError as error:
             waiter.error = error
             self._failed(error)
-            return
+            return False
         self._hand(messages)
-        if waiter.among is None and waiter.credit > 0:
-            # Others are waiting for the loop, too.
-            self._session.desk.loop.call_soon(self.pump)
+        return True
 
     def _woken(self) -> None:
         if self.closed:
@@ -173,19 +199,40 @@ class Stream:
         self._move(count, unit)
         self._session.settle(unit, done)
 
+    def give_back(self, number: int, delay_s: float, used: Done) -> None:
+        """The reader has used all before this delivery, of which `used` is told, and wants this one tried again."""
+        self._session.engine.retry(self._only(number, used), delay_s)
+
+    def reject(self, number: int, problem: str, used: Done, done: Done) -> None:
+        """The reader has used all before this delivery, and can make nothing of this one."""
+        self._session.reject(self._only(number, used), problem, done)
+
+    def _only(self, number: int, done: Done) -> Unit:
+        """One delivery under a unit of its own, when all before it are used."""
+        self.used(number - 1, done)
+        unit = self._fresh_unit()
+        self._move(1, unit)
+        return unit
+
+    def require_returnable(self, number: int) -> None:
+        """Refuse a delivery that was not sent or is used already, or that only a unit of work can return.
+
+        Raises:
+            FrameUnreadable
+        """
+        if self.held or not self._settled < number <= self.delivered:
+            raise FrameUnreadable(f"delivery {number} cannot be returned")
+
     def see(self, up_to: int) -> None:
         """Of a held one: the application has, or is about to have, all deliveries up to this one."""
         seen = self._seen
         count = min(up_to, self.delivered) - self._settled - seen
         if count <= 0 or self.closed or not self.held:
             return
-        tried = self._fresh_unit()
-        tried.takes = self._unit.takes[seen : seen + count]
+        tried = self._unit.takes[seen : seen + count]
         self._seen += count
-        engine = self._session.engine
-        with engine.host.lock:
-            engine.manager.backout_counts.count_tries(tried)
-        self._let_go(tried.takes)
+        self._session.engine.count_tries(tried)
+        self._let_go(tried)
         self.pump()  # their bodies may have kept others from coming
 
     def _let_go(self, takes: list[Take]) -> None:
@@ -204,17 +251,35 @@ class Stream:
         else:
             self._let_go(moved)
 
-    def close(self, *, lost: bool = False) -> None:
-        """Let no more come, and give back what was not used; `lost`: nobody knows what was."""
+    def close(self, *, lost: bool = False, tried: int = 0) -> None:
+        """Let no more come, and give back what was not used; deliveries up to `tried` count as tried.
+
+        `lost`: it is not known what was used.
+        """
         if self.closed:
             return
         self.closed = True
+        if not self.held and tried > self._settled and self._session.engine.host.failure is None:
+            self._session.engine.count_tries(self._unit.takes[: tried - self._settled])
         self._session.consumers.discard(self)
         engine = self._session.engine
         engine.stop_waiting(self._waiter)
+        if self._search is not None:
+            self._search.end()
         if engine.host.failure is None:
+            if self._session.desk.stopping:
+                self._forgive_seen()
             # Of a held one it is known what was used, and what was seen has been counted.
             engine.give_up(self._unit, lost=lost and not self.held)
+
+    def _forgive_seen(self) -> None:
+        """The queue manager stops: what was seen and not used was not tried."""
+        seen = self._fresh_unit()
+        seen.counted = True
+        seen.takes = self._unit.takes[: self._seen]
+        engine = self._session.engine
+        with engine.host.lock:
+            engine.manager.backout_counts.forgive(seen)
 
 
 def enlist(streams: Mapping[int, Stream], used: Iterable[tuple[int, int]], begin: Callable[[], Unit]) -> None:

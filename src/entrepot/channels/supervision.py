@@ -13,6 +13,7 @@ from entrepot.errors import NotAuthorized
 from entrepot.queues.definitions import AuthorityRecord, ChannelRule, Definition, ManagerAttributes, Subscription
 from entrepot.queues.host import Host
 from entrepot.security.authority import Authority, needed_for
+from entrepot.security.targets import rights_on_targets
 
 _ADMISSION_KINDS = (AuthorityRecord.kind, ChannelRule.kind, ManagerAttributes.kind)
 
@@ -50,11 +51,26 @@ class Supervised:
         self._authority = authority
         self._control = control
 
-    def _require(self, verb: str, kind: str, name: str, changed: Iterable[str] = ()) -> None:
+    def _require_definable(self, verb: str, definition: Definition, existing: Definition | None) -> None:
+        """Refuse a DEFINE or ALTER unless the user has the right, and what the definition grants on its targets."""
+        changed = _changed(existing, definition)
+        targets = rights_on_targets(definition, changed, self._host.settings.name)
+        self._require(verb, definition.kind, definition.name, changed, targets)
+
+    def _require(
+        self,
+        verb: str,
+        kind: str,
+        name: str,
+        changed: Iterable[str] = (),
+        targets: Iterable[tuple[str, str]] = (),
+    ) -> None:
         identity = self._identity
         if not identity.administrator:
             try:
                 self._authority.require_command(identity.user, identity.groups, verb, kind, name, changed)
+                for target, word in targets:
+                    self._authority.require(identity.user, identity.groups, "QUEUE", target, word)
             except NotAuthorized as error:
                 self._control.refused(identity, error)
                 raise
@@ -105,7 +121,7 @@ class Supervised:
         # Without REPLACE it must be new, and who may not define is not told whether it would be.
         existing = self._host.find(definition.kind, definition.name) if replace else None
         verb = "DEFINE" if existing is None else "ALTER"
-        self._require(verb, definition.kind, definition.name, _changed(existing, definition))
+        self._require_definable(verb, definition, existing)
         if isinstance(definition, Subscription) and existing is None:
             definition = msgspec.structs.replace(definition, user=self._identity.user)
         self._host.define(definition, replace=replace)
@@ -117,7 +133,7 @@ class Supervised:
             if isinstance(definition, ManagerAttributes)
             else self._host.find(definition.kind, definition.name)
         )
-        self._require("ALTER", definition.kind, definition.name, _changed(existing, definition))
+        self._require_definable("ALTER", definition, existing)
         self._host.alter(definition)
         self._told(definition.kind)
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from entrepot import checks, limits
 from entrepot.channels import vetting
-from entrepot.errors import EntrepotError, InvalidArgument, WrongQueueKind
+from entrepot.errors import EntrepotError, InvalidArgument
 from entrepot.message import Message, Report
-from entrepot.queues.definitions import CLAIMS_QUEUE, SYNCHRONIZATION_QUEUE
+from entrepot.queues.completion import complete
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.reports import undeliverable
 from entrepot.queues.routes import Route
@@ -63,10 +63,11 @@ def destination(message: Message, here: str) -> str:
     return f"{message.target_queue}@{message.target_manager}"
 
 
-def vetted(message: Message) -> Message:
+def vetted(message: Message, channel_user: str) -> Message:
     """A message from another queue manager within our limits; whose it is the other one has settled.
 
-    Its time of put is not for others to say, but for `plan_arrival` to be told.
+    What it causes here takes the authority of the channel's user, since any user can be claimed elsewhere. Its
+    time of put is not for others to say, but for `plan_arrival` to be told.
 
     Raises:
         InvalidArgument: The other end is no queue manager of ours.
@@ -79,6 +80,7 @@ def vetted(message: Message) -> Message:
         checks.text("user", user)
         checks.text("application", application)
     arrived = vetting.vetted(message, user=user, application=application)
+    arrived = replace(arrived, authorized_as=channel_user)
     if not message.topic:
         return arrived
     if len(message.topic) > TOPIC_CHARACTERS_MAX:
@@ -93,13 +95,7 @@ def find_route(manager: QueueManager, name: str) -> Route:
         EntrepotError: Nowhere.
     """
     manager.group_commit.require_running()
-    route = manager.objects.route(name)
-    if route.queue.definition.name == SYNCHRONIZATION_QUEUE:
-        # Whoever could put there could make a channel forget what it has delivered.
-        raise WrongQueueKind(name, "memory of channels", "take messages from elsewhere")
-    if route.queue.definition.name == CLAIMS_QUEUE:
-        raise WrongQueueKind(name, "memory of claims", "take messages from elsewhere")
-    return route
+    return manager.objects.route(name)
 
 
 def plan_arrival(manager: QueueManager, unit: Unit, route: Route, name: str, message: Message, put_time: float) -> None:
@@ -109,11 +105,11 @@ def plan_arrival(manager: QueueManager, unit: Unit, route: Route, name: str, mes
         QueueFull, PutInhibited, MessageTooLong, PersistentNotAllowed: Nothing was planned.
     """
     unit.require_room(len(message.body))
-    complete = manager.complete(route, name, message, message.persistent, message.priority)
+    completed = complete(manager, route, name, message, message.persistent, message.priority)
     expiry_s = message.expiry_s
     if expiry_s is not None:
-        expiry_s += complete.put_time - put_time  # the rest counts from now, whatever other clocks say
-    manager.plan(unit, route.queue, replace(complete, put_time=put_time, expiry_s=expiry_s))
+        expiry_s += completed.put_time - put_time  # the rest counts from now, whatever other clocks say
+    manager.plan(unit, route.queue, replace(completed, put_time=put_time, expiry_s=expiry_s))
 
 
 def plan_undeliverable(

@@ -49,6 +49,7 @@ def vetted(message: Message, *, user: str, application: str) -> Message:
         target_manager="",
         put_time=0.0,
         topic="",
+        authorized_as="",
     )
 
 

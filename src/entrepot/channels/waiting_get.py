@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.search import Search
 from entrepot.queues.unit_of_work import Unit
 from entrepot.queues.waiting import Waiter
 
@@ -35,11 +36,16 @@ class WaitingGet:
         self._done: Got | None = done
         self._waiter = Waiter(criteria, guard, session.engine.waker(self._woken))
 
-    def start(self, wait_s: float) -> bool:
-        """Get, or wait for it; False when that was all."""
+    def start(self, wait_s: float, search: Search | None = None) -> bool:
+        """Get, or wait for it; False when that was all.
+
+        Raises:
+            SearchPaused: The search has to go on later, and nothing waits.
+        """
         session, engine = self._session, self._session.engine
         waiter = self._waiter
-        message = engine.lease_or_wait(self._name, waiter) if self._leasing else engine.get_or_wait(self._name, waiter)
+        look = engine.lease_or_wait if self._leasing else engine.get_or_wait
+        message = look(self._name, waiter, search)
         if message is not None:
             done, self._done = self._done, None
             if done is not None:

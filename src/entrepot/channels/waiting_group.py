@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.search import Search
 from entrepot.queues.unit_of_work import Unit
 
 if TYPE_CHECKING:
@@ -41,15 +42,21 @@ class WaitingGroup:
         return self._done is not None
 
     def _look(self) -> None:
+        search = self._session.engine.search_for(self._criteria)
+        self._session.engine.in_turns(lambda: self._step(search))
+
+    def _step(self, search: Search | None) -> None:
         if self._done is None:
             return
         session = self._session
         try:
             with session.desk.host.lock:
-                messages = session.engine.manager.get_group(self._name, self._criteria, self.guard)
+                messages = session.engine.manager.get_group(self._name, self._criteria, self.guard, search)
         except EntrepotError as error:
             self._end([], error)
             return
+        if search is not None:
+            search.end()
         loop = session.desk.loop
         if messages is None and loop.time() < self._deadline:
             loop.call_later(_LOOK_S, self._look)

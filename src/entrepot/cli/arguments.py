@@ -119,3 +119,11 @@ Style = Annotated[
     Literal["mq", "jms", "tibco"],
     typer.Option(help="How topics are written: mq a/+/#; jms a.*.# as in SonicMQ and ActiveMQ; tibco a.*.>."),
 ]
+
+
+def pair(text: str, what: str, example: str) -> tuple[str, str]:
+    """NAME=VALUE as both."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not {what}; write {example}")
+    return name, value

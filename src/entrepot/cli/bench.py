@@ -175,16 +175,21 @@ for _name, _command in bench_loads.COMMANDS.items():
 
 def _go(run: Run, *, json: bool) -> None:
     from entrepot.cli.bench_watching import Watching, interruptible
+    from entrepot.workbench.measuring.environment import busy_reason
 
     for name, reason in run.record.absent.items():
         output.note(f"without {name}: {reason}")
+    if busy := busy_reason():
+        output.note(f"{busy}. Figures are lower than they would be, and a trial may have none.")
     with interruptible(run), Watching(run.folder) as watching:
         run.go(watching)
     trials = run.trials()
     counts = {status: sum(trial.status == status for trial in trials) for status in ("measured", "invalid", "failed")}
     if json:
-        output.print_json({"run": str(run.folder), "trials": counts})
+        output.print_json({"run": str(run.folder), "trials": counts, "without_figure": watching.without_figure})
     else:
+        for trial in watching.without_figure:
+            output.say(f"No figure: {trial}, since no message arrived while its load ran.")
         told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         output.say(f"{run.folder}: {told}. Now: entrepot report {run.folder} -o report/")
     if not counts["measured"]:

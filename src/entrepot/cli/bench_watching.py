@@ -37,6 +37,8 @@ class Watching:
         self._task = self._progress.add_task("")
         self._now = ""
         self._left = ""
+        self.without_figure: list[str] = []
+        """Trials that were carried out, and in which no message arrived."""
 
     def __enter__(self) -> Watching:
         self._progress.start()
@@ -63,8 +65,9 @@ class Watching:
         # A search is told by what it found, not by its last probe.
         told = [trial for trial in trials if not trial.probe][-1:] or trials[-1:]
         for trial in () if self._quiet else told:
-            style = "" if trial.status == "measured" else "red"
-            self._console.print(Text(output.safe(self._line(trial)), style=style))
+            line = self._line(trial)
+            style = "" if trial.status == "measured" and "NO FIGURE" not in line else "red"
+            self._console.print(Text(output.safe(line), style=style))
 
     def _line(self, trial: TrialRecord) -> str:
         from entrepot.workbench.measuring.glance import glance
@@ -80,7 +83,17 @@ class Watching:
             return f"{head}done"
         times = "" if found.latency_ms_median is None else f", {found.latency_ms_median:.2f} ms at the median"
         missing = f", {found.missing:,} MISSING" if found.missing else ""
+        if not found.messages:
+            self.without_figure.append(f"{trial.scenario} {trial.system} {trial.point} #{trial.repetition}")
+            return f"{head}NO FIGURE: no message arrived while the load ran{missing}{_while_busy()}"
         return f"{head}{found.per_s:,.0f}/s{times}{missing}"
+
+
+def _while_busy() -> str:
+    from entrepot.workbench.measuring.environment import busy_reason
+
+    busy = busy_reason()
+    return f"; {busy}" if busy else ""
 
 
 def require_extra() -> None:

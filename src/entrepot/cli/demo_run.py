@@ -59,6 +59,7 @@ class Run:
         "entrepot.flows.nodes.aggregation",
         "entrepot.flows.nodes.compute",
         "entrepot.flows.nodes.contents",
+        "entrepot.flows.nodes.python",
         "entrepot.flows.nodes.mapping",
         "entrepot.flows.nodes.mq",
         "entrepot.flows.nodes.publication",

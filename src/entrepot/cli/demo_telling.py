@@ -163,7 +163,8 @@ class Telling:
         if verdict.holds:
             output.say(
                 f"\nEvery order exactly once: {facts['orders']:,} sent, 0 lost, 0 twice, through {kills} kills, "
-                f"in {facts['seconds']} s ({facts['orders_per_s']:,} orders/s on Spark).",
+                f"in {facts['seconds']} s; the flows took {facts['work_s']} s of them, "
+                f"{facts['orders_per_s']:,} orders/s.",
                 "bold green",
             )
         else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from entrepot.cli import opening, output
-from entrepot.cli.arguments import Json, Reachable
+from entrepot.cli.arguments import Json, Reachable, pair
 from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
@@ -46,13 +46,6 @@ def database_pair(text: str) -> tuple[str, str]:
     return name, url
 
 
-def _pair(text: str, what: str, example: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"{text!r} is not {what}; write {example}")
-    return name, value
-
-
 def run(
     path: Reachable,
     flows: FlowPath,
@@ -68,6 +61,10 @@ def run(
         list[str] | None, typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark's own.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Messages that may share a unit of work.")] = 100,
+    message_timeout: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="End the process that a message keeps for longer; 0: never."),
+    ] = 300.0,
     trace: Annotated[str, typer.Option(metavar="FILE", help="Write the user trace to FILE.0, FILE.1 ...")] = "",
     statistics: Annotated[bool, typer.Option("--statistics", help="Account for every node, too.")] = False,
     until_empty: Annotated[
@@ -99,8 +96,8 @@ def run(
     from entrepot.spark.live.live_flow import LiveFlow, require_ready
     from entrepot.spark.starting.session import close_session, open_context
 
-    stand_ins = dict(_pair(text, "a class", "com.shop.Price=shop:price") for text in java or ())
-    values = dict(_pair(text, "a property", "queue=ORDERS") for text in properties or ())
+    stand_ins = dict(pair(text, "a class", "com.shop.Price=shop:price") for text in java or ())
+    values = dict(pair(text, "a property", "queue=ORDERS") for text in properties or ())
     definitions = [load_flow(flow, projects=project or (), java=stand_ins) for flow in flows]
     if values:
         definitions = [set_properties(definition, values) for definition in definitions]
@@ -116,7 +113,7 @@ def run(
             context = open_context(
                 master,
                 app="entrepot flow run",
-                settings=dict(_pair(text, "a setting", "spark.executor.memory=512m") for text in spark or ()),
+                settings=dict(pair(text, "a setting", "spark.executor.memory=512m") for text in spark or ()),
                 light=True,
                 long_tasks=wanted,
                 preload=_PRELOADED,
@@ -135,6 +132,7 @@ def run(
                             group=group,
                             databases=databases,
                             batch_max=batch,
+                            message_s_max=message_timeout,
                             node_statistics=statistics,
                             user_trace=trace,
                         )
@@ -165,7 +163,13 @@ def stop(
     wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for its end.")] = 30.0,
     json: Json = False,
 ) -> None:
-    """Let every instance of a flow finish its unit of work and end."""
+    """Let every instance of a flow finish its unit of work and end; fence those that do not end in time.
+
+    What a fenced instance has not committed is on its queues again, and nothing that it does counts any more. The
+    Spark that runs it ends its process within a few seconds. Exit code 1 if an instance had to be fenced.
+    """
+    from entrepot.spark.live.deployment import ATTEMPTS_MAX
+
     prefix = f"flow/{name}/{group}/" if group else f"flow/{name}/"
     with opening.connected(path) as connection:
         before = [claim for claim in connection.claims(prefix) if claim.connected]
@@ -177,12 +181,16 @@ def stop(
             if time.monotonic() >= deadline:
                 break
             time.sleep(0.05)
+        for claim in left:
+            connection.retire(claim.name, (claim.epoch // ATTEMPTS_MAX + 1) * ATTEMPTS_MAX)
     if json:
-        output.print_json({"flow": name, "stopped": len(before) - len(left), "running": len(left)})
+        output.print_json({"flow": name, "stopped": len(before) - len(left), "fenced": len(left)})
     elif not before:
         output.say(f"No instance of {name} runs.")
     else:
         output.say(f"{len(before) - len(left)} of {len(before)} instances of {name} have stopped.")
+    if left and not json:
+        output.say(f"{len(left)} did not end within {wait:g} s and had to be fenced: its work is backed out.")
     if left:
         raise typer.Exit(1)
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from entrepot.cli import output
-from entrepot.cli.arguments import Json
+from entrepot.cli.arguments import Json, pair
 
 if TYPE_CHECKING:
     from entrepot.flows.trials.verdicts import Verdict
@@ -23,14 +24,26 @@ def test(
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="OUT.xml", help="Write a JUnit report there.")
     ] = None,
+    project: Annotated[
+        list[Path] | None,
+        typer.Option("--project", metavar="FOLDER", help="Where a .msgflow finds what it refers to; may be repeated."),
+    ] = None,
+    java: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--java", metavar="CLASS=MODULE:FUNCTION", help="The Python that stands for a JavaCompute's class."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run the test cases of flows: messages in, outputs, errors and ways compared; exit code 1 if any is otherwise.
 
-    A file `pricing.test.yaml` beside `pricing.yaml` holds cases. Nothing else is needed: queues, topics and timers
-    are in memory, databases are SQLite in memory, and nodes that talk to others can be replaced by what they answer.
+    A file `pricing.test.yaml` beside `pricing.yaml` or `pricing.msgflow` holds cases. Nothing else is needed: queues,
+    topics and timers are in memory, databases are SQLite in memory, and nodes that talk to others can be replaced by
+    what they answer.
     """
-    verdicts = [verdict for file in _files(paths) for verdict in _verdicts(file, only)]
+    stand_ins = dict(pair(text, "a class", "com.shop.Price=shop:price") for text in java or ())
+    verdicts = [verdict for file in _files(paths) for verdict in _verdicts(file, only, project or (), stand_ins)]
     if junit is not None:
         junit.write_bytes(_junit(verdicts))
     if json:
@@ -45,6 +58,7 @@ def test(
 
 def _files(paths: list[Path]) -> list[Path]:
     """Every test file, once, in order; a flow stands for the test file beside it."""
+    from entrepot.flows.loading import IBM_SUFFIXES
     from entrepot.flows.trials.cases import SUFFIX
 
     found: dict[Path, None] = {}
@@ -59,18 +73,20 @@ def _files(paths: list[Path]) -> list[Path]:
         chosen = beside if not path.name.endswith(SUFFIX) and beside.exists() else path
         if not chosen.exists():
             raise typer.BadParameter(f"{path}: there is no such file or folder")
+        if not chosen.name.endswith(SUFFIX) and chosen.suffix.lower() in IBM_SUFFIXES:
+            raise typer.BadParameter(f"{path} is a flow, and its cases are missing: write them to {beside.name}")
         found[chosen] = None
     return list(found)
 
 
-def _verdicts(file: Path, only: str) -> list[Verdict]:
+def _verdicts(file: Path, only: str, projects: Sequence[Path], java: Mapping[str, str]) -> list[Verdict]:
     """What came of a file's cases; a file that cannot be run hides nothing of the others."""
     from entrepot.errors import EntrepotError
     from entrepot.flows.trials.cases import read_test_file
     from entrepot.flows.trials.verdicts import Verdict, run_test_file
 
     try:
-        return list(run_test_file(read_test_file(file), only=only))
+        return list(run_test_file(read_test_file(file), only=only, projects=projects, java=java))
     except EntrepotError as error:
         return [Verdict(str(file), "(the file)", str(file), [str(error)])]
     except OSError as error:

@@ -34,7 +34,9 @@ def list_(path: Manager, json: Json = False) -> None:
         output.print_json(found)
         return
     for row in found:
-        output.say(f"{row['global_unit'] or row['transaction_id']}  {row['state']}")
+        age = "" if row["age_s"] is None else f"  {row['age_s']:.0f} s"
+        user = f"  user {row['user']}" if row["user"] else ""
+        output.say(f"{row['global_unit'] or row['transaction_id']}  {row['state']}{age}{user}")
         for branch in row["branches"]:
             output.say(f"    {branch['resource']}  {branch['branch_id'] or 'one phase'}  {branch['state']}")
     if not found:

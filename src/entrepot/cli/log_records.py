@@ -18,17 +18,14 @@ from entrepot.disk import Disk
 from entrepot.errors import CheckpointDamaged, LogDamaged, LogIncomplete
 from entrepot.queues.settings import ManagerSettings
 from entrepot.recovery_log.checkpoint import read_checkpoint
+from entrepot.recovery_log.group import Group
 from entrepot.recovery_log.reader import LogReader
 from entrepot.recovery_log.record import (
-    FRAME_HEAD_BYTES,
-    GROUP_BYTES,
-    BadFrame,
     Commit,
     Decision,
     Define,
     Delete,
     Forget,
-    Group,
     Heuristic,
     Prepare,
     Put,
@@ -37,55 +34,13 @@ from entrepot.recovery_log.record import (
     Remove,
     Resolve,
     Taken,
-    check,
-    parse_head,
 )
-from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, segment_numbers, segment_path
+from entrepot.recovery_log.segment import FOLDER
 
 Description = dict[str, Any]
 
 IN_LOG = tuple(kind.name for kind in RecordType if kind < RecordType.CHECKPOINT)
 """The record types that a log can hold."""
-
-_GROUP_MARK = (GROUP_BYTES - FRAME_HEAD_BYTES).to_bytes(4, "little") + bytes([RecordType.GROUP, 0, 0, 0])
-
-
-def first_group(disk: Disk, settings: ManagerSettings, position: int) -> int | None:
-    """The position of the first group at or behind `position`, since only there can reading begin."""
-    payload_bytes = settings.log.payload_bytes
-    numbers = segment_numbers(disk)
-    for number in numbers:
-        base = number * payload_bytes
-        if base + payload_bytes <= position:
-            continue
-        data = _payload(disk, number, payload_bytes)
-        if number + 1 in numbers:
-            # A group's record may begin in one file and end in the next.
-            data += _payload(disk, number + 1, GROUP_BYTES)
-        offset = max(position - base, 0)
-        while 0 <= (offset := data.find(_GROUP_MARK, offset)) < payload_bytes:
-            if _is_group(data[offset : offset + GROUP_BYTES], base + offset):
-                return base + offset
-            offset += 1
-    return None
-
-
-def _payload(disk: Disk, number: int, size: int) -> bytes:
-    file = disk.open(segment_path(number))
-    try:
-        return file.read(HEAD_PAGE_BYTES, size)
-    finally:
-        file.close()
-
-
-def _is_group(frame: bytes, position: int) -> bool:
-    try:
-        head = frame[:FRAME_HEAD_BYTES]
-        _, _, crc = parse_head(head, position)
-        check(head, frame[FRAME_HEAD_BYTES:], crc)
-    except BadFrame:
-        return False
-    return True
 
 
 def _shown(transaction_id: bytes) -> str:
@@ -105,7 +60,6 @@ class LogView:
         self._unit_queues: dict[int, list[str]] = {}
         self._prepared_queues: dict[bytes, list[str]] = {}
         self._group_position = 0
-        self._group_end = 0
         self._applied_position = 0
         self._start_position: int | None = None
         self.checkpoint_problem = ""
@@ -134,14 +88,14 @@ class LogView:
         Raises:
             LogIncomplete: The log does not reach back to `start`.
         """
-        begin = self._begin(start)
-        visible = begin is not None
-        if begin is None:
-            begin = self._begin(None)  # nothing to show, but the end is still to be judged
-        if begin is None:
-            self.tail = {"tail": "damaged", "end_position": 0, "problem": "no group of records can be found"}
-            return
         try:
+            begin = self._begin(start)
+            visible = begin is not None
+            if begin is None:
+                begin = self._begin(None)  # nothing to show, but the end is still to be judged
+            if begin is None:
+                self.tail = {"tail": "damaged", "end_position": 0, "problem": "no group of records can be found"}
+                return
             written = self._reader.records(begin, boundary=self._applied_position or 0, incarnation=self._incarnation)
             for position, record in written:
                 if visible:
@@ -158,7 +112,7 @@ class LogView:
             return
         end = self._reader.end_position
         file, offset = self._reader.describe(end)
-        problem = self._torn(end)
+        problem = self._reader.torn
         self.tail = {
             "tail": "torn" if problem else "clean",
             "end_position": end,
@@ -170,32 +124,24 @@ class LogView:
             problem = f"the log ends here, but the checkpoint has seen it up to {self._applied_position}"
             self.tail.update(tail="damaged", problem=problem)
 
-    def _torn(self, end: int) -> str:
-        """What a crash has left at the end, or nothing."""
-        if end < self._group_end:
-            return self._reader.torn or "the last group lacks its end"
-        if not self._reader.torn:
-            return ""
-        # Behind a whole group, what does not even claim to stand there is of an earlier lap of a circular log.
-        number, offset = divmod(end, self._settings.log.payload_bytes)
-        head = _payload(self._disk, number, offset + FRAME_HEAD_BYTES)[offset:]
-        claimed = int.from_bytes(head[8:16], "little")
-        return self._reader.torn if claimed == end else ""
-
     def _begin(self, start: int | None) -> int | None:
         """Where to begin reading, or None when no group stands there or behind."""
         first = self._reader.first_position
         if start is not None:
             if first is not None and start < first:
                 raise LogIncomplete(self._disk.describe(FOLDER), start)
-            return first_group(self._disk, self._settings, start)
+            return self._first_group(start)
         if not first:
             return 0
-        found = first_group(self._disk, self._settings, first)
+        found = self._first_group(first)
         # Restart reads from the checkpoint's position, so what stands there must not be skipped when it is damaged.
         if self._start_position is not None and (found is None or found > self._start_position):
             return self._start_position
         return found
+
+    def _first_group(self, position: int) -> int | None:
+        """The position of the first group at or behind `position`, since only there can reading begin."""
+        return next((found for found, _ in self._reader.groups(position)), None)
 
     def _learn(self, record: Define) -> None:
         if record.kind == "QLOCAL":
@@ -212,7 +158,6 @@ class LogView:
     def _describe(self, position: int, record: Record, bodies: bool) -> Description:
         if isinstance(record, Group):
             self._group_position = position
-            self._group_end = position + GROUP_BYTES + record.body_bytes
         file, offset = self._reader.describe(position)
         return {
             "position": position,

@@ -12,7 +12,7 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from entrepot.cli import (
     bench,
@@ -37,6 +37,16 @@ from entrepot.errors import EntrepotError
 
 _BROKEN_PIPE = 141
 """What a shell says of a program that wrote to a reader who had left."""
+
+
+def _leave_out_types_of_flags() -> None:
+    # Typer writes <bool> behind every flag, as if one had to be given.
+    shown = getattr(TyperOption, "display_type_rich", None)
+    if shown is not None:
+        TyperOption.display_type_rich = lambda self, **given: None if self.is_flag else shown(self, **given)  # type: ignore[method-assign]
+
+
+_leave_out_types_of_flags()
 
 
 class Commands(TyperGroup):
@@ -79,7 +89,8 @@ Publish and subscribe, while a server runs:
 
 PATH is a queue manager's folder; one command at a time can have it.
 
-Every command answers in JSON with --json. Exit code 0 is success, 1 a failure, 2 wrong usage.
+Every command answers in JSON with --json. Exit code 0 is success, 1 a failure, 2 wrong usage,
+3 success with a warning that needs a decision.
 """
 
 app = typer.Typer(

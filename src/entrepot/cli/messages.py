@@ -68,10 +68,13 @@ def _property_as_json(value: PropertyValue) -> object:
 
 
 def properties_line(message: Message) -> str:
-    values = (
-        (name, preview(value) if isinstance(value, bytes) else value) for name, value in message.properties.items()
-    )
-    return " ".join(f"{name}={value}" for name, value in values)
+    return " ".join(f"{name}={_property_text(name, value)}" for name, value in message.properties.items())
+
+
+def _property_text(name: str, value: Any) -> Any:
+    if name == "dead_letter_time" and isinstance(value, int | float):
+        return local_time(value)
+    return preview(value) if isinstance(value, bytes) else value
 
 
 def show(message: Message) -> None:

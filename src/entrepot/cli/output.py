@@ -70,6 +70,13 @@ def note(text: str) -> None:
     console(stderr=True).print(Text(safe(text), style="dim"))
 
 
+def warn(text: str) -> None:
+    """Something that was done, but perhaps not as it was meant."""
+    from rich.text import Text
+
+    console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), safe(text)))
+
+
 def say(text: str, style: str = "") -> None:
     """A line of the answer, never taken for markup."""
     from rich.text import Text

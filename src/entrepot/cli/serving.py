@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
@@ -20,6 +21,7 @@ from entrepot.errors import EntrepotError
 _LOG = "server.log"
 _START_S = 120.0
 _POLL_S = 0.02
+_SHOWN_MAX = 10
 _GARBAGE_AFTER = 20_000
 
 
@@ -33,6 +35,10 @@ def start(
         int | None,
         typer.Option(min=0, max=65535, metavar="PORT", help="The same for AMQP 1.0 clients."),
     ] = None,
+    amqp_channel: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The channel that AMQP clients use; it is defined if there is none."),
+    ] = "AMQP.CLIENTS",
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run in the background; its log is server.log in the folder.")
     ] = False,
@@ -47,20 +53,21 @@ def start(
     name = read_settings(path).name
     options = [
         *(() if port is None else ("--port", str(port))),
-        *(() if amqp_port is None else ("--amqp-port", str(amqp_port))),
+        *(() if amqp_port is None else ("--amqp-port", str(amqp_port), "--amqp-channel", amqp_channel)),
     ]
     if detach:
         _start_behind(path, name, options, json)
     else:
-        _run(path, port, amqp_port, json)
+        _run(path, port, amqp_port, amqp_channel, json)
 
 
-def _run(path: Path, port: int | None, amqp_port: int | None, json: bool) -> None:
+def _run(path: Path, port: int | None, amqp_port: int | None, amqp_channel: str, json: bool) -> None:
     import asyncio
     import gc
     import logging
     import signal
 
+    from entrepot.channels.memory_watch import end_when_out_of_memory
     from entrepot.queues.definitions import Listener
     from entrepot.server import Server, new_event_loop
 
@@ -69,6 +76,7 @@ def _run(path: Path, port: int | None, amqp_port: int | None, json: bool) -> Non
     async def serve() -> None:
         server = await Server.start(path)
         loop = asyncio.get_running_loop()
+        end_when_out_of_memory(loop)
         asked = 0
 
         def stop() -> None:
@@ -83,7 +91,7 @@ def _run(path: Path, port: int | None, amqp_port: int | None, json: bool) -> Non
             if port is not None:
                 await server.listen(Listener(name="COMMAND.LINE", port=port))
             if amqp_port is not None:
-                await server.listen(Listener(name="COMMAND.LINE.AMQP", port=amqp_port, protocol="AMQP"))
+                await server.listen_for_amqp(amqp_port, amqp_channel)
         except EntrepotError:
             await server.stop(immediate=True)
             raise
@@ -108,6 +116,8 @@ def _tell(path: Path, server: Any, json: bool) -> None:
         output.say(f"Queue manager {name} runs. Programs on this machine connect to unix:{path}")
         for row in listeners:
             output.say(f"It listens at {row['IPADDR']}:{row['PORT']} ({row['PROTOCOL']}).")
+        for words in server.admission_advice():
+            output.note(words)
         output.note("Ctrl-C or entrepot qm stop ends it.")
     sys.stdout.flush()
 
@@ -127,7 +137,7 @@ def start_server(path: Path, options: Sequence[str] = ()) -> int:
         with opening.held_still(path):
             raise AssertionError("held_still refuses a queue manager that runs")
     command = [sys.executable, "-m", "entrepot.cli.main", "qm", "start", str(path), *options, "--json"]
-    with (path / _LOG).open("ab") as log:
+    with open_log(path / _LOG) as log:
         # Its own session: the end of this terminal is not its end.
         child = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
@@ -145,10 +155,23 @@ def start_server(path: Path, options: Sequence[str] = ()) -> int:
     return child.pid
 
 
+def open_log(path: Path) -> BinaryIO:
+    """A file of the queue manager's user alone: it names users and addresses."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    os.fchmod(descriptor, 0o600)  # one of an earlier release was for all to read
+    return os.fdopen(descriptor, "ab")
+
+
 def stop_server(path: Path, *, immediate: bool = False) -> None:
     """Stop a queue manager that runs in the background, and wait until it has."""
     with opening.connected(f"unix:{path}") as connection:
-        connection.host.manage("stop", immediate=immediate)  # type: ignore[attr-defined]
+        answer = connection.host.manage("stop", immediate=immediate)  # type: ignore[attr-defined]
+    if isinstance(answer, dict) and answer["waits_for"]:
+        output.note(f"It waits up to {answer['patience_s']:g} s for units of work to end (--immediate does not), of:")
+        for whom in answer["waits_for"][:_SHOWN_MAX]:
+            output.note(f"  {whom}")
+        if len(answer["waits_for"]) > _SHOWN_MAX:
+            output.note(f"  and {len(answer['waits_for']) - _SHOWN_MAX} more")
     while opening.owner(path) is not None:
         time.sleep(_POLL_S)
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from entrepot.cli import opening, output
 from entrepot.cli.arguments import Json, Reachable
-from entrepot.message import Message
 
 
 def trigger_monitor(
@@ -20,20 +20,21 @@ def trigger_monitor(
     once: Annotated[bool, typer.Option("--once", help="Stop when no trigger message is left.")] = False,
     json: Json = False,
 ) -> None:
-    """Wait for trigger messages and start the program that each names, until Ctrl-C; JSON lines with --json.
+    """Wait for trigger messages and start their queues' programs, until Ctrl-C; JSON lines with --json.
+
+    What is started is the PROCESS of the queue that a trigger message names, as it is defined at that moment.
 
     With a server (entrepot qm start) the programs can connect to the same queue manager. Without one the monitor
     runs it, and a program can have it only when the monitor has stopped, as with --once.
     """
-    from entrepot.queues.trigger_monitor import TriggerMonitor, start_process
+    from entrepot.queues.trigger_monitor import TriggeredProgram, TriggerMonitor, start_process
 
-    def start(message: Message) -> object:
-        process = start_process(message)
+    def start(program: TriggeredProgram) -> object:
+        process = start_process(program)
         if json:
-            output.print_json({"process_id": process.pid, **message.properties}, lines=True)
+            output.print_json({"process_id": process.pid, **asdict(program)}, lines=True)
         else:
-            command = str(message.properties.get("application_id"))
-            output.say(f"process {process.pid} started: {command}")
+            output.say(f"process {process.pid} started: {program.command}")
         return process
 
     with opening.connected(path) as connection:

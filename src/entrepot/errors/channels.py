@@ -156,6 +156,13 @@ class FrameUnreadable(ProtocolError):
     hint = "The connection is closed. Both ends must speak what docs/WIRE.md says."
 
 
+class ForeignProtocol(ProtocolError):
+    protocol: str
+    code = "C25"
+    text = "the other end speaks {protocol}, not Entrepot's protocol"
+    hint = "Check address and port: TLS wants mqs:// and a listener with TLS, AMQP a listener of its own."
+
+
 class FrameTooLong(ProtocolError):
     frame_bytes: int
     frame_bytes_max: int

@@ -114,6 +114,22 @@ class InstancesTooMany(FlowError):
     hint = "Ask for fewer, or for more slots with --master local[N]."
 
 
+class FunctionAborted(NodeError):
+    function: str
+    problem: str
+    code = "F11"
+    text = "{function} wanted to {problem}"
+    hint = "A function fails its message by raising an Exception; ending the process is not for it to decide."
+
+
+class FunctionTimedOut(NodeError):
+    function: str
+    time_s: float
+    code = "F12"
+    text = "{function} did not return within {time_s:g} s, and was interrupted"
+    hint = "Let it do less, or raise timeout_s of its node."
+
+
 class AggregationFailed(NodeError):
     flow: str
     node: str

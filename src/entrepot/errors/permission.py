@@ -21,6 +21,14 @@ class NotAuthorized(SecurityError):
     hint = "An administrator can give it with SET AUTHREC."
 
 
+class InternalQueue(SecurityError):
+    queue: str
+    code = "P09"
+    reason = 2035
+    text = "only the queue manager itself puts to {queue}"
+    hint = "Name another queue: what lies on this one is believed after a restart, or starts programs."
+
+
 class AuthenticationFailed(SecurityError):
     code = "P02"
     reason = 2035

@@ -166,6 +166,12 @@ class SpillFailed(QueueingError):
     hint = "Free disk space or get messages; gets go on."
 
 
+class DeliverySettled(QueueingError):
+    code = "Q19"
+    text = "this message is not at hand any more: it was settled or returned"
+    hint = "Say ack, retry or reject once, before the loop asks for the next message and before it is left."
+
+
 class SelectorError(QueueingError):
     code = "Q20"
 
@@ -185,6 +191,15 @@ class SelectorSyntaxError(SelectorError):
 
 class UnitOfWorkError(QueueingError):
     code = "U00"
+
+
+class MemoryShort(QueueingError):
+    manager: str
+    code = "Q18"
+    reason = 2071
+    retryable = True
+    text = "queue manager {manager} is short of memory and takes no messages or connections"
+    hint = "Get messages, end connections, or give its process more memory; it goes on by itself."
 
 
 class UnitFinished(UnitOfWorkError):

@@ -142,3 +142,20 @@ class LogIncomplete(RecoveryError):
     code = "R14"
     text = "the log at {path} no longer reaches back to position {position}"
     hint = "Put the archived segments back, or start from a later backup."
+
+
+class BackupDamaged(RecoveryError):
+    file: str
+    problem: str
+    code = "R16"
+    text = "{file} is not what was backed up: {problem}"
+    hint = "Restore another backup. A folder in which a queue manager was started is no longer a backup."
+
+
+class FolderNotWritable(RecoveryError):
+    path: str
+    problem: str
+    code = "R17"
+    reason = 2101
+    text = "{path} cannot hold a queue manager: {problem}"
+    hint = "Choose a folder on a local file system in which this user may make files."

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, dataclass_transform
 
 Outcome = Literal["not_done", "done", "unknown"]
+
+_NAME_IN_COMMAND = re.compile(r"\(\{(\w+)\}\)")
+_PLAIN_NAME = re.compile(r"[A-Z0-9._/%]+")
+_FOLDED = "(MQSC reads names in capitals unless they are in quotes.)"
 
 
 @dataclass_transform(eq_default=False)
@@ -34,7 +39,20 @@ class EntrepotError(Exception):
     @property
     def advice(self) -> str:
         """What the reader of this error can do about it."""
-        return self.hint.format(**self._values())
+        values = self._values()
+        folded = False
+
+        def quoted(found: re.Match[str]) -> str:
+            # A name in a command has to mean the same there as it did here.
+            nonlocal folded
+            name = str(values[found[1]])
+            if not name or _PLAIN_NAME.fullmatch(name):
+                return f"({name})"
+            folded = folded or name != name.upper()
+            return "('" + name.replace("'", "''").replace("{", "{{").replace("}", "}}") + "')"
+
+        advice = _NAME_IN_COMMAND.sub(quoted, self.hint).format(**values)
+        return f"{advice} {_FOLDED}" if folded else advice
 
     @property
     def what(self) -> str:

@@ -29,6 +29,18 @@ class LimitExceeded(SettingError):
     hint = "Stay within the limit; limits.py lists them all."
 
 
+class UserLimitReached(SettingError):
+    user: str
+    wanted: int
+    what_of: str
+    limit: int
+    keyword: str
+    code = "S08"
+    reason = 2017
+    text = "{user} would hold {wanted} {what_of}, the limit is {limit}"
+    hint = "End some of them, or let an administrator raise {keyword} with ALTER QMGR."
+
+
 class InvalidName(SettingError):
     kind: str
     name: str

@@ -56,3 +56,11 @@ class SparkSessionOpen(SparkError):
     code = "J06"
     text = "this process has a Spark session already, at {master}, and cannot have two"
     hint = "Use that session, or close it before."
+
+
+class SparkGone(SparkError):
+    instance: str
+    code = "J07"
+    retryable = True
+    text = "{instance}: the process of Spark that has started it is gone"
+    hint = "Its last unit of work has ended. Spark, or whoever runs the flow, begins it again."

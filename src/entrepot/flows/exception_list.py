@@ -22,6 +22,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from entrepot.errors import CastFailed, DatabaseFailed, EntrepotError, EsqlRunError, ModelError, UserException
+from entrepot.errors.describing import error_text
 from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.tree import Assembly, Element
 from entrepot.models.value_text import xml_text
@@ -78,8 +79,8 @@ def _add_told(within: Element, error: BaseException, node: Node | None) -> Eleme
         node,
         _number(error),
         _text(error),
-        severity=getattr(error, "severity", _ERROR),
-        catalog=getattr(error, "catalog", _CATALOG),
+        severity=_said(error, "severity", _ERROR),
+        catalog=_said(error, "catalog", _CATALOG),
     )
     for value in _inserts(error):
         _add_insert(told, _type_number(value), "" if value is None else xml_text(value))
@@ -145,7 +146,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _number(error: BaseException) -> int:
-    number = getattr(error, "number", 0) or getattr(error, "reason", 0)
+    number = _said(error, "number", 0) or _said(error, "reason", 0)
     if number:
         return int(number)
     return _PARSING if isinstance(error, ModelError) else RETHROWN
@@ -154,13 +155,18 @@ def _number(error: BaseException) -> int:
 def _text(error: BaseException) -> str:
     if isinstance(error, EsqlRunError):
         return error.problem
-    return error.what if isinstance(error, EntrepotError) else str(error) or type(error).__name__
+    return error_text(error)
 
 
 def _inserts(error: BaseException) -> tuple[Any, ...]:
     if isinstance(error, DatabaseFailed) and not error.inserts:
         return error.sqlstate, error.native_error, error.problem
-    return tuple(getattr(error, "inserts", ()))
+    return tuple(_said(error, "inserts", ()))
+
+
+def _said(error: BaseException, name: str, otherwise: Any) -> Any:
+    """What an error of ours says about itself; others may use these names for anything, or raise when asked."""
+    return getattr(error, name, otherwise) if isinstance(error, EntrepotError) else otherwise
 
 
 def _type_number(value: Any) -> int:
@@ -189,7 +195,7 @@ _TYPE_NUMBERS: tuple[tuple[type | tuple[type, ...], int], ...] = (
 
 def _place(error: BaseException) -> tuple[str, int]:
     """File and line: of the ESQL where there is some, else of the Python that raised it."""
-    place = getattr(error, "place", "")
+    place = _said(error, "place", "")
     if place:
         file, _, line = str(place).rpartition(":")
         if line.isdigit():

@@ -10,10 +10,13 @@ an old one.
 from __future__ import annotations
 
 import http.client
+import io
 import select
+import socket
 import ssl
 import time
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from entrepot import limits
@@ -155,9 +158,9 @@ class HttpClient:
         if body or method not in ("GET", "HEAD", "DELETE", "OPTIONS"):
             connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body or None)
-        _limit(connection, deadline)
+        connection.response_class = partial(_TimedResponse, deadline)  # type: ignore[assignment]
         answer = connection.getresponse()
-        content = _read(answer, connection, deadline)
+        content = _read(answer)
         answer.close()  # the connection takes no other request before
         if not answer.will_close:
             self._idle[key] = connection
@@ -167,16 +170,46 @@ class HttpClient:
         return Response(url, answer.status, answer.reason, version, answer.getheaders(), content)
 
 
-def _limit(connection: _Connection, deadline: float) -> None:
+class _TimedResponse(http.client.HTTPResponse):
+    """A response that has come by a deadline, however little of it comes at a time."""
+
+    def __init__(self, deadline: float, sock: socket.socket, *arguments: Any, **named: Any) -> None:
+        super().__init__(sock, *arguments, **named)
+        self.fp = io.BufferedReader(_TimedReader(self.fp.detach(), sock, deadline))
+
+
+class _TimedReader(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left_s(self._deadline))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left_s(deadline: float) -> float:
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError("timed out")
-    connection.timeout = left_s
+    return left_s
+
+
+def _limit(connection: _Connection, deadline: float) -> None:
+    connection.timeout = left_s = _left_s(deadline)
     if connection.sock is not None:
         connection.sock.settimeout(left_s)
 
 
-def _read(answer: http.client.HTTPResponse, connection: _Connection, deadline: float) -> bytes:
+def _read(answer: http.client.HTTPResponse) -> bytes:
     pieces = []
     total = 0
     while piece := answer.read1(_PIECE_BYTES):
@@ -184,10 +217,6 @@ def _read(answer: http.client.HTTPResponse, connection: _Connection, deadline: f
         total += len(piece)
         if total > limits.BODY_BYTES_MAX:
             raise http.client.HTTPException(f"the response has more than {limits.BODY_BYTES_MAX} bytes")
-        if connection.sock is not None:
-            _limit(connection, deadline)
-        elif time.monotonic() > deadline:
-            raise TimeoutError("timed out")
     if answer.length:
         raise http.client.IncompleteRead(b"".join(pieces), answer.length)
     return b"".join(pieces)

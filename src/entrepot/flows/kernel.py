@@ -17,6 +17,7 @@ from typing import Any
 
 from entrepot.errors import RetriedTooOften
 from entrepot.esql import Program, compile_texts
+from entrepot.esql.user_functions import FlowControl, as_failure
 from entrepot.flows.checking import require_valid
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
@@ -109,8 +110,10 @@ class Kernel:
             journey = Journey(message, outside, source_queue=point.queue, transactional=transactional)
             try:
                 point.run(message, journey)
-            except Exception as raised:
-                error, tries, raised_by = raised, tries + 1, journey.raised_by
+            except FlowControl:
+                raise
+            except BaseException as raised:
+                error, tries, raised_by = as_failure(raised), tries + 1, journey.raised_by
                 statistics.failed += 1
                 if journey.is_bound():
                     raise NotAlone(Earlier(tries, error, raised_by)) from raised

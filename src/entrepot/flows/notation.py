@@ -224,7 +224,7 @@ class NotationReader:
         """What is known about the properties that a node can have."""
         if node.type != SUBFLOW:
             return declared_by_type(node.type)
-        subflow = self._flow.subflows.get(str(node.properties["flow"]))
+        subflow = self._flow.subflows.get(str(node.properties.get("flow", "")))
         return {} if subflow is None else declared_by_subflow(subflow)
 
     def _links(self, source: str, written: Written) -> None:

@@ -49,6 +49,9 @@ class Outside(Protocol):
     def now(self) -> float:
         """Seconds since 1970; a test may say what time it is."""
 
+    def steady_now(self) -> float:
+        """The same, for what waits: it only goes forward, whatever somebody sets the clock to."""
+
     def new_message_id(self) -> bytes:
         """24 bytes that no other message has."""
 
@@ -88,6 +91,9 @@ class Outside(Protocol):
 
     def finish_database(self, source: str) -> None:
         """Commit a node's database work at once, whatever becomes of the message."""
+
+    def allow_time(self, seconds: float) -> None:
+        """A node is about to wait for so long at most: its message may take that long, whatever limit it has."""
 
     def trace(self, destination: str, text: str) -> None:
         """A line for the user trace (destination empty) or a file."""

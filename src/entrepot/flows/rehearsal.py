@@ -117,6 +117,9 @@ class Rehearsal:
     def now(self) -> float:
         return self._now
 
+    def steady_now(self) -> float:
+        return self._now
+
     def new_message_id(self) -> bytes:
         return b"REHEARSAL" + next(self._ids).to_bytes(15, "big")
 
@@ -176,6 +179,9 @@ class Rehearsal:
 
     def finish_database(self, source: str) -> None:
         self.database.finish(source, True)
+
+    def allow_time(self, seconds: float) -> None:
+        """Nothing here has limits of time."""
 
     def trace(self, destination: str, text: str) -> None:
         self.traces.append((destination, text))

@@ -161,7 +161,7 @@ class Aggregate(msgspec.Struct, array_like=True, gc=False, tag="aggregate1"):
     """Requests that were sent, and the replies that have come."""
 
     deadline: float
-    """Seconds since 1970; 0 for never."""
+    """Of `Outside.steady_now`, as all times here; 0 for never."""
     folders: list[str]
     """One for each request, in the order in which they were sent."""
     requests: list[bytes]
@@ -187,7 +187,7 @@ class Parked(msgspec.Struct, array_like=True, gc=False, tag="parked1"):
     aggregate: bytes
     """Its aggregate; empty where that is not known."""
     until: float
-    """Seconds since 1970: when it is given up as unknown."""
+    """When it is given up as unknown."""
 
 
 class Collection(msgspec.Struct, array_like=True, gc=False):

@@ -108,7 +108,9 @@ class _Reading:
                 self._open.pop()
                 self._keys.pop()
                 continue
-            place = Place(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+            mark = event.start_mark
+            assert mark is not None  # the parser gives every event its place
+            place = Place(self._file, mark.line + 1, mark.column + 1)
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
                 self._wrong(place, "a second document begins", "A file holds one flow.")
                 break

@@ -64,4 +64,5 @@ class Source:
             reader.close()
         consumption, self._consumption = self._consumption, None
         if consumption is not None:
+            consumption.settle()  # what was received last has been used, as far as this mode promises anything
             consumption.close()

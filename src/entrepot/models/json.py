@@ -246,6 +246,8 @@ def _string(text: str) -> str:
 def _float(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"{float_text(value)} is no number of JSON")
+    if value == 0:
+        return f"{value:.1f}E+0"  # with its sign, which ESQL's text leaves out
     mantissa, _, exponent = float_text(value).partition("E")
     return f"{mantissa}E{exponent}" if "." in mantissa else f"{mantissa}.0E{exponent}"
 

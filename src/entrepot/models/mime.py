@@ -70,7 +70,7 @@ def parameters(value: str) -> dict[str, str]:
 def _read_entity(data: bytes, start: int, end: int, depth: int, path: str) -> list[Element]:
     """Headers, then Parts or Data."""
     headers, position = _read_headers(data, start, end, path)
-    children = [Element(name, ", ".join(values), NAME_VALUE) for name, values in headers]
+    children = [Element(name, ", ".join(values).strip(), NAME_VALUE) for name, values in headers]
     kind = next((child.value for child in children if child.key.lower() == "content-type"), "")
     if kind.lower().lstrip().startswith("multipart/"):
         if depth > NESTING_MAX:
@@ -103,7 +103,7 @@ def _read_headers(data: bytes, start: int, end: int, path: str) -> tuple[list[tu
         except UnicodeDecodeError as error:
             raise MessageUnreadable("MIME", path, found.end() + error.start, "a header is not ASCII") from None
         name = found.group(1).decode("ascii")
-        headers.setdefault(name.lower(), (name, []))[1].append(value.rstrip())
+        headers.setdefault(name.lower(), (name, []))[1].append(value.strip())
         position = after
     return list(headers.values()), end
 

@@ -8,8 +8,9 @@ dump          a queue manager becomes a script again
 """
 
 from entrepot.mqsc.administered import Administered
+from entrepot.mqsc.checks import only_reads
 from entrepot.mqsc.dump import dump
 from entrepot.mqsc.interpreter import Answer, check_script, require_ok, run_script
 from entrepot.mqsc.keywords import require_valid
 
-__all__ = ["Administered", "Answer", "check_script", "dump", "require_ok", "require_valid", "run_script"]
+__all__ = ["Administered", "Answer", "check_script", "dump", "only_reads", "require_ok", "require_valid", "run_script"]

@@ -59,6 +59,12 @@ def check(script: Script, statement: Statement) -> Checked:
     return checked
 
 
+def only_reads(text: str) -> bool:
+    """Whether a script changes nothing, so that it may be run twice."""
+    verbs = {VERB_WORDS.get(each.parameters[0].keyword) for each in Script(text).statements() if each.parameters}
+    return verbs <= {"DISPLAY", "PING", "END"}
+
+
 class _Checker:
     def __init__(self, script: Script, checked: Checked) -> None:
         self._verb, *rest = checked.statement.parameters

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from entrepot import limits
 from entrepot.errors import InvalidSetting
 from entrepot.mqsc.channel_keywords import CHANNEL, LISTENER
-from entrepot.mqsc.forms import ENABLED, YES, Integer, Name, Names, Switch, Text, Words
+from entrepot.mqsc.forms import ENABLED, YES, Form, Integer, Name, Names, Switch, Text, Words
 from entrepot.mqsc.object_kind import ANYWHERE_WITHOUT_EFFECT, COUNT_MAX, DESCR, Attribute, ObjectKind, words
 from entrepot.mqsc.security_keywords import AUTHREC, CHLAUTH
 from entrepot.mqsc.topic_keywords import SUBSCRIPTION, TOPIC
@@ -112,6 +112,18 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
                 Attribute("CHCKCLNT", "password_check", Words({w: w for w in ("NONE", "OPTIONAL", "REQUIRED")})),
                 Attribute("CHLAUTH", "channel_rules_enabled", ENABLED),
                 Attribute("PARENT", "parent", Name()),
+                # Ours: what one user may hold at a time, and all users together.
+                Attribute("USRUOWB", "user_uncommitted_bytes_max", Integer(0, BUFFER_BYTES_MAX)),
+                Attribute("USRPREP", "user_prepared_max", Integer(0, COUNT_MAX)),
+                Attribute("MAXPREP", "prepared_max", Integer(0, COUNT_MAX)),
+                Attribute("USRPERMQ", "user_permanent_queues_max", Integer(0, COUNT_MAX)),
+                Attribute("USRTEMPQ", "user_temporary_queues_max", Integer(0, COUNT_MAX)),
+                Attribute("USRDSUB", "user_durable_subscriptions_max", Integer(0, COUNT_MAX)),
+                Attribute("USRCLAIM", "user_claims_max", Integer(0, COUNT_MAX)),
+                Attribute("MAXCLAIM", "claims_max", Integer(0, COUNT_MAX)),
+                Attribute("USRWAIT", "user_waiting_max", Integer(0, COUNT_MAX)),
+                Attribute("USRCONN", "user_connections_max", Integer(0, COUNT_MAX)),
+                Attribute("UOWAGE", "unit_age_s_max", Integer(0, COUNT_MAX)),
             ),
             without_effect=_QMGR_WITHOUT_EFFECT,
             only_one=True,
@@ -120,7 +132,11 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
             LocalQueue,
             "local queue",
             "QUEUE",
-            (*_STORED_QUEUE, Attribute("DEFTYPE", "dynamic", _LOCAL_QUEUE_ORIGIN, alterable=False)),
+            (
+                *_STORED_QUEUE,
+                Attribute("DEFTYPE", "dynamic", _LOCAL_QUEUE_ORIGIN, alterable=False),
+                Attribute("OWNER", "owner", Form(), shown_only=True),
+            ),
             synonyms=("QL",),
             without_effect=_QUEUE_WITHOUT_EFFECT,
             status=("CURDEPTH", "IPPROCS"),

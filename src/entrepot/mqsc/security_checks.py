@@ -14,6 +14,7 @@ from entrepot.mqsc.security_keywords import (
     MAPS,
     authorities_of,
     expanded,
+    profile_fits,
 )
 from entrepot.mqsc.syntax import Position, Value
 from entrepot.mqsc.wording import listed
@@ -64,6 +65,8 @@ class SecurityChecker:
         profile = Value(said.changes.get("profile") or "", said.places.get("PROFILE", self._at))
         if "profile" not in said.changes and object_type not in (None, "QMGR"):
             error(self._at, f"{verb} AUTHREC needs PROFILE: the names of the {object_type}s it is for")
+        if object_type is not None and not profile_fits(object_type, profile.text):
+            error(profile.at, f"PROFILE cannot be {profile.text}. Expected: {AUTHREC.attributes[0].form.expected}")
         entities: list[Entity] = [(user, "") for user in said.values.get("PRINCIPAL") or ()]
         entities += [("", group) for group in said.values.get("GROUP") or ()]
         if not entities and not self._parameters.errors:

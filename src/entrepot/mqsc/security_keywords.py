@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from entrepot import limits
 from entrepot.mqsc.addresses import AddressPattern, PeerPattern
 from entrepot.mqsc.channel_keywords import PEER_CHARACTERS_MAX, USER_CHARACTERS_MAX
 from entrepot.mqsc.forms import Pattern, SeveralWords, Text, Texts, Words
@@ -10,10 +11,11 @@ from entrepot.mqsc.object_kind import ANYWHERE_WITHOUT_EFFECT, DESCR, Attribute,
 from entrepot.queues.definitions import AuthorityRecord, ChannelRule
 
 MESSAGING_AUTHORITIES = {
-    "QMGR": ("CONNECT", "INQ", "SET"),
+    "QMGR": ("CONNECT", "INQ", "SET", "PREPARE"),
     "QUEUE": ("PUT", "GET", "BROWSE", "INQ", "SET"),
     "CHANNEL": (),
     "TOPIC": ("PUB", "SUB"),
+    "CLAIM": ("SET",),
 }
 """What an application may do with objects of a type: ALLMQI."""
 
@@ -22,6 +24,7 @@ ADMINISTRATION_AUTHORITIES = {
     "QUEUE": ("DSP", "CRT", "CHG", "DLT", "CLR"),
     "CHANNEL": ("DSP", "CRT", "CHG", "DLT", "CTRL"),
     "TOPIC": ("DSP", "CRT", "CHG", "DLT", "CLR", "CTRL"),
+    "CLAIM": (),
 }
 """What an administrator may do with objects of a type: ALLADM."""
 
@@ -77,14 +80,21 @@ def _one_entity(record: AuthorityRecord) -> tuple[str, str, str] | None:
 def _profile_fits(record: AuthorityRecord) -> tuple[str, str, str] | None:
     if record.object_type == "QMGR":
         return ("PROFILE", record.profile, "nothing: there is one queue manager") if record.profile else None
+    if not profile_fits(record.object_type, record.profile):
+        return ("PROFILE", record.profile, Pattern().expected)
     return None if record.profile else ("PROFILE", "missing", f"the {record.object_type}s it is for")
 
 
+def profile_fits(object_type: str, profile: str) -> bool:
+    """Whether a profile can name objects of a type; claims have any text for a name."""
+    return object_type == "CLAIM" or not profile or Pattern().fits(profile)
+
+
 class _Profile(Pattern):
-    """Blank for the queue manager, of which there is one."""
+    """Blank for the queue manager, of which there is one; which others fit depends on the type of the object."""
 
     def parse(self, text: str) -> str:
-        return super().parse(text) if text.strip(" ") else ""
+        return Text(limits.CLAIM_NAME_CHARACTERS_MAX).parse(text)
 
 
 AUTHREC = ObjectKind(

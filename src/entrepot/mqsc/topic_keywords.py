@@ -226,6 +226,7 @@ SUBSCRIPTION = ObjectKind(
         Attribute("EXPIRY", "expiry_s", NumberOrWord(1, EXPIRY_TENTHS_MAX, {"UNLIMITED": None}, parts=10)),
         Attribute("SUBSCOPE", "scope", _choice("ALL QMGR")),
         Attribute("SHARED", "shared", YES),
+        Attribute("VARUSER", "any_user", Words({"FIXED": False, "ANY": True})),
         Attribute("DURABLE", "durable", YES, shown_only=True),
         Attribute("SUBTYPE", "type", SUBSCRIPTION_TYPES, shown_only=True),
         Attribute("SUBUSER", "user", Form(), shown_only=True),
@@ -233,8 +234,8 @@ SUBSCRIPTION = ObjectKind(
         Attribute("CRTIME", "created", Moment("%H.%M.%S"), shown_only=True),
     ),
     without_effect=ANYWHERE_WITHOUT_EFFECT | words("PSPROP PUBACCT PUBAPPID SELTYPE SUBID"),
-    # What would let fewer publications or users through must not pass as if it did.
-    fixed={"REQONLY": "NO", "SUBLEVEL": "1", "VARUSER": "ANY"},
+    # What would let fewer publications through must not pass as if it did.
+    fixed={"REQONLY": "NO", "SUBLEVEL": "1"},
     selectors={"DURABLE": "DURABLE", "SUBTYPE": "SUBTYPE"},
     rules=(_topics_can_be_read, _publications_have_a_queue),
 )

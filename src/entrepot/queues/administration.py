@@ -29,7 +29,7 @@ from entrepot.queues.definitions import (
     require_own_name,
     system_objects,
 )
-from entrepot.queues.objects import why_not_deletable
+from entrepot.queues.objects import dynamic_quota, why_not_deletable
 from entrepot.queues.queue import Queue
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Take
@@ -127,7 +127,7 @@ class Administration:
     def trigger_waiting(self, queue: Queue) -> None:
         """Trigger for messages that were there before triggering was switched on, or before a restart."""
         if queue.definition.trigger_enabled and queue.available and not queue.waiters:
-            self._manager.consequences.trigger(queue, self._manager.clock.now())
+            self._manager.consequences.trigger(queue, self._manager.steady.now())
 
     def delete(self, kind: str, name: str, *, purge: bool) -> Settlement | None:
         """Remove an object; a queue with messages only with `purge`."""
@@ -142,7 +142,7 @@ class Administration:
             problem = why_not_deletable(queue, purge=purge)
             if problem is not None:
                 raise problem
-            self._clear(queue)
+            self.clear_all(queue)
         self._manager.require_room(_RECORD_BYTES, reserved=True)
         if queue is not None:
             # A message that came between now and the force would be acknowledged and then lost.
@@ -163,40 +163,56 @@ class Administration:
             self._manager.objects.end_leaving(name)
         return error
 
-    def clear(self, name: str) -> tuple[int, Settlement | None]:
-        """Remove all messages of a local queue."""
+    def clear_some(self, name: str) -> tuple[int, Settlement | None]:
+        """Remove the next messages of a local queue, until none is left: all at once would keep others waiting."""
         queue = self._manager.objects.queues.get(name)
         if queue is None:
             raise ObjectNotFound("QLOCAL", name)
         problem = why_not_deletable(queue, purge=True)
         if problem is not None:
             raise problem
-        return self._clear(queue)
+        return self._clear_some(queue)
 
-    def _clear(self, queue: Queue) -> tuple[int, Settlement | None]:
-        count, settlement = 0, None
+    def clear_all(self, queue: Queue) -> Settlement | None:
+        """Remove all messages of a queue that is about to go."""
+        settlement = None
+        while True:
+            count, last = self._clear_some(queue)
+            settlement = last or settlement
+            if not count:
+                return settlement
+
+    def _clear_some(self, queue: Queue) -> tuple[int, Settlement | None]:
         for sleeping in list(queue.sleeping.values()):
             del queue.sleeping[sleeping.key]
             try:
                 queue.add(sleeping)
             except OSError:
                 continue  # it stands there all the same
-        while True:
-            own = self._manager.internal_unit()
-            while len(own.takes) < _CLEAR_AT_ONCE and (entry := queue.next(None)) is not None:
-                queue.lock(entry)
-                own.takes.append(Take(queue, entry))
-            if not own.takes:
-                return count, settlement
-            count += len(own.takes)
-            settlement = self._manager.commit_or_undo(own, delivered=False) or settlement
+        own = self._manager.internal_unit()
+        while len(own.takes) < _CLEAR_AT_ONCE and (entry := queue.next(None)) is not None:
+            queue.lock(entry)
+            own.takes.append(Take(queue, entry))
+        count = len(own.takes)
+        return count, self._manager.commit_or_undo(own, delivered=False) if count else None
 
-    def make_dynamic(self, model: str, pattern: str) -> tuple[str, Settlement | None]:
+    def make_dynamic(
+        self, model: str, pattern: str, owner: str = "", *, limited: bool = False
+    ) -> tuple[str, Settlement | None]:
         """Create a queue after a model; `*` in the pattern becomes something unique."""
-        local = self.dynamic(model, pattern)
-        return local.name, self.redefine(local)
+        local = self.dynamic(model, pattern, owner)
+        if not owner:
+            return local.name, self.redefine(local)
+        # Counted now, not only when its record is on disk: many may be asked for at once.
+        quotas, holding = self._manager.quotas, (dynamic_quota(local), owner, local.name)
+        quotas.hold(*holding, limited=limited)
+        try:
+            return local.name, self.redefine(local)
+        except EntrepotError:
+            quotas.let_go(*holding)
+            raise
 
-    def dynamic(self, model: str, pattern: str) -> LocalQueue:
+    def dynamic(self, model: str, pattern: str, owner: str = "") -> LocalQueue:
         """What a queue after a model is like."""
         definition = self._manager.objects.queue_definitions.get(model)
         if not isinstance(definition, ModelQueue):
@@ -207,7 +223,7 @@ class Administration:
             raise QueueExists(name)
         shared = {field: getattr(definition, field) for field in definition.__struct_fields__}
         kind = shared.pop("dynamic_kind")
-        return LocalQueue(**{**shared, "name": name}, dynamic=kind)
+        return LocalQueue(**{**shared, "name": name}, dynamic=kind, owner=owner)
 
     def remove_temporary(self, name: str) -> None:
         """The connection that had this temporary queue has gone; so do its messages."""
@@ -225,7 +241,7 @@ class Administration:
             "CURDEPTH": queue.depth,
             "IPPROCS": len(queue.waiters),
             "UNCOM": queue.reserved + queue.uncommitted_gets,
-            "MSGAGE": round(self._manager.clock.now() - first.message.put_time, 3) if first else 0,
+            "MSGAGE": round(self._manager.steady.now() - self._manager.steady.of(first), 3) if first else 0,
             "DELAYED": len(queue.sleeping),
             "MEMORY": queue.memory_bytes,
             "RUNS": queue.run_count,

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many messages of a queue in one go, for readers who take many: most messages need no look of their own."""
+"""Many messages of a queue in one go, for readers who take many: most messages need no look of their own.
+
+A batch that has got something never raises. What its unit holds would
+leave with the next commit, and its reader would never have seen it. So an
+error ends the batch, and the next call meets it with nothing in hand.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from entrepot.errors import EntrepotError
 from entrepot.message import Message
+from entrepot.queues.search import Search, SearchPaused
 from entrepot.queues.unit_of_work import Take, Unit
 
 if TYPE_CHECKING:
@@ -21,16 +29,38 @@ def get_up_to(
     unit: Unit,
     limit: int,
     body_bytes: float = math.inf,
+    search: Search | None = None,
+    *,
+    got: Sequence[Message] = (),
 ) -> list[Message]:
-    """What as many gets under a unit would bring; the last message may exceed `body_bytes`."""
-    found: list[Message] = []
+    """What as many gets under a unit would bring; the last message may exceed `body_bytes`.
+
+    `got` is what the batch has already, and is part of the result and of its limit.
+
+    Raises:
+        EntrepotError: Nothing was got and nothing is locked. An error behind the first message ends the batch.
+        SearchPaused: The search has found nothing yet. Once it has found something, `search.interrupted` tells.
+    """
+    if search is not None:
+        search.interrupted = False
+    found = list(got)
     while len(found) < limit and body_bytes > 0:
-        some = [] if criteria is not None else _get_plain(manager, name, unit, limit - len(found), body_bytes)
-        if not some:
-            message, _ = manager.get(name, criteria, unit)
-            if message is None:
-                break
-            some = [message]
+        try:
+            some = [] if criteria is not None else _get_plain(manager, name, unit, limit - len(found), body_bytes)
+            if not some:
+                message, _ = manager.get(name, criteria, unit, search)
+                if message is None:
+                    break
+                some = [message]
+        except SearchPaused:
+            if not found or search is None:
+                raise
+            search.interrupted = True
+            break
+        except EntrepotError:
+            if not found:
+                raise
+            break
         body_bytes -= sum([len(message.body) for message in some])
         found += some
     return found

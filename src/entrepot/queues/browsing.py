@@ -3,35 +3,47 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from entrepot.errors import DiskFailed
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.expiry import has_expired
-from entrepot.queues.queue import Queue
+from entrepot.queues.search import STEPS_PER_MESSAGE, Turn
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
 
+Place = tuple[int, int] | None
+
 
 def browse(
-    manager: QueueManager, queue: Queue, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
-) -> tuple[list[Message], tuple[int, int] | None]:
-    """See `QueueManager.browse`."""
+    manager: QueueManager,
+    name: str,
+    criteria: Criteria | None,
+    place: Place,
+    limit: int,
+    *,
+    bytes_max: float = math.inf,
+    turn: Turn | None = None,
+) -> tuple[list[Message], Place, bool]:
+    """See `QueueManager.browse`. True: there may be more, but for the limit, the bytes or the end of the turn."""
+    queue = manager.readable(name)
     found: list[Message] = []
-    now = manager.clock.now()
-    while len(found) < limit:
-        try:
-            entries = queue.after(place, limit)
-        except OSError as error:
-            raise manager.fail(DiskFailed(manager.disk.describe("runs"), str(error))) from error
-        if not entries:
-            break
-        place = queue.place_of(entries[-1])
-        for entry in entries:
+    try:
+        for entry in queue.after(place):
+            if turn is not None:
+                if turn.left <= 0:
+                    return found, place, True
+                turn.left -= STEPS_PER_MESSAGE + (0 if criteria is None else criteria.steps_for(entry.message))
             message = entry.message
-            if has_expired(message, now) or not (criteria is None or criteria.matches(message)):
+            place = queue.place_of(entry)
+            if manager.expiry.has_expired(entry) or not (criteria is None or criteria.matches(message)):
                 continue
-            found.append(manager.present(entry, now))
-    return found, place
+            found.append(manager.present(entry))
+            bytes_max -= message.about_bytes()
+            if len(found) >= limit or bytes_max <= 0:
+                return found, place, True
+    except OSError as error:
+        raise manager.fail(DiskFailed(manager.disk.describe("runs"), str(error))) from error
+    return found, place, False

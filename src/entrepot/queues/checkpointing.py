@@ -7,6 +7,10 @@ may run beside it. Messages that have been in the log since before the
 previous checkpoint move to runs, so the log before that may be reused.
 Between the two positions the log still has them, which is why a message
 that lives only briefly never costs more than its two log records.
+
+On a full disk as many move as the reserve has space for; the log before
+the first of the others is kept. The checkpoint is taken all the same: it
+lets go of runs whose messages were got, which makes space again.
 """
 
 from __future__ import annotations
@@ -17,12 +21,12 @@ from collections.abc import Iterator
 from entrepot import limits
 from entrepot.disk import NO_SPACE
 from entrepot.errors import DiskFailed, DiskFull
-from entrepot.queues.definitions import is_fleeting
-from entrepot.queues.entry import GONE, QueuedMessage, RestingRun
+from entrepot.queues.entry import GONE, OVERHEAD_BYTES, QueuedMessage, RestingRun
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.recovery_log.bodies import BodyFile
 from entrepot.recovery_log.checkpoint import write_checkpoint
 from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Counts, Entry, Prepare, Put, Record, Remove, Run
+from entrepot.recovery_log.run import StoredRun
 
 
 class CheckpointTaker:
@@ -56,6 +60,7 @@ class CheckpointTaker:
         except OSError as error:
             raise self.failed(plan, error) from error
         self.finish(plan)
+        plan.restock()
 
     def begin(self) -> CheckpointPlan:
         return CheckpointPlan(self._manager, self.applied_position)
@@ -85,6 +90,8 @@ class CheckpointPlan:
         # Runs are in the order of keys: it is how restart finds a message in one.
         self._moving = sorted((e for e in manager.young.values() if e.log_position < start_position), key=_key)
         self._entries = [_stored(entry) for entry in self._moving]
+        self._staying: list[QueuedMessage] = []
+        """Those for which the disk has no space; only the log has them."""
         self._unforced = [run for run in manager.runs.values() if run.persistent and not run.durable]
         self._written: list[RestingRun] = []
         self._records: list[Record] = []
@@ -92,23 +99,52 @@ class CheckpointPlan:
         self._useless: list[RestingRun] = []
         self._useless_bodies: list[BodyFile] = []
         self.applied_position = 0
+        self.is_short = False
+        """Whether the disk had too little space for all that was to move."""
+        self.made_room = False
+        """Whether it has let go of log or runs, so that the next one may do more."""
 
     def write_runs(self) -> None:
         """Bring to disk what the log will no longer have."""
         self._manager.store.force_bodies()
         for run in self._unforced:
             self._force(run)
-        self._write(self._entries)
+        self._write(self._moving, self._entries)
 
     def _force(self, run: RestingRun) -> None:
-        self._manager.store.force(run.stored.number)
+        try:
+            self._manager.store.force(run.stored.number)
+        except OSError as error:
+            # The disk has not taken it; the log still has all of its messages, or else this is the end.
+            if error.errno not in NO_SPACE or run.log_position < self._manager.log.needed_position:
+                raise
+            self.is_short = True
+            return
         run.durable = True
 
-    def _write(self, entries: list[Entry]) -> None:
+    def _write(self, moving: list[QueuedMessage], entries: list[Entry]) -> None:
+        """Write runs while there is space; what has none is cut off both lists."""
+        done = 0
         for part, body_bytes in _slices(entries):
-            stored = self._manager.store.write(part, body_bytes=body_bytes, force=True, shared=True)
-            keys = array("Q", [entry.key for entry in part])
-            self._written.append(RestingRun(stored, keys, queue=0, persistent=True, durable=True))
+            try:
+                self._wrote(self._manager.store.write(part, body_bytes=body_bytes, force=True, shared=True), part)
+                done += len(part)
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                # Puts that found the log full must not use up what gets will need.
+                touched = self._manager.log.is_reserve_touched
+                while touched and (stored := self._manager.store.write_into_reserve(entries[done:])):
+                    self._wrote(stored, entries[done : done + stored.entries])
+                    done += stored.entries
+                self.is_short = True
+                break
+        self._staying += moving[done:]
+        del moving[done:], entries[done:]
+
+    def _wrote(self, stored: StoredRun, part: list[Entry]) -> None:
+        keys = array("Q", [entry.key for entry in part])
+        self._written.append(RestingRun(stored, keys, queue=0, persistent=True, durable=True))
 
     def install(self) -> None:
         """Let the moved messages belong to their runs and note the state of everything else."""
@@ -124,7 +160,7 @@ class CheckpointPlan:
             key=_key,
         )
         stored_late = [_stored(entry) for entry in late]
-        self._write(stored_late)
+        self._write(late, stored_late)
         self._moving += late
         self._entries += stored_late
         moving = iter(zip(self._moving, self._entries, strict=True))
@@ -140,6 +176,8 @@ class CheckpointPlan:
         self._useless_bodies = [*manager.useless_bodies, *manager.store.bodies.unwanted()]
         manager.useless_bodies = []
         self.applied_position = manager.log.forced_position
+        if self.is_short:
+            self._start_position = self._keep_log()
         self._head = Checkpoint(
             FORMAT_VERSION,
             manager.manager_id,
@@ -152,6 +190,13 @@ class CheckpointPlan:
             manager.clock.now(),
         )
         self._records = list(_state(manager))
+
+    def _keep_log(self) -> int:
+        """Where restart must begin to read, given what only the log has."""
+        manager = self._manager
+        needed = [entry.log_position for entry in self._staying if entry.run is None and entry.state != GONE]
+        needed += [run.log_position for run in manager.runs.values() if run.persistent and not run.durable]
+        return manager.log.group_start_before(min([self._start_position, *needed]))
 
     def _attach(self, run: RestingRun, index: int, entry: QueuedMessage, stored: Entry) -> None:
         manager = self._manager
@@ -171,13 +216,24 @@ class CheckpointPlan:
 
     def finish(self) -> None:
         """Let go of what restart no longer needs."""
+        self.made_room = bool(self._useless) or self._start_position > self._manager.log.needed_position
+        # Only a checkpoint that has found space for runs has shown that there is some. Else as much is worth keeping
+        # as messages of the log will need, which hold it up until they can move; after a restart, too.
+        plenty = self._written and not self.is_short
+        young = () if plenty else self._manager.young.values()
+        self._manager.store.reserve.want(sum(len(entry.message.body) + OVERHEAD_BYTES for entry in young))
         while self._useless:
             self._manager.store.remove(self._useless[-1].stored.number)
             self._useless.pop()
         while self._useless_bodies:
             self._manager.store.remove_bodies(self._useless_bodies[-1])
             self._useless_bodies.pop()
-        self._manager.log.release(self._start_position)
+        self._manager.log.release(self._start_position, keep_all=self.is_short)
+
+    def restock(self) -> None:
+        """See to the space for checkpoints on a full disk; may run beside the engine."""
+        if not self.is_short:
+            self._manager.store.reserve.restock()
 
     def abandon(self) -> None:
         """The old checkpoint stands, so what it names must stay."""
@@ -212,12 +268,10 @@ def _slices(entries: list[Entry]) -> Iterator[tuple[list[Entry], int]]:
 
 def _state(manager: QueueManager) -> Iterator[Record]:
     """Everything that restart cannot learn from the log behind the checkpoint."""
-    yield manager.objects.record(manager.objects.manager)
-    for definition in manager.objects:
-        if not is_fleeting(definition):
-            yield manager.objects.record(definition)
+    for definition in manager.objects.stored():
+        yield manager.objects.record(definition)
     for run in manager.runs.values():
-        if run.persistent:
+        if run.persistent and run.durable:
             yield Run(run.stored.number, run.stored.entries, bytes(run.gone))
     if manager.recounted:
         yield Counts(dict(manager.recounted))
@@ -225,7 +279,7 @@ def _state(manager: QueueManager) -> Iterator[Record]:
         yield from _puts(number, [entry for _, entry in arrivals if entry.message.persistent])
         yield Remove(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
         branches, user = manager.global_units.prepared.get(transaction_id, ([], ""))
-        yield Prepare(number, transaction_id, branches, user)
+        yield Prepare(number, transaction_id, branches, user, manager.global_units.since.get(transaction_id, 0.0))
     yield from manager.global_units.state()
 
 

@@ -1,52 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: who acts under a name, so that a worker which was given up cannot go on beside its successor.
 
-A claim is a name and an epoch. Who comes with a higher epoch fences whoever
-holds the name, and no lower one ever gets it back, not even after a
-restart: the highest epoch of each name is a persistent message on
-SYSTEM.CLAIMS.QUEUE, found by its correlation id, so that log, checkpoints
-and backups have it like any other.
+A claim is a name and an epoch. A claim with a higher epoch fences the
+present holder of the name, and no lower one ever gets it back, not even
+after a restart: the highest epoch of each name is a record of the log like
+a definition (`ClaimRecord`), which no put and no command can write.
+Claiming a name takes SET authority for it (OBJTYPE(CLAIM)), and raises its
+epoch by a bounded step, so that no user can use up the epochs of others.
 
-    {"kind": "NAME", "name": "flow/orders/1", "epoch": 7, "user": "app"}
-
-Who holds what, and the orders that were given, are in memory only
-(docs/decisions/0019-claims.md).
+Holders and the orders that were given are in memory only
+(docs/decisions/0019-claims.md, 0027-limits-per-user.md).
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from entrepot import checks
 from entrepot.errors import EntrepotError, Fenced, InvalidArgument, LimitExceeded, NotAuthorized
 from entrepot.limits import (
     CLAIM_NAME_CHARACTERS_MAX,
     CLAIM_STATUS_BYTES_MAX,
-    CLAIMS_PER_USER_MAX,
     DEPTH_MAX,
     EPOCH_MAX,
+    EPOCH_STEP_MAX,
 )
-from entrepot.message import Message
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import CLAIMS_QUEUE
+from entrepot.queues.definitions import CLAIMS_QUEUE, ClaimRecord, LocalQueue
+from entrepot.queues.quotas import CLAIMS
 from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit, UnitState
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
 
 _LOGGER = logging.getLogger("entrepot")
 
-FORMAT = "CLAIM"
-_KEY_BYTES = 24
+AUTHORITY = "SET"
+"""What claiming, retiring, instructing and numbering take, for the name or the prefix."""
 _NO_STATUS = b"{}"
+_RECORD_BYTES = 4096
+_EPOCH_BELIEVED_MAX = 2**53
+"""No earlier release got here by counting; what it has beyond was claimed to spend the epochs of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Claim:
     connected: bool
     """Whether somebody holds it just now."""
     user: str
-    """Whose name it is; besides him only administrators may claim it."""
+    """The user who claimed it last."""
     application: str = ""
     since: float = 0.0
     """When it was taken, in seconds since 1970; 0.0: not since the queue manager was started."""
@@ -79,52 +78,43 @@ class Holder(Protocol):
     token: bytes
     """The same for all connections that one client makes after another; empty: it cannot be told."""
 
+    def may_claim(self, name: str) -> bool:
+        """Whether the user has authority for a name, or for names that begin so."""
+
     def fence(self, error: Fenced) -> None:
         """Let it do nothing more; called under the engine's lock."""
 
 
 class _State(msgspec.Struct, frozen=True):
-    """What is remembered for good."""
+    """What an earlier release has left on its queue."""
 
     kind: Literal["NAME", "PREFIX"]
     name: str
     epoch: int
     user: str
 
-    @property
-    def key(self) -> bytes:
-        return hashlib.sha256(f"{self.kind}\n{self.name}".encode()).digest()[:_KEY_BYTES]
-
 
 class _Known:
-    """A name or a prefix in memory."""
+    """A name in memory."""
 
     __slots__ = (
-        "_durable", "_unit", "application", "epoch", "holder", "order", "renewed_at", "since", "status", "user",
+        "application", "durable", "epoch", "given", "holder", "order", "renewed_at", "since", "status", "user",
     )  # fmt: skip
 
-    def __init__(self, user: str, epoch: int = 0) -> None:
+    def __init__(self, user: str, epoch: int = 0, given: int = 0) -> None:
         self.user = user
         self.epoch = epoch
-        self._durable = epoch
-        self._unit: tuple[Unit, int] | None = None
+        """The highest that was claimed or retired."""
+        self.given = given
+        """The highest number that was given for all names that begin so."""
+        self.durable = (epoch, given)
+        """What a restart would find."""
         self.holder: Holder | None = None
         self.application = ""
         self.since = 0.0
         self.renewed_at = 0.0
         self.status = _NO_STATUS
         self.order = ""
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether a restart would find its epoch."""
-        if self._unit is not None and self._unit[0].state is UnitState.COMMITTED:
-            self._durable, self._unit = max(self._durable, self._unit[1]), None
-        return self._durable >= self.epoch
-
-    def written_by(self, unit: Unit) -> None:
-        """A unit of work that brings the epoch to disk is on its way."""
-        self._unit = (unit, self.epoch)
 
 
 class Claims:
@@ -133,169 +123,218 @@ class Claims:
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
         self._names: dict[str, _Known] = {}
-        self._given: dict[str, _Known] = {}
-        """The highest number that was given out for each prefix."""
-        self._of_user: Counter[str] = Counter()
+        """Names and prefixes."""
+        self._held: dict[Holder, set[str]] = {}
         self._loaded = False
 
     def claim(self, holder: Holder, name: str, epoch: int, status: bytes = b"") -> tuple[str, Settlement | None]:
         """Take the right to act under a name, or renew it; returns the order that was given to it.
 
-        Whoever held it with a lower epoch is fenced at once. With an epoch that
-        was never claimed, it counts when the settlement is done.
+        A holder with a lower epoch is fenced at once. With an epoch that was
+        never claimed, it counts when the settlement is done.
 
         Raises:
-            Fenced: Somebody has it with a higher epoch, or with this one on another connection.
-            NotAuthorized: The name is another user's.
+            Fenced: The name is held with a higher epoch, or with this one on another connection.
+            NotAuthorized: The user has no authority for the name.
+            LimitExceeded: The epoch is too far above those that are known.
         """
         name, epoch = require_name(name), require_epoch(epoch)
-        known = self._own(name, holder, "claim")
+        known = self._own(name, holder)
         if epoch < known.epoch or (epoch == known.epoch and not _may_renew(known.holder, holder)):
             raise Fenced(name, epoch, known.epoch)
+        self._require_step(name, known, epoch)
+        self._remember(name, known, holder)
         before, now = known.epoch, self._manager.clock.now()
-        former, known.holder, known.epoch = known.holder, holder, epoch
+        former, known.epoch = known.holder, epoch
         if former is not holder:
-            known.since, known.application = now, holder.application
             if former is not None:
                 self._fence(former, Fenced(name, before, epoch))
+            known.holder = holder
+            self._held.setdefault(holder, set()).add(name)
+            known.since, known.application, known.user = now, holder.application, holder.user
         if epoch > before:
             known.since, known.order, known.status = now, "", _NO_STATUS
         known.renewed_at = now
         known.status = status or known.status
-        return known.order, self._secure("NAME", name, known)
+        return known.order, self._secure(name, known)
 
     def retire(self, holder: Holder, name: str, epoch: int) -> Settlement | None:
-        """Let nobody below an epoch act under a name any more; who does so now is fenced at once.
+        """Let no epoch below this one act under a name any more; a holder with such an epoch is fenced at once.
 
         Raises:
-            NotAuthorized: The name is another user's.
+            NotAuthorized: The user has no authority for the name.
+            LimitExceeded: The epoch is too far above those that are known.
         """
         name, epoch = require_name(name), require_epoch(epoch)
-        known = self._own(name, holder, "retire")
+        known = self._own(name, holder)
+        self._require_step(name, known, epoch)
+        self._remember(name, known, holder)
         if epoch > known.epoch:
             before, known.epoch = known.epoch, epoch
-            former, known.holder = known.holder, None
+            former = known.holder
             known.order = ""
-            known.status = _NO_STATUS  # it was said by somebody who does not act any more
+            known.status = _NO_STATUS  # it was said by a holder that does not act any more
             if former is not None:
                 self._fence(former, Fenced(name, before, epoch))
-        return self._secure("NAME", name, known)
+        return self._secure(name, known)
 
     def next_epoch(self, holder: Holder, prefix: str) -> tuple[int, Settlement | None]:
-        """A number that is higher than all that were ever claimed, retired or given out under a prefix."""
+        """A number that is higher than all that were ever claimed, retired or given out under a prefix.
+
+        Raises:
+            NotAuthorized: The user has no authority for names that begin so.
+        """
         prefix = require_prefix(prefix)
-        self._require_ready()
-        highest = max((known.epoch for name, known in self._names.items() if name.startswith(prefix)), default=0)
-        for other, known in self._given.items():
-            if other.startswith(prefix) or prefix.startswith(other):
-                highest = max(highest, known.epoch)
+        known = self._own(prefix, holder)
+        highest = self._highest(prefix)
         if highest >= EPOCH_MAX:
             raise LimitExceeded(f"epochs under {prefix!r}", highest + 1, EPOCH_MAX)
-        given = self._given.get(prefix)
-        if given is None:
-            given = self._given[prefix] = self._new(holder)
-        given.epoch = highest + 1
-        return given.epoch, self._secure("PREFIX", prefix, given)
+        self._remember(prefix, known, holder)
+        known.given = highest + 1
+        return known.given, self._secure(prefix, known)
+
+    def _highest(self, prefix: str) -> int:
+        """The highest epoch of all names that begin so, and of all numbers that were given for them."""
+        highest = 0
+        for name, known in self._names.items():
+            if name.startswith(prefix):
+                highest = max(highest, known.epoch, known.given)
+            elif prefix.startswith(name):
+                highest = max(highest, known.given)
+        return highest
 
     def instruct(self, holder: Holder, prefix: str, order: str) -> int:
         """Give an order to all that were claimed since the start and begin with a prefix; returns how many that are.
 
         Raises:
-            NotAuthorized: One of them is another user's. Nobody has heard anything.
+            NotAuthorized: The user has no authority for one of them. None has heard anything.
         """
         prefix = require_prefix(prefix)
         if not isinstance(order, str) or len(order) > CLAIM_NAME_CHARACTERS_MAX or not order.isprintable():
             expected = f"at most {CLAIM_NAME_CHARACTERS_MAX} printable characters"
             raise InvalidArgument("order", checks.shortened(order), expected)
         self._require_ready()
-        found = [known for name, known in self._names.items() if name.startswith(prefix) and known.since]
-        for known in found:
-            _require_own(holder, known, prefix, "instruct")
-        for known in found:
+        found = {name: known for name, known in self._names.items() if name.startswith(prefix) and known.since}
+        for name in found:
+            _require_authority(holder, name)
+        for known in found.values():
             known.order = order
         return len(found)
 
     def all(self, holder: Holder, prefix: str = "") -> list[Claim]:
-        """What begins with a prefix, in the order of names; of others' names an administrator alone is told."""
+        """What begins with a prefix, in the order of names, as far as the user may claim it."""
         prefix = require_prefix(prefix)
         self._require_ready()
         return [
             _shown(name, known)
             for name, known in sorted(self._names.items())
-            if name.startswith(prefix) and (holder.administrator or known.user == holder.user)
+            if known.epoch and name.startswith(prefix) and (holder.administrator or holder.may_claim(name))
         ]
 
     def leave(self, holder: Holder) -> None:
-        """A connection has ended: nobody holds what it held, and who comes back with the same epoch may have it."""
-        for known in self._names.values():
-            if known.holder is holder:
-                known.holder = None
+        """A connection has ended: its names have no holder, and the same epoch may be claimed again."""
+        for name in self._held.pop(holder, ()):
+            if self._names[name].holder is holder:
+                self._names[name].holder = None
 
     def _fence(self, holder: Holder, error: Fenced) -> None:
         self.leave(holder)
         holder.fence(error)
 
-    # --- whose they are -----------------------------------------------------------------------
+    # --- what may be ------------------------------------------------------------------------------
 
-    def _own(self, name: str, holder: Holder, authority: str) -> _Known:
-        """What is known of a name, if somebody may act under it."""
+    def _own(self, name: str, holder: Holder) -> _Known:
+        """What is known of a name, if the holder may act under it; one that is new is not remembered yet."""
         self._require_ready()
-        known = self._names.get(name)
-        if known is None:
-            known = self._names[name] = self._new(holder)
-        _require_own(holder, known, name, authority)
-        return known
+        _require_authority(holder, name)
+        return self._names.get(name) or _Known(holder.user)
 
-    def _new(self, holder: Holder) -> _Known:
-        if self._of_user[holder.user] >= CLAIMS_PER_USER_MAX:
-            raise LimitExceeded(f"claims of {holder.user}", CLAIMS_PER_USER_MAX + 1, CLAIMS_PER_USER_MAX)
-        self._of_user[holder.user] += 1
-        return _Known(holder.user)
+    def _require_step(self, name: str, known: _Known, epoch: int) -> None:
+        """Let an epoch rise by a bounded step, above what was claimed or what was given out for the name."""
+        if epoch <= known.epoch + EPOCH_STEP_MAX:
+            return
+        given = max((other.given for prefix, other in self._names.items() if name.startswith(prefix)), default=0)
+        limit = max(known.epoch, given) + EPOCH_STEP_MAX
+        if epoch > limit:
+            raise LimitExceeded(f"epoch of claim {name!r}", epoch, limit)
 
-    # --- on the queue -------------------------------------------------------------------------
+    def _remember(self, name: str, known: _Known, holder: Holder) -> None:
+        if name not in self._names:
+            self._manager.quotas.hold(CLAIMS, holder.user, name, limited=not holder.administrator)
+            self._names[name] = known
 
-    def _secure(self, kind: Literal["NAME", "PREFIX"], name: str, known: _Known) -> Settlement | None:
-        """Bring an epoch to disk unless it is there; who fences is answered only then."""
-        if known.is_durable:
+    # --- on disk ----------------------------------------------------------------------------------
+
+    def _secure(self, name: str, known: _Known) -> Settlement | None:
+        """Bring an epoch to disk unless it is there; a claim that fences is answered only then."""
+        state = (known.epoch, known.given)
+        if known.durable == state:
             return None
         manager = self._manager
-        state = _State(kind, name, known.epoch, known.user)
-        unit = manager.internal_unit()
-        unit.counted = False
-        try:
-            # What a write that is under way has put is not there yet. It stays, and the highest counts.
-            while manager.get(CLAIMS_QUEUE, Criteria(correlation_id=state.key), unit)[0] is not None:
-                pass
-            stored = Message(msgspec.json.encode(state), correlation_id=state.key, format=FORMAT)
-            manager.put(CLAIMS_QUEUE, stored, persistent=True, unit=unit)
-        except EntrepotError:
-            manager.back_out(unit)
-            raise
-        settlement = manager.commit_or_undo(unit)
-        known.written_by(unit)
-        return settlement
+        record = ClaimRecord(name=name, epoch=known.epoch, given=known.given, user=known.user)
+        manager.require_room(_RECORD_BYTES, reserved=True)
+
+        def apply() -> None:
+            known.durable = state
+            manager.objects.put(record)
+
+        return manager.group_commit.promise([manager.objects.record(record)], apply, lambda error: error)
 
     def _require_ready(self) -> None:
-        """Read what the queue has, once: from then on memory knows it better."""
+        """Read what the records say, once: from then on memory knows it better."""
         self._manager.group_commit.require_running()
         if self._loaded:
             return
-        for state in self._stored():
-            shelf = self._names if state.kind == "NAME" else self._given
-            if state.name not in shelf:
-                shelf[state.name] = _Known(state.user, state.epoch)
-                self._of_user[state.user] += 1
-            elif state.epoch > shelf[state.name].epoch:
-                shelf[state.name] = _Known(state.user, state.epoch)
+        if "" in self._manager.objects.claims:
+            self._load(self._manager.objects.claims.values())
+        else:
+            self.move_from_queue()
+
+    def _load(self, records: Iterable[ClaimRecord]) -> None:
+        for record in records:
+            self._names[record.name] = _Known(record.user, record.epoch, record.given)
+            if record.user:
+                self._manager.quotas.hold(CLAIMS, record.user, record.name, limited=False)
         self._loaded = True
 
-    def _stored(self) -> Iterator[_State]:
+    # --- from an earlier release ------------------------------------------------------------------
+
+    def move_from_queue(self) -> list[Settlement]:
+        """Take over what an earlier release kept on a queue, once and never again: others could write there.
+
+        The record of the empty name says that it was done.
+        """
+        manager = self._manager
+        if "" in manager.objects.claims:
+            return []
+        records: dict[str, ClaimRecord] = {}
+        there = CLAIMS_QUEUE in manager.objects.queues
+        for state in self._left_on_queue() if there else ():
+            before = records.get(state.name, ClaimRecord(name=state.name, user=state.user))
+            field = "epoch" if state.kind == "NAME" else "given"
+            records[state.name] = replace(before, **{field: max(getattr(before, field), state.epoch)})
+        records.setdefault("", ClaimRecord(name=""))
+        size = _RECORD_BYTES * (len(records) + 1)
+        manager.require_room(size, reserved=True)  # for all of them, or none is moved
+        settlements = [settled for record in records.values() if (settled := manager.administration.redefine(record))]
+        if there:
+            deleted = manager.administration.delete(LocalQueue.kind, CLAIMS_QUEUE, purge=True)
+            settlements += [deleted] if deleted is not None else []
+        self._load(records.values())
+        return settlements
+
+    def _left_on_queue(self) -> Iterator[_State]:
         for message in self._manager.browse(CLAIMS_QUEUE, None, None, DEPTH_MAX)[0]:
+            problem: object = f"its epoch is above {_EPOCH_BELIEVED_MAX}"
             try:
-                yield msgspec.json.decode(message.body, type=_State)
-            except msgspec.MsgspecError as error:
-                # Somebody has put it there by hand; it cannot lower what others say.
-                _LOGGER.warning("message %s on %s is no claim: %s", message.message_id.hex(), CLAIMS_QUEUE, error)
+                state = msgspec.json.decode(message.body, type=_State)
+                _ = require_name(state.name) if state.kind == "NAME" else require_prefix(state.name)
+                if state.epoch <= _EPOCH_BELIEVED_MAX:
+                    yield state
+                    continue
+            except (msgspec.MsgspecError, EntrepotError) as error:
+                problem = error
+            _LOGGER.warning("message %s on %s is no claim: %s", message.message_id.hex(), CLAIMS_QUEUE, problem)
 
 
 def _may_renew(held_by: Holder | None, holder: Holder) -> bool:
@@ -303,9 +342,9 @@ def _may_renew(held_by: Holder | None, holder: Holder) -> bool:
     return held_by is None or held_by is holder or (bool(holder.token) and held_by.token == holder.token)
 
 
-def _require_own(holder: Holder, known: _Known, name: str, authority: str) -> None:
-    if known.user != holder.user and not holder.administrator:
-        raise NotAuthorized(holder.user, name, authority)
+def _require_authority(holder: Holder, name: str) -> None:
+    if not holder.administrator and not holder.may_claim(name):
+        raise NotAuthorized(holder.user, f"claim {name!r}", AUTHORITY)
 
 
 def _shown(name: str, known: _Known) -> Claim:

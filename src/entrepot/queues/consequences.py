@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from entrepot.errors import EntrepotError
 from entrepot.message import Feedback, Message, Report
+from entrepot.queues.completion import complete
 from entrepot.queues.definitions import PERFORMANCE_EVENT_QUEUE, LocalQueue
 from entrepot.queues.entry import QueuedMessage
+from entrepot.queues.put_authority import require_put_of
 from entrepot.queues.queue import Queue
 from entrepot.queues.reports import (
     BACKOUT_THRESHOLD_REACHED,
@@ -64,6 +66,8 @@ class Consequences:
         report = report_on(message, feedback)
         name = reply_route(message)
         try:
+            # It carries the sender's words, so it goes where the sender may put himself.
+            require_put_of(self._manager.objects, message.authorized_as or message.user, name)
             self._plan(unit, name, report)
         except EntrepotError as error:
             self._plan_dead_letter(unit, report, name, error)
@@ -75,17 +79,18 @@ class Consequences:
         except EntrepotError:
             return  # there is no place left where anybody would look for it
 
-    def _plan(self, unit: Unit, name: str, message: Message) -> None:
-        """Add a put of our own to a unit."""
-        route = self._manager.objects.route(name)
-        complete = self._manager.complete(route, name, message, message.persistent, message.priority)
-        self._manager.plan(unit, route.queue, complete)
+    def _plan(self, unit: Unit, name: str, message: Message, *, internal: bool = False) -> None:
+        """Add a put of our own to a unit; `internal`: we have written the message ourselves."""
+        manager = self._manager
+        route = manager.objects.route(name)
+        put = complete(manager, route, name, message, message.persistent, message.priority, internal=internal)
+        manager.plan(unit, route.queue, put)
 
     def _tell(self, name: str, message: Message, *, dead_letter: bool) -> None:
         """Put a nonpersistent message of our own; if it cannot be put, there is nobody to tell."""
         own = self._manager.internal_unit()
         try:
-            self._plan(own, name, message)
+            self._plan(own, name, message, internal=True)
         except EntrepotError as error:
             if dead_letter:
                 self._plan_dead_letter(own, message, name, error)
@@ -126,7 +131,7 @@ class Consequences:
             return self._manager.commit(unit, delivered=False)
         except EntrepotError:
             if unit.state is UnitState.ACTIVE:
-                self._manager.forget_consequences(unit, planned)
+                self._manager.forget_puts(unit, planned)
             raise
 
     def _plan_move(
@@ -160,7 +165,7 @@ class Consequences:
         """`waiting`: no reader has taken it, so a program may have to be started for it."""
         definition = queue.definition
         if waiting and definition.trigger_enabled and message.priority >= definition.trigger_priority:
-            now = self._manager.clock.now()
+            now = self._manager.steady.now()
             if not queue.waiters and self._triggers(queue, now):
                 self.trigger(queue, now)
         high = definition.depth_max * definition.depth_high_percent / 100

@@ -85,10 +85,14 @@ def _report(host: Host) -> list[dict[str, Any]]:
     units, in_doubt = host.manager.global_units, host.manager.in_doubt
     found = []
     for transaction_id in in_doubt.units:
-        branches, _ = units.prepared.get(transaction_id, ([], ""))
-        found.append(_row(transaction_id, "prepared", [(each, _waiting(each)) for each in branches]))
-    for transaction_id, (unfinished, _) in units.decisions.items():
-        found.append(_row(transaction_id, "committed", [(each, "unfinished") for each in unfinished.values()]))
+        branches, user = units.prepared.get(transaction_id, ([], ""))
+        row = _row(transaction_id, "prepared", [(each, _waiting(each)) for each in branches])
+        since = units.since.get(transaction_id, 0.0)
+        age_s = round(max(host.manager.clock.now() - since, 0.0), 3) if since else None
+        found.append(row | {"user": user, "age_s": age_s})
+    for transaction_id, (unfinished, user) in units.decisions.items():
+        row = _row(transaction_id, "committed", [(each, "unfinished") for each in unfinished.values()])
+        found.append(row | {"user": user})
     for heuristic in units.heuristics.values():
         branch = Branch(heuristic.resource, heuristic.branch_id)
         found.append(_row(heuristic.transaction_id, f"heuristic: {heuristic.outcome}", [(branch, heuristic.outcome)]))
@@ -104,6 +108,8 @@ def _row(transaction_id: bytes, state: str, branches: Sequence[tuple[Branch, str
         "transaction_id": transaction_id.hex(),
         "global_unit": transaction_id.decode(errors="replace") if transaction_id.startswith(b"entrepot-") else "",
         "state": state,
+        "user": "",
+        "age_s": None,
         "branches": [
             {"resource": branch.resource, "branch_id": branch.branch_id, "state": its_state}
             for branch, its_state in branches

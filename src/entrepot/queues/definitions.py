@@ -48,6 +48,10 @@ def _key(*parts: str) -> str:
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
+ClockSteps = tuple[tuple[int, float], ...]
+"""Keys of messages, each with the offset of steady time from there on; see `SteadyTime`."""
+
+
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """What all definitions share."""
 
@@ -105,6 +109,8 @@ class LocalQueue(StoredQueueDefinition, frozen=True, kw_only=True):
 
     dynamic: Literal["", "TEMPORARY", "PERMANENT"] = ""
     """How it came to be, when it was made from a model."""
+    owner: str = ""
+    """Of a dynamic queue: the user for whom it was made, who may put reports and replies there."""
 
 
 class ModelQueue(StoredQueueDefinition, frozen=True, kw_only=True):
@@ -215,7 +221,12 @@ class Subscription(Definition, frozen=True, kw_only=True):
     expiry_s: float | None = None
     """For how long the subscription lives from `created`."""
     created: float = 0.0
+    clock_offset: float = 0.0
+    """Steady time minus wall clock when it was created; `expiry_s` is measured in steady time."""
     user: str = ""
+    """Its owner, who alone opens and ends it, beside administrators; none: only they do."""
+    any_user: bool = False
+    """MQ's VARUSER(ANY): whether other users with SUB on its topic may open it; they do not end it."""
     type: Literal["ADMIN", "API", "PROXY"] = "ADMIN"
 
 
@@ -292,7 +303,7 @@ class AuthorityRecord(Definition, frozen=True, kw_only=True):
 
     profile: str = ""
     """A name, with `*` for a part and `**` for any parts."""
-    object_type: Literal["QMGR", "QUEUE", "CHANNEL", "TOPIC"] = "QUEUE"
+    object_type: Literal["QMGR", "QUEUE", "CHANNEL", "TOPIC", "CLAIM"] = "QUEUE"
     principal: str = ""
     group: str = ""
     authorities: tuple[str, ...] = ()
@@ -318,6 +329,22 @@ class ChannelRule(Definition, frozen=True, kw_only=True):
     """As whom the partner acts, with MAP."""
 
 
+class ClaimRecord(Definition, frozen=True, kw_only=True):
+    """What is remembered for good about a name that workers claim, or that begins such names.
+
+    The queue manager alone writes these: no command defines one, and no put reaches them.
+    """
+
+    kind: ClassVar[str] = "CLAIM"
+
+    epoch: int = 0
+    """The highest that was ever claimed or retired; 0: none."""
+    given: int = 0
+    """The highest number that was given out for all names that begin so; 0: none."""
+    user: str = ""
+    """Who has made it known."""
+
+
 class ManagerAttributes(Definition, frozen=True, kw_only=True):
     """The queue manager's own attributes."""
 
@@ -338,6 +365,22 @@ class ManagerAttributes(Definition, frozen=True, kw_only=True):
     """MQ's CHLAUTH."""
     parent: str = ""
     """The queue manager above this one, with which it exchanges publications."""
+    user_uncommitted_bytes_max: int = limits.USER_UNCOMMITTED_BYTES_DEFAULT
+    """What one user may hold at a time; `queues.quotas` counts these."""
+    user_prepared_max: int = limits.USER_PREPARED_DEFAULT
+    prepared_max: int = limits.PREPARED_DEFAULT
+    """Of all users together."""
+    user_permanent_queues_max: int = limits.USER_PERMANENT_QUEUES_DEFAULT
+    user_temporary_queues_max: int = limits.USER_TEMPORARY_QUEUES_DEFAULT
+    user_durable_subscriptions_max: int = limits.USER_DURABLE_SUBSCRIPTIONS_DEFAULT
+    user_claims_max: int = limits.USER_CLAIMS_DEFAULT
+    claims_max: int = limits.CLAIMS_DEFAULT
+    user_waiting_max: int = limits.USER_WAITING_DEFAULT
+    user_connections_max: int = limits.USER_CONNECTIONS_DEFAULT
+    unit_age_s_max: int = limits.UNIT_AGE_S_DEFAULT
+    """After how many seconds a connection's open unit of work is backed out; 0 is never."""
+    clock_steps: ClockSteps = ()
+    """When the clock was set; `SteadyTime` keeps it, and it is here to be stored."""
 
 
 def require_own_name(definition: Definition) -> None:
@@ -385,6 +428,8 @@ _OTHER_KINDS: tuple[type[Definition], ...] = (
 )
 KINDS: dict[str, type[Definition]] = {kind.kind: kind for kind in _OTHER_KINDS}
 KINDS.update((kind.kind, kind) for kind in QUEUE_KINDS)
+STORED_KINDS: dict[str, type[Definition]] = {**KINDS, ClaimRecord.kind: ClaimRecord}
+"""What the log has, with what no command defines."""
 
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 INITIATION_QUEUE = "SYSTEM.DEFAULT.INITIATION.QUEUE"
@@ -393,6 +438,7 @@ PERFORMANCE_EVENT_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
 SYNCHRONIZATION_QUEUE = "SYSTEM.CHANNEL.SYNCQ"
 CHANNEL_INITIATION_QUEUE = "SYSTEM.CHANNEL.INITQ"
 CLAIMS_QUEUE = "SYSTEM.CLAIMS.QUEUE"
+"""Where earlier releases kept claims; `Claims.move_from_queue` reads it once and deletes it."""
 CLIENT_CHANNEL = "SYSTEM.DEF.SVRCONN"
 BASE_TOPIC = "SYSTEM.BASE.TOPIC"
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
@@ -504,12 +550,6 @@ def system_objects() -> tuple[Definition, ...]:
             user_source="NOACCESS",
         ),
         *topic_objects(),
-        LocalQueue(
-            name=CLAIMS_QUEUE,
-            description="The highest epoch of every claim",
-            depth_max=limits.DEPTH_MAX,
-            default_persistent=True,
-        ),
         # Last, because where it is the others have been: see Administration.define_missing.
         LocalQueue(
             name=SYNCHRONIZATION_QUEUE,

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from entrepot.errors import DistributionFailed, EntrepotError, InvalidArgument, InvalidName, LimitExceeded
 from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Message
+from entrepot.queues.completion import complete
 from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import PendingPut, Unit, give_up_places
+from entrepot.queues.unit_of_work import PendingPut, Unit, give_up_places, memory_bytes
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
@@ -36,29 +37,30 @@ def distribute(
     _require_names(names)
     target = unit or manager.internal_unit()
     target.require_active()
-    target.require_room(len(message.body))
+    target.require_room(memory_bytes(message))
     failures: list[tuple[str, str]] = []
     puts: list[PendingPut] = []
     for name in dict.fromkeys(names):
         try:
             route = manager.objects.route(name)
-            complete = manager.complete(route, name, message, persistent, priority)
+            completed = complete(manager, route, name, message, persistent, priority)
         except EntrepotError as error:
             failures.append((name, error.what))
             continue
         route.queue.reserved += 1
         # One id, and one body on disk and in memory, for all queues that agree on everything else.
-        message = replace(message, message_id=complete.message_id)
-        alike = next((put for put in puts if put.message == replace(complete, put_time=put.message.put_time)), None)
+        message = replace(message, message_id=completed.message_id)
+        alike = next((put for put in puts if put.message == replace(completed, put_time=put.message.put_time)), None)
         if alike is not None:
             alike.queues.append(route.queue)
         else:
-            puts.append(PendingPut([route.queue], complete))
+            puts.append(PendingPut([route.queue], completed))
     if failures:
         give_up_places(puts)
         raise DistributionFailed(tuple(failures))
+    manager.keep_time(target)
     target.puts += puts
-    target.body_bytes += len(message.body)
+    target.body_bytes += memory_bytes(message)
     target.consequential = True
     return message.message_id, None if unit else manager.commit_or_undo(target)
 

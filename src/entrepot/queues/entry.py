@@ -26,10 +26,20 @@ class RestingRun:
     """A run on disk and what became of its entries since it was written."""
 
     __slots__ = (
-        "answered", "borrowed", "durable", "gone", "keys", "live", "marks", "persistent", "queue", "stored", "taken",
+        "answered", "borrowed", "durable", "gone", "keys", "live", "log_position", "marks", "persistent", "queue",
+        "stored", "taken",
     )  # fmt: skip
 
-    def __init__(self, stored: StoredRun, keys: array[int], *, queue: int, persistent: bool, durable: bool) -> None:
+    def __init__(
+        self,
+        stored: StoredRun,
+        keys: array[int],
+        *,
+        queue: int,
+        persistent: bool,
+        durable: bool,
+        log_position: int = -1,
+    ) -> None:
         self.stored = stored
         self.keys = keys
         self.queue = queue
@@ -37,6 +47,8 @@ class RestingRun:
         self.persistent = persistent
         """Whether any of its messages is persistent, so that restart needs it."""
         self.durable = durable
+        self.log_position = log_position
+        """Of one that is not durable yet: where the log has the first of its persistent messages."""
         self.gone = bytearray((stored.entries + 7) // 8)
         self.taken = bytearray((stored.entries + 7) // 8)
         """Entries that were read out one by one and must not be loaded with the rest."""

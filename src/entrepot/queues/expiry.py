@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrepot.errors import EntrepotError
-from entrepot.message import Feedback, Message, Report
+from entrepot.message import Feedback, Report
 from entrepot.queues.entry import AVAILABLE, QueuedMessage
 from entrepot.queues.queue import Queue
 from entrepot.queues.unit_of_work import Take
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 _RETRY_S = 1.0
 
 
-def has_expired(message: Message, now: float) -> bool:
-    """Whether a message on a queue is of no more use."""
-    return message.expiry_s is not None and message.put_time + message.expiry_s <= now
-
-
 class Expiry:
     """Discards messages when their time has come, with a report if their sender wants one."""
 
@@ -30,9 +25,20 @@ class Expiry:
 
     def watch(self, queue: Queue, entry: QueuedMessage) -> None:
         """Discard an entry when it expires, unless somebody has it then."""
-        expires_at = entry.message.expires_at()
-        assert expires_at is not None
-        self._manager.timers.at(expires_at, self._expire_when_due, queue, entry)
+        expiry_s = entry.message.expiry_s
+        assert expiry_s is not None
+        self._manager.timers.at(self._manager.steady.of(entry) + expiry_s, self._expire_when_due, queue, entry)
+
+    def has_expired(self, entry: QueuedMessage) -> bool:
+        """Whether a message on a queue is to be discarded."""
+        expiry_s = entry.message.expiry_s
+        return expiry_s is not None and self.left_s(entry) <= 0
+
+    def left_s(self, entry: QueuedMessage) -> float:
+        """How long until a message that has an expiry is discarded."""
+        steady, message = self._manager.steady, entry.message
+        assert message.expiry_s is not None
+        return steady.of(entry) + message.expiry_s - steady.now()
 
     def _expire_when_due(self, queue: Queue, entry: QueuedMessage) -> None:
         manager = self._manager
@@ -40,12 +46,12 @@ class Expiry:
             self.expire(queue, entry)
         except EntrepotError:
             # The log is full. Whoever gets on this queue must not hear of it.
-            manager.timers.at(manager.clock.now() + _RETRY_S, self._expire_when_due, queue, entry)
+            manager.timers.at(manager.steady.now() + _RETRY_S, self._expire_when_due, queue, entry)
 
     def expire(self, queue: Queue, entry: QueuedMessage) -> None:
         """Discard an entry that nobody has and that has expired."""
         manager = self._manager
-        if entry.state != AVAILABLE or not entry.resident or not has_expired(entry.message, manager.clock.now()):
+        if entry.state != AVAILABLE or not entry.resident or not self.has_expired(entry):
             return
         own = manager.internal_unit()
         if entry.message.report & Report.EXPIRATION:

@@ -3,7 +3,7 @@
 
     manager.json    name, id, log settings; written once
     lock            held by the process that runs the queue manager
-    checkpoint      what restart starts from
+    checkpoint      what restart starts from; checkpoint.new is where the next one is written
     log/  runs/     see docs/RECOVERY_LOG.md
 
 Names of queues never become names of files.
@@ -12,6 +12,7 @@ Names of queues never become names of files.
 from __future__ import annotations
 
 import base64
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from entrepot.disk import NO_SPACE, Disk, SystemDisk, lock_folder, unsafe
 from entrepot.errors import (
     DiskFailed,
     DiskFull,
+    FolderNotWritable,
     InvalidSetting,
     QueueManagerExists,
     QueueManagerInUse,
@@ -37,6 +39,18 @@ from entrepot.recovery_log.record import FORMAT_VERSION, require_format
 from entrepot.recovery_log.settings import LogSettings
 
 SETTINGS = "manager.json"
+_NOT_WRITABLE = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "its file system does not permit it",
+    errno.EROFS: "its file system is read-only",
+    errno.ENOTDIR: "a file stands where a folder should be",
+    errno.EEXIST: "a file stands where a folder should be",
+    errno.ENAMETOOLONG: "the path is too long",
+    errno.ELOOP: "its path has too many symbolic links",
+    errno.EOPNOTSUPP: "its file system has no such files",
+    errno.EINVAL: "its file system has no such files",
+}
+"""Why files cannot be made or changed, though the disk is sound."""
 
 
 def create(
@@ -52,6 +66,7 @@ def create(
     Raises:
         QueueManagerExists: The folder is not empty. Nothing was changed.
         InvalidName, InvalidSetting: Nothing was changed.
+        FolderNotWritable: No files can be made there; the text says why. What was begun is left.
         DiskFull: What was begun is left, and is no queue manager.
     """
     folder = Path(path)
@@ -79,12 +94,17 @@ def create(
 def write_settings(disk: Disk, settings: ManagerSettings) -> None:
     file = disk.open(SETTINGS + ".new", create=True)
     try:
-        file.write(0, [msgspec.json.format(msgspec.json.encode(settings))])
+        file.write(0, [settings_text(settings)])
         file.force()
     finally:
         file.close()
     disk.rename(SETTINGS + ".new", SETTINGS)
     disk.force_folder(".")
+
+
+def settings_text(settings: ManagerSettings) -> bytes:
+    """What `manager.json` contains."""
+    return msgspec.json.format(msgspec.json.encode(settings))
 
 
 def read_settings(path: Path | str) -> ManagerSettings:
@@ -124,8 +144,10 @@ def own(path: Path | str) -> int:
         if problem is not None:
             raise UnsafeFolder(str(folder), problem)
         descriptor = lock_folder(folder)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise QueueManagerNotFound(str(path), error.strerror or str(error)) from error
+    except OSError as error:
+        raise as_recovery_error(folder, error) from error
     if descriptor is None:
         owner = (folder / "lock").read_text() or "another process"
         raise QueueManagerInUse(str(folder), owner)
@@ -133,8 +155,13 @@ def own(path: Path | str) -> int:
 
 
 def as_recovery_error(folder: Path, error: OSError) -> RecoveryError:
+    """What an error of the operating system means for a queue manager in a folder."""
     if error.errno in NO_SPACE:
         return DiskFull(str(folder))
-    if isinstance(error, PermissionError | NotADirectoryError | FileExistsError):
-        return QueueManagerNotFound(str(folder), error.strerror or str(error))
+    if error.errno == errno.ENOENT and not folder.exists():
+        parent = next((path for path in folder.resolve().parents if path.is_dir()), Path("/"))
+        return FolderNotWritable(str(folder), f"no files can be made in {parent}")
+    problem = _NOT_WRITABLE.get(error.errno or 0)
+    if problem is not None:
+        return FolderNotWritable(str(folder), problem)
     return DiskFailed(str(folder), str(error))

@@ -27,6 +27,7 @@ from entrepot.errors import (
     NotCoordinated,
 )
 from entrepot.limits import BRANCHES_MAX
+from entrepot.queues.quotas import PREPARED_UNITS
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit, UnitState
 from entrepot.recovery_log.record import Branch, Decision, Forget, Heuristic, Prepare, Record, Resolve
@@ -61,7 +62,9 @@ class GlobalUnits:
         self.decisions: dict[bytes, tuple[dict[str, Branch], str]] = {}
         """Branches that have to be told a commit, by their ids, and who has decided it."""
         self.prepared: dict[bytes, tuple[list[Branch], str]] = {}
-        """The branches of units that are in doubt themselves until a one-phase database has committed."""
+        """The branches of units that are in doubt themselves, if there are any, and the user who has prepared them."""
+        self.since: dict[bytes, float] = {}
+        """When they were prepared."""
         self.heuristics: dict[tuple[bytes, str], Heuristic] = {}
         """Parts that somebody has ended on his own account; the branch id of our own part is empty."""
 
@@ -77,14 +80,30 @@ class GlobalUnits:
         self._active[unit.transaction_id] = unit
         return unit
 
+    def hold(self, transaction_id: bytes, user: str, *, limited: bool) -> None:
+        """Count a unit for its user while something of it waits for a coordinator or a database.
+
+        Raises:
+            UserLimitReached
+        """
+        if user:
+            self._manager.quotas.hold(PREPARED_UNITS, user, transaction_id, limited=limited)
+
+    def let_go(self, transaction_id: bytes, user: str) -> None:
+        if user:
+            self._manager.quotas.let_go(PREPARED_UNITS, user, transaction_id)
+
     # --- deciding ---------------------------------------------------------------------------
 
-    def decide(self, unit: Unit, branches: Sequence[Branch], user: str = "") -> Settlement | None:
+    def decide(
+        self, unit: Unit, branches: Sequence[Branch], user: str = "", *, limited: bool = False
+    ) -> Settlement | None:
         """Commit a global unit whose branches are all prepared; from the settlement on they must commit.
 
         Raises:
             DiskFull, UnitBackedOut: Nothing happened, and nothing will: back the branches out.
             LogFull: The unit is still active.
+            UserLimitReached: The user has as many unfinished ones as may be. The unit is still active.
         """
         manager = self._manager
         unit.require_active()
@@ -94,6 +113,7 @@ class GlobalUnits:
         if not branches:
             return manager.commit(unit, counted=not unit.forgiving)
         self._require_fitting(transaction_id, branches)
+        self.hold(transaction_id, user, limited=limited)
         planned = len(unit.puts)
         try:
             if unit.consequential:
@@ -103,9 +123,11 @@ class GlobalUnits:
             # The texts of a branch take about as much room as a record.
             manager.require_room_for(unit, records + records[-1:] * len(branches))
         except (DiskFull, DiskFailed) as error:
+            self.let_go(transaction_id, user)
             raise manager.undo(unit, error) from error
         except EntrepotError:
-            manager.forget_consequences(unit, planned)
+            self.let_go(transaction_id, user)
+            manager.forget_puts(unit, planned)
             raise
         unit.state = UnitState.ENDING
 
@@ -113,7 +135,11 @@ class GlobalUnits:
             self._remember(transaction_id, branches, user)
             manager.apply(unit, arrivals)
 
-        return manager.promise(records, arrivals, apply, partial(manager.undo, unit))
+        def undo(error: EntrepotError) -> EntrepotError:
+            self.let_go(transaction_id, user)
+            return manager.undo(unit, error)
+
+        return manager.promise(records, arrivals, apply, undo)
 
     def _require_fitting(self, transaction_id: bytes, branches: Sequence[Branch]) -> None:
         if len(branches) > BRANCHES_MAX:
@@ -124,10 +150,11 @@ class GlobalUnits:
         if len(set(ids)) != len(ids) or not all(name.startswith(head) or not name for name in ids):
             raise NotCoordinated(_text(transaction_id), "its branches have other ids, or the same one twice")
 
-    def prepare(self, unit: Unit, branches: Sequence[Branch], user: str = "") -> Settlement:
+    def prepare(self, unit: Unit, branches: Sequence[Branch], user: str = "", *, limited: bool = False) -> Settlement:
         """Leave the outcome of a global unit to the one database that commits in one phase."""
         self._require_fitting(unit.transaction_id, branches)
-        return self._manager.in_doubt.prepare(unit, unit.transaction_id, branches=branches, user=user)
+        prepare = self._manager.in_doubt.prepare
+        return prepare(unit, unit.transaction_id, branches=branches, user=user, limited=limited)
 
     def resolve(self, transaction_id: bytes, *, commit: bool) -> Settlement | None:
         """Decide a global unit that was prepared, as its one-phase database has done."""
@@ -140,7 +167,7 @@ class GlobalUnits:
 
     def was_resolved(self, transaction_id: bytes, *, commit: bool, heuristic: bool) -> None:
         """A prepared unit has come to its end: its branches, if it has any, are to follow."""
-        branches, user = self.prepared.pop(transaction_id, ([], ""))
+        branches, user = self._settled(transaction_id)
         if commit:
             self._remember(transaction_id, branches, user)
         if heuristic:
@@ -163,10 +190,20 @@ class GlobalUnits:
             self.forget(transaction_id)
         return True
 
+    def _settled(self, transaction_id: bytes) -> tuple[list[Branch], str]:
+        """A unit is in doubt no more: its branches, and whose it was."""
+        self.since.pop(transaction_id, None)
+        branches, user = self.prepared.pop(transaction_id, ([], ""))
+        self.let_go(transaction_id, user)
+        return branches, user
+
     def _remember(self, transaction_id: bytes, branches: Iterable[Branch], user: str) -> None:
         unfinished = {branch.branch_id: branch for branch in branches if branch.branch_id}
         if unfinished:
             self.decisions[transaction_id] = (unfinished, user)
+            self.hold(transaction_id, user, limited=False)
+        else:
+            self.let_go(transaction_id, user)
 
     # --- asking -----------------------------------------------------------------------------
 
@@ -217,7 +254,11 @@ class GlobalUnits:
         for branch_id in branch_ids:
             branches.pop(branch_id, None)
         if not branches:
-            self.decisions.pop(transaction_id, None)
+            self._drop(transaction_id)
+
+    def _drop(self, transaction_id: bytes) -> None:
+        _, user = self.decisions.pop(transaction_id, ({}, ""))
+        self.let_go(transaction_id, user)
 
     def met_otherwise(self, transaction_id: bytes, branch_id: str, outcome: str) -> Settlement:
         """A branch that was to commit has ended otherwise at its database; remembered until somebody forgets it."""
@@ -246,7 +287,7 @@ class GlobalUnits:
         return [found for (name, _), found in self.heuristics.items() if name == transaction_id]
 
     def _forget(self, transaction_id: bytes) -> None:
-        self.decisions.pop(transaction_id, None)
+        self._drop(transaction_id)
         for found in self.heuristics_of(transaction_id):
             del self.heuristics[transaction_id, found.branch_id]
 
@@ -261,8 +302,10 @@ class GlobalUnits:
     def restore(self, record: Prepare | Decision | Heuristic) -> None:
         match record:
             case Prepare():
+                self.since[record.transaction_id] = record.time
                 if record.branches or record.user:
                     self.prepared[record.transaction_id] = (record.branches, record.user)
+                    self.hold(record.transaction_id, record.user, limited=False)
             case Decision():
                 self._remember(record.transaction_id, record.branches, record.user)
             case Heuristic():
@@ -274,7 +317,7 @@ class GlobalUnits:
         if new:
             self.was_resolved(record.transaction_id, commit=record.committed, heuristic=record.heuristic)
         else:
-            self.prepared.pop(record.transaction_id, None)
+            self._settled(record.transaction_id)
 
     def restore_forgotten(self, record: Forget) -> None:
         if record.branches:

@@ -27,7 +27,6 @@ class GroupCommit:
         self._on_failure = on_failure
         self._pending: deque[Settlement] = deque()
         self._forcing = False
-        self._marked_position = -1
         self.failure: EntrepotError | None = None
         """Why the queue manager has stopped for good."""
 
@@ -54,9 +53,9 @@ class GroupCommit:
 
         It is what tells damage to the last group from a torn write of it.
         """
-        if not self._forcing and self._log.forced_position == self._log.appended_position != self._marked_position:
+        # A mark is written and not forced, so the log is not all forced again before something else was.
+        if not self._forcing and self._log.forced_position == self._log.appended_position:
             self.flush()
-            self._marked_position = self._log.appended_position
 
     def note(self, record: Record, record_bytes: int = _NOTE_BYTES) -> None:
         """Gather a record that nobody waits for, safe from a kill of this process as soon as may be."""

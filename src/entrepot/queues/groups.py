@@ -57,6 +57,10 @@ class Groups:
             self._ends.pop(group_id, None)
             self._begun.discard(group_id)
 
+    def size(self, group_id: bytes) -> int:
+        """How many messages of the group are here."""
+        return len(self._members.get(group_id, ()))
+
     def is_on_disk(self, group_id: bytes) -> bool:
         """Whether any message of the group has to be fetched first."""
         return any(entry is None for _, entry in self._members.get(group_id, {}).values())

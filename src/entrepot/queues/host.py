@@ -31,16 +31,19 @@ from entrepot.errors import (
     QueueManagerStopped,
     SpillFailed,
 )
+from entrepot.limits import RUN_BYTES
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Definition, ManagerAttributes, Subscription
+from entrepot.queues.definitions import Definition, LocalQueue, ManagerAttributes, Subscription
 from entrepot.queues.folder import as_recovery_error, own, read_settings
+from entrepot.queues.missing_objects import define_missing
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Progress, restart
+from entrepot.queues.retrying import return_unseen
 from entrepot.queues.serverless import Serverless
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.topic_status import subscription_status, topic_status
-from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.queues.unit_of_work import Unit
 from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.writer import WriteGroup
 
@@ -49,7 +52,7 @@ _LOGGER = logging.getLogger("entrepot")
 _HOUSEKEEPING_S = 0.25
 _GROUPS_IN_A_ROW = 8
 # A checkpoint lets go of the log up to the one before it, so two make all the room there is.
-_CHECKPOINTS_FOR_ROOM = 2
+CHECKPOINTS_FOR_ROOM = 2
 # After a failed checkpoint, so that a full disk is not asked again with every put.
 _CHECKPOINT_RETRY_S = 1.0
 _FULL_RETRY_S = 0.005
@@ -78,9 +81,11 @@ class Host(Serverless):
                 clock or SystemClock(),
                 self.settings,
                 background=self._spiller,
+                reserve_bytes=min(RUN_BYTES, self.settings.log.segment_bytes),
                 progress=progress,
             )
-            _define_missing(self.restarted.manager)
+            self._restarted(self.restarted.manager)
+            define_missing(self.restarted.manager)
         except BaseException as error:
             self._spiller.shutdown()
             os.close(self._lock_descriptor)
@@ -95,6 +100,8 @@ class Host(Serverless):
         self._followers: list[tuple[Settlement, threading.Lock]] = []
         self._checkpoint_lock = threading.Lock()
         self._checkpoint_after = 0.0
+        self._short_position = 0
+        """How far the log had come when a checkpoint last found no space."""
         self._closed = False
         self._wake_housekeeper = threading.Event()
         self._forcer: threading.Thread | None = None
@@ -160,11 +167,14 @@ class Host(Serverless):
         unit: Unit | None = None,
         wait_s: float = 0.0,
     ) -> Message | None:
-        with self._lock:
+        message: Message | None = None
+
+        def get() -> Settlement | None:
+            nonlocal message
             message, settlement = self._manager.get(name, criteria, unit)
-        if settlement is not None:
-            self._lock.acquire()
-            self._await(settlement)
+            return settlement
+
+        self.durably(get)
         if message is not None or wait_s <= 0:
             return message
         return self.get_when_it_comes(name, criteria, unit or self.private_unit(), wait_s)
@@ -212,15 +222,10 @@ class Host(Serverless):
                 self._manager.stop_waiting(waiter)
 
     def give_back(self, name: str, waiter: Waiter) -> None:
-        """The reader has gone without its message: let others have it, unless a unit of work of its own holds it."""
+        """The reader has gone without its message: let others have it, or its unit's commit would delete it unseen."""
         self.stop_waiting(waiter)
         with self._lock:
-            guard = waiter.unit
-            if guard is None or not guard.private or guard.state is not UnitState.ACTIVE:
-                return
-            if not guard.takes and waiter.message is not None:
-                self._manager.give_back(name, waiter.message)
-            self._manager.back_out(guard)
+            return_unseen(self._manager, name, waiter)
 
     def get_group(self, name: str, criteria: Criteria, *, unit: Unit, wait_s: float = 0.0) -> list[Message] | None:
         deadline = time.monotonic() + wait_s
@@ -313,18 +318,30 @@ class Host(Serverless):
         self.durably(lambda: self._manager.administration.alter(definition))
 
     def delete(self, kind: str, name: str, *, purge: bool) -> None:
+        if purge and kind == LocalQueue.kind and self.find(kind, name) is not None:
+            self.clear(name)
         self.durably(lambda: self._manager.administration.delete(kind, name, purge=purge))
 
     def clear(self, name: str) -> int:
-        count = 0
+        """Remove the messages that are on a local queue now, some at a time, so that others are served in between.
+
+        Raises:
+            QueueInUse: Somebody reads it. Messages may have been removed before.
+        """
+        cleared, more = 0, 1
 
         def clear() -> Settlement | None:
-            nonlocal count
-            count, settlement = self._manager.administration.clear(name)
+            nonlocal cleared, more
+            more, settlement = self._manager.administration.clear_some(name)
+            cleared += more
             return settlement
 
-        self.durably(clear)
-        return count
+        with self._lock:
+            queue = self._manager.objects.queues.get(name)
+            depth = 0 if queue is None else queue.depth
+        while more and cleared <= depth:
+            self.durably(clear)
+        return cleared
 
     def queue_status(self, name: str) -> Mapping[str, int | float | str]:
         with self._lock:
@@ -356,12 +373,12 @@ class Host(Serverless):
 
     def durably(self, verb: Callable[[], Settlement | None]) -> None:
         """Run a verb and wait until its effect is on disk."""
-        for _ in range(_CHECKPOINTS_FOR_ROOM):
+        for _ in range(CHECKPOINTS_FOR_ROOM):
             try:
                 settlement = self._locked(verb)
                 break
             except LogFull:
-                if not self._may_checkpoint():
+                if not self.may_checkpoint:
                     raise
                 self.checkpoint()
         else:
@@ -390,23 +407,6 @@ class Host(Serverless):
         with contextlib.suppress(EntrepotError):
             self._await(newest)
         self._lock.acquire()
-
-    def start(self, verb: Callable[[], Settlement | None], attach: Callable[[Settlement], None]) -> Settlement | None:
-        """Run a verb without waiting for the disk: for callers that must not block, such as an event loop.
-
-        A thread of ours forces the log for them. `attach` is given the
-        settlement, if there is one, before it can be done, to set its `wake`.
-
-        Raises:
-            LogFull: Checkpoint, off the event loop, and start again.
-        """
-        with self._lock:
-            settlement = verb()
-            if settlement is not None:
-                attach(settlement)
-        if settlement is not None:
-            self.want_force()
-        return settlement
 
     def force_here(self) -> None:
         """Force what has gathered on this thread, unless another one is at it; it goes on then for us, too.
@@ -537,8 +537,14 @@ class Host(Serverless):
 
     # --- checkpoints and time -----------------------------------------------------------------
 
-    def _may_checkpoint(self) -> bool:
-        return time.monotonic() >= self._checkpoint_after
+    @property
+    def may_checkpoint(self) -> bool:
+        """Whether the last one that failed is long enough ago."""
+        if time.monotonic() >= self._checkpoint_after:
+            return True
+        # Gets go on, and what they have removed may let the log go.
+        log = self._manager.log
+        return log.appended_position - self._short_position >= log.reserve_bytes // 4
 
     def checkpoint(self) -> None:
         """Take a checkpoint now, while other threads go on.
@@ -559,10 +565,17 @@ class Host(Serverless):
                 plan.write()
                 with self._lock:
                     self._checkpoints.finish(plan)
+                    if plan.is_short and not plan.made_room:
+                        self._pause_checkpoints()
+                plan.restock()
             except OSError as error:
-                self._checkpoint_after = time.monotonic() + _CHECKPOINT_RETRY_S
+                self._pause_checkpoints()
                 with self._lock:
                     raise self._checkpoints.failed(plan, error) from error
+
+    def _pause_checkpoints(self) -> None:
+        self._checkpoint_after = time.monotonic() + _CHECKPOINT_RETRY_S
+        self._short_position = self._manager.log.appended_position
 
     @contextlib.contextmanager
     def without_checkpoints(self) -> Iterator[int]:
@@ -593,9 +606,10 @@ class Host(Serverless):
                 with self._lock:
                     if self._manager.failure is not None:
                         return
+                    self._manager.follow_clock()
                     self._manager.timers.tick()
                     self._manager.group_commit.mark()
-                    due = self._checkpoints.is_due and self._may_checkpoint()
+                    due = self._checkpoints.is_due and self.may_checkpoint
                     unforced = self._manager.group_commit.newest
                 if unforced is not None:
                     self._force_all()
@@ -607,7 +621,7 @@ class Host(Serverless):
     def _nap_s(self) -> float:
         with self._lock:
             due = self._manager.timers.next_due
-            now = self._manager.clock.now()
+            now = self._manager.steady.now()
         return _HOUSEKEEPING_S if due is None else min(max(due - now, 0.0), _HOUSEKEEPING_S)
 
     @property
@@ -626,7 +640,7 @@ class Host(Serverless):
 
     @property
     def manager(self) -> QueueManager:
-        """The engine, for verbs that are given to `start`."""
+        """The engine, for those who run its verbs under the lock."""
         return self._manager
 
     @property
@@ -679,20 +693,3 @@ class Host(Serverless):
             self._spiller.shutdown()
             self._manager.log.close()
             os.close(self._lock_descriptor)
-
-
-def _define_missing(manager: QueueManager) -> None:
-    """Let a queue manager have the system objects of this release; where there is no space, the next start will."""
-    try:
-        settlements = manager.administration.define_missing()
-        if not settlements:
-            return
-        manager.force()
-        error = settlements[-1].error
-    except LogFull as full:
-        error = full
-    if manager.failure is not None:
-        manager.log.close()
-        raise manager.failure
-    if error is not None:
-        _LOGGER.warning("%s: system objects are missing: %s", manager.objects.manager.name, error)

@@ -36,11 +36,21 @@ class InDoubt:
         """Transaction ids that are being prepared or resolved right now."""
 
     def prepare(
-        self, unit: Unit, transaction_id: bytes, *, branches: Sequence[Branch] = (), user: str = ""
+        self,
+        unit: Unit,
+        transaction_id: bytes,
+        *,
+        branches: Sequence[Branch] = (),
+        user: str = "",
+        limited: bool = False,
     ) -> Settlement:
         """Leave the unit's outcome to a coordinator; from the settlement on it survives a restart.
 
-        `branches` and `user` are those of a global unit of ours, which a one-phase database is about to decide.
+        `branches` are those of a global unit of ours, which a one-phase
+        database is about to decide. `user` may resolve it.
+
+        Raises:
+            UserLimitReached: The user, or all users, have as many prepared as may be. The unit is still active.
         """
         manager = self._manager
         unit.require_active()
@@ -50,17 +60,20 @@ class InDoubt:
         foreign = transaction_id != unit.transaction_id and transaction_id.startswith(manager.global_units.prefix)
         if transaction_id in self.units or transaction_id in self._deciding or foreign:
             raise TransactionIdInUse(transaction_id.hex())
+        manager.global_units.hold(transaction_id, user, limited=limited)
         planned = len(unit.puts)
         try:
             manager.consequences.add_to(unit, delivered=True)
             records, arrivals = manager.records(unit)
-            prepared = Prepare(manager.stamp(records), transaction_id, list(branches), user)
+            prepared = Prepare(manager.stamp(records), transaction_id, list(branches), user, manager.clock.now())
             records.append(prepared)
             manager.require_room_for(unit, records + records[-1:] * len(branches))
         except (DiskFull, DiskFailed) as error:
+            manager.global_units.let_go(transaction_id, user)
             raise manager.undo(unit, error) from error
         except EntrepotError:
-            manager.forget_consequences(unit, planned)
+            manager.global_units.let_go(transaction_id, user)
+            manager.forget_puts(unit, planned)
             raise
         unit.state = UnitState.PREPARED
         unit.transaction_id = transaction_id
@@ -73,6 +86,7 @@ class InDoubt:
 
         def undo(error: EntrepotError) -> EntrepotError:
             self._deciding.remove(transaction_id)
+            manager.global_units.let_go(transaction_id, user)
             return manager.undo(unit, error)
 
         return manager.promise(records, arrivals, apply, undo)

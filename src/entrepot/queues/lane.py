@@ -25,6 +25,7 @@ from typing import Protocol
 from entrepot import limits
 from entrepot.message import Message
 from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, QueuedMessage, RestingRun
+from entrepot.queues.search import STEPS_PER_RUN, STEPS_PER_TURN, Search
 from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import RunStore
 
@@ -62,6 +63,8 @@ class Lane:
         self._key_last = -1
         self.runs: deque[RestingRun] = deque()
         self.memory_bytes = 0
+        self.searches: set[Search] = set()
+        """Those that are on their way through this lane, and want to know what comes to stand behind them."""
 
     def __bool__(self) -> bool:
         """Whether anything stands here, available or not."""
@@ -80,6 +83,7 @@ class Lane:
         self.memory_bytes += size
         if entry.key < self._key_last:
             heapq.heappush(self._returned, (entry.key, entry))
+            self._tell_searches([entry])
             return
         self._key_last = entry.key
         if not self.runs and not self._back and size <= room_bytes:
@@ -109,7 +113,9 @@ class Lane:
         shares = [entry.shared for entry in entries]
         loan = self._store.lend(records, shares) if any(shares) else None
         try:
-            stored = self._store.write(records, body_bytes=body_bytes, force=False)
+            # What an older run has may not be promised to a new one that the disk then refuses.
+            moved = any(entry.run is not None for entry in entries)
+            stored = self._store.write(records, body_bytes=body_bytes, force=False, at_once=moved)
         except OSError:
             if loan is not None:
                 self._store.take_back(loan)
@@ -120,6 +126,7 @@ class Lane:
             queue=self._owner.number,
             persistent=any(message.persistent for message in messages),
             durable=False,
+            log_position=min((entry.log_position for entry in entries if entry.log_position >= 0), default=-1),
         )
         if loan is not None:
             run.borrowed = loan.files
@@ -211,6 +218,14 @@ class Lane:
         else:
             entry.resident = True
             heapq.heappush(self._returned, (entry.key, entry))
+        self._tell_searches([entry])
+
+    def _tell_searches(self, entries: list[QueuedMessage]) -> None:
+        if self.searches:
+            for search in list(self.searches):
+                for entry in entries:
+                    if search in self.searches:  # it may have enough
+                        search.came(self, entry)
 
     def _tidy(self) -> None:
         for lane in (self._front, self._back):
@@ -249,6 +264,7 @@ class Lane:
         else:
             self._front.extend(entries)
         self._owner.loaded(entries)
+        self._tell_searches(entries)
         if run.persistent:
             for entry in entries:
                 self._bring_in(run, entry)
@@ -282,18 +298,17 @@ class Lane:
         """Whether `pop` would find it without looking further."""
         return bool((self._front and self._front[0] is entry) or (self._returned and self._returned[0][1] is entry))
 
-    def in_memory(self) -> Iterator[QueuedMessage]:
-        """The available entries in memory, in order."""
-        return self._in_order(chain(list(self._front), list(self._back)), -1)
+    def in_memory(self, after: int = -1) -> Iterator[QueuedMessage]:
+        """The available entries in memory behind a key, in order; the lane must not change meanwhile."""
+        return self._in_order(chain(_behind(self._front, after), _behind(self._back, after)), after)
 
     def all(self, after: int = -1) -> Iterator[QueuedMessage]:
-        """The available entries behind a key, in order, those on disk too.
+        """The available entries behind a key, in order, those on disk too; the lane must not change meanwhile.
 
         An entry on disk is shown as it is there: `fetch` brings it here.
         """
-        start = bisect_right(self._front, after, key=_key) if after >= 0 else 0
-        front = list(islice(self._front, start, None))
-        return self._in_order(chain(front, self._resting(after), list(self._back)), after)
+        entries = chain(_behind(self._front, after), self._resting(after), _behind(self._back, after))
+        return self._in_order(entries, after)
 
     def _resting(self, after: int) -> Iterator[QueuedMessage]:
         """The entries of the runs, in order though runs may overlap; reads a run only when it is its turn."""
@@ -308,7 +323,8 @@ class Lane:
 
     def _in_order(self, entries: Iterable[QueuedMessage], after: int) -> Iterator[QueuedMessage]:
         if self._returned:
-            entries = heapq.merge(entries, [entry for _, entry in sorted(self._returned)], key=_key)
+            self._returned.sort()  # which is a heap, too, and quickly sorted the next time
+            entries = heapq.merge(entries, [entry for _, entry in self._returned], key=_key)
         return (entry for entry in entries if entry.state == AVAILABLE and entry.key > after)
 
     def fetch(
@@ -318,27 +334,34 @@ class Lane:
         mark: int | None = None,
         before: int | None = None,
         question: Hashable = None,
+        search: Search | None = None,
     ) -> QueuedMessage | None:
         """Bring the first wanted entry from disk into the lane's memory, and all others of its run.
 
         `mark` is the hash of an id it must have; runs without it are not read.
         What has come `before` a key is enough. A `question` that was put to a run
         once is not put again: everything it wants of that run is in memory by now.
+
+        Raises:
+            SearchPaused: The `search` has to go on later. What was found in memory is there.
         """
         first: QueuedMessage | None = None
         for run in self.runs:
             if before is not None and run.keys[0] >= before:
                 break
-            if mark is not None and not self._has_mark(run, mark):
-                continue
             if question is not None and question in run.answered:
                 continue
-            found = [entry for entry in self._entries(run) if wanted(entry)]
+            if mark is not None and not self._has_mark(run, mark, search):
+                continue
+            if search is None:
+                found = [entry for entry in self._entries(run) if wanted(entry)]
+            else:
+                found = self._search(run, wanted, search, mark)
             for entry in found:
                 self._bring_in(run, entry)
                 self._owner.loaded([entry])
                 self.come_back(entry)
-            if question is not None:
+            if question is not None and search is None:
                 if len(run.answered) >= _QUESTIONS_MAX:
                     run.answered.clear()
                 run.answered.add(question)
@@ -347,10 +370,45 @@ class Lane:
                 before = first.key if before is None else min(before, first.key)
         return first
 
-    def _has_mark(self, run: RestingRun, mark: int) -> bool:
+    def _search(
+        self, run: RestingRun, wanted: Callable[[QueuedMessage], bool], search: Search, mark: int | None
+    ) -> list[QueuedMessage]:
+        """The next wanted entry of a run behind those that were looked at before, if there is any."""
+        asked = (run.stored.number, mark)
+        if not run.live or search.asked.get(asked, 0) >= run.stored.entries:
+            return []
+        # Who has just read the run may look at as much of it as a turn allows: another search may be about to read
+        # another run, and both would read for ever.
+        prepaid = 0 if search.turn.run_number == run.stored.number else STEPS_PER_TURN
+        stored = self._stored(run, search)
+        for index in range(search.asked.get(asked, 0), len(stored)):
+            if not run.is_taken(index):
+                entry = self._entry(run, index, stored[index])
+                if prepaid > 0:
+                    prepaid -= search.steps_for(entry)
+                else:
+                    search.turn.spend(search.steps_for(entry))
+                search.asked[asked] = index + 1
+                if wanted(entry):
+                    return [entry]
+        search.asked[asked] = len(stored)
+        return []
+
+    def _stored(self, run: RestingRun, search: Search) -> list[Entry]:
+        turn = search.turn
+        if turn.run_number != run.stored.number:
+            turn.spend(STEPS_PER_RUN)
+            _, turn.run_entries = self._store.read(run.stored.number, run.gone)
+            turn.run_number = run.stored.number
+        return turn.run_entries
+
+    def _has_mark(self, run: RestingRun, mark: int, search: Search | None) -> bool:
         if run.marks is None:
             # Only now: most queues are never asked for an id, and hashing costs every message that spills.
-            run.marks = marks_of([entry.message for entry in self._entries(run)])
+            if search is not None and run.live:
+                run.marks = marks_of([entry.message for entry in self._stored(run, search)])
+            else:
+                run.marks = marks_of([entry.message for entry in self._entries(run)])
         return _contains(run.marks, mark)
 
     def rest(self, run: RestingRun) -> None:
@@ -374,6 +432,10 @@ def marks_of(messages: Iterable[Message]) -> array[int]:
             marks.append(hash(message.group_id))
     marks.sort()
     return array("q", marks)
+
+
+def _behind(entries: deque[QueuedMessage], after: int) -> Iterator[QueuedMessage]:
+    return islice(entries, bisect_right(entries, after, key=_key), None) if after >= 0 else iter(entries)
 
 
 def _key(entry: QueuedMessage) -> int:

@@ -11,6 +11,8 @@ costs a system call.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,8 +24,10 @@ from entrepot.queues.batch_get import get_up_to
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
 from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues.retrying import retry_later
+from entrepot.queues.search import STEPS_PER_TURN, Search, SearchPaused
 from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.queues.unit_of_work import Take, Unit, UnitState
 from entrepot.queues.waiting import StandingWaiter, Waiter
 
 _FORCE_HERE_S = 0.001
@@ -55,6 +59,9 @@ class LoopHost:
         self._inside = False
         self._draining = False
         self._force_wanted = False
+        self._steps: deque[Callable[[], None]] = deque()
+        """Searches that go on in the next turn of the loop."""
+        self._turn_wanted = False
         self.turn: list[Writer] | None = None
         """Those who have something to write at the end of the turn that is under way."""
         self.crowded = False
@@ -124,12 +131,12 @@ class LoopHost:
             self._ready.append(partial(waiter.serve, message, waiter.settlement))
             self.drain()
 
-    def get_or_wait(self, name: str, waiter: Waiter) -> Message | None:
+    def get_or_wait(self, name: str, waiter: Waiter, search: Search | None = None) -> Message | None:
         """A message for a reader; the waiter waits from now on when there is none."""
         with self._lock:
             self._inside = True
             try:
-                message, waiter.settlement = self.manager.get(name, waiter.criteria, waiter.unit)
+                message, waiter.settlement = self.manager.get(name, waiter.criteria, waiter.unit, search)
                 if message is None:
                     self.manager.wait(name, waiter)
             finally:
@@ -138,41 +145,52 @@ class LoopHost:
             self.drain()
         return message
 
-    def lease(self, name: str, criteria: Criteria | None, guard: Unit) -> Message | None:
+    def lease(self, name: str, criteria: Criteria | None, guard: Unit, search: Search | None = None) -> Message | None:
         """See `QueueManager.lease`."""
         with self._lock:
             self._inside = True
             try:
-                return self.manager.lease(name, criteria, guard)
+                return self.manager.lease(name, criteria, guard, None, search)
             finally:
                 self._inside = False
 
-    def lease_or_wait(self, name: str, waiter: Waiter) -> Message | None:
+    def lease_or_wait(self, name: str, waiter: Waiter, search: Search | None = None) -> Message | None:
         """The same; the waiter waits from now on when there is nothing."""
         assert waiter.unit is not None
         with self._lock:
             self._inside = True
             try:
-                message = self.manager.lease(name, waiter.criteria, waiter.unit, waiter)
+                message = self.manager.lease(name, waiter.criteria, waiter.unit, waiter, search)
             finally:
                 self._inside = False
         if self._ready:
             self.drain()
         return message
 
-    def get_some(self, name: str, criteria: Criteria | None, unit: Unit, limit: int) -> list[Message]:
-        """Up to `limit` messages under a unit, without waiting."""
+    def get_some(
+        self,
+        name: str,
+        criteria: Criteria | None,
+        unit: Unit,
+        limit: int,
+        *,
+        search: Search | None = None,
+        got: Sequence[Message] = (),
+    ) -> list[Message]:
+        """Up to `limit` messages under a unit, without waiting; `got` are the first of them, if there are some."""
         with self._lock:
             self._inside = True
             try:
-                found = get_up_to(self.manager, name, criteria, unit, limit)
+                found = get_up_to(self.manager, name, criteria, unit, limit, math.inf, search, got=got)
             finally:
                 self._inside = False
         if self._ready:
             self.drain()
         return found
 
-    def get_some_or_wait(self, name: str, waiter: StandingWaiter, limit: int, bytes_limit: int) -> list[Message]:
+    def get_some_or_wait(
+        self, name: str, waiter: StandingWaiter, limit: int, bytes_limit: int, search: Search | None = None
+    ) -> list[Message]:
         """What a standing waiter has credit for, up to the limits; it waits from now on if that was all."""
         unit = waiter.unit
         assert unit is not None
@@ -180,10 +198,14 @@ class LoopHost:
         with self._lock:
             self._inside = True
             try:
-                found = get_up_to(self.manager, name, waiter.criteria, unit, limit, bytes_limit)
+                found = get_up_to(self.manager, name, waiter.criteria, unit, limit, bytes_limit, search)
                 waiter.credit -= len(found)
-                if len(found) < limit and sum([len(message.body) for message in found]) < bytes_limit:
-                    self.manager.wait(name, waiter)
+                if search is not None and search.interrupted:
+                    pass  # it goes on in a later turn
+                elif len(found) < limit and sum([len(message.body) for message in found]) < bytes_limit:
+                    # What was found has to reach its reader first: the next call meets the same error.
+                    with contextlib.suppress(EntrepotError) if found else contextlib.nullcontext():
+                        self.manager.wait(name, waiter)
             finally:
                 self._inside = False
         if self._ready:
@@ -218,6 +240,97 @@ class LoopHost:
                 self._inside = False
         if self._ready:
             self.drain()
+
+    def retry(self, unit: Unit, delay_s: float) -> None:
+        """See `retry_later`."""
+        with self._lock:
+            self._inside = True
+            try:
+                retry_later(self.manager, unit, delay_s)
+            finally:
+                self._inside = False
+        if delay_s:
+            self.host.wake_housekeeper()
+        if self._ready:
+            self.drain()
+
+    def count_tries(self, takes: list[Take]) -> None:
+        """Readers have failed with these messages, which are still locked."""
+        tried = self.manager.internal_unit()
+        tried.takes = takes
+        with self._lock:
+            self.manager.backout_counts.count_tries(tried)
+
+    # --- searches -------------------------------------------------------------------------------
+
+    def keep_free(self) -> None:
+        """Let searches of this queue manager take only so many steps in each turn of the loop, from now on."""
+        with self._lock:
+            self.manager.turn.left = STEPS_PER_TURN
+            self.manager.offering.on_work = partial(self.post, self._want_turn)
+
+    def search_for(self, criteria: Criteria | None) -> Search | None:
+        """What a verb needs to look for these criteria in several turns; None when it finds its message at once."""
+        return None if criteria is None else Search(self.manager.turn, criteria)
+
+    def in_turns(self, step: Callable[[], None]) -> bool:
+        """Run a step now, and again in later turns while it raises SearchPaused; True when that was all.
+
+        All steps that wait have their turn one after the other, and no more of them in one turn than its budget allows.
+        """
+        if not self._steps and self.manager.turn.left > 0:
+            try:
+                step()
+            except SearchPaused:
+                pass
+            else:
+                self._note_spent()
+                return True
+        self._steps.append(step)
+        self._want_turn()
+        return False
+
+    def _note_spent(self) -> None:
+        if self.manager.turn.left < STEPS_PER_TURN:
+            self._want_turn()
+
+    def _want_turn(self) -> None:
+        if not self._turn_wanted:
+            self._turn_wanted = True
+            self.loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        """A new turn of the loop: others have had theirs since the last one."""
+        self._turn_wanted = False
+        manager = self.manager
+        turn = manager.turn
+        with self._lock:
+            if turn.left != math.inf:
+                turn.left = STEPS_PER_TURN
+            self._inside = True
+            try:
+                if manager.offering.has_work:
+                    # Half of it is for readers that wait, so that neither they nor searches wait for ever.
+                    turn.left /= 2
+                    manager.offering.go_on()
+                    turn.left = max(turn.left, 0) + STEPS_PER_TURN / 2
+            finally:
+                self._inside = False
+        steps = self._steps
+        try:
+            for _ in range(len(steps)):
+                if turn.left <= 0:
+                    break
+                step = steps.popleft()
+                try:
+                    step()
+                except SearchPaused:
+                    steps.append(step)
+        finally:
+            if steps or manager.offering.has_work:
+                self._want_turn()
+            if self._ready:
+                self.drain()
 
     # --- turns ----------------------------------------------------------------------------------
 

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from entrepot.errors import EntrepotError, InvalidName, QueueInUse, QueueNotEmpty, QueueNotFound
 from entrepot.queues.definitions import (
-    KINDS,
+    STORED_KINDS,
+    AliasQueue,
     AuthorityRecord,
     Channel,
     ChannelRule,
+    ClaimRecord,
+    ClockSteps,
     Definition,
     Listener,
     LocalQueue,
@@ -23,10 +28,14 @@ from entrepot.queues.definitions import (
     QueueDefinition,
     Subscription,
     Topic,
+    is_fleeting,
 )
+from entrepot.queues.put_authority import Originators, TrustedOriginators
 from entrepot.queues.queue import Queue
+from entrepot.queues.quotas import DURABLE_SUBSCRIPTIONS, PERMANENT_QUEUES, TEMPORARY_QUEUES, Quota, Quotas
 from entrepot.queues.routes import Route, find_route
 from entrepot.queues.subscribers import Subscribers
+from entrepot.queues.system_queues import INTERNAL_QUEUES
 from entrepot.recovery_log.record import Define
 
 _ROUTES_MAX = 100_000
@@ -37,6 +46,8 @@ class Objects:
 
     def __init__(self, manager: ManagerAttributes, make_queue: Callable[[int, LocalQueue], Queue]) -> None:
         self.manager = manager
+        self.clock_steps: Callable[[], ClockSteps] = lambda: self.manager.clock_steps
+        """What to store of them; an ALTER QMGR knows only those of its time."""
         self._make_queue = make_queue
         self.queue_definitions: dict[str, QueueDefinition] = {}
         self.queues: dict[str, Queue] = {}
@@ -53,6 +64,9 @@ class Objects:
         self.topics: dict[str, Topic] = {}
         self.subscriptions: dict[str, Subscription] = {}
         """Those that are not durable included, which are never stored."""
+        self.claims: dict[str, ClaimRecord] = {}
+        """What is remembered of claims; no object that an administrator defines."""
+        self.quotas = Quotas(lambda: self.manager)
         self.subscribers = Subscribers(self)
         self._shelves: dict[str, dict[str, Any]] = {
             Process.kind: self.processes,
@@ -68,6 +82,18 @@ class Objects:
         self._leaving: set[str] = set()
         """Local queues whose deletion is on its way to disk; nothing may arrive there any more."""
         self._routes: dict[str, Route] = {}
+        self._initiation_queues: Counter[str] = Counter()
+        """Names that local queues have as their INITQ."""
+        self.originators: Originators = TrustedOriginators()
+        self.authority_changes = 0
+        """How often an authority record has come, changed or gone."""
+
+    @cached_property
+    def internal_queues(self) -> frozenset[str]:
+        """Local queues to which only the queue manager itself puts."""
+        named = +self._initiation_queues
+        targets = (self.queue_definitions.get(name) for name in named)
+        return INTERNAL_QUEUES.union(named, (each.target for each in targets if isinstance(each, AliasQueue)))
 
     def route(self, name: str) -> Route:
         """Where a put or get on this name goes; remembered until a definition changes."""
@@ -96,6 +122,7 @@ class Objects:
 
     def _forget_routes(self) -> None:
         self._routes.clear()
+        self.__dict__.pop("internal_queues", None)
         self.subscribers.forget_plans()
 
     def find(self, kind: str, name: str) -> Definition | None:
@@ -105,6 +132,8 @@ class Objects:
     def _shelf(self, kind: str) -> dict[str, Any]:
         if kind == ManagerAttributes.kind:
             return {self.manager.name: self.manager}
+        if kind == ClaimRecord.kind:
+            return self.claims
         return self._shelves.get(kind, self.queue_definitions)
 
     def __iter__(self) -> Iterator[Definition]:
@@ -113,8 +142,22 @@ class Objects:
         for shelf in self._shelves.values():
             yield from shelf.values()
 
+    def stored(self) -> Iterator[Definition]:
+        """What a checkpoint has to have: all that outlives its connection, and claims."""
+        yield self.manager
+        yield from (definition for definition in self if not is_fleeting(definition))
+        yield from self.claims.values()
+
     def put(self, definition: Definition, number: int = 0) -> None:
         """Let a definition be true from now on, new or changed."""
+        if isinstance(definition, ClaimRecord):
+            self.claims[definition.name] = definition
+            return
+        before = self.find(definition.kind, definition.name)
+        if before is not None:
+            self._let_go(before)
+        if (holding := _holding(definition)) is not None:
+            self.quotas.hold(*holding, limited=False)
         if isinstance(definition, Subscription):
             self.subscriptions[definition.name] = definition
             self.subscribers.add(definition)
@@ -125,7 +168,12 @@ class Objects:
             return
         if isinstance(definition, Topic):
             self.subscribers.set_topic(definition)
-        self._shelf(definition.kind)[definition.name] = definition
+        if isinstance(definition, AuthorityRecord):
+            self.authority_changes += 1
+        shelf = self._shelf(definition.kind)
+        self._count_initiation(shelf.get(definition.name), -1)
+        self._count_initiation(definition, 1)
+        shelf[definition.name] = definition
         if isinstance(definition, LocalQueue):
             queue = self.queues.get(definition.name)
             if queue is not None:
@@ -141,8 +189,12 @@ class Objects:
             self.subscribers.remove(name)
         elif kind == Topic.kind:
             self.subscribers.remove_topic(self.topics[name])
+        elif kind == AuthorityRecord.kind:
+            self.authority_changes += 1
         self._forget_routes()
-        del self._shelf(kind)[name]
+        definition = self._shelf(kind).pop(name)
+        self._count_initiation(definition, -1)
+        self._let_go(definition)
         queue = self.queues.pop(name, None) if kind == LocalQueue.kind else None
         if queue is not None:
             del self.queues_by_number[queue.number]
@@ -150,16 +202,39 @@ class Objects:
             for waiter in queue.waiters.all():
                 waiter.give_up(QueueNotFound(name))
 
+    def _count_initiation(self, definition: Definition | None, step: int) -> None:
+        if isinstance(definition, LocalQueue) and definition.initiation_queue:
+            self._initiation_queues[definition.initiation_queue] += step
+
+    def _let_go(self, definition: Definition) -> None:
+        if (holding := _holding(definition)) is not None:
+            self.quotas.let_go(*holding)
+
     def record(self, definition: Definition) -> Define:
         """How the log and the checkpoint store a definition."""
+        if isinstance(definition, ManagerAttributes):
+            definition = msgspec.structs.replace(definition, clock_steps=self.clock_steps())
         queue = self.queues.get(definition.name) if isinstance(definition, LocalQueue) else None
         number = queue.number if queue is not None else self.number_next
         return Define(definition.kind, number, _changed(definition))
 
     def restore(self, record: Define) -> None:
         """The opposite of `record`."""
-        kind = KINDS[record.kind]
+        kind = STORED_KINDS[record.kind]
         self.put(msgspec.convert(record.attributes, kind), record.number)
+
+
+def _holding(definition: Definition) -> tuple[Quota, str, str] | None:
+    """What a definition counts for, if it is a user's."""
+    if isinstance(definition, Subscription) and definition.durable and definition.user:
+        return DURABLE_SUBSCRIPTIONS, definition.user, definition.name
+    if isinstance(definition, LocalQueue) and definition.dynamic and definition.owner:
+        return dynamic_quota(definition), definition.owner, definition.name
+    return None
+
+
+def dynamic_quota(definition: LocalQueue) -> Quota:
+    return PERMANENT_QUEUES if definition.dynamic == "PERMANENT" else TEMPORARY_QUEUES
 
 
 def _changed(definition: Definition) -> dict[str, Any]:

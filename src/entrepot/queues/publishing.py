@@ -10,6 +10,7 @@ goes to the dead-letter queue, as the topic's PMSGDLV, NPMSGDLV and USEDLQ say.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from entrepot.errors import (
     TopicObjectTaken,
 )
 from entrepot.message import Message
+from entrepot.queues.completion import complete as completed
 from entrepot.queues.definitions import BASE_TOPIC, LocalQueue, Subscription, Topic, require_subscription_name
 from entrepot.queues.entry import QueuedMessage
 from entrepot.queues.objects import why_not_deletable
@@ -40,10 +42,12 @@ from entrepot.queues.reports import undeliverable
 from entrepot.queues.retained import Retained
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.subscribers import Member, Plan, Ruling, Shape, Subscriber, compile_conditions
-from entrepot.queues.unit_of_work import PendingPut, Unit, give_up_places
+from entrepot.queues.subscription_owner import TRUSTED, Holder
+from entrepot.queues.unit_of_work import PendingPut, Unit, give_up_places, memory_bytes
 from entrepot.recovery_log.bodies import SharedBody
 from entrepot.recovery_log.record import Delete
-from entrepot.topics import Content, Pattern, parse_pattern, require_topic
+from entrepot.selectors import Selector
+from entrepot.topics import Content, Filter, Pattern, parse_pattern, require_topic
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
@@ -61,6 +65,9 @@ _DURABLE_NAMES = "SYSTEM.MANAGED.DURABLE.*"
 _NONDURABLE_NAMES = "SYSTEM.MANAGED.NDURABLE.*"
 _EXPIRY_RETRY_S = 60.0
 
+Verdicts = dict[tuple[Selector | None, Filter | None], bool]
+"""Which conditions of subscribers hold for a publication."""
+
 _Copies = list[tuple[Message, list["Queue"]]]
 _Refusals = list[tuple[Subscriber, Message, EntrepotError]]
 
@@ -73,6 +80,8 @@ class Publishing:
         self._subscribers = manager.objects.subscribers
         self.retained = Retained(manager)
         self._made_up = 0
+        self._judged: Message | None = None
+        self._verdicts: Verdicts = {}
 
     # --- publish ----------------------------------------------------------------------------------
 
@@ -106,11 +115,11 @@ class Publishing:
             raise MessageTooLong(topic, size, manager.objects.manager.body_bytes_max)
         if unit is not None:
             unit.require_active()
-            unit.require_room(size)
+            unit.require_room(memory_bytes(message))
         complete = replace(
             message,
             message_id=message.message_id or manager.new_message_id(),
-            put_time=manager.clock.now(),
+            put_time=manager.put_time(message),
             persistent=ruling.default_persistent == "YES" if persistent is None else persistent,
             priority=ruling.default_priority if priority is None else priority,
             topic=topic,
@@ -118,7 +127,8 @@ class Publishing:
             target_queue="",
             target_manager="",
         )
-        copies, refusals = self._address(plan, complete, route, retain=message.retained)
+        verdicts = self._verdicts if self._judged is message else None
+        copies, refusals = self._address(plan, complete, route, verdicts, retain=message.retained)
         try:
             if message.retained:
                 _reserve(copies, replace(complete, retained=True), self.retained.queue)
@@ -132,14 +142,27 @@ class Publishing:
             self._deliver(copies)
             return complete.message_id, None
         target = unit or manager.internal_unit()
+        manager.keep_time(target)
         target.puts += [PendingPut(queues, copy) for copy, queues in copies]
-        target.body_bytes += size
+        target.body_bytes += memory_bytes(message)
         if complete.report or plan.streaming:
             target.consequential = True
         return complete.message_id, None if unit else manager.commit_or_undo(target)
 
+    def judgement(self, topic: str, message: Message) -> Callable[[], Verdicts] | None:
+        """What asks all subscribers' conditions about a publication, on any thread; None if that is quickly done."""
+        plan = self._subscribers.plan(topic)
+        if not plan.takes_long:
+            return None
+        conditions = {(party.selector, party.content) for party in plan.parties}
+        return partial(_judge, conditions, message)
+
+    def know(self, message: Message | None, verdicts: Verdicts) -> None:
+        """The conditions were asked about this message before; what is new since then is asked when it is published."""
+        self._judged, self._verdicts = message, verdicts
+
     def _address(
-        self, plan: Plan, message: Message, route: tuple[str, ...], *, retain: bool
+        self, plan: Plan, message: Message, route: tuple[str, ...], verdicts: Verdicts | None, *, retain: bool
     ) -> tuple[_Copies, _Refusals]:
         """Which message each queue is to have, and keeps a place for; and who cannot have it."""
         size = len(message.body)
@@ -149,12 +172,12 @@ class Publishing:
         for selector, filter_, shape, proxy_for, members in plan.parties:
             if proxy_for and proxy_for in route:
                 continue
-            if selector is not None and not selector.matches(message):
-                continue
-            if filter_ is not None:
+            known = verdicts.get((selector, filter_)) if verdicts else None
+            if known is None:
                 content = content or Content(message.body)
-                if not content.matches(filter_):
-                    continue
+                known = is_wanted(selector, filter_, message, content)
+            if not known:
+                continue
             copy = _shaped(message, shape)
             if proxy_for:
                 copy = self._travelling(copy, route, retain=retain)
@@ -209,7 +232,7 @@ class Publishing:
                 name = manager.objects.manager.dead_letter_queue
                 try:
                     route = manager.objects.route(name)
-                    _reserve(copies, manager.complete(route, name, dead, dead.persistent, dead.priority), route.queue)
+                    _reserve(copies, completed(manager, route, name, dead, dead.persistent, dead.priority), route.queue)
                     continue
                 except EntrepotError as refused:
                     problem = f"{problem}; not on the dead-letter queue: {refused.what}"
@@ -220,13 +243,17 @@ class Publishing:
 
     # --- subscribe --------------------------------------------------------------------------------
 
-    def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> tuple[Subscription, Settlement | None]:
+    def subscribe(
+        self, wanted: Subscription, *, new_only: bool = False, holder: Holder = TRUSTED
+    ) -> tuple[Subscription, Settlement | None]:
         """Open a subscription for one more reader, and make it if there is none of its name.
 
         Returns it as it is. Without a name it is given one; an empty topic means one that exists.
 
         Raises:
             SubscriptionInUse, SubscriptionDiffers, SubscriptionNotFound: It is not open.
+            NotAuthorized: It is another user's.
+            UserLimitReached: The user has as many durable ones as one may have.
             InvalidTopic, SubscribeInhibited, DurabilityNotAllowed: It cannot be made.
         """
         self._manager.group_commit.require_running()
@@ -239,9 +266,11 @@ class Publishing:
             raise SubscriptionNotFound(name)
         settlement = None
         if existing is None:
-            settlement = self.define(wanted, new_only=new_only)
+            with holder.counted(self._manager.quotas, wanted):
+                settlement = self.define(wanted, new_only=new_only)
             existing = self._subscribers.by_name[name]
         else:
+            holder.require_reader(existing.definition)
             _require_same(existing.definition, wanted)
             if existing.readers and not existing.definition.shared:
                 raise SubscriptionInUse(name, "another connection reads it")
@@ -266,8 +295,9 @@ class Publishing:
         if queue is not None:
             wanted = replace(wanted, destination=queue.name)
         elif wanted.type != "PROXY":  # what another queue manager wants is noted though the way to it is missing yet
-            manager.objects.route(_destination(wanted))
-        wanted = replace(wanted, created=manager.clock.now())
+            self._subscribers.route(wanted)
+        created = manager.follow_clock()
+        wanted = replace(wanted, created=created, clock_offset=manager.steady.offset)
         kept = [] if new_only else self._kept_for(wanted, pattern)
         if wanted.durable or kept:
             # Asked for all of it now: were there no room for what is retained, the subscription would be there all
@@ -289,7 +319,7 @@ class Publishing:
     def _kept_for(self, wanted: Subscription, pattern: Pattern) -> list[Message]:
         try:
             if not wanted.managed:
-                self._manager.objects.route(_destination(wanted))
+                self._subscribers.route(wanted)
         except EntrepotError:
             return []
         return list(self.retained.find(pattern))
@@ -341,7 +371,9 @@ class Publishing:
                 )
         if existing.managed:
             definition = replace(definition, destination=existing.destination)
-        definition = replace(definition, created=existing.created)
+        elif definition.destination != existing.destination:
+            self._subscribers.route(definition)
+        definition = replace(definition, created=existing.created, clock_offset=existing.clock_offset)
         settlement = self._manager.administration.redefine(definition)
         self.watch_expiry(definition)
         return settlement
@@ -357,14 +389,16 @@ class Publishing:
         if not subscriber.definition.durable and subscriber.readers <= 0:
             self._end(subscriber)
 
-    def unsubscribe(self, name: str) -> Settlement | None:
+    def unsubscribe(self, name: str, *, holder: Holder = TRUSTED) -> Settlement | None:
         """End a subscription, and discard what is on a queue that was made for it.
 
         Raises:
+            NotAuthorized: It is another user's. It goes on.
             SubscriptionNotFound, SubscriptionInUse, QueueInUse: It goes on.
         """
         self._manager.group_commit.require_running()
         subscriber = self._existing(name)
+        holder.require_owner(subscriber.definition)
         if subscriber.readers:
             raise SubscriptionInUse(name, "it is open")
         return self._end(subscriber)
@@ -394,7 +428,7 @@ class Publishing:
         # Before anything is discarded: without room the subscription goes on, with all it has.
         manager.require_room(_RECORD_BYTES, reserved=True)
         if queue is not None:
-            manager.administration.clear(definition.destination)
+            manager.administration.clear_all(queue)
         # From now on no publication reaches it, so none can be acknowledged and then go with the queue.
         objects.remove(Subscription.kind, definition.name)
         if queue is not None:
@@ -424,19 +458,20 @@ class Publishing:
     def watch_expiry(self, definition: Subscription) -> None:
         """End a subscription when its time has come."""
         if definition.expiry_s is not None:
-            self._manager.timers.call_at(definition.created + definition.expiry_s, partial(self._expire, definition))
+            self._manager.timers.call_at(_ends_at(definition, definition.expiry_s), partial(self._expire, definition))
 
     def _expire(self, definition: Subscription) -> None:
         subscriber = self._subscribers.by_name.get(definition.name)
         if subscriber is None or subscriber.definition.created != definition.created:
             return
         expiry_s = subscriber.definition.expiry_s
-        if expiry_s is None or definition.created + expiry_s > self._manager.clock.now():
+        if expiry_s is None or _ends_at(definition, expiry_s) > self._manager.steady.now():
             return
         try:
             self._end(subscriber)
         except EntrepotError:
-            self._manager.timers.call_at(self._manager.clock.now() + _EXPIRY_RETRY_S, partial(self._expire, definition))
+            again_at = self._manager.steady.now() + _EXPIRY_RETRY_S
+            self._manager.timers.call_at(again_at, partial(self._expire, definition))
 
     # --- topic objects ----------------------------------------------------------------------------------
 
@@ -491,9 +526,7 @@ def _why_not(member: Member, size: int) -> EntrepotError:
 
 
 def _fits(subscriber: Subscriber, message: Message) -> bool:
-    if subscriber.selector is not None and not subscriber.selector.matches(message):
-        return False
-    return subscriber.content is None or Content(message.body).matches(subscriber.content)
+    return is_wanted(subscriber.selector, subscriber.content, message, Content(message.body))
 
 
 def _require_same(existing: Subscription, wanted: Subscription) -> None:
@@ -508,7 +541,18 @@ def _require_same(existing: Subscription, wanted: Subscription) -> None:
             raise SubscriptionDiffers(existing.name, name, repr(getattr(existing, name)), repr(getattr(wanted, name)))
 
 
-def _destination(definition: Subscription) -> str:
-    """The name that leads to a subscription's queue."""
-    manager = definition.destination_manager
-    return f"{definition.destination}@{manager}" if manager else definition.destination
+def _ends_at(definition: Subscription, expiry_s: float) -> float:
+    """When a subscription expires, in steady time."""
+    return definition.created + definition.clock_offset + expiry_s
+
+
+def is_wanted(selector: Selector | None, filter_: Filter | None, message: Message, content: Content) -> bool:
+    """Whether a subscriber with these conditions wants a publication."""
+    if selector is not None and not selector.matches(message):
+        return False
+    return filter_ is None or content.matches(filter_)
+
+
+def _judge(conditions: Iterable[tuple[Selector | None, Filter | None]], message: Message) -> Verdicts:
+    content = Content(message.body)
+    return {(selector, filter_): is_wanted(selector, filter_, message, content) for selector, filter_ in conditions}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
@@ -14,9 +14,13 @@ from entrepot.queues.definitions import RETAINED_QUEUE, LocalQueue
 from entrepot.queues.entry import AVAILABLE, GONE, LOCKED, NO_BODY, QueuedMessage, RestingRun
 from entrepot.queues.groups import Groups
 from entrepot.queues.lane import Lane, marks_of
+from entrepot.queues.search import STEPS_PER_MESSAGE, STEPS_PER_RUN, Search
 from entrepot.queues.waiting import Waiters
 from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import RunStore
+
+_CANDIDATES_AT_ONCE = 16
+"""Messages of one id that a selector is asked about in one go."""
 
 Index = dict[bytes, deque[QueuedMessage]]
 
@@ -46,11 +50,15 @@ class Queue:
         """Lanes from the highest priority to the lowest."""
         self._by_message_id: Index | None = None
         """Built when it is first asked for: most queues are never read by message id."""
+        self._unindexed: dict[Lane, int] = {}
+        """While that is being made: lanes with messages that are not in it, and the last key that is."""
         self._by_correlation_id: Index = {}
         self._groups = Groups()
         self._unlearned: list[RestingRun] = []
         """Runs of a restart that nobody has searched for groups yet."""
         self.waiters = Waiters()
+        self.unoffered: deque[tuple[QueuedMessage, int]] = deque()
+        """Messages that not all waiting readers were asked about, and the number of the next one to ask."""
         self.depth = 0
         """Messages that are here, those that units of work have got included."""
         self.reserved = 0
@@ -244,11 +252,16 @@ class Queue:
 
     # --- which is next --------------------------------------------------------------------------
 
-    def next(self, criteria: Criteria | None, mine: Collection[int] = ()) -> QueuedMessage | None:
+    def next(
+        self, criteria: Criteria | None, mine: Collection[int] = (), search: Search | None = None
+    ) -> QueuedMessage | None:
         """The message a reader would get, left where it is.
 
         `mine` are the keys of what the reader's own unit of work has got: they
         count as there when a whole group is wanted.
+
+        Raises:
+            SearchPaused: A `search` was given that has to go on later.
         """
         if criteria is None:
             for lane in self._order:
@@ -256,69 +269,104 @@ class Queue:
                 if entry is not None:
                     return entry
             return None
+        if search is not None:
+            search.on(self)
         if criteria.whole_group:
-            group = self.whole_group(criteria, mine) or ()
+            group = self.whole_group(criteria, mine, search) or ()
             return next((entry for entry in group if criteria.matches(entry.message)), None)
         if criteria.message_id is not None:
-            return self._indexed(self._message_index().get(criteria.message_id, ()), criteria, criteria.message_id)
-        if criteria.correlation_id is not None:
+            candidates = self._message_index(search).get(criteria.message_id, ())
+            if search is None or _are_quickly_asked(candidates, criteria):
+                return self._indexed(candidates, criteria, criteria.message_id, search)
+        elif criteria.correlation_id is not None:
             candidates = self._by_correlation_id.get(criteria.correlation_id, ())
-            return self._indexed(candidates, criteria, criteria.correlation_id)
+            if search is None or _are_quickly_asked(candidates, criteria):
+                return self._indexed(candidates, criteria, criteria.correlation_id, search)
         if criteria.group_id is not None:
-            return next((entry for entry in self._members(criteria.group_id) if criteria.matches(entry.message)), None)
-        return self._earliest(
-            lambda lane: next((entry for entry in lane.in_memory() if criteria.matches(entry.message)), None), criteria
-        )
+            return next(
+                (entry for entry in self._members(criteria.group_id, search) if criteria.matches(entry.message)), None
+            )
+        if search is None:
+            return self._earliest(
+                lambda lane: next((e for e in lane.in_memory() if criteria.matches(e.message)), None), criteria
+            )
+        late = search.latecomer()
+        return late or self._earliest(lambda lane: _search(lane, search), criteria, search=search)
 
     def _indexed(
-        self, candidates: Iterable[QueuedMessage], criteria: Criteria, wanted_id: bytes
+        self,
+        candidates: Iterable[QueuedMessage],
+        criteria: Criteria,
+        wanted_id: bytes,
+        search: Search | None,
     ) -> QueuedMessage | None:
         available = (e for e in candidates if e.state == AVAILABLE and criteria.matches(e.message))
         # An index is in order of arrival.
         in_order = len(self._order) == 1
         best = next(available, None) if in_order else min(available, key=self.place_of, default=None)
         home = None if best is None else self._lane(best.message.priority)
-        return self._earliest(lambda lane: best if lane is home else None, criteria, hash(wanted_id))
+        return self._earliest(lambda lane: best if lane is home else None, criteria, hash(wanted_id), search)
 
     def _earliest(
         self,
         in_memory: Callable[[Lane], QueuedMessage | None],
         criteria: Criteria,
         mark: int | None = None,
+        search: Search | None = None,
     ) -> QueuedMessage | None:
         """What comes first, in memory or on disk."""
         for lane in self._order:
             best = in_memory(lane)
             if lane.runs and (best is None or lane.runs[0].keys[0] < best.key):
                 before = None if best is None else best.key
-                found = lane.fetch(lambda e: criteria.matches(e.message), mark=mark, before=before, question=criteria)
+                found = lane.fetch(
+                    lambda e: criteria.matches(e.message), mark=mark, before=before, question=criteria, search=search
+                )
                 if found is not None and (best is None or found.key < best.key):
                     best = found
             if best is not None:
                 return best
         return None
 
-    def _message_index(self) -> Index:
+    def _message_index(self, search: Search | None) -> Index:
+        """The index by message id, complete; it is made when it is first asked for.
+
+        Raises:
+            SearchPaused: There is more to do; the next search goes on with it.
+        """
         if self._by_message_id is None:
             self._by_message_id = {}
-            for lane in self._order:
-                for entry in lane.in_memory():
-                    _insert(self._by_message_id, entry.message.message_id, entry)
-        return self._by_message_id
+            self._unindexed = dict.fromkeys(self._order, -1)
+        index = self._by_message_id
+        for lane, passed in list(self._unindexed.items()):
+            for entry in lane.in_memory(passed):
+                if search is not None:
+                    search.turn.spend(STEPS_PER_MESSAGE)
+                # What has come since the index was begun is in it.
+                if entry not in index.get(entry.message.message_id, ()):
+                    _insert(index, entry.message.message_id, entry)
+                self._unindexed[lane] = entry.key
+            del self._unindexed[lane]
+        return index
 
-    def _members(self, group_id: bytes) -> Iterable[QueuedMessage]:
-        self._learn_groups()
+    def _members(self, group_id: bytes, search: Search | None = None) -> Iterable[QueuedMessage]:
+        self._learn_groups(search)
         for lane in self._order:
             while self._groups.is_on_disk(group_id):
-                if lane.fetch(lambda e: e.message.group_id == group_id, mark=hash(group_id)) is None:
+                found = lane.fetch(lambda e: e.message.group_id == group_id, mark=hash(group_id), search=search)
+                if found is None:
                     break
+        if search is not None:
+            search.turn.left -= self._groups.size(group_id)
         return self._groups.members(group_id)
 
-    def _learn_groups(self) -> None:
+    def _learn_groups(self, search: Search | None = None) -> None:
         """Get to know the groups in runs that restart has left on disk."""
         while self._unlearned:
             run = self._unlearned[-1]
             if run.live:
+                if search is not None:
+                    search.turn.spend(STEPS_PER_RUN)
                 _, stored = self._store.read(run.stored.number, run.gone)
                 run.marks = marks_of([entry.message for entry in stored])
                 for index, entry in enumerate(stored):
@@ -326,37 +374,54 @@ class Queue:
                         self._groups.add_on_disk(entry.key, entry.message)
             self._unlearned.pop()
 
-    def whole_group(self, criteria: Criteria, mine: Collection[int] = ()) -> list[QueuedMessage] | None:
-        """The first whole group with a matching message, in sequence, left where it is."""
-        self._learn_groups()
+    def whole_group(
+        self, criteria: Criteria, mine: Collection[int] = (), search: Search | None = None
+    ) -> list[QueuedMessage] | None:
+        """The first whole group with a matching message, in sequence, left where it is.
+
+        With a `search`, groups that become whole meanwhile may be passed over: who waits for one looks again.
+
+        Raises:
+            SearchPaused: The search has to go on later.
+        """
+        self._learn_groups(search)
+        if search is not None:
+            search.on(self)
+            if search.group_id and self._groups.is_whole(search.group_id, mine):
+                # Nothing else costs steps before some of it is read, or the search would never get further.
+                return list(self._members(search.group_id, search))
         not_whole: set[bytes] = set()
         for lane in self._order:
-            for entry in lane.all():
+            for entry in lane.all(-1 if search is None else search.passed(lane)):
                 message = entry.message
-                if message.group_id in not_whole or not criteria.matches(message):
-                    continue
-                if message.group_id:
+                if search is not None:
+                    search.spend_for(entry)
+                if message.group_id not in not_whole and criteria.matches(message):
+                    if not message.group_id:
+                        key = entry.key
+                        found = entry if entry.resident else lane.fetch(lambda e: e.key == key)  # noqa: B023
+                        return [found] if found else None
+                    if search is not None:
+                        search.turn.left -= self._groups.size(message.group_id)
                     if self._groups.is_whole(message.group_id, mine):
-                        return list(self._members(message.group_id))
+                        if search is not None:
+                            search.group_id = message.group_id
+                        return list(self._members(message.group_id, search))
                     not_whole.add(message.group_id)
-                else:
-                    key = entry.key
-                    found = entry if entry.resident else lane.fetch(lambda e: e.key == key)  # noqa: B023
-                    return [found] if found else None
+                if search is not None:
+                    search.pass_by(lane, entry.key)
         return None
 
     def place_of(self, entry: QueuedMessage) -> tuple[int, int]:
         """Where it stands in the order of delivery."""
         return (0 if self.definition.delivery == "FIFO" else -entry.message.priority, entry.key)
 
-    def after(self, place: tuple[int, int] | None, limit: int) -> list[QueuedMessage]:
-        """Up to `limit` available messages behind a place, for a browse."""
-        found: list[QueuedMessage] = []
+    def after(self, place: tuple[int, int] | None) -> Iterator[QueuedMessage]:
+        """The available messages behind a place, for a browse; the queue must not change meanwhile."""
         for priority in sorted(self._lanes, reverse=True):
             if place is None or -priority >= place[0]:
                 behind = place[1] if place is not None and -priority == place[0] else -1
-                found.extend(islice(self._lanes[priority].all(behind), limit - len(found)))
-        return found
+                yield from self._lanes[priority].all(behind)
 
     def oldest(self) -> QueuedMessage | None:
         """The available message that has been here longest, whatever its priority."""
@@ -367,6 +432,24 @@ class Queue:
         """How many available messages in memory have at least this priority; `limit` is enough."""
         entries = (entry for lane in self._order for entry in lane.in_memory() if entry.message.priority >= priority)
         return sum(1 for _ in islice(entries, limit))
+
+
+def _search(lane: Lane, search: Search) -> QueuedMessage | None:
+    """The first wanted entry in a lane's memory behind those that were looked at before."""
+    found = search.found.get(lane)
+    if found is not None and found.state == AVAILABLE and found.resident:
+        return found  # without steps, or a search of the runs before it would never get further
+    for entry in lane.in_memory(search.passed(lane)):
+        search.spend_for(entry)
+        if search.criteria.matches(entry.message):
+            search.found[lane] = entry
+            return entry
+        search.pass_by(lane, entry.key)
+    return None
+
+
+def _are_quickly_asked(candidates: Collection[QueuedMessage], criteria: Criteria) -> bool:
+    return criteria.selector is None or len(candidates) <= _CANDIDATES_AT_ONCE
 
 
 def _insert(index: Index, key: bytes, entry: QueuedMessage) -> None:

@@ -24,10 +24,6 @@ from entrepot.errors import (
     DiskFull,
     EntrepotError,
     GetInhibited,
-    MessageTooLong,
-    PersistentNotAllowed,
-    PutInhibited,
-    QueueFull,
     SpillFailed,
     UnitBackedOut,
     WrongQueueKind,
@@ -38,23 +34,26 @@ from entrepot.queues.administration import Administration
 from entrepot.queues.backout_counts import BackoutCounts
 from entrepot.queues.browsing import browse
 from entrepot.queues.claims import Claims
+from entrepot.queues.completion import complete
 from entrepot.queues.consequences import Consequences
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import ManagerAttributes
 from entrepot.queues.distribution import distribute
 from entrepot.queues.entry import AVAILABLE, QueuedMessage, RestingRun
-from entrepot.queues.expiry import Expiry, has_expired
+from entrepot.queues.expiry import Expiry
 from entrepot.queues.global_units import GlobalUnits
 from entrepot.queues.group_commit import GroupCommit
 from entrepot.queues.in_doubt import InDoubt
 from entrepot.queues.objects import Objects
+from entrepot.queues.offering import Offering
 from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.queues.publishing import Publishing
 from entrepot.queues.queue import Queue
-from entrepot.queues.routes import Route
+from entrepot.queues.search import Search, SearchPaused, Turn
 from entrepot.queues.settlement import Settlement
+from entrepot.queues.steady_time import SteadyTime
 from entrepot.queues.timers import Timers
-from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState, give_up_places
+from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState, give_up_places, memory_bytes
 from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.bodies import BodyFile, SharedBody
 from entrepot.recovery_log.record import Commit, Put, Record, Remove
@@ -82,6 +81,7 @@ class QueueManager:
     ) -> None:
         self.disk = disk
         self.clock = clock
+        self.steady = SteadyTime(clock)
         self.log = log
         self.group_commit = GroupCommit(log, self._stop_readers)
         self.on_stop: Callable[[], None] = lambda: None
@@ -93,6 +93,7 @@ class QueueManager:
         self.incarnation = 0
         """How often the queue manager has been started."""
         self.objects = Objects(attributes, lambda number, definition: Queue(number, definition, self, store))
+        self.quotas = self.objects.quotas
         self.key_next = 1
         self.young: dict[int, QueuedMessage] = {}
         """Persistent messages that only the log has."""
@@ -113,8 +114,11 @@ class QueueManager:
         self.backout_counts = BackoutCounts(self)
         self._unit_numbers = count(1)
         self._id_head = b""
-        self.timers = Timers(clock)
+        self.objects.clock_steps = lambda: self.steady.steps
+        self.timers = Timers(self.steady.now)
         self.expiry = Expiry(self)
+        self.turn = Turn()
+        self.offering = Offering(self)
 
     def begin_incarnation(self, incarnation: int) -> None:
         """Start handing out ids that no earlier start can have used."""
@@ -139,10 +143,12 @@ class QueueManager:
         persistent: bool | None = None,
         priority: int | None = None,
         unit: Unit | None = None,
+        internal: bool = False,
     ) -> tuple[bytes, Settlement | None]:
         """Leave a message on a queue, or the same message on several: on all of them or on none.
 
         Returns its message id, and a settlement when the put is durable only later.
+        `internal`: the queue manager's own state, for a queue that nobody else writes to.
         """
         self.group_commit.require_running()
         if not isinstance(name, str) or name in self.objects.name_lists:
@@ -151,10 +157,10 @@ class QueueManager:
             return self.publishing.publish(name[6:], message, persistent, priority, unit)
         route = self.objects.route(name)
         queue = route.queue
-        message = self.complete(route, name, message, persistent, priority)
+        message = complete(self, route, name, message, persistent, priority, internal=internal)
         if unit is not None:
             unit.require_active()
-            unit.require_room(len(message.body))
+            unit.require_room(memory_bytes(message))
             self.plan(unit, queue, message)
             return message.message_id, None
         if message.persistent or message.report or message.delay_s or queue.definition.stream_queue:
@@ -173,48 +179,54 @@ class QueueManager:
 
     def plan(self, unit: Unit, queue: Queue, message: Message) -> None:
         """Let a complete message arrive when the unit commits; its place on the queue is kept."""
+        self.keep_time(unit)
         queue.reserved += 1
         unit.puts.append(PendingPut([queue], message))
-        unit.body_bytes += len(message.body)
+        unit.body_bytes += memory_bytes(message)
         if message.report or queue.definition.stream_queue:
             unit.consequential = True
 
-    def complete(
-        self, route: Route, name: str, message: Message, persistent: bool | None, priority: int | None
-    ) -> Message:
-        """The message as it will be stored; raises when the queue does not take it."""
-        queue = route.queue
-        definition = queue.definition
-        if not route.put_enabled:
-            raise PutInhibited(name)
-        if len(message.body) > route.body_bytes_max:
-            raise MessageTooLong(name, len(message.body), route.body_bytes_max)
-        if queue.depth + queue.reserved >= definition.depth_max:
-            self.consequences.full(queue)
-            raise QueueFull(name, definition.depth_max)
-        if persistent is None:
-            persistent = route.default_persistent
-        if persistent and definition.dynamic == "TEMPORARY":
-            raise PersistentNotAllowed(name)
-        return replace(
-            message,
-            message_id=message.message_id or self.new_message_id(),
-            put_time=self.clock.now(),
-            persistent=persistent,
-            priority=route.default_priority if priority is None else priority,
-            target_queue=route.target_queue,
-            target_manager=route.target_manager,
-        )
+    def put_time(self, message: Message) -> float:
+        """What the wall clock says; for a message with a time limit, a clock that was set is noticed first."""
+        if message.expiry_s is None and not message.delay_s:
+            return self.clock.now()
+        return self.follow_clock()
+
+    def follow_clock(self) -> float:
+        """What the wall clock says; that it was set is noted in the log, for a restart."""
+        count = self.steady.count
+        now = self.steady.follow(self.key_next + 1)
+        if self.steady.count != count:
+            record = self.objects.record(self.objects.manager)
+            self.group_commit.note(record, _RECORD_BYTES + 32 * len(self.steady.steps))
+        return now
+
+    def keep_time(self, unit: Unit) -> None:
+        """The clock was set while a unit was open: what it has put counts from the same moment as before."""
+        if unit.clock_steps == self.steady.count:
+            return
+        shift_s = self.steady.shift_since(unit.clock_steps)
+        unit.clock_steps = self.steady.count
+        for index, (queues, message) in enumerate(unit.puts):
+            if message.expiry_s is not None or message.delay_s:
+                unit.puts[index] = PendingPut(queues, replace(message, put_time=message.put_time + shift_s))
 
     # --- get and browse -------------------------------------------------------------------
 
     def get(
-        self, name: str, criteria: Criteria | None = None, unit: Unit | None = None
+        self,
+        name: str,
+        criteria: Criteria | None = None,
+        unit: Unit | None = None,
+        search: Search | None = None,
     ) -> tuple[Message | None, Settlement | None]:
         """The next message that meets the criteria, or None when there is none now.
 
         Without `unit` a persistent message has left for good when the settlement
         is done, and must not be used before.
+
+        Raises:
+            SearchPaused: A `search` was given that has to go on later.
         """
         queue = self.readable(name)
         if unit is not None:
@@ -224,22 +236,29 @@ class QueueManager:
         while True:
             try:
                 if unit is not None and criteria is not None and criteria.whole_group:
-                    entry = queue.next(criteria, unit.keys_from(queue))
+                    entry = queue.next(criteria, unit.keys_from(queue), search)
                 else:
-                    entry = queue.next(criteria)
+                    entry = queue.next(criteria, (), search)
             except OSError as error:
                 raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
             if entry is None:
                 return None, None
-            if self._claimable(queue, entry, unit):
+            if self.is_claimable(queue, entry, unit):
                 return self._take(queue, entry, unit)
 
-    def lease(self, name: str, criteria: Criteria | None, guard: Unit, waiter: Waiter | None = None) -> Message | None:
+    def lease(
+        self,
+        name: str,
+        criteria: Criteria | None,
+        guard: Unit,
+        waiter: Waiter | None = None,
+        search: Search | None = None,
+    ) -> Message | None:
         """The next message, for a reader at the end of a channel that may break before the message is there.
 
         A persistent one is locked under `guard`, which commits when its reader has
         it. A nonpersistent one has left for good: it travels at most once. If
-        there is none, `waiter` waits from now on.
+        there is none, `waiter` waits from now on. `search`: see `get`.
         """
         queue = self.readable(name)
         if not queue.depth:
@@ -249,7 +268,7 @@ class QueueManager:
         self.timers.tick()
         while True:
             try:
-                entry = queue.next(criteria)
+                entry = queue.next(criteria, (), search)
             except OSError as error:
                 raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
             if entry is None:
@@ -257,25 +276,27 @@ class QueueManager:
                     queue.waiters.add(waiter)
                 return None
             message = entry.message
-            if self._claimable(queue, entry, guard):
+            if self.is_claimable(queue, entry, guard):
                 safe = message.persistent or (message.report and message.report & _CONFIRM_DELIVERY)
                 return self._take(queue, entry, guard if safe else None)[0]
 
-    def get_group(self, name: str, criteria: Criteria, unit: Unit) -> list[Message] | None:
-        """All messages of the next whole group, in sequence, or None when no group is whole."""
+    def get_group(
+        self, name: str, criteria: Criteria, unit: Unit, search: Search | None = None
+    ) -> list[Message] | None:
+        """All messages of the next whole group, in sequence, or None when no group is whole; `search`: see `get`."""
         queue = self.readable(name)
         unit.require_active()
         self.timers.tick()
         while True:
             try:
-                entries = queue.whole_group(criteria, unit.keys_from(queue))
+                entries = queue.whole_group(criteria, unit.keys_from(queue), search)
             except OSError as error:
                 raise self.fail(DiskFailed(self.disk.describe("runs"), str(error))) from error
             if entries is None:
                 return None
             unit.require_room(0, len(entries))
             # Every one is asked, so that a group that failed too often moves as a whole.
-            claimable = [self._claimable(queue, entry, unit) for entry in entries]
+            claimable = [self.is_claimable(queue, entry, unit) for entry in entries]
             if all(claimable):
                 return [self._take(queue, entry, unit)[0] for entry in entries]
 
@@ -293,7 +314,7 @@ class QueueManager:
 
         No messages mean that there is nothing more for now.
         """
-        return browse(self, self.readable(name), criteria, place, limit)
+        return browse(self, name, criteria, place, limit)[:2]
 
     def readable(self, name: str) -> Queue:
         """The queue that a reader means.
@@ -309,10 +330,10 @@ class QueueManager:
             raise GetInhibited(name)
         return route.queue
 
-    def _claimable(self, queue: Queue, entry: QueuedMessage, unit: Unit | None) -> bool:
+    def is_claimable(self, queue: Queue, entry: QueuedMessage, unit: Unit | None) -> bool:
         """Whether a reader may have this entry; one that has expired or failed too often is moved away."""
         message = entry.message
-        if message.expiry_s is not None and has_expired(message, self.clock.now()):
+        if message.expiry_s is not None and self.expiry.has_expired(entry):
             self.expiry.expire(queue, entry)
             return False
         threshold = queue.definition.backout_threshold
@@ -321,7 +342,7 @@ class QueueManager:
         return True
 
     def _take(self, queue: Queue, entry: QueuedMessage, unit: Unit | None) -> tuple[Message, Settlement | None]:
-        message = self.present(entry, 0.0)
+        message = self.present(entry)
         if unit is not None:
             queue.lock(entry)
             self._hold_for(unit, queue, entry)
@@ -344,12 +365,11 @@ class QueueManager:
         if unit.counted:
             self.backout_counts.count(queue, entry)
 
-    def present(self, entry: QueuedMessage, now: float) -> Message:
+    def present(self, entry: QueuedMessage) -> Message:
         """The message as its reader sees it."""
         message = entry.message
         if message.expiry_s is not None:
-            left = message.put_time + message.expiry_s - (now or self.clock.now())
-            message = replace(message, expiry_s=max(left, 0.0))
+            message = replace(message, expiry_s=max(self.expiry.left_s(entry), 0.0))
         return replace(message, backout_count=entry.backouts) if entry.backouts else message
 
     # --- arriving -------------------------------------------------------------------------
@@ -373,9 +393,9 @@ class QueueManager:
         queue.depth += 1
         if entry.log_position >= 0 and entry.run is None:
             self.young[entry.key] = entry
-        if message.delay_s > 0 and message.put_time + message.delay_s > self.clock.now():
+        if message.delay_s > 0 and (due := self.steady.of(entry) + message.delay_s) > self.steady.now():
             queue.sleeping[entry.key] = entry
-            self.timers.at(message.put_time + message.delay_s, self._awake, queue, entry)
+            self.timers.at(due, self._awake, queue, entry)
             return False
         return True
 
@@ -404,7 +424,7 @@ class QueueManager:
         except SpillFailed as error:
             failed = error
         if queue.waiters:
-            self._serve(queue, entry)
+            self.offering.offer(queue, entry)
         if queue.watched:
             self.consequences.watch_arrival(queue, message, waiting=entry.state == AVAILABLE)
             if queue.is_retaining:
@@ -424,14 +444,12 @@ class QueueManager:
     def _hand_over(self, queue: Queue, entry: QueuedMessage) -> bool:
         """Give a message straight to a reader who waits for it, so that it need not stand on the queue before."""
         message = entry.message
-        if message.expiry_s is not None and has_expired(message, self.clock.now()):
+        if message.expiry_s is not None and self.expiry.has_expired(entry):
             return False  # its unit of work took longer than it was of use
-        waiters = queue.waiters
-        if waiters.for_groups:
-            readers = (waiter for waiter in waiters.for_message(message) if not waiter.wants_whole_group)
-            waiter = next(readers, None)
-        else:
-            waiter = waiters.first_for(message)
+        try:
+            waiter = self.offering.reader_for(queue, entry)
+        except SearchPaused:
+            return False
         if waiter is None:
             return False
         unit = waiter.unit
@@ -441,10 +459,10 @@ class QueueManager:
         waiter.take_turn()
         if unit is None or (unit.private and not safe):
             queue.depth -= 1
-            waiter.serve(self.present(entry, 0.0))
+            waiter.serve(self.present(entry))
             return True
         queue.hold(entry)
-        presented = self.present(entry, 0.0)
+        presented = self.present(entry)
         self._hold_for(unit, queue, entry)
         waiter.serve(presented)
         if queue.watched:
@@ -457,29 +475,11 @@ class QueueManager:
         self.key_next += 1
         if message.expiry_s is not None:
             # What is left of its time was told to the reader; it counts from now.
-            message = replace(message, put_time=self.clock.now())
+            message = replace(message, put_time=self.put_time(message))
         self.arrive(queue, QueuedMessage(self.key_next, queue.number, message))
 
-    def _serve(self, queue: Queue, entry: QueuedMessage) -> None:
-        """Let waiting readers have an entry that has become available, or the group that it completes."""
-        if queue.waiters.for_groups:
-            for waiter in list(queue.waiters.for_message(entry.message)):
-                if waiter.wants_whole_group:
-                    self._serve_group(queue, waiter)
-                elif entry.state == AVAILABLE and self._claimable(queue, entry, waiter.unit):
-                    self._give(queue, entry, waiter)
-            return
-        first = queue.waiters.first_for(entry.message)
-        if first is not None and self._claimable(queue, entry, first.unit):
-            self._give(queue, entry, first)
-
-    def _serve_group(self, queue: Queue, waiter: Waiter) -> None:
-        mine = () if waiter.unit is None else waiter.unit.keys_from(queue)
-        entry = queue.next(waiter.criteria, mine)
-        if entry is not None and self._claimable(queue, entry, waiter.unit):
-            self._give(queue, entry, waiter)
-
-    def _give(self, queue: Queue, entry: QueuedMessage, waiter: Waiter) -> None:
+    def give(self, queue: Queue, entry: QueuedMessage, waiter: Waiter) -> None:
+        """Let a reader that waits have an entry."""
         waiter.take_turn()
         try:
             message, settlement = self._take(queue, entry, waiter.unit)
@@ -535,7 +535,7 @@ class QueueManager:
             if records:
                 self.require_room_for(unit, records)
         except EntrepotError:
-            self.forget_consequences(unit, planned)
+            self.forget_puts(unit, planned)
             raise
         if not records:
             self.apply(unit, arrivals)
@@ -545,10 +545,10 @@ class QueueManager:
         unit.state = UnitState.ENDING
         return self.promise(records, arrivals, partial(self.apply, unit, arrivals), partial(self.undo, unit))
 
-    def forget_consequences(self, unit: Unit, planned: int) -> None:
-        """The unit goes on, and its next commit adds copies and reports again."""
+    def forget_puts(self, unit: Unit, planned: int) -> None:
+        """Take back a unit's puts behind the first `planned`: copies, reports, or a batch that was refused."""
         give_up_places(unit.puts[planned:])
-        unit.body_bytes -= sum(len(put.message.body) for put in unit.puts[planned:])
+        unit.body_bytes -= sum(memory_bytes(put.message) for put in unit.puts[planned:])
         del unit.puts[planned:]
 
     def stamp(self, records: Iterable[Record]) -> int:
@@ -561,6 +561,7 @@ class QueueManager:
 
     def records(self, unit: Unit) -> tuple[list[Record], list[Arrival]]:
         """What the log has to know of a unit, and what arrives where when it commits."""
+        self.keep_time(unit)
         records: list[Record] = []
         arrivals: list[Arrival] = []
         for queues, message in unit.puts:
@@ -608,6 +609,7 @@ class QueueManager:
 
     def apply(self, unit: Unit, arrivals: list[Arrival]) -> None:
         unit.state = UnitState.COMMITTED
+        unit.let_go()
         for queue, entry in unit.takes:
             in_group = bool(entry.message.group_id)
             queue.remove(entry)
@@ -626,7 +628,7 @@ class QueueManager:
         """A message of a group has left: the rest of the group is to follow it."""
         for waiter in queue.waiters.all():
             if waiter.wants_whole_group:
-                self._serve_group(queue, waiter)
+                self.offering.search_for(queue, waiter)
 
     def undo(self, unit: Unit, error: EntrepotError) -> EntrepotError:
         self.release(unit)
@@ -640,19 +642,21 @@ class QueueManager:
 
     def release(self, unit: Unit) -> None:
         unit.state = UnitState.BACKED_OUT
+        unit.let_go()
         give_up_places(unit.puts)
         if unit.forgiving:
             self.backout_counts.forgive(unit)  # first, because who waits for them gets them at once
         for queue, entry in unit.takes:
-            self._return(queue, entry)
+            self.put_back(queue, entry)
 
-    def _return(self, queue: Queue, entry: QueuedMessage) -> None:
+    def put_back(self, queue: Queue, entry: QueuedMessage) -> None:
+        """A message that was locked stands in its old place again."""
         message = entry.message
         queue.unlock(entry)
         if message.expiry_s is not None:
             self.watch_expiry(queue, entry)  # its time may have come while the unit had it
         if queue.waiters:
-            self._serve(queue, entry)
+            self.offering.offer(queue, entry)
         if queue.watched:
             self.consequences.watch_arrival(queue, message, waiting=entry.state == AVAILABLE)
 

@@ -21,6 +21,8 @@ def report_on(message: Message, feedback: int) -> Message:
         type=MessageType.REPORT,
         feedback=feedback,
         format=message.format if message.report & Report.WITH_DATA else "",
+        user=message.user,
+        authorized_as=message.authorized_as,
     )
 
 

@@ -27,9 +27,10 @@ from entrepot.queues.entry import QueuedMessage, RestingRun
 from entrepot.queues.queue import Queue
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.settings import ManagerSettings
-from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState
+from entrepot.queues.unit_of_work import Holder, PendingPut, Take, Unit, UnitState, memory_bytes
 from entrepot.recovery_log.bodies import BodyFile, SharedBody
 from entrepot.recovery_log.checkpoint import read_checkpoint, write_checkpoint
+from entrepot.recovery_log.group import Group
 from entrepot.recovery_log.reader import LogReader
 from entrepot.recovery_log.record import (
     FORMAT_VERSION,
@@ -41,7 +42,6 @@ from entrepot.recovery_log.record import (
     Delete,
     Entry,
     Forget,
-    Group,
     Heuristic,
     Prepare,
     Put,
@@ -54,7 +54,7 @@ from entrepot.recovery_log.record import (
 from entrepot.recovery_log.run import FOLDER as RUNS
 from entrepot.recovery_log.run import RunStore
 from entrepot.recovery_log.segment import FOLDER as LOG
-from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
+from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, cut_log, segment_path
 from entrepot.recovery_log.writer import RecoveryLog
 
 Progress = Callable[[float], None]
@@ -265,6 +265,7 @@ class _Replay:
 
     def _remove(self, keys: list[int]) -> None:
         for key in keys:
+            self.manager.recounted.pop(key, None)
             entry = self.alive.pop(key, None)
             if entry is not None:
                 if entry.run is not None:
@@ -383,6 +384,10 @@ class _Replay:
             if entry is not None and queue is not None:
                 manager.recover_held(queue, entry)
                 unit.takes.append(Take(queue, entry))
+        user = manager.global_units.owner(transaction_id)
+        if user:
+            unit.holder = Holder(manager.quotas, user, limited=False)
+            unit.hold(sum(memory_bytes(put.message) for put in unit.puts))
         manager.in_doubt.units[transaction_id] = (unit, arrivals)
 
 
@@ -391,15 +396,17 @@ def restart(
     clock: Clock,
     settings: ManagerSettings,
     *,
-    until_time: float | None = None,
+    until_position: int | None = None,
     run_next: int = 0,
+    reserve_bytes: int = 0,
     background: Executor | None = None,
     progress: Progress | None = None,
 ) -> Restarted:
     """Recover a queue manager and leave it ready for work.
 
-    `until_time` stops at the last group written by then, for a restore to a
-    point in time; `run_next` is the lowest number for new runs, which are
+    `until_position` ignores the groups from this position of the log on, for a
+    restore to a point in time; `reserve_bytes` of disk space are kept for
+    checkpoints on a full disk; `run_next` is the lowest number for new runs, which are
     written on `background` where that is allowed. Killing a restart is
     harmless: it changes nothing that the next one would read differently.
 
@@ -409,7 +416,9 @@ def restart(
     checkpoint, records = read_checkpoint(disk)
     reader = LogReader(disk, settings.log, settings.manager_id)
     run_next = max(checkpoint.run_next, run_next)
-    store = RunStore(disk, settings.manager_id, number_next=run_next, background=background)
+    store = RunStore(
+        disk, settings.manager_id, number_next=run_next, background=background, reserve_bytes=reserve_bytes
+    )
     log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
     manager = QueueManager(ManagerAttributes(name=settings.name), settings.manager_id, disk, clock, log, store)
     manager.key_next = checkpoint.key_next
@@ -418,23 +427,34 @@ def restart(
     replay.load(records)
     count = 0
     end = checkpoint.start_position
+    wall_last = checkpoint.time
     written = reader.records(
         checkpoint.start_position, boundary=checkpoint.applied_position, incarnation=checkpoint.incarnation
     )
     for position, record in written:
-        if until_time is not None and reader.time > until_time and position >= checkpoint.applied_position:
+        if until_position is not None and position >= until_position and isinstance(record, Group):
             break
         replay.replay(position, record)
+        if isinstance(record, Group):
+            log.note_group_start(position)
+            if position >= checkpoint.applied_position:
+                wall_last = record.time
         end = reader.end_position
         count += 1
         if progress is not None and count % 10_000 == 0:
             progress(float(position))
+    else:
+        end = reader.end_position
     if end < checkpoint.applied_position:
         path, offset = reader.describe(end)
         raise LogDamaged(
             path, offset, f"the log ends here, but the checkpoint has seen it up to {checkpoint.applied_position}"
         )
+    if until_position is not None:
+        # What lies behind must not come back at the next start.
+        cut_log(disk, settings.log.segment_bytes, end)
     manager.key_next = max(manager.key_next, replay.key_last + 1)
+    manager.steady.begin(manager.objects.manager.clock_steps, wall_last, manager.key_next + 1)
     _make_durable(disk, settings, min(max(reader.forced_position, checkpoint.start_position), end), end)
     manager.begin_incarnation(max(checkpoint.incarnation, reader.incarnation) + 1)
     log.open(position=end, needed_position=checkpoint.start_position, incarnation=manager.incarnation)

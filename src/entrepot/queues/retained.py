@@ -17,7 +17,6 @@ from entrepot.errors import EntrepotError
 from entrepot.message import Message
 from entrepot.queues.definitions import RETAINED_QUEUE
 from entrepot.queues.entry import AVAILABLE, GONE, QueuedMessage
-from entrepot.queues.expiry import has_expired
 from entrepot.queues.queue import Queue
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Take
@@ -77,14 +76,13 @@ class Retained:
         """Restart: find what there is."""
         queue = self._manager.objects.queues.get(RETAINED_QUEUE)
         if queue is not None:
-            for entry in queue.after(None, queue.depth):
+            for entry in list(queue.after(None)):
                 self.arrived(queue, entry)
 
     def find(self, pattern: Pattern) -> Iterator[Message]:
         """What is retained on topics that match."""
-        now = self._manager.clock.now()
         for _, entry in sorted(self._entries.find(pattern), key=lambda found: found[1].key):
-            if entry.state == AVAILABLE and not has_expired(entry.message, now):
+            if entry.state == AVAILABLE and not self._manager.expiry.has_expired(entry):
                 yield entry.message
 
     def newest(self, topic: str) -> Message | None:

@@ -28,6 +28,8 @@ class Route(msgspec.Struct, frozen=True, eq=False):
     target_queue: str = ""
     """Not empty: the message is for another queue manager, and `queue` is a transmission queue."""
     target_manager: str = ""
+    internal: bool = False
+    """Whether only the queue manager itself puts there."""
 
 
 def find_route(objects: Objects, name: str) -> Route:
@@ -74,6 +76,7 @@ def _local_route(objects: Objects, opened: LocalQueue | AliasQueue, target: Loca
         min(target.body_bytes_max, objects.manager.body_bytes_max),
         opened.default_persistent,
         opened.default_priority,
+        internal=target.name in objects.internal_queues,
     )
 
 
@@ -110,6 +113,7 @@ def _remote_route(
                 (opened or definition).default_priority,
                 target_queue,
                 target_manager,
+                candidate in objects.internal_queues,
             )
         if transmission_queue:
             break

@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from entrepot.errors import NoServer
+
+if TYPE_CHECKING:
+    from entrepot.queues.queue_manager import QueueManager
 
 
 class Serverless:
     """Channels, listeners and clients are a server's, which overrides all of these."""
+
+    def _restarted(self, manager: QueueManager) -> None:
+        """The engine is there and nothing has happened in it yet: where users come in, their authority does."""
 
     def start_object(self, kind: str, name: str) -> None:
         raise NoServer(f"START {kind}({name})")

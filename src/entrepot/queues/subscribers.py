@@ -8,17 +8,19 @@ on again and again is matched once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from entrepot.errors import EntrepotError
+from entrepot.errors import EntrepotError, InternalQueue
 from entrepot.queues.definitions import BASE_TOPIC, ROOT_TOPIC, LocalQueue, Subscription, Topic
+from entrepot.queues.put_authority import require_put_of
 from entrepot.selectors import Selector, compile_selector
 from entrepot.topics import Filter, Pattern, TopicIndex, TopicTree, compile_filter, parse_pattern, require_topic
 
 if TYPE_CHECKING:
     from entrepot.queues.objects import Objects
     from entrepot.queues.queue import Queue
+    from entrepot.queues.routes import Route
 
 Interest = tuple[str, str]
 """A wildcard scheme and a pattern."""
@@ -76,6 +78,9 @@ def compile_conditions(definition: Subscription) -> tuple[Selector | None, Filte
     return selector, compile_filter(definition.content) if definition.content else None
 
 
+_STEPS_AT_ONCE = 2_000
+
+
 class Shape(NamedTuple):
     """How a subscriber's message differs from the publication."""
 
@@ -116,6 +121,8 @@ class Plan(NamedTuple):
     """Subscribers whose queues cannot be reached at all."""
     streaming: bool
     """Whether some queue copies what it gets to another one."""
+    takes_long: bool
+    """Whether asking all subscribers' conditions about one publication takes longer than other verbs."""
 
 
 class Subscribers:
@@ -232,11 +239,28 @@ class Subscribers:
             if party is None:
                 party = parties[key] = Party(subscriber.selector, subscriber.content, shape, proxy_for, [])
             party.members.append(member)
-        return Plan(ruling, list(parties.values()), broken, streaming)
+        return Plan(ruling, list(parties.values()), broken, streaming, _takes_long(parties.values()))
 
     def blocks(self, subscriber: Subscriber, topic: str) -> bool:
         """Whether a topic object keeps a wildcard from reaching a topic."""
         return subscriber.pattern.is_wild and _is_blocked(subscriber.pattern, self.ruling(topic))
+
+    def route(self, definition: Subscription) -> Route:
+        """The way to a subscription's queue.
+
+        Raises:
+            NotAuthorized, InternalQueue, QueueNotFound and others: Its queue cannot be reached, or not by its user.
+        """
+        name = definition.destination
+        if definition.destination_manager:
+            name = f"{name}@{definition.destination_manager}"
+        # What a command has defined grants; for what an application made, its user has to have the right still.
+        if definition.type == "API" and definition.user and not definition.managed:
+            require_put_of(self._objects, definition.user, name)
+        route = self._objects.route(name)
+        if route.internal:
+            raise InternalQueue(name)
+        return route
 
     def member(self, subscriber: Subscriber) -> tuple[Member, Shape]:
         """A subscriber's queue, and what its messages are like.
@@ -245,10 +269,7 @@ class Subscribers:
             QueueNotFound and others: Its queue cannot be reached.
         """
         definition = subscriber.definition
-        name = definition.destination
-        if definition.destination_manager:
-            name = f"{name}@{definition.destination_manager}"
-        route = self._objects.route(name)
+        route = self.route(definition)
         queue = route.queue
         local: LocalQueue = queue.definition
         # A queue that takes nothing has no room: so one comparison answers for both.
@@ -284,3 +305,10 @@ def _ruling(way: list[Topic], names: tuple[str, ...]) -> Ruling:
 
 def _is_blocked(pattern: Pattern, ruling: Ruling) -> bool:
     return pattern.is_wild and pattern.first_wild_level < ruling.blocked_level
+
+
+def _takes_long(parties: Iterable[Party]) -> bool:
+    if any(party.content is not None for party in parties):
+        return True
+    selectors = {party.selector for party in parties if party.selector is not None}
+    return sum(selector.steps_max for selector in selectors) > _STEPS_AT_ONCE

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trigger monitor: starts the program that a trigger message names.
+"""The trigger monitor: starts the program that a queue with triggering wants.
 
-A queue with triggering puts a trigger message on its initiation queue; the
-monitor takes it and starts the process definition's command line, without
-a shell. The program learns about its queue by environment variables:
+A queue with triggering puts a trigger message on its initiation queue. Of
+that message the monitor uses the name of the queue and nothing else: what
+is started is what the PROCESS of that queue says at that moment, without a
+shell, and only if the queue triggers and its INITQ is the monitor's. So a
+message on the initiation queue starts nothing that an administrator has not
+defined. The program learns about its queue by environment variables:
 
     ENTREPOT_QUEUE  ENTREPOT_TRIGGER_DATA  ENTREPOT_USER_DATA  ENTREPOT_ENVIRONMENT_DATA
 
 A program that cannot be started leaves the trigger message on the
-dead-letter queue with the reason, and the monitor goes on.
+dead-letter queue with the reason, and the monitor goes on. A monitor that
+is no administrator needs GET on the initiation queue, DSP on the queues and
+on the queue manager, and PUT on the dead-letter queue.
 """
 
 from __future__ import annotations
@@ -18,13 +23,14 @@ import os
 import shlex
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from entrepot.clock import Clock, SystemClock
-from entrepot.errors import EntrepotError
+from entrepot.errors import EntrepotError, InvalidName, MqscError
 from entrepot.message import Message, PropertyValue
-from entrepot.queues.definitions import DEAD_LETTER_QUEUE, INITIATION_QUEUE
+from entrepot.queues.definitions import DEAD_LETTER_QUEUE, INITIATION_QUEUE, require_name
 from entrepot.queues.reports import undeliverable
 
 _LOGGER = logging.getLogger("entrepot")
@@ -32,15 +38,15 @@ _LOGGER = logging.getLogger("entrepot")
 APPLICATION_CANNOT_BE_STARTED = 265
 """MQFB_APPL_CANNOT_BE_STARTED"""
 
-_VARIABLES = {
-    "ENTREPOT_QUEUE": "queue",
-    "ENTREPOT_TRIGGER_DATA": "trigger_data",
-    "ENTREPOT_USER_DATA": "user_data",
-    "ENTREPOT_ENVIRONMENT_DATA": "environment_data",
-}
+
+class Displayed(Protocol):
+    """What DISPLAY answers."""
+
+    @property
+    def rows(self) -> Sequence[Mapping[str, Any]]: ...
 
 
-class GetsAndPuts(Protocol):
+class Administering(Protocol):
     """What the monitor needs of a connection."""
 
     def get(self, queue: str, *, wait_s: float = ...) -> Message | None: ...
@@ -57,37 +63,56 @@ class GetsAndPuts(Protocol):
         properties: Mapping[str, PropertyValue] | None = ...,
     ) -> bytes: ...
 
+    def mqsc(self, script: str) -> Sequence[Displayed]: ...
 
-def start_process(message: Message) -> subprocess.Popen[bytes]:
-    """Start the command line that a trigger message names, in a session of its own, and do not wait for it.
+
+@dataclass(frozen=True, slots=True)
+class TriggeredProgram:
+    """A program to be started for a queue; every word of it is from a definition."""
+
+    queue: str
+    process: str
+    command: str
+    trigger_data: str = ""
+    user_data: str = ""
+    environment_data: str = ""
+
+
+def start_process(program: TriggeredProgram) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, and do not wait for it.
 
     Raises:
-        ValueError, OSError: It names none, or it cannot be started; nothing runs.
+        ValueError, OSError: It has no command line, or cannot be started; nothing runs.
     """
-    command = shlex.split(str(message.properties.get("application_id", "")))
+    command = shlex.split(program.command)
     if not command:
-        raise ValueError(f"process {message.properties.get('process')!r} has no command line (APPLICID)")
-    named = {variable: str(message.properties.get(name, "")) for variable, name in _VARIABLES.items()}
-    # The words are the administrator's own, from DEFINE PROCESS, and no shell reads them.
+        raise ValueError(f"process {program.process!r} has no command line (APPLICID)")
+    about = {
+        "ENTREPOT_QUEUE": program.queue,
+        "ENTREPOT_TRIGGER_DATA": program.trigger_data,
+        "ENTREPOT_USER_DATA": program.user_data,
+        "ENTREPOT_ENVIRONMENT_DATA": program.environment_data,
+    }
+    # The words are an administrator's, from DEFINE PROCESS, and no shell reads them.
     # A session of its own: Ctrl-C for the monitor must not end the programs.
     return subprocess.Popen(  # noqa: S603
-        command, env={**os.environ, **named}, stdin=subprocess.DEVNULL, start_new_session=True
+        command, env={**os.environ, **about}, stdin=subprocess.DEVNULL, start_new_session=True
     )
 
 
 class TriggerMonitor:
-    """Waits on an initiation queue and starts what its messages name.
+    """Waits on an initiation queue and starts the programs of the queues that its messages name.
 
-    `start` gets each trigger message; without it the process is started here.
+    `start` gets each program; without it the process is started here.
     What it returns is waited for if it is a process, so that none stays behind
     as a zombie while the monitor runs.
     """
 
     def __init__(
         self,
-        connection: GetsAndPuts,
+        connection: Administering,
         queue: str = INITIATION_QUEUE,
-        start: Callable[[Message], object] | None = None,
+        start: Callable[[TriggeredProgram], object] | None = None,
         *,
         dead_letter_queue: str = DEAD_LETTER_QUEUE,
         poll_s: float = 0.5,
@@ -131,14 +156,52 @@ class TriggerMonitor:
 
     def _serve(self, message: Message) -> None:
         try:
-            child = self._start(message)
-        except (OSError, ValueError) as error:
+            child = self._start(self._program_of(message))
+        except (OSError, ValueError, MqscError, InvalidName) as error:
             self.failed += 1
             self._bury(message, str(error))
             return
         self.started += 1
         if isinstance(child, subprocess.Popen):
             self._children.append(child)
+
+    def _program_of(self, message: Message) -> TriggeredProgram:
+        """What the definitions say is to be started for the queue that a trigger message names.
+
+        Raises:
+            ValueError, InvalidName, MqscError: Nothing, and why.
+        """
+        # A name has no quotes, so it cannot say more in a command than itself.
+        name = require_name("queue", message.properties.get("queue"))
+        queue = self._displayed(f"DISPLAY QLOCAL('{name}') PROCESS INITQ TRIGGER TRIGTYPE TRIGDATA")
+        # Triggering at a depth is switched off when it has happened.
+        triggers = queue["TRIGGER"] == "YES" or queue["TRIGTYPE"] == "DEPTH"
+        if not triggers or queue["TRIGTYPE"] == "NONE":
+            raise ValueError(f"queue {name} has no triggering")
+        initiation_queue = str(queue["INITQ"])
+        if not initiation_queue or self._resolved(initiation_queue) != self._resolved(self._queue):
+            raise ValueError(f"queue {name} has INITQ({initiation_queue}), not {self._queue}")
+        if not queue["PROCESS"]:
+            raise ValueError(f"queue {name} has no PROCESS")
+        process = self._displayed(f"DISPLAY PROCESS('{queue['PROCESS']}') APPLICID USERDATA ENVRDATA")
+        return TriggeredProgram(
+            name,
+            str(queue["PROCESS"]),
+            str(process["APPLICID"]),
+            str(queue["TRIGDATA"]),
+            str(process["USERDATA"]),
+            str(process["ENVRDATA"]),
+        )
+
+    def _resolved(self, queue: str) -> str:
+        """The queue itself, or what it is an alias for."""
+        return str(self._displayed(f"DISPLAY QUEUE('{queue}') TARGET").get("TARGET", queue))
+
+    def _displayed(self, command: str) -> Mapping[str, Any]:
+        rows = self._connection.mqsc(command)[0].rows
+        if not rows:
+            raise ValueError(f"{command} shows nothing")
+        return rows[0]
 
     def _bury(self, message: Message, problem: str) -> None:
         dead = undeliverable(message, self._queue, APPLICATION_CANNOT_BE_STARTED, problem, self._clock.now())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from entrepot.errors import EntrepotError
 from entrepot.queues.criteria import Criteria
+from entrepot.queues.search import Search, SearchPaused, Turn
 
 if TYPE_CHECKING:
     from entrepot.message import Message
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Waiter:
     """One reader. `wake` is called once, when `message` or `error` is there."""
 
-    __slots__ = ("among", "criteria", "error", "message", "number", "settlement", "shelf", "unit", "wake")
+    __slots__ = ("among", "criteria", "error", "message", "number", "search", "settlement", "shelf", "unit", "wake")
 
     def __init__(self, criteria: Criteria | None, unit: Unit | None, wake: Callable[[], None]) -> None:
         self.criteria = criteria
@@ -32,6 +33,8 @@ class Waiter:
         self.shelf: dict[int, Waiter] = {}
         self.among: Waiters | None = None
         """Where it waits; the name by which it came may lead elsewhere, or nowhere, by now."""
+        self.search: Search | None = None
+        """Its way through the queue while it waits: it is among those that `Offering` looks for."""
 
     @property
     def wants_whole_group(self) -> bool:
@@ -138,27 +141,43 @@ class Waiters:
             assert waiter.criteria.correlation_id is not None
             del self._by_correlation[waiter.criteria.correlation_id]
 
-    def first_for(self, message: Message) -> Waiter | None:
-        """Who takes this message; only while nobody waits for whole groups."""
-        if not self._by_correlation:
-            for waiter in self._any.values():
-                if waiter.criteria is None or waiter.criteria.matches(message):
-                    return waiter
-            return None
-        return next(self.for_message(message), None)
+    def first_for(self, message: Message, turn: Turn, number: int = 0) -> Waiter | None:
+        """Who takes this message, of those that came as `number` or later; whole groups are left out.
+
+        Raises:
+            SearchPaused: The turn's steps are used up; it has the number to go on with.
+        """
+        for waiter in self._candidates(message):
+            criteria = waiter.criteria
+            if waiter.number < number:
+                continue
+            if criteria is None:
+                return waiter
+            if criteria.whole_group:
+                continue
+            if turn.left <= 0:
+                paused = SearchPaused()
+                paused.waiter_number = waiter.number
+                raise paused
+            turn.left -= criteria.steps_for(message)
+            if criteria.matches(message):
+                return waiter
+        return None
+
+    def _candidates(self, message: Message) -> Iterable[Waiter]:
+        keyed = self._by_correlation.get(message.correlation_id) if self._by_correlation else None
+        if not keyed:
+            return self._any.values()
+        if not self._any:
+            return keyed.values()
+        return heapq.merge(self._any.values(), keyed.values(), key=lambda waiter: waiter.number)
 
     def for_message(self, message: Message) -> Iterator[Waiter]:
         """Who would take this message, in the order they came; whole groups are the caller's to judge.
 
         Stop iterating once a waiter was removed, or iterate over a copy.
         """
-        candidates: Iterable[Waiter] = self._any.values()
-        keyed = self._by_correlation.get(message.correlation_id) if self._by_correlation else None
-        if keyed and not self._any:
-            candidates = keyed.values()
-        elif keyed:
-            candidates = heapq.merge(candidates, keyed.values(), key=lambda waiter: waiter.number)
-        for waiter in candidates:
+        for waiter in self._candidates(message):
             if waiter.criteria is None or waiter.criteria.whole_group or waiter.criteria.matches(message):
                 yield waiter
 

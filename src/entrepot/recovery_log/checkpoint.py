@@ -2,15 +2,19 @@
 """Checkpoints: what restart starts from, so that the log before it may go.
 
 One file, `checkpoint`, framed like the log: first the Checkpoint record,
-then objects, runs, backout counts and prepared units, last End. A new one
-is written beside it, forced, and renamed over it.
+then objects, runs, backout counts and prepared units, last End, and zeros
+behind it. A new one is written beside it and forced, then takes its place.
+
+The old file is not removed but becomes `checkpoint.new`, for the next one
+to be written into: its blocks are there already, so that a checkpoint can
+be taken on a full disk. Each has more of them than it needs for now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from entrepot.disk import Buffer, Disk
+from entrepot.disk import NO_SPACE, Buffer, Disk, File
 from entrepot.errors import CheckpointDamaged
 from entrepot.recovery_log.record import (
     BadFrame,
@@ -23,7 +27,12 @@ from entrepot.recovery_log.record import (
 )
 
 PATH = "checkpoint"
+PREVIOUS = "checkpoint.previous"
+"""The checkpoint itself while the new one takes its name."""
 _NEW = "checkpoint.new"
+_ROOM_BYTES_MIN = 128 * 1024
+_ROOM_FACTOR = 4
+"""How much larger the next checkpoint may be, on a full disk."""
 
 
 def write_checkpoint(disk: Disk, head: Checkpoint, records: Iterable[Record]) -> None:
@@ -40,15 +49,47 @@ def write_checkpoint(disk: Disk, head: Checkpoint, records: Iterable[Record]) ->
         position += len(frame_head) + len(payload)
         count += 1
     buffers += frame(End(count), position)
+    _tidy(disk)
     file = disk.open(_NEW, create=True)
     try:
-        file.truncate(0)
-        file.write(0, buffers)
+        size = file.size()
+        file.write(0, [*buffers, bytes(max(size - _size(buffers), 0))])
+        _keep_room(file, _ROOM_FACTOR * _size(buffers))
         file.force()
     finally:
         file.close()
+    if disk.exists(PATH):
+        disk.rename(PATH, PREVIOUS)
     disk.rename(_NEW, PATH)
     disk.force_folder(".")
+    _tidy(disk)
+
+
+def _tidy(disk: Disk) -> None:
+    """Finish what a crash interrupted between two renames."""
+    if not disk.exists(PREVIOUS):
+        return
+    if disk.exists(PATH):
+        disk.rename(PREVIOUS, _NEW)
+        return
+    disk.rename(PREVIOUS, PATH)
+    disk.force_folder(".")
+
+
+def _keep_room(file: File, wanted: int) -> None:
+    """Let the file have blocks for a larger checkpoint than this one, if the disk has them."""
+    wanted, size = max(wanted, _ROOM_BYTES_MIN), file.size()
+    if size >= wanted:
+        return
+    try:
+        file.write(size, [bytes(wanted - size)])
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+
+
+def _size(buffers: Iterable[Buffer]) -> int:
+    return sum(map(len, buffers))
 
 
 def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
@@ -58,7 +99,7 @@ def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
         CheckpointDamaged: It is not whole; offset and problem are named.
     """
     path = disk.describe(PATH)
-    file = disk.open(PATH)
+    file = _open(disk)
     try:
         data = memoryview(file.read(0, file.size()))
     finally:
@@ -71,7 +112,8 @@ def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
         except BadFrame as bad:
             raise CheckpointDamaged(path, position, str(bad)) from bad
         if isinstance(record, End):
-            if record.records != len(records) or position != len(data):
+            room = data[position:].tobytes()
+            if record.records != len(records) or room.count(0) != len(room):
                 raise CheckpointDamaged(path, position, "the number of records is wrong")
             break
         records.append(record)
@@ -80,3 +122,12 @@ def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
         raise CheckpointDamaged(path, 0, "it does not begin as a checkpoint")
     require_format(path, first.format_version)
     return first, records[1:]
+
+
+def _open(disk: Disk) -> File:
+    try:
+        return disk.open(PATH)
+    except FileNotFoundError:
+        if not disk.exists(PREVIOUS):
+            raise
+        return disk.open(PREVIOUS)  # a crash between two renames

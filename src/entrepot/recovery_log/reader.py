@@ -6,7 +6,9 @@ last group, or damage. A torn group is cut: nobody was answered for it.
 Damage must never be mistaken for a torn group, since cutting there would
 lose messages silently. The difference: every group tells how far the log
 was forced before it was written. If any later group says that the bad
-place had been forced, it is damage, and we refuse to go on.
+place had been forced, it is damage, and we refuse to go on. Only groups
+that carry the check of their segment count, here as there: any message body
+can look like the rest of one (recovery_log/group.py).
 """
 
 from __future__ import annotations
@@ -18,21 +20,24 @@ import msgspec
 
 from entrepot.disk import Disk
 from entrepot.errors import LogDamaged, LogIncomplete
+from entrepot.recovery_log.group import GROUP, MARK_BYTES, Group, GroupKey, UnsaltedKey, segment_key
 from entrepot.recovery_log.record import (
     FRAME_HEAD_BYTES,
-    GROUP,
-    GROUP_BYTES,
     BadFrame,
-    Group,
     Record,
-    RecordType,
     check,
     decode,
-    group_seed,
     parse_head,
     type_name,
 )
-from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, check_head_page, segment_numbers, segment_path
+from entrepot.recovery_log.segment import (
+    FOLDER,
+    HEAD_PAGE_BYTES,
+    SegmentHead,
+    read_head_page,
+    segment_numbers,
+    segment_path,
+)
 from entrepot.recovery_log.settings import LogSettings
 
 
@@ -58,11 +63,16 @@ class LogReader:
         self._payload_bytes = settings.payload_bytes
         self._numbers = frozenset(segment_numbers(disk))
         self._loaded: dict[int, memoryview] = {}
+        self._keys: dict[int, GroupKey | UnsaltedKey] = {}
+        self._left: dict[int, int] = {}
+        """Where writing left a segment without salt for the next one, by the segment's number."""
         self._data = memoryview(b"")
         """The segment last asked for, from position `_base` on."""
         self._base = 0
         self._seed = 0
         """Of the CRCs of the present group's records."""
+        self._check: int | None = None
+        """Of the present group, if its format has one."""
         self.end_position = 0
         self.torn = ""
         self.incarnation = 0
@@ -98,12 +108,14 @@ class LogReader:
             raise LogIncomplete(self._disk.describe(FOLDER), start)
         position = group_end = self.end_position = start
         while True:
+            position = self._continued(position)
             try:
-                size, record = self._parse(position)
+                size, record, seed = self._parse(position)
                 if isinstance(record, Group):
                     if position >= boundary and record.incarnation < incarnation:
                         raise BadFrame("an earlier start wrote this group, and a later one has cut it off")
                     self._begin_group(record, position, group_end)
+                    self._seed = seed
                     group_end = position + size + record.body_bytes
                 elif position >= group_end:
                     raise BadFrame("a record stands outside of any group")
@@ -122,12 +134,25 @@ class LogReader:
         # A later start writes over a torn group's remains, so its groups may begin inside of one.
         if group.incarnation < self.incarnation or (position < group_end and group.incarnation == self.incarnation):
             raise BadFrame("a group of an earlier start stands here")
+        if group.incarnation == self.incarnation and self._check is not None and group.previous != self._check:
+            raise BadFrame("this group does not follow the one before it")
         self.incarnation = group.incarnation
-        self._seed = group_seed(group.incarnation, group.serial)
+        self._check = group.check if isinstance(self._keys[position // self._payload_bytes], GroupKey) else None
         self.time = group.time
         self.forced_position = max(self.forced_position, group.forced_position)
 
-    def _parse(self, position: int) -> tuple[int, Record]:
+    def _continued(self, position: int) -> int:
+        """Where the stream goes on: not here when a later format has left this segment here for the next one."""
+        number = position // self._payload_bytes
+        if number not in self._keys:
+            self._segment(number)
+        if self._left.get(number) != position:
+            return position
+        self.end_position = (number + 1) * self._payload_bytes
+        return self.end_position
+
+    def _parse(self, position: int) -> tuple[int, Record, int]:
+        """The size of what stands at a position, the record, and the seed of the CRCs in its group."""
         # Most records lie within the segment that the one before was in: no look-up for them.
         offset = position - self._base
         begin = offset + FRAME_HEAD_BYTES
@@ -142,9 +167,12 @@ class LogReader:
             payload = self._view(position + FRAME_HEAD_BYTES, length)
             if len(payload) < length:
                 raise BadFrame("the log ends within a record")
-        check(head, payload, crc, 0 if kind == GROUP else self._seed)
+        if kind == GROUP:
+            group, seed = self._keys[position // self._payload_bytes].parse(head, payload, crc)
+            return FRAME_HEAD_BYTES + length, group, seed
+        check(head, payload, crc, self._seed)
         try:
-            return FRAME_HEAD_BYTES + length, decode(kind, payload)
+            return FRAME_HEAD_BYTES + length, decode(kind, payload), self._seed
         except msgspec.MsgspecError as error:
             # Its CRC is right, so this is what was written: not torn, but not ours to understand either.
             path, offset = self.describe(position)
@@ -169,50 +197,59 @@ class LogReader:
         if number not in self._loaded:
             if number not in self._numbers:
                 return memoryview(b"")
-            path = segment_path(number)
-            file = self._disk.open(path)
-            try:
-                check_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
-                data = file.read(HEAD_PAGE_BYTES, self._payload_bytes)
-            finally:
-                file.close()
+            head, data = self._read_segment(number, self._payload_bytes)
+            self._keys[number] = segment_key(head.salt)
+            if not head.salt and number + 1 in self._numbers:
+                self._left[number] = self._read_segment(number + 1, 0)[0].continues
             for old in [old for old in self._loaded if old < number - 1]:
                 del self._loaded[old]
             self._loaded[number] = memoryview(data)
         self._data, self._base = self._loaded[number], number * self._payload_bytes
         return self._data
 
+    def _read_segment(self, number: int, size: int) -> tuple[SegmentHead, bytes]:
+        path = segment_path(number)
+        file = self._disk.open(path)
+        try:
+            head = read_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
+            return head, file.read(HEAD_PAGE_BYTES, size)
+        finally:
+            file.close()
+
     def _claims(self, position: int) -> bool:
-        """Whether the bytes there claim to be a record for this position; those of an earlier lap claim another."""
+        """Whether what stands there begins as only a group of this log for this position does."""
         head = self._view(position, FRAME_HEAD_BYTES)
-        return any(head) and int.from_bytes(head[8:16], "little") == position
+        return bytes(head[:MARK_BYTES]) == self._mark(position) and head[8:16] == position.to_bytes(8, "little")
+
+    def _mark(self, position: int) -> bytes:
+        key = self._keys.get(position // self._payload_bytes)
+        return key.mark if key is not None else b""
 
     def _require_undamaged(self, position: int, problem: str) -> None:
         """Raise when no crash can have left what stands at `position`."""
-        evidence = self._later_group(position)
-        if evidence is not None:
-            path, offset = self.describe(position)
-            raise LogDamaged(path, offset, f"{problem}, but the group at position {evidence} was written after it")
+        for evidence, group in self.groups(position):
+            if group.incarnation >= self.incarnation and group.forced_position > position:
+                path, offset = self.describe(position)
+                raise LogDamaged(path, offset, f"{problem}, but the group at position {evidence} was written after it")
 
-    def _later_group(self, position: int) -> int | None:
-        """The position of a group that was written when `position` had been forced already."""
-        last = max(self._numbers, default=0)
-        for number in range(position // self._payload_bytes, last + 1):
+    def groups(self, position: int) -> Iterator[tuple[int, Group]]:
+        """All groups at or behind a position, also behind what cannot be read, each with its own position."""
+        for number in sorted(number for number in self._numbers if number >= position // self._payload_bytes):
             base = number * self._payload_bytes
-            data = bytes(self._segment(number))
+            data = bytes(self._view(base, self._payload_bytes + MARK_BYTES - 1))
+            mark = self._keys[number].mark
             offset = max(position - base, 0)
-            # A group's frame has a fixed length and type: look for these bytes and test what follows.
-            mark = (GROUP_BYTES - FRAME_HEAD_BYTES).to_bytes(4, "little") + bytes([RecordType.GROUP, 0, 0, 0])
-            while (offset := data.find(mark, offset)) >= 0:
-                if self._is_evidence(base + offset, position):
-                    return base + offset
+            # A frame that begins in one segment may end in the next, even its mark.
+            while 0 <= (offset := data.find(mark, offset)) < self._payload_bytes:
+                group = self._group_at(base + offset)
+                if group is not None:
+                    yield base + offset, group
                 offset += 1
-        return None
 
-    def _is_evidence(self, candidate: int, position: int) -> bool:
+    def _group_at(self, position: int) -> Group | None:
         try:
-            _, record = self._parse(candidate)
+            _, record, _ = self._parse(position)
         except BadFrame:
-            return False
-        assert isinstance(record, Group)
-        return record.incarnation >= self.incarnation and record.forced_position > position
+            return None
+        assert isinstance(record, Group), "its mark says so"
+        return record

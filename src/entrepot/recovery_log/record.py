@@ -28,9 +28,10 @@ from entrepot.disk import Buffer
 from entrepot.errors import FormatUnsupported
 from entrepot.message import Message
 
-FORMAT_VERSION = 2
-"""2 has bodies that several messages share, and decisions; all that 1 has means the same in it."""
-READABLE_VERSIONS = (1, 2)
+FORMAT_VERSION = 3
+"""3 has salted groups; 2 came with bodies that several messages share, and decisions. The records of 1 and 2 mean the
+same in it."""
+READABLE_VERSIONS = (1, 2, 3)
 
 _TARGET_BYTES = 20
 _HEAD = struct.Struct("<IB3xQ")
@@ -77,25 +78,6 @@ class RecordType(enum.IntEnum):
 
 class Record(msgspec.Struct, array_like=True, gc=False):
     """What a payload says; the order of fields is the order on disk, so new ones go to the end."""
-
-
-class Group(Record, gc=False):
-    """Opens everything that is written at once.
-
-    `forced_position`: the log was forced up to there before this group was
-    written. Damage before it cannot be a torn write. `incarnation` counts the
-    starts of the queue manager, so what a torn group left behind is not
-    taken for a continuation of what a later start wrote over it. `serial`
-    counts the groups of a start: both together are the seed of the CRCs of the
-    group's records, so that a torn mixture of two groups that were written to
-    the same place never passes for either.
-    """
-
-    body_bytes: int
-    forced_position: int
-    incarnation: int
-    serial: int
-    time: float
 
 
 class Put(Record, gc=False):
@@ -176,6 +158,8 @@ class Prepare(Record, gc=False):
     """Of a global unit of our own: who else waits for the outcome."""
     user: str = ""
     """Who may decide it without being an administrator."""
+    time: float = 0.0
+    """When it was prepared, in seconds since 1970; 0.0: by a release that did not say."""
 
 
 class Resolve(Record, gc=False):
@@ -307,7 +291,6 @@ class Entries(Record, gc=False):
 
 
 _TYPES: dict[type[Record], RecordType] = {
-    Group: RecordType.GROUP,
     Put: RecordType.PUT,
     Remove: RecordType.REMOVE,
     Taken: RecordType.TAKEN,
@@ -328,17 +311,8 @@ _TYPES: dict[type[Record], RecordType] = {
     Bodies: RecordType.BODIES,
 }
 _encode = msgspec.msgpack.Encoder().encode
+_KINDS = frozenset(map(int, RecordType))
 _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES.items()}
-
-GROUP = int(RecordType.GROUP)
-_SEED = struct.Struct("<II")
-_GROUP_PAYLOAD = struct.Struct("<QQIId")
-GROUP_BYTES = FRAME_HEAD_BYTES + _GROUP_PAYLOAD.size
-
-
-def group_seed(incarnation: int, serial: int) -> int:
-    """What the CRCs of a group's records begin with."""
-    return crc32c(_SEED.pack(incarnation, serial & 0xFFFFFFFF))
 
 
 def frame(record: Record, position: int, seed: int = 0) -> tuple[bytes, bytes]:
@@ -365,13 +339,6 @@ def frame_head(kind: int, payload: Buffer, position: int, seed: int = 0) -> byte
     return head + _CRC.pack(crc32c(payload, crc32c(head, seed)))
 
 
-def frame_group(group: Group, position: int) -> bytes:
-    """A group's frame; its size is known before its content is, unlike MessagePack's."""
-    serial = group.serial & 0xFFFFFFFF
-    payload = _GROUP_PAYLOAD.pack(group.body_bytes, group.forced_position, group.incarnation, serial, group.time)
-    return frame_head(RecordType.GROUP, payload, position) + payload
-
-
 class BadFrame(Exception):
     """These bytes are no frame for this position."""
 
@@ -387,7 +354,7 @@ def parse_head(head: Buffer, position: int) -> tuple[int, int, int]:
     length, kind, stated, crc = _HEAD_AND_CRC.unpack(head)
     if stated != position:
         raise BadFrame("no record begins here" if not any(head) else f"a record for position {stated} stands here")
-    if length > PAYLOAD_BYTES_MAX or kind not in _DECODERS:
+    if length > PAYLOAD_BYTES_MAX or kind not in _KINDS:
         raise BadFrame("the record's head is damaged")
     return length, kind, crc
 
@@ -399,11 +366,17 @@ def check(head: Buffer, payload: Buffer, crc: int, seed: int = 0) -> None:
 
 
 def decode(kind: int, payload: Buffer) -> Record:
-    """The record in a payload whose CRC was checked."""
-    if kind == GROUP:
-        return Group(*_GROUP_PAYLOAD.unpack(payload))
-    record: Record = _DECODERS[kind].decode(payload)
-    return record
+    """The record in a payload whose CRC was checked; groups have `recovery_log.group`.
+
+    Raises:
+        msgspec.MsgspecError: It is none of this kind.
+    """
+    try:
+        record: Record = _DECODERS[kind].decode(payload)
+        return record
+    except (ValueError, RecursionError, OverflowError) as error:
+        # Text that is no UTF-8, nesting without end: msgspec has errors of its own only.
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def parse(content: memoryview, position: int) -> tuple[Record, int]:
@@ -419,6 +392,8 @@ def parse(content: memoryview, position: int) -> tuple[Record, int]:
     if len(payload) < length:
         raise BadFrame("the file ends within a record")
     check(head, payload, crc)
+    if kind not in _DECODERS:
+        raise BadFrame(f"a {type_name(kind)} record stands only in a log")
     try:
         return decode(kind, payload), begin + length
     except msgspec.MsgspecError as error:

@@ -33,6 +33,7 @@ from entrepot.recovery_log.record import (
     parse,
     require_format,
 )
+from entrepot.recovery_log.reserve import Reserve
 
 FOLDER = "runs"
 CHUNK_BYTES = 64 * 1024
@@ -65,11 +66,18 @@ class RunStore:
     """
 
     def __init__(
-        self, disk: Disk, manager_id: bytes, *, number_next: int = 1, background: Executor | None = None
+        self,
+        disk: Disk,
+        manager_id: bytes,
+        *,
+        number_next: int = 1,
+        background: Executor | None = None,
+        reserve_bytes: int = 0,
     ) -> None:
         self._disk = disk
         self._manager_id = manager_id
         self._background = background
+        self.reserve = Reserve(disk, FOLDER, reserve_bytes)
         self._unwritten: dict[int, tuple[list[Buffer], Future[None]]] = {}
         # A checkpoint writes and forces runs while the engine's thread writes others.
         self._lock = threading.Lock()
@@ -104,10 +112,13 @@ class RunStore:
             with contextlib.suppress(OSError):
                 self._disk.remove(bodies_path(loan.own.number))
 
-    def write(self, entries: list[Entry], *, body_bytes: int, force: bool, shared: bool = False) -> StoredRun:
+    def write(
+        self, entries: list[Entry], *, body_bytes: int, force: bool, shared: bool = False, at_once: bool = False
+    ) -> StoredRun:
         """Store entries, with so many bytes in their bodies, in a new run; durably with `force`.
 
         `shared`: neighbours may have the same body, which counts and is stored once.
+        `at_once`: it is written when this returns, though not forced.
 
         Raises:
             OSError: The disk refused this run, or an earlier one; nothing of this one remains.
@@ -116,12 +127,26 @@ class RunStore:
             self._reap()
         number = self._next_number()
         run, buffers = self._encode(number, entries, body_bytes, shared=shared)
-        if force or self._background is None:
+        if force or at_once or self._background is None:
             self._write_file(run_path(run.number), buffers, force=force)
         else:
+            self._allocate(run_path(run.number), sum(map(len, buffers)))
             future = self._background.submit(self._write_file, run_path(run.number), buffers, force=False)
             self._unwritten[run.number] = (buffers, future)
         return run
+
+    def _allocate(self, path: str, size: int) -> None:
+        """A run that waits for its thread is promised already, so the disk must not refuse it then."""
+        try:
+            file = self._disk.open(path, create=True)
+            try:
+                file.allocate(size)
+            finally:
+                file.close()
+        except OSError:
+            if self._disk.exists(path):
+                self._disk.remove(path)
+            raise
 
     def _write_file(self, path: str, buffers: list[Buffer], *, force: bool) -> None:
         try:
@@ -257,7 +282,34 @@ class RunStore:
         unwritten = self._unwritten.pop(number, None)
         if unwritten is not None and unwritten[1].exception() is not None:
             return  # it never came to be
-        self._disk.remove(run_path(number))
+        if not self.reserve.keep(run_path(number)):
+            self._disk.remove(run_path(number))
+
+    def write_into_reserve(self, entries: list[Entry]) -> StoredRun | None:
+        """Store as many of the entries as a file of the reserve has space for, durably; None when none does."""
+        for path, room in self.reserve.sizes().items():
+            number = self._next_number()
+            count = len(entries)
+            while count:
+                body_bytes = sum(len(entry.message.body) for entry in entries[:count])
+                # Encoding is what costs memory: most of the time the bodies alone are too many.
+                if body_bytes <= room:
+                    run, buffers = self._encode(number, entries[:count], body_bytes, shared=True)
+                    if (size := sum(map(len, buffers))) <= room:
+                        break
+                count = count * 7 // 8
+            else:
+                continue
+            self.reserve.use(path, run_path(number))
+            file = self._disk.open(run_path(number))
+            try:
+                file.write(0, [*buffers, bytes(room - size)])
+                file.force()
+            finally:
+                file.close()
+            self._disk.force_folder(FOLDER)
+            return run
+        return None
 
     def drop_bodies(self, file: BodyFile) -> None:
         """Remove a file of bodies if nobody refers to it any more and restart would not need it, either."""

@@ -8,7 +8,8 @@ stream lies in numbered files of one size, each with a head page:
     log/spare-00000003.log       zero-filled or used before, waiting for a number
 
 A spare gets its head page, forced, before it is renamed to a segment, so a
-file named segment is one. Files are filled with zeros once when they are
+file named segment is one. The page has a new random salt each time: what the
+file held before fits no longer (recovery_log/group.py). Files are filled with zeros once when they are
 made and then reused, because writing into a hole or past the end would
 make every force write the file's metadata too.
 """
@@ -16,16 +17,20 @@ make every force write the file's metadata too.
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
 from entrepot.disk import Disk, File
 from entrepot.errors import LogDamaged
-from entrepot.recovery_log.record import FORMAT_VERSION, READABLE_VERSIONS, require_format
+from entrepot.recovery_log.group import SALT_BYTES
+from entrepot.recovery_log.record import FORMAT_VERSION, require_format
 
 FOLDER = "log"
 HEAD_PAGE_BYTES = 4096
 _HEAD = struct.Struct("<8sI12sQQ")
+_SALT = struct.Struct(f"<{SALT_BYTES}sQ")
+SALTED_VERSION = 3
 _MAGIC = b"ENTREPOT"
 _ZEROS = bytes(1024 * 1024)
 
@@ -34,18 +39,35 @@ def segment_path(number: int) -> str:
     return f"{FOLDER}/segment-{number:08d}.log"
 
 
-def head_page(manager_id: bytes, number: int, segment_bytes: int, version: int | None = None) -> bytes:
-    """A segment's first page; the newest version unless another is said."""
-    version = FORMAT_VERSION if version is None else version
-    page = _HEAD.pack(_MAGIC, version, manager_id, number, segment_bytes).ljust(HEAD_PAGE_BYTES - 4, b"\0")
+class SegmentHead(NamedTuple):
+    """What a segment's first page says of it."""
+
+    salt: bytes
+    """Random for each use of the file; empty in formats 1 and 2."""
+    continues: int
+    """The position at which the stream before this segment ends: its own first one, or where format 2 was left."""
+
+
+def head_page(
+    manager_id: bytes, number: int, segment_bytes: int, head: SegmentHead, version: int = FORMAT_VERSION
+) -> bytes:
+    """A segment's first page."""
+    page = _HEAD.pack(_MAGIC, version, manager_id, number, segment_bytes)
+    if version >= SALTED_VERSION:
+        page += _SALT.pack(*head)
+    page = page.ljust(HEAD_PAGE_BYTES - 4, b"\0")
     return page + struct.pack("<I", crc32c(page))
 
 
-def check_head_page(disk: Disk, path: str, file: File, manager_id: bytes, number: int, segment_bytes: int) -> None:
-    """Refuse a segment that is damaged, of another version, or of another queue manager."""
+def read_head_page(
+    disk: Disk, path: str, file: File, manager_id: bytes, number: int, segment_bytes: int
+) -> SegmentHead:
+    """What the first page says.
+
+    Raises:
+        LogDamaged, FormatUnsupported: The segment is damaged, of another version, or of another queue manager.
+    """
     page = file.read(0, HEAD_PAGE_BYTES)
-    if any(page == head_page(manager_id, number, segment_bytes, version) for version in READABLE_VERSIONS):
-        return
     described = disk.describe(path)
     if len(page) < HEAD_PAGE_BYTES or struct.unpack("<I", page[-4:])[0] != crc32c(page[:-4]):
         raise LogDamaged(described, 0, "the segment's head page is damaged")
@@ -53,13 +75,35 @@ def check_head_page(disk: Disk, path: str, file: File, manager_id: bytes, number
     require_format(described, version)
     if owner != manager_id:
         raise LogDamaged(described, 0, "the segment belongs to another queue manager")
-    raise LogDamaged(described, 0, f"the segment's head page says number {stated}")
+    head = SegmentHead(b"", number * (segment_bytes - HEAD_PAGE_BYTES))
+    if version >= SALTED_VERSION:
+        head = SegmentHead._make(_SALT.unpack_from(page, _HEAD.size))
+    if page != head_page(manager_id, number, segment_bytes, head, version):
+        raise LogDamaged(described, 0, f"the segment's head page says number {stated}")
+    return head
 
 
 def segment_numbers(disk: Disk) -> list[int]:
     """The numbers of the segments there are, ascending."""
     names = (name for name in disk.names(FOLDER) if name.startswith("segment-"))
     return sorted(int(name[len("segment-") : -len(".log")]) for name in names)
+
+
+def cut_log(disk: Disk, segment_bytes: int, position: int) -> None:
+    """Let the log end at a position: zeros behind it, and no later segment."""
+    last, offset = divmod(position, segment_bytes - HEAD_PAGE_BYTES)
+    for number in segment_numbers(disk):
+        if number > last:
+            disk.remove(segment_path(number))
+        elif number == last:
+            file = disk.open(segment_path(number))
+            try:
+                begin = HEAD_PAGE_BYTES + offset
+                file.write(begin, [bytes(segment_bytes - begin)])
+                file.force()
+            finally:
+                file.close()
+    disk.force_folder(FOLDER)
 
 
 class SparePool:
@@ -113,10 +157,10 @@ class SparePool:
         self._disk.force_folder(FOLDER)
         self._paths.append(path)
 
-    def use(self, number: int) -> File:
+    def use(self, number: int, head: SegmentHead) -> File:
         """Turn a spare into segment `number`."""
         file = self._disk.open(self._paths[0])
-        file.write(0, [head_page(self._manager_id, number, self._segment_bytes)])
+        file.write(0, [head_page(self._manager_id, number, self._segment_bytes, head)])
         file.force()
         self._disk.rename(self._paths.pop(0), segment_path(number))
         self._disk.force_folder(FOLDER)

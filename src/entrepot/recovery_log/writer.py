@@ -10,24 +10,38 @@ thread; all else belongs to whoever owns the engine.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from entrepot.clock import Clock
 from entrepot.disk import NO_SPACE, Buffer, Disk, File
-from entrepot.errors import DiskFailed, DiskFull, LogFull
-from entrepot.recovery_log.record import GROUP_BYTES, Group, Record, frame, frame_group, group_seed
-from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SparePool, segment_numbers, segment_path
+from entrepot.errors import DiskFailed, DiskFull, LogDamaged, LogFull
+from entrepot.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey, GroupSecrets
+from entrepot.recovery_log.record import Record, frame
+from entrepot.recovery_log.segment import (
+    FOLDER,
+    HEAD_PAGE_BYTES,
+    SegmentHead,
+    SparePool,
+    read_head_page,
+    segment_numbers,
+    segment_path,
+)
 from entrepot.recovery_log.settings import LogSettings
 
 
 class WriteGroup:
     """What one write brings to disk: from `start` up to `end` in the stream."""
 
-    __slots__ = ("buffers", "end", "files", "start")
+    __slots__ = ("buffers", "end", "files", "previous", "start")
 
-    def __init__(self, start: int, end: int, buffers: list[Buffer], files: list[tuple[int, File]]) -> None:
+    def __init__(
+        self, start: int, end: int, buffers: list[Buffer], files: list[tuple[int, File]], previous: int
+    ) -> None:
         self.start = start
         self.end = end
+        self.previous = previous
+        """The check of the group before it."""
         self.buffers = buffers
         self.files = files
         """The segments it lies in, each with the position where its stream begins."""
@@ -40,20 +54,32 @@ class RecoveryLog:
         self._disk = disk
         self._clock = clock
         self._settings = settings
+        self._manager_id = manager_id
         self._payload_bytes = settings.payload_bytes
         self._reserve_bytes = min(self._payload_bytes // 2, 1024 * 1024)
         """The last part of the log, which is kept for gets."""
         self._incarnation = 0
         self._serial = 0
-        self._seed = 0
+        self._previous = 0
+        """The check of the group that was taken last."""
+        self._key: tuple[int, GroupKey] | None = None
+        """That of the segment in which the last group began, with the segment's number."""
+        self._secrets = GroupSecrets(0, 0)
+        """Of the group that gathers."""
+        self._heads: dict[int, SegmentHead] = {}
+        """Of the segment that is written and of later ones, made or not."""
         self._spares = SparePool(disk, manager_id, settings.segment_bytes)
         self._files: dict[int, File] = {}
+        self._unforced: dict[int, File] = {}
+        """Segments that were written since the last force, by the position where their stream begins."""
         self._buffers: list[Buffer] = []
         self.appended_position = 0
         """Where the next record will stand."""
         self.written_position = 0
         self.forced_position = 0
         """Everything before it would survive a power cut."""
+        self._group_starts: list[int] = []
+        """Some positions at which groups begin, ascending; see `group_start_before`."""
         self.needed_position = 0
         """Restart reads the log from here; circular logging reuses what lies before."""
         self._first = 0
@@ -61,17 +87,47 @@ class RecoveryLog:
         """The lowest segment number that has no file yet."""
 
     def open(self, *, position: int, needed_position: int, incarnation: int) -> None:
-        """Go on writing at `position`, up to which restart has read and forced the log."""
+        """Go on writing at `position`, up to which restart has read and forced the log.
+
+        In a segment of an earlier format anybody could forge what follows, so
+        writing goes on in a new one.
+
+        Raises:
+            LogDamaged: A segment's head page is damaged, or another history follows.
+            DiskFull, DiskFailed: There is no new segment. Nothing was changed.
+        """
         self._spares.find()
         self._incarnation = incarnation
-        self.appended_position = self.written_position = self.forced_position = position
+        # Random: of two queue managers with the same history, each goes on in its own way.
+        self._previous = int.from_bytes(self._disk.random_bytes(8), "little")
         self.needed_position = needed_position
         self._first = self._next = needed_position // self._payload_bytes
         while self._disk.exists(segment_path(self._next)):
             self._next += 1
+        for number in range(position // self._payload_bytes, self._next):
+            self._heads[number] = self._read_head(number)
+        position = self._leave_unsalted(position)
+        self.appended_position = self.written_position = self.forced_position = position
         if self._settings.kind == "circular":
             # A crash between a checkpoint and its `release` leaves these behind.
             self._take_back(number for number in segment_numbers(self._disk) if number < self._first)
+
+    def _leave_unsalted(self, position: int) -> int:
+        """Where to go on instead of at a position in a segment that has no salt; the position itself in others."""
+        number = position // self._payload_bytes
+        if self._head(number).salt:
+            return position
+        successor = number + 1
+        if successor >= self._next:
+            self._heads[successor] = SegmentHead(self._disk.random_bytes(SALT_BYTES), position)
+            try:
+                self._file(successor)
+            except OSError as error:
+                raise self._failure(error) from error
+        elif not self._head(successor).salt or self._head(successor).continues != position:
+            path = self._disk.describe(segment_path(successor))
+            raise LogDamaged(path, 0, f"this segment does not continue the log from position {position}")
+        return successor * self._payload_bytes
 
     # --- gathering ------------------------------------------------------------------------
 
@@ -84,16 +140,38 @@ class RecoveryLog:
             buffers.append(b"")
             position += GROUP_BYTES
             self._begin_group()
+        seed = self._secrets.seed
         for record in records:
-            head, payload = frame(record, position, self._seed)
+            head, payload = frame(record, position, seed)
             buffers += (head, payload)
             position += len(head) + len(payload)
         self.appended_position = position
         return position
 
     def _begin_group(self) -> None:
-        self._serial += 1
-        self._seed = group_seed(self._incarnation, self._serial)
+        self._serial = (self._serial + 1) & 0xFFFFFFFF
+        position = self.written_position
+        self._secrets = self._key_at(position).secrets(position, self._incarnation, self._serial, self._previous)
+
+    def _key_at(self, position: int) -> GroupKey:
+        number = position // self._payload_bytes
+        if self._key is None or self._key[0] != number:
+            self._key = (number, GroupKey(self._head(number).salt))
+        return self._key[1]
+
+    def _head(self, number: int) -> SegmentHead:
+        """What the head page of the present segment or a later one says, or will say once it is made."""
+        if number not in self._heads:
+            self._heads[number] = SegmentHead(self._disk.random_bytes(SALT_BYTES), number * self._payload_bytes)
+        return self._heads[number]
+
+    def _read_head(self, number: int) -> SegmentHead:
+        path = segment_path(number)
+        file = self._disk.open(path)
+        try:
+            return read_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
+        finally:
+            file.close()
 
     @property
     def has_gathered(self) -> bool:
@@ -102,6 +180,16 @@ class RecoveryLog:
     @property
     def gathered_bytes(self) -> int:
         return self.appended_position - self.written_position
+
+    @property
+    def reserve_bytes(self) -> int:
+        return self._reserve_bytes
+
+    @property
+    def is_reserve_touched(self) -> bool:
+        """Whether gets have begun to use the part of the log that is kept for them."""
+        room = (self._next + len(self._spares)) * self._payload_bytes - self.appended_position
+        return room < self._reserve_bytes * 3 // 4
 
     def require_room(self, size: int, *, reserved: bool) -> None:
         """Refuse to append what the log has no room for.
@@ -142,12 +230,21 @@ class RecoveryLog:
             files = self._files_for(start, end)
         except OSError as error:
             raise self._failure(error) from error
-        size = end - start - GROUP_BYTES
-        group = Group(size, self.forced_position, self._incarnation, self._serial, self._clock.now())
-        buffers[0] = frame_group(group, start)
+        check, seed = self._secrets
+        previous, self._previous = self._previous, check
+        group = Group(
+            end - start - GROUP_BYTES,
+            self.forced_position,
+            self._incarnation,
+            self._serial,
+            self._clock.now(),
+            previous,
+            check,
+        )
+        buffers[0] = self._key_at(start).frame(group, start, seed)
         self._buffers = []
         self.appended_position = self.written_position = end
-        return WriteGroup(start, end, buffers, files)
+        return WriteGroup(start, end, buffers, files, previous)
 
     def write_group(self, group: WriteGroup, *, force: bool) -> None:
         """Bring a group to disk; with `force`, it and all before it survive a power cut.
@@ -156,11 +253,14 @@ class RecoveryLog:
             DiskFull: The group is not in the log; `give_up` must follow.
             DiskFailed: Nobody knows what the disk holds. Fatal.
         """
+        # A group that was flushed may end in the segment before: it is claimed to be forced, too.
+        self._unforced.update(group.files)
         try:
             self._write(group)
             if force:
-                for _, file in group.files:
+                for file in self._unforced.values():
                     file.force()
+                self._unforced.clear()
         except OSError as error:
             raise self._failure(error) from error
 
@@ -185,10 +285,23 @@ class RecoveryLog:
     def forced(self, group: WriteGroup) -> None:
         """The group was written with force; only one may be under way at a time."""
         self.forced_position = group.end
+        self.note_group_start(group.end)
         if len(self._files) > 1:
             last = self.forced_position // self._payload_bytes
             for number in [number for number in self._files if number < last]:
                 self._files.pop(number).close()
+                self._heads.pop(number, None)
+
+    def note_group_start(self, position: int) -> None:
+        """A group begins here; about sixteen for each segment are remembered."""
+        starts = self._group_starts
+        if not starts or position - starts[-1] >= self._payload_bytes // 16:
+            starts.append(position)
+
+    def group_start_before(self, position: int) -> int:
+        """A position up to this one at which a restart could begin to read, as late as is known."""
+        index = bisect_right(self._group_starts, position)
+        return self._group_starts[index - 1] if index else self.needed_position
 
     def flush(self) -> None:
         """Write what has gathered, without force: a kill of this process can no longer take it."""
@@ -215,6 +328,7 @@ class RecoveryLog:
         except OSError as error:
             raise DiskFailed(self._disk.describe(FOLDER), str(error)) from error
         self.written_position = group.start
+        self._previous = group.previous
         self.discard_gathered()
 
     def _failure(self, error: OSError) -> DiskFull | DiskFailed:
@@ -236,7 +350,7 @@ class RecoveryLog:
             else:
                 if not len(self._spares):
                     self._spares.make()
-                self._files[number] = self._spares.use(number)
+                self._files[number] = self._spares.use(number, self._head(number))
                 self._next = number + 1
         return self._files[number]
 
@@ -245,23 +359,25 @@ class RecoveryLog:
         while len(self._spares) + self._next - self._first < self._settings.primary:
             self._spares.make()
 
-    def release(self, position: int) -> None:
+    def release(self, position: int, *, keep_all: bool = False) -> None:
         """Restart no longer needs what lies before `position`.
 
         Circular logging takes the segments back as spares, beyond the primaries
-        it removes them; linear logging leaves them for `archive`.
+        it removes them, unless it is to `keep_all` because the disk would not give
+        others; linear logging leaves them for `archive`.
         """
         self.needed_position = position
+        del self._group_starts[: bisect_left(self._group_starts, position)]
         first = position // self._payload_bytes
         if self._settings.kind == "circular":
-            self._take_back(range(self._first, first))
+            self._take_back(range(self._first, first), keep_all=keep_all)
         self._first = first
 
-    def _take_back(self, numbers: Iterable[int]) -> None:
+    def _take_back(self, numbers: Iterable[int], *, keep_all: bool = False) -> None:
         for number in numbers:
             if number in self._files:
                 self._files.pop(number).close()
-            keep = len(self._spares) + self._next - number - 1 < self._settings.primary
+            keep = keep_all or len(self._spares) + self._next - number - 1 < self._settings.primary
             self._spares.take_back(number, keep=keep)
             self._first = max(self._first, number + 1)
         self._disk.force_folder(FOLDER)

@@ -5,8 +5,9 @@
     audit.write("connect", user="alice", address="10.0.0.7", channel="APP", verdict="allowed")
     audit.force()
 
-A line is handed to the operating system when `write` returns, so it
-survives the death of the process, and a power cut after `force`.
+A line and the mark that knows it are handed to the operating system when
+`write` returns, so they survive the death of the process, and a power cut
+after `force`.
 `audit_chain` has the format, and says what its chain proves.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import threading
 import time
@@ -25,10 +27,12 @@ from typing import NoReturn, TypedDict, Unpack
 
 from entrepot.errors import AuditFailed
 from entrepot.security import audit_chain, private_file
-from entrepot.security.audit_chain import FILE, Head, Torn, records, verify
+from entrepot.security.audit_chain import FILE, HEAD, MARK, End, Head, Mark, records, verify
 from entrepot.security.floods import Counted, Floods
 
 __all__ = ["AuditFields", "AuditLog", "records", "verify"]
+
+_LOGGER = logging.getLogger("entrepot")
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 HEAD_EVERY_LINES = 1000
@@ -53,9 +57,20 @@ class AuditFields(TypedDict, total=False):
 class AuditLog:
     """The audit log of a queue manager that this process runs; any thread may write."""
 
-    def __init__(self, folder: Path, descriptor: int, head: Head, now: Callable[[], float], bytes_max: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        descriptor: int,
+        mark_descriptor: int,
+        head: Head,
+        now: Callable[[], float],
+        bytes_max: int,
+    ) -> None:
         self._folder = folder
         self._descriptor = descriptor
+        self._mark_descriptor = mark_descriptor
+        self._forced = head
+        self._boot = audit_chain.boot()
         self._head = head
         self._head_lines = head.lines
         self._now = now
@@ -80,21 +95,40 @@ class AuditLog:
         try:
             _lock_file(folder / FILE, descriptor)
             found = audit_chain.end(folder)
-            head = found.head if isinstance(found, Torn) else found
-            if head == Head():
-                # Before the first line, so that lines without a head can only mean that it was taken away.
-                audit_chain.write_head(folder, head)
-            log = cls(folder, descriptor, head, now, bytes_max)
-            if isinstance(found, Torn):
-                os.ftruncate(descriptor, head.bytes)
-                log.write("audit tail cut", reason=f"{found.size} bytes of an unfinished line", verdict="done")
-            return log
+            mark_descriptor = private_file.open_private(folder / MARK, os.O_RDWR, create=True)
         except OSError as error:
             os.close(descriptor)
             raise AuditFailed(str(folder / FILE), error.strerror or str(error)) from error
         except BaseException:
             os.close(descriptor)
             raise
+        log = cls(folder, descriptor, mark_descriptor, found.head, now, bytes_max)
+        try:
+            log._begin(found)
+            return log
+        except BaseException as error:
+            log._close_files()
+            if isinstance(error, OSError):
+                raise AuditFailed(str(folder / FILE), error.strerror or str(error)) from error
+            raise
+
+    def _begin(self, found: End) -> None:
+        if found.torn_bytes:
+            os.ftruncate(self._descriptor, found.head.bytes)
+        try:
+            # Before the first line, so that lines without a head or a mark can only mean that it was taken away.
+            self._write_head()
+            if found.torn_bytes:
+                self.write("audit tail cut", reason=f"{found.torn_bytes} bytes of an unfinished line", verdict="done")
+            if found.lost_lines:
+                reason = "a power cut took lines that were not forced"
+                self.write("audit lines lost", reason=reason, count=found.lost_lines, verdict="done")
+        except AuditFailed as error:
+            # A full disk must not keep a queue manager from starting: messages go on, and until there is space all
+            # that has to be written here is refused. The head of an earlier start is an old one, not a wrong one.
+            if not (self._folder / HEAD).exists():
+                raise
+            _LOGGER.error("%s", error)
 
     def write(self, event: str, **fields: Unpack[AuditFields]) -> None:
         """Tell what happened. The line is written when this returns, and on disk after `force`.
@@ -122,6 +156,7 @@ class AuditLog:
         with self._lock:
             self._write_counted(self._floods.all(), self._now())
             self._force()
+            self._force_mark()
 
     def settle(self) -> None:
         """Write what was counted in seconds that are over; for whoever comes by once a second.
@@ -146,9 +181,13 @@ class AuditLog:
                 self._write_counted(self._floods.all(), self._now())
                 self._write_head()
             finally:
-                os.close(self._descriptor)
-                self._descriptor = -1
+                self._close_files()
                 self._broken = "it is closed"
+
+    def _close_files(self) -> None:
+        os.close(self._descriptor)
+        os.close(self._mark_descriptor)
+        self._descriptor = self._mark_descriptor = -1
 
     # --- with the lock held -----------------------------------------------------------------------
 
@@ -170,6 +209,7 @@ class AuditLog:
             self._undo()
             self._fail(error)
         self._head = head
+        self._write_mark()
         if head.lines - self._head_lines >= HEAD_EVERY_LINES:
             self._write_head()
         if head.bytes >= self._bytes_max:
@@ -195,8 +235,28 @@ class AuditLog:
     def _write_head(self) -> None:
         # First the lines and then the head: else a power cut could leave a head that knows lines nobody has.
         self._force()
+        # And the mark: a head without one means that it was taken away.
+        self._force_mark()
         audit_chain.write_head(self._folder, self._head)
         self._head_lines = self._head.lines
+
+    def _write_mark(self) -> None:
+        """Behind every line: not forced, because the death of the process does not take it."""
+        mark = Mark(written=self._head, forced=self._forced, boot=self._boot)
+        try:
+            os.pwrite(self._mark_descriptor, mark.encode(), 0)
+        except OSError as error:
+            self._broken = f"its mark cannot be written: {error.strerror}"
+            self._fail(error)
+
+    def _force_mark(self) -> None:
+        self._forced = self._head
+        self._write_mark()
+        try:
+            os.fdatasync(self._mark_descriptor)
+        except OSError as error:
+            self._broken = error.strerror or str(error)
+            self._fail(error)
 
     def _begin_next_file(self) -> None:
         """Put the full file aside; a failure leaves it in its place, and the next line tries again."""

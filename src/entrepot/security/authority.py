@@ -5,7 +5,10 @@ For a user himself, and for each of his groups, the record whose profile
 fits the object's name most specifically counts, and no other; what he may
 do is all that these records allow together. So a record for a single
 queue that allows nothing closes it to a group that `**` lets in.
-Administrators, the group mqm, may do everything.
+A system queue is opened only by a profile that names it, as
+`SYSTEM.DEAD.LETTER.QUEUE` and `SYSTEM.FLOW.**` do and `**` does not; all
+profiles let it be displayed. Administrators, the group mqm, may do
+everything.
 
 The question is asked for every message, so answers are kept until the
 definitions change: a known one costs a look into a dict.
@@ -17,34 +20,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from entrepot.errors import InvalidSetting, NotAuthorized
+from entrepot.errors import NotAuthorized
 from entrepot.queues.definitions import AuthorityRecord
-from entrepot.security.profiles import matches_name, rank
+from entrepot.queues.system_queues import STATE_QUEUES, is_closed
+from entrepot.security.profiles import matches_name, matches_text, rank
 from entrepot.security.users import ADMINISTRATORS
 
-ObjectType = Literal["QMGR", "QUEUE", "CHANNEL", "TOPIC"]
+ObjectType = Literal["QMGR", "QUEUE", "CHANNEL", "TOPIC", "CLAIM"]
 
-ALL_MQI = ("CONNECT", "PUT", "GET", "BROWSE", "INQ", "SET", "PUB", "SUB")
+ALL_MQI = ("CONNECT", "PUT", "GET", "BROWSE", "INQ", "SET", "PREPARE", "PUB", "SUB")
 ALL_ADM = ("DSP", "CRT", "CHG", "DLT", "CLR", "CTRL")
 WORDS = frozenset((*ALL_MQI, *ALL_ADM))
 
 _ANSWERS_MAX = 100_000
 """Beyond it all are forgotten: names come from outside, and must not fill the memory."""
-
-
-def expand(words: Iterable[str]) -> tuple[str, ...]:
-    """The authorities that words of SET AUTHREC stand for, in our order; ALL, ALLMQI, ALLADM and NONE included.
-
-    Raises:
-        InvalidSetting: One of them is no authority.
-    """
-    several = {"ALL": (*ALL_MQI, *ALL_ADM), "ALLMQI": ALL_MQI, "ALLADM": ALL_ADM, "NONE": ()}
-    wanted: set[str] = set()
-    for word in words:
-        if word not in several and word not in WORDS:
-            raise InvalidSetting("authority", word, ", ".join((*ALL_MQI, *ALL_ADM, *several)))
-        wanted.update(several.get(word, (word,)))
-    return tuple(word for word in (*ALL_MQI, *ALL_ADM) if word in wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +93,12 @@ class Authority:
         answers = self._answers
         grants = self._grants
         entities = [(object_type, "user", user), *((object_type, "group", group) for group in groups)]
-        answer = ADMINISTRATORS in groups or any(
-            what in _most_specific(grants.get(entity, ()), object_type, name) for entity in entities
+        closed = object_type == "QUEUE" and what != "DSP" and is_closed(name)
+        answer = ADMINISTRATORS in groups or (
+            not (what == "GET" and object_type == "QUEUE" and name in STATE_QUEUES)
+            and any(
+                what in _most_specific(grants.get(entity, ()), object_type, name, closed=closed) for entity in entities
+            )
         )
         if len(answers) >= _ANSWERS_MAX:
             answers.clear()
@@ -129,12 +122,23 @@ def _arrange(records: Iterable[AuthorityRecord]) -> dict[_Entity, Sequence[_Gran
     }
 
 
-def _most_specific(grants: Sequence[_Grant], object_type: str, name: str) -> frozenset[str]:
+def _most_specific(grants: Sequence[_Grant], object_type: str, name: str, *, closed: bool) -> frozenset[str]:
     for grant in grants:
+        if closed and not _names_system_queues(grant.profile):
+            continue
         # A profile without wildcards fits its own name only, so the order alone puts it before the generic ones.
-        if object_type == "QMGR" or matches_name(grant.profile, name):
+        # Names of claims have no qualifiers, so `*` is any characters there.
+        fits = matches_text if object_type == "CLAIM" else matches_name
+        if object_type == "QMGR" or fits(grant.profile, name):
             return grant.words
     return frozenset()
+
+
+def _names_system_queues(profile: str) -> bool:
+    """Whether a profile says which of the system's queues it means: `SYSTEM.FLOW.**` does, `SYSTEM.**` does not."""
+    first, _, rest = profile.partition(".")
+    second = rest.partition(".")[0]
+    return first == "SYSTEM" and bool(second) and "*" not in second and "?" not in second
 
 
 # --- what a command needs -------------------------------------------------------------------------
@@ -159,11 +163,14 @@ _OBJECT_TYPES: dict[str, ObjectType] = {
 _VERBS = {"DEFINE": "CRT", "ALTER": "CHG", "DELETE": "DLT", "DISPLAY": "DSP", "CLEAR": "CLR"}
 _CHANNEL_VERBS = frozenset({"START", "STOP", "RESET", "RESOLVE", "PING"})
 
-_DECIDES_WHO = {
+_TRIGGERING = frozenset({"process", "initiation_queue", "trigger_data"})
+_FOR_ADMINISTRATORS = {
+    "QLOCAL": _TRIGGERING,
+    "QMODEL": _TRIGGERING,
     "QMGR": frozenset({"tls_folder", "password_check", "channel_rules_enabled"}),
     "CHANNEL": frozenset({"user", "remote_user", "connection_name", "tls", "tls_client_required", "tls_peer"}),
 }
-"""Attributes that decide who gets in, as whom, or who is shown our password."""
+"""Attributes that decide who gets in, as whom, who is shown our password, and which programs and channels start."""
 
 
 def needed_for(verb: str, kind: str, changed: Iterable[str] = ()) -> Need | None:
@@ -171,14 +178,14 @@ def needed_for(verb: str, kind: str, changed: Iterable[str] = ()) -> Need | None
 
     `changed` names the fields that a DEFINE or ALTER gives another value
     than the object had, or than a new one has by default. Whoever could
-    change as whom a channel's clients act could become an administrator,
-    so such a change takes one. A DEFINE that replaces an object is an ALTER.
+    change as whom a channel's clients act, or which program is triggered,
+    could become an administrator, so such a change takes one. A DEFINE that replaces an object is an ALTER.
     """
     object_type = _OBJECT_TYPES.get(kind)
     if verb == "DISPLAY":
         # Processes, name lists, listeners, subscriptions and the rules themselves have no records of their own.
         return Need(object_type or "QMGR", "DSP")
-    if object_type is None or not _DECIDES_WHO.get(kind, frozenset()).isdisjoint(changed):
+    if object_type is None or not _FOR_ADMINISTRATORS.get(kind, frozenset()).isdisjoint(changed):
         return None
     if object_type == "CHANNEL" and verb in _CHANNEL_VERBS:
         return Need(object_type, "CTRL")

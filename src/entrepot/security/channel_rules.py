@@ -55,7 +55,10 @@ class Refused:
         """For the audit log."""
         if self.rule is None:
             return "neither password, certificate, rule nor channel says who it is"
-        return f"{self.because} by {self.rule.rule} rule {self.rule.profile}"
+        what = {"BLOCKUSER": f"user {self.user} is blocked", "NOUSER": "no user"}.get(self.because, self.because)
+        rule = self.rule
+        matched = rule.address or rule.client_user or rule.tls_peer or ",".join(rule.users)
+        return f"{what} by rule CHLAUTH({rule.profile}) TYPE({rule.rule}) for {matched}"
 
     def as_error(self, address: str) -> SecurityError:
         """What the partner is told: an address that is kept out, or nothing but no."""

@@ -16,10 +16,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import pwd
 import re
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -35,8 +35,14 @@ ADMINISTRATORS = "mqm"
 
 _FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}", re.ASCII)
-_REMEMBERED_S = 60.0
-_REMEMBERED_MAX = 4096
+
+
+def own_names() -> frozenset[str]:
+    """The system users who are administrators on this machine, and over no network: ours, and root."""
+    try:
+        return frozenset({"root", pwd.getpwuid(os.geteuid()).pw_name})
+    except KeyError:
+        return frozenset({"root", str(os.geteuid())})
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,14 +58,14 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 class Users:
     """Who has a password here; safe to use from several threads at once."""
 
-    def __init__(self, folder: Path, *, elapsed: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._users: Mapping[str, User] = {}
         self._groups: Mapping[str, frozenset[str]] = {}
         self._administrators: frozenset[str] = frozenset()
         self._stamp = private_file.ABSENT
         self._dummy = passwords.dummy()
-        self._recent = _Recent(elapsed)
+        self._proofs = _Proofs()
         self._lock = threading.Lock()
 
     @classmethod
@@ -86,8 +92,8 @@ class Users:
         """His groups; nobody's are empty. The same object until the users change, so it is cheap as a key."""
         return self._groups.get(name, frozenset())
 
-    def is_administrator(self, name: str) -> bool:
-        return ADMINISTRATORS in self.groups_of(name)
+    def knows(self, name: str) -> bool:
+        return name in self._users
 
     def administrators(self) -> frozenset[str]:
         return self._administrators
@@ -97,24 +103,24 @@ class Users:
 
         Takes tens of milliseconds of a processor, the same for an unknown
         user, a wrong and a blank password, so call it in a thread. A
-        password that was right within the last minute is known again at
-        once, unless the users changed meanwhile.
+        password that was right since the start is known again at once,
+        until the user has another or is removed.
         """
         stored, known = self._stored(name)
-        if self._recent.has(name, password, stored):
+        if self._proofs.has(name, password, stored):
             return True
         right = passwords.matches(password, stored)
         if not (right and known and passwords.is_usable(password)):
             return False
-        self._recent.add(name, password, stored)
+        self._proofs.add(name, password, stored)
         return True
 
-    def verified_recently(self, name: str, password: str) -> bool:
+    def is_proven(self, name: str, password: str) -> bool:
         """Whether `verify` would answer yes without hashing; microseconds, so an event loop may ask.
 
         A no says nothing: ask `verify` then.
         """
-        return self._recent.has(name, password, self._stored(name)[0])
+        return self._proofs.has(name, password, self._stored(name)[0])
 
     def _stored(self, name: str) -> tuple[PasswordHash, bool]:
         user = self._users.get(name)
@@ -185,44 +191,36 @@ class Users:
         self._users = users
         self._groups = {name: frozenset(user.groups) for name, user in users.items()}
         self._administrators = frozenset(name for name, groups in self._groups.items() if ADMINISTRATORS in groups)
-        self._recent.clear()
+        self._proofs.keep(users)
 
 
-class _Recent:
-    """Passwords that were right a moment ago, under a key that leaves this process with nobody.
+class _Proofs:
+    """Passwords that were right since the start, under a key that never leaves this process.
 
     Thousands of clients may connect again at once; to hash each password
-    anew would take minutes. The stored hash is a part of the key, so a
-    changed password is not found again.
+    anew would take minutes. The stored hash is a part of the digest, so a
+    password that was changed is not found again.
     """
 
-    def __init__(self, elapsed: Callable[[], float]) -> None:
-        self._elapsed = elapsed
+    def __init__(self) -> None:
         self._key = os.urandom(32)
-        self._ends: dict[bytes, float] = {}
-        self._lock = threading.Lock()
+        self._digests: dict[str, bytes] = {}
 
     def has(self, name: str, password: str, stored: PasswordHash) -> bool:
-        end = self._ends.get(self._digest(name, password, stored))
-        return end is not None and self._elapsed() < end
+        known = self._digests.get(name, b"")
+        return hmac.compare_digest(known, self._digest(name, password, stored))
 
     def add(self, name: str, password: str, stored: PasswordHash) -> None:
-        digest = self._digest(name, password, stored)
-        with self._lock:
-            # Behind the others also when it was there: the order is that of the ends.
-            self._ends.pop(digest, None)
-            self._ends[digest] = self._elapsed() + _REMEMBERED_S
-            while len(self._ends) > _REMEMBERED_MAX:
-                del self._ends[next(iter(self._ends))]
+        self._digests[name] = self._digest(name, password, stored)
 
-    def clear(self) -> None:
-        with self._lock:
-            self._ends = {}
+    def keep(self, names: Container[str]) -> None:
+        """Forget all others."""
+        self._digests = {name: digest for name, digest in self._digests.items() if name in names}
 
     def _digest(self, name: str, password: str, stored: PasswordHash) -> bytes:
         made = hmac.new(self._key, digestmod=hashlib.sha256)
         # With their lengths, so that "ab" and "c" are not "a" and "bc".
-        for part in (passwords.as_bytes(name), passwords.as_bytes(password), stored.hash):
+        for part in (passwords.as_bytes(name), passwords.as_bytes(password), stored.salt, stored.hash):
             made.update(len(part).to_bytes(8, "big") + part)
         return made.digest()
 

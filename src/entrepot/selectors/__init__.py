@@ -7,11 +7,11 @@ The way of a selector: selector.lark is the grammar, syntax.py makes
 expressions.py out of the text with the help of type_checks.py, mistakes.py
 says what was wrong with it, and evaluation.py turns the expressions into
 functions with comparison.py, arithmetic.py, three_valued.py and like.py.
-identifiers.py knows what names stand for.
+cost.py says what it costs to ask them. identifiers.py knows what names stand for.
 """
 
 from __future__ import annotations
 
-from entrepot.selectors.selector import Selector, compile_selector
+from entrepot.selectors.selector import NotCompiledYet, Selector, compile_selector, ready_selector
 
-__all__ = ["Selector", "compile_selector"]
+__all__ = ["NotCompiledYet", "Selector", "compile_selector", "ready_selector"]

@@ -3,7 +3,8 @@
 
 What cannot be computed is NULL, so that a comparison with it is UNKNOWN: an
 operand that is NULL or no number, a division by zero, an integer too large
-for a float. No message can make a selector raise an error.
+for a float. No message can make a selector raise an error, and no product of
+many factors grows into a number that takes long to multiply.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ OPERATIONS: dict[ArithmeticOperator, Callable[[Any, Any], Any]] = {
 }
 
 
+_INTEGER_END = 2**1024
+"""What no float reaches."""
+
+
 def arithmetic(first: Reader, steps: tuple[tuple[ArithmeticOperator, Reader], ...]) -> Reader:
     """`first`, and from left to right what is done to it."""
     operations = tuple((OPERATIONS[symbol], operand) for symbol, operand in steps)
@@ -47,6 +52,8 @@ def arithmetic(first: Reader, steps: tuple[tuple[ArithmeticOperator, Reader], ..
                 if KINDS[value.__class__] is not Kind.NUMBER:
                     return None
                 result = operate(result, value)
+                if result.__class__ is int and not -_INTEGER_END < result < _INTEGER_END:
+                    return None
         except (ZeroDivisionError, OverflowError):
             return None
         number: Value = result

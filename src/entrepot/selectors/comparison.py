@@ -16,6 +16,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from entrepot.limits import SELECTOR_TEXT_CHARACTERS_MAX
 from entrepot.message import Message
 from entrepot.selectors.expressions import ComparisonOperator
 from entrepot.selectors.kinds import KINDS, Condition, Kind, Reader, Truth, Value
@@ -41,6 +42,7 @@ MIRRORED: dict[ComparisonOperator, ComparisonOperator] = {
 
 _EQUATABLE = frozenset({Kind.NUMBER, Kind.TEXT, Kind.BOOLEAN, Kind.BYTES})
 _ORDERABLE = frozenset({Kind.NUMBER, Kind.TEXT})
+_SIZED = frozenset({Kind.TEXT, Kind.BYTES})
 
 
 def value_test(symbol: ComparisonOperator) -> Callable[[Value, Value], Truth]:
@@ -54,6 +56,8 @@ def value_test(symbol: ComparisonOperator) -> Callable[[Value, Value], Truth]:
             return None
         kind = KINDS[left.__class__]
         if kind is KINDS[right.__class__] and kind in comparable:
+            if kind in _SIZED and min(len(left), len(right)) > SELECTOR_TEXT_CHARACTERS_MAX:  # type: ignore[arg-type]
+                return None  # a message must not decide how long this takes
             return test(left, right)
         return unlike
 

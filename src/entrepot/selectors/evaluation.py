@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never, cast
 
+from entrepot.limits import SELECTOR_TEXT_CHARACTERS_MAX
 from entrepot.message import Message
 from entrepot.selectors import comparison, three_valued
 from entrepot.selectors.arithmetic import arithmetic
@@ -95,7 +96,7 @@ def _constant(value: Value) -> Reader:
 def _likeness(read: Reader, matches: Matcher) -> Condition:
     def holds(message: Message) -> Truth:
         value = read(message)
-        return matches(value) if isinstance(value, str) else None
+        return matches(value) if isinstance(value, str) and len(value) <= SELECTOR_TEXT_CHARACTERS_MAX else None
 
     return holds
 

@@ -112,6 +112,12 @@ def _literal_runs(piece: Piece) -> list[tuple[int, str]]:
     return runs
 
 
+def has_gap_between_wildcards(pattern: str, escape: str | None) -> bool:
+    """Whether a pattern has a `_` beside text between two `%`: only that is looked for one character at a time."""
+    middle = cut_pattern(pattern, escape)[1:-1]
+    return any(0 < sum(character is ANY_CHARACTER for character in piece) < len(piece) for piece in middle)
+
+
 def _finder(piece: Piece) -> Callable[[str, int, int], int]:
     """A search for the first place of a piece in text[start:end]; it gives where that place ends, or -1."""
     runs, length = _literal_runs(piece), len(piece)
@@ -138,10 +144,15 @@ def _gapped_finder(piece: Piece) -> Callable[[str, int, int], int]:
         if character is not ANY_CHARACTER:
             places[character] = places.get(character, anywhere) | 1 << index
     complete = 1 << (len(piece) - 1)
+    offset, literal = _literal_runs(piece)[0]
 
     def find(text: str, start: int, end: int) -> int:
+        # No match can begin before the first literal characters of the piece occur.
+        first = text.find(literal, start + offset, end)
+        if first < 0:
+            return -1
         reached = 0
-        for position in range(start, end):
+        for position in range(first - offset, end):
             reached = (reached << 1 | 1) & places.get(text[position], anywhere)
             if reached & complete:
                 return position + 1

@@ -140,6 +140,10 @@ class FaultyFile(SystemFile):
         self._faults.before("truncate", self.path, size)
         super().truncate(size)
 
+    def allocate(self, size: int) -> None:
+        self._faults.before("allocate", self.path, size)
+        super().allocate(size)
+
 
 class FaultyDisk(SystemDisk):
     """A folder whose calls fail, or write less than asked, where `faults` says so."""

@@ -14,11 +14,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 OPERATIONS = frozenset(
-    {"open", "create", "write", "read", "force", "truncate", "rename", "remove", "force_folder", "make_folder"}
+    {
+        "open",
+        "create",
+        "write",
+        "read",
+        "force",
+        "truncate",
+        "allocate",
+        "rename",
+        "remove",
+        "force_folder",
+        "make_folder",
+    }
 )
 """Every operation a disk asks its faults about."""
 
-GROWING = frozenset({"create", "write", "make_folder"})
+GROWING = frozenset({"create", "write", "allocate", "make_folder"})
 """The operations that a full disk refuses."""
 
 

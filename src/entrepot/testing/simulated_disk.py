@@ -105,6 +105,9 @@ class SimulatedFile:
         self._begin("truncate", 0, size)
         self._contents.truncate(size)
 
+    def allocate(self, size: int) -> None:
+        self._begin("allocate", 0, size)
+
     def size(self) -> int:
         self._require_alive()
         return len(self._contents.bytes)
@@ -197,6 +200,11 @@ class SimulatedDisk:
     def describe(self, path: str) -> str:
         return f"simulated disk, {path}"
 
+    def random_bytes(self, size: int) -> bytes:
+        """The same after the same operations."""
+        self._trace.update(b"random_bytes")
+        return hashlib.shake_256(self._trace.digest()).digest(size)
+
     # What may befall it
 
     def kill(self) -> None:
@@ -225,6 +233,12 @@ class SimulatedDisk:
     def flip_bit(self, path: str, byte_offset: int, bit: int) -> None:
         """Rot: change one bit behind everybody's back, in memory and, where forced, on the medium."""
         self._contents(path).bytes[byte_offset] ^= 1 << bit
+
+    def overwrite(self, path: str, byte_offset: int, data: bytes) -> None:
+        """Let a file have held other bytes all the time where nothing was written lately."""
+        contents = self._contents(path).bytes
+        data = data[: max(len(contents) - byte_offset, 0)]
+        contents[byte_offset : byte_offset + len(data)] = data
 
     # What a test wants to know and to prepare
 

@@ -9,6 +9,7 @@ everything it sees with a model that is simple enough to be obviously
 right. What was acknowledged must be there after every restart, what was
 refused must not be, and of what was under way a prefix: the log is
 sequential, so nothing may be there that came after something missing.
+Where the log ends, segments hold what an attacker would like to find there.
 """
 
 from __future__ import annotations
@@ -39,15 +40,20 @@ from entrepot.queues.restart import Restarted, lay_out, restart
 from entrepot.queues.settings import ManagerSettings
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.unit_of_work import Unit
-from entrepot.recovery_log.record import FORMAT_VERSION
+from entrepot.recovery_log.record import FORMAT_VERSION, Define
+from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing.clock import VirtualClock
+from entrepot.testing.faults import GROWING
+from entrepot.testing.forgery import FORGERIES
 from entrepot.testing.simulated_disk import SimulatedDisk
 
 QUEUES = ("A", "B", "C")
 TOPIC = "simulated"
 _SMALL_RUN_BYTES = 8 * 1024
 _PRIORITIES = (0, 0, 0, 5)
+_FORGED = "FORGED"
+_LATER_START = 2**31
 
 
 @dataclass(eq=False)
@@ -416,7 +422,8 @@ class Simulation:
 
     def _fill_disk(self) -> None:
         self.faulted = True
-        self.disk.faults = _RandomFault(self.random, errno.ENOSPC, calls=self.random.randrange(1, 30))
+        calls = self.random.randrange(1, 30)
+        self.disk.faults = _RandomFault(self.random, errno.ENOSPC, calls, lambda: self._count("no space"))
 
     def _break_disk(self) -> None:
         self.faulted = True
@@ -428,7 +435,9 @@ class Simulation:
         self.crashes += 1
         power_cut = how == self.disk.power_cut
         self.disk.faults = None
+        end = self.manager.log.written_position
         how()
+        self._forge_behind(end)
         self.plan = None
         if self.random.random() < 0.2:
             power_cut = True
@@ -438,7 +447,19 @@ class Simulation:
         # Nor is it written ahead of what somebody waits for.
         self._accept_survivors(exact_counts=not power_cut and not self.faulted and not self.promises)
         self.faulted = False
+        assert self.manager.objects.find("QLOCAL", _FORGED) is None, "a forged record was believed"
         self._compare()
+
+    def _forge_behind(self, end: int) -> None:
+        """Behind its end the log's file has what was written there a lap ago: bodies, made for this place."""
+        number, offset = divmod(end, self.settings.log.payload_bytes)
+        if not self.disk.exists(segment_path(number)):
+            return
+        forgery = FORGERIES[self.crashes % len(FORGERIES)]
+        forged = forgery.group(end, _LATER_START, 1, Define("QLOCAL", 999, {"name": _FORGED}))
+        for serial in range(2, 8):
+            forged += forgery.group(end + len(forged), _LATER_START, serial)
+        self.disk.overwrite(segment_path(number), HEAD_PAGE_BYTES + offset, forged)
 
     def _crash_in_a_force(self) -> None:
         """The power goes between the write of a group and the end of its force: the group may be torn."""
@@ -556,15 +577,15 @@ class Simulation:
 class _RandomFault:
     """After some calls the disk refuses, for as long as `calls` says."""
 
-    def __init__(self, random: Random, number: int, calls: int) -> None:
+    def __init__(self, random: Random, number: int, calls: int, struck: Callable[[], None] = lambda: None) -> None:
         self._number = number
+        self._struck = struck
         self._wait = random.randrange(10)
         self._calls = calls
         self._part = random.random() < 0.3
 
     def before(self, operation: str, path: str, size: int) -> int | None:
-        growing = operation in ("create", "write")
-        if self._number == errno.ENOSPC and not growing:
+        if self._number == errno.ENOSPC and operation not in GROWING:
             return None
         if operation == "read":
             return None
@@ -572,6 +593,7 @@ class _RandomFault:
         if self._wait >= 0 or self._calls <= 0:
             return None
         self._calls -= 1
+        self._struck()
         if operation == "write" and self._part and self._number == errno.ENOSPC:
             return size // 2
         raise OSError(self._number, "simulated", path)

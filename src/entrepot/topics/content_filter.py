@@ -11,6 +11,7 @@ others bring their languages with `register`.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ FILTER_CHARACTERS_MAX = 10_240
 """As for selectors, with the language's name; a language may allow less."""
 
 _EXCERPT_CHARACTERS = 60
+_LOGGER = logging.getLogger("entrepot")
 
 
 class Filter(Protocol):
@@ -93,13 +95,23 @@ class Content:
         self._documents: dict[str, Any | None] = {}
 
     def matches(self, filter_: Filter) -> bool:
+        """Whether the body is what a filter asks for.
+
+        A language that others have brought along may raise, whatever it promises. Then nothing matches: one
+        subscriber's filter must not keep a publication from all others.
+        """
         name = filter_.language
-        if name not in self._documents:
-            language = _language(name)
-            assert language is not None
-            self._documents[name] = language.parse(self._body)
-        document = self._documents[name]
-        return document is not None and filter_.matches(document)
+        try:
+            if name not in self._documents:
+                language = _language(name)
+                assert language is not None
+                self._documents[name] = None
+                self._documents[name] = language.parse(self._body)
+            document = self._documents[name]
+            return document is not None and bool(filter_.matches(document))
+        except (Exception, SystemExit, GeneratorExit):
+            _LOGGER.exception("a content filter in the language %s failed, and matches nothing", name)
+            return False
 
 
 def _language(name: str) -> Language | None:

@@ -99,7 +99,11 @@ class XPathLanguage:
             raise ContentFilterSyntaxError(text, len(_NAME) + 1 + unknown.index + 1, unknown.problem) from None
         # boolean() has just the rules that a filter needs, and spares us a Python
         # object for each of what may be a million nodes.
-        return XPathFilter(text, etree.XPath(f"boolean({expression})", regexp=False), bound)
+        try:
+            return XPathFilter(text, etree.XPath(f"boolean({expression})", regexp=False), bound)
+        except etree.XPathSyntaxError as error:
+            # What libxml2 takes by itself, for instance "1 > f(", can be none within parentheses.
+            raise ContentFilterSyntaxError(text, 1, _problem(error)) from None
 
     def parse(self, body: bytes) -> Document | None:
         """The document; None when the body is no XML, too large, or has a DOCTYPE."""

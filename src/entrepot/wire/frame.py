@@ -15,8 +15,9 @@ import threading
 from collections.abc import Iterator
 from mmap import mmap
 
-from entrepot.errors import FrameTooLong, FrameUnreadable
+from entrepot.errors import ForeignProtocol, FrameTooLong, FrameUnreadable
 from entrepot.limits import FRAME_OVERHEAD_BYTES_MAX, KIB
+from entrepot.wire.foreign import foreign_protocol
 
 VERSION = 1
 HEAD = struct.Struct("<IBxxxI")
@@ -58,7 +59,7 @@ class FrameReader:
     the rest of a frame that did not come whole is a connection's own.
     """
 
-    __slots__ = ("_filled", "_long", "_rest", "_shared", "_wanted", "frame_bytes_max")
+    __slots__ = ("_filled", "_is_known", "_long", "_rest", "_shared", "_wanted", "frame_bytes_max")
 
     def __init__(self, shared: memoryview, frame_bytes_max: int = HANDSHAKE_FRAME_BYTES_MAX) -> None:
         self.frame_bytes_max = frame_bytes_max
@@ -69,16 +70,13 @@ class FrameReader:
         """Memory of a frame that does not fit into the shared one."""
         self._filled = 0
         self._wanted = 0
+        self._is_known = False
+        """Whether the first bytes have been looked at, by which other protocols are told."""
 
     def widen(self, shared: memoryview, frame_bytes_max: int) -> None:
         """The partner is known now: read more at a time, and longer frames."""
         self._shared = shared
         self.frame_bytes_max = frame_bytes_max
-
-    @property
-    def waiting_bytes(self) -> int:
-        """What has come of a frame that is not whole yet."""
-        return self._filled or len(self._rest)
 
     def buffer(self) -> memoryview:
         """Where to read the next bytes into."""
@@ -98,6 +96,7 @@ class FrameReader:
         length, verb, number = HEAD.unpack_from(self._shared)
         if length + _LENGTH_BYTES != count or length > self.frame_bytes_max:
             return None
+        self._is_known = True
         return verb, number, self._shared[HEAD_BYTES:count]
 
     def frames(self, count: int) -> Iterator[Frame]:
@@ -120,6 +119,11 @@ class FrameReader:
 
     def _cut(self, view: memoryview, end: int) -> Iterator[Frame]:
         start = 0
+        if not self._is_known and end >= _LENGTH_BYTES:
+            foreign = foreign_protocol(bytes(view[: min(end, 16)]))
+            if foreign:
+                raise ForeignProtocol(foreign)
+            self._is_known = True
         while end - start >= _LENGTH_BYTES:
             length = int.from_bytes(view[start : start + _LENGTH_BYTES], "little")
             if not _BEHIND_LENGTH_BYTES <= length <= self.frame_bytes_max:

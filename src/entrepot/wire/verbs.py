@@ -59,6 +59,7 @@ class Verb(enum.IntEnum):
     CLAIMS = 37
     NEXT_EPOCH = 38
     PUT_MANY = 39
+    RETURN = 40
     # Answers:
     WELCOME = 64
     DONE = 65
@@ -94,6 +95,8 @@ class Hello(Payload, gc=False):
     application: str = ""
     manager: str = ""
     """The queue manager it wants; empty is whichever is there."""
+    before: bytes = b""
+    """The token of the session that the client had on a connection that broke: it ends before this one begins."""
 
 
 class Welcome(Payload, gc=False):
@@ -109,6 +112,8 @@ class Welcome(Payload, gc=False):
     """How often the queue manager has been started: after a reconnect the client can tell a restart."""
     message_id_head: bytes
     """The client makes message ids of its own by adding a count of 4 bytes to it."""
+    token: bytes = b""
+    """Names this session when its client connects again, and is known to no other."""
 
 
 class Wanted(Payload, gc=False):
@@ -273,6 +278,20 @@ class OfConsumer(Payload, gc=False):
     consumer: int
     used: int = 0
     unit: int = 0
+    tried: int = 0
+    """Outside of units: deliveries up to this one count as tried when they return."""
+
+
+class Return(Payload, gc=False):
+    """All deliveries before one were used; that one returns as tried, or is rejected. So many more may come."""
+
+    consumer: int
+    delivery: int
+    more: int
+    delay_s: float = 0.0
+    """How long nobody gets it."""
+    rejected: str | None = None
+    """Why it moves to the backout queue or the dead-letter queue instead."""
 
 
 class OfNumber(Payload, gc=False):
@@ -483,6 +502,7 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.CONSUME: Consume,
     Verb.CREDIT: Credit,
     Verb.STOP_CONSUMING: OfConsumer,
+    Verb.RETURN: Return,
     Verb.ACKNOWLEDGE: OfNumber,
     Verb.CANCEL: OfNumber,
     Verb.SYNCHRONIZE: Empty,

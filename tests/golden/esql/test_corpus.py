@@ -15,6 +15,7 @@ import yaml
 from entrepot.errors import EntrepotError
 from entrepot.models.assembling import render_message
 from entrepot.models.message_sets import load_set, register_set
+from folding import for_each
 
 from .running import Outcome, body_of, paths, program_of, run_case, shown
 
@@ -44,7 +45,7 @@ def test_every_program_has_cases_and_there_are_enough() -> None:
     assert len(CASES) >= CASES_MIN
 
 
-@pytest.mark.parametrize(("name", "case"), CASES)
+@for_each(("name", "case"), CASES)
 def test_program_does_what_its_case_says(name: str, case: dict[str, Any]) -> None:
     files = [f"{name}.esql", *case.get("with", [])]
     program = program_of({file: (CORPUS / file).read_text() for file in files})

@@ -16,6 +16,7 @@ import yaml
 
 from entrepot.errors import EsqlInvalid, EsqlRunError
 from entrepot.models.message_sets import load_set, register_set
+from folding import for_each
 
 from .running import Outcome, body_of, module_of, run_case, shown
 
@@ -55,9 +56,7 @@ def _share(entries: list[dict[str, Any]]) -> float:
     return sum(entry["uses"] for entry in entries if _refused(entry) is None) / used
 
 
-EACH = pytest.mark.parametrize(
-    "entry", [pytest.param(entry, id=f"{name}-{entry['construct']}") for name, entry in ENTRIES]
-)
+EACH = for_each("entry", [pytest.param(entry, id=f"{name}-{entry['construct']}") for name, entry in ENTRIES])
 
 
 @EACH
@@ -75,7 +74,7 @@ def test_construct_is_supported_or_refused_as_the_list_says(entry: dict[str, Any
     assert excerpt.splitlines()[0].strip() in source
 
 
-@pytest.mark.parametrize("what", CONTENT["limits"])
+@for_each("what", CONTENT["limits"])
 def test_small_print_is_refused_when_a_program_is_compiled(what: str) -> None:
     entry = CONTENT["limits"][what]
     refusal = _refused(entry)
@@ -86,7 +85,7 @@ def test_small_print_is_refused_when_a_program_is_compiled(what: str) -> None:
 RUN = [pytest.param(entry, id=f"{name}-{entry['construct']}") for name, entry in ENTRIES if "refused" not in entry]
 
 
-@pytest.mark.parametrize("entry", RUN)
+@for_each("entry", RUN)
 def test_snippet_gives_what_the_language_says(entry: dict[str, Any]) -> None:
     expected = {
         key: entry[key] for key in ("gives", "body", "sent", "rows", "says", "reports", "answer") if key in entry
@@ -116,7 +115,7 @@ def test_snippet_gives_what_the_language_says(entry: dict[str, Any]) -> None:
     assert [type(value) for value in found.values()] == [type(value) for value in expected.values()]
 
 
-@pytest.mark.parametrize("group", [name for name, entries in GROUPS.items() if any(entry["uses"] for entry in entries)])
+@for_each("group", [name for name, entries in GROUPS.items() if any(entry["uses"] for entry in entries)])
 def test_nine_tenths_of_each_group_are_supported_by_use_count(group: str) -> None:
     assert _share(GROUPS[group]) >= SHARE_MIN
 

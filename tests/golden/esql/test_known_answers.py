@@ -41,6 +41,7 @@ from entrepot.message import Message
 from entrepot.models.assembling import parse_message, render_message
 from entrepot.models.tree import Assembly, Element
 from entrepot.models.tree_json import tree_from_json, tree_to_json
+from folding import for_each
 
 NOW = datetime(2022, 6, 27, 17, 10, 37, tzinfo=UTC)
 FOLDER = Path(__file__).parent / "answers"
@@ -86,7 +87,7 @@ def _noon_in_greenwich() -> Iterator[None]:
     use_zone(None)
 
 
-@pytest.mark.parametrize("case", CASES)
+@for_each("case", CASES)
 def test_known_answer(case: dict[str, Any]) -> None:
     expected = case["expect"]
     connection = sqlite3.connect(":memory:")

@@ -37,6 +37,15 @@ class StubAdmission(Admission):
         self.inside = 0
         self._definition = channel or Channel(name="APP")
 
+    def meet(self, caller: Caller) -> bool:
+        return True
+
+    def part(self, caller: Caller) -> None:
+        pass
+
+    def turned_away(self, caller: Caller, limit: str) -> None:
+        pass
+
     async def admit(self, caller: Caller, *, user: str, password: str, **_: Any) -> Identity:
         if user and password != "right":
             raise AuthenticationFailed()

@@ -5,9 +5,21 @@ import pytest
 
 from entrepot.amqp.addresses import Address, kind_of, parse_address, parse_source, parse_target
 from entrepot.errors import InvalidName, InvalidTopic
+from folding import for_each
 
 
-@pytest.mark.parametrize("text", ["ORDERS", "queue://ORDERS", "/queue/ORDERS", "queue:ORDERS"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ORDERS",
+        "queue://ORDERS",
+        "/queue/ORDERS",
+        "queue:ORDERS",
+        "amqps://localhost:5671/ORDERS",
+        "amqp://user@host/ORDERS",
+        "amqp://[::1]:5672/queue/ORDERS",
+    ],
+)
 def test_forms_of_a_queue(text: str) -> None:
     assert parse_target(text) == parse_source(text) == Address("queue", "ORDERS")
     assert parse_target(text).route == "ORDERS"
@@ -18,7 +30,15 @@ def test_queue_of_another_manager() -> None:
     assert parse_target("ORDERS@QM2").route == "ORDERS@QM2"
 
 
-@pytest.mark.parametrize("text", ["topic://prices/ibm", "/topic/prices/ibm", "topic:prices/ibm"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "topic://prices/ibm",
+        "/topic/prices/ibm",
+        "topic:prices/ibm",
+        "amqps://host/topic/prices/ibm",
+    ],
+)
 def test_forms_of_a_topic(text: str) -> None:
     assert parse_target(text) == parse_source(text) == Address("topic", "prices/ibm")
     assert parse_target(text).route == "topic:prices/ibm"
@@ -56,7 +76,7 @@ def test_what_cannot_be_a_topic(text: str) -> None:
     assert parse_address(text).kind == "topic"  # a reply-to is kept, whatever it is
 
 
-@pytest.mark.parametrize("text", ["", "queue://", "A B", "A" * 49, "amqp://host/q", "A@", "A@B@C", "Ä"])
+@for_each("text", ["", "queue://", "A B", "A" * 49, "amqp://host/", "amqp://host", "http://host/q", "A@", "A@B@C", "Ä"])
 def test_what_cannot_be_a_name(text: str) -> None:
     for parse in (parse_target, parse_source):
         with pytest.raises(InvalidName):

@@ -24,6 +24,7 @@ from entrepot.amqp.codec import (
     decode_all,
     encode,
 )
+from folding import for_each
 
 PLAIN = st.one_of(
     st.none(),
@@ -76,7 +77,7 @@ def test_any_bytes_are_decoded_or_malformed(data: bytes) -> None:
     assert end <= len(data)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "value"),
     [
         (b"\x56\x01", True),
@@ -102,7 +103,7 @@ def test_symbols_are_an_array() -> None:
     assert decode_all(encode(Symbols(("PLAIN", "ANONYMOUS")))) == ["PLAIN", "ANONYMOUS"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",

@@ -8,14 +8,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from entrepot import errors
 from entrepot.amqp import conditions
 from entrepot.amqp.addresses import parse_address
 from entrepot.amqp.conditions import refusal_of
 from entrepot.amqp.mapping import KEPT_PROPERTIES
 from entrepot.errors import EntrepotError, QueueNotFound
+from folding import for_each
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "AMQP.md").read_text()
 TABLE = dict(re.findall(r"^\| `(amqp:[\w:-]+)` \| (.+) \|$", PAGE, re.MULTILINE))
@@ -36,7 +35,7 @@ def test_description_is_the_errors_text() -> None:
     assert (refusal.condition, refusal.description) == ("amqp:not-found", str(error))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("condition", "name"),
     [(condition, name) for condition, text in TABLE.items() for name in re.findall(r"\b[A-Z]\w+[a-z]\w*\b", text)],
 )
@@ -53,7 +52,7 @@ def test_page_has_every_kept_property() -> None:
     assert [name for name in sorted(KEPT_PROPERTIES) if f"`{name}`" not in PAGE] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address", re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\| (`ORDERS.*?|`topic.*?) \|", PAGE, re.MULTILINE)))
 )
 def test_addresses_of_the_page_are_understood(address: str) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from entrepot.amqp.codec import Symbol, decode, encode
 from entrepot.amqp.handshake import AMQP_HEADER, SASL_HEADER, Claim, Handshake, HandshakeFailed, Outcome, outcome
+from folding import for_each
 
 from .peer import frame, init
 
@@ -74,7 +75,7 @@ def test_other_protocols_hear_what_we_speak(said: bytes) -> None:
     assert caught.value.farewell == SASL_HEADER
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         init("EXTERNAL", b""),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from entrepot.amqp.codec import Malformed
 from entrepot.amqp.identifiers import from_amqp, group_from_amqp, group_to_amqp, to_amqp
+from folding import for_each
 
 TRICKY = st.sampled_from(["AMQP_ULONG:", "AMQP_UUID:", "AMQP_BINARY:", "AMQP_STRING:", "ID:"])
 TEXTS = st.one_of(st.text(), st.builds(str.__add__, TRICKY, st.text()))
@@ -35,7 +36,7 @@ def test_our_ids_return_as_they_went(identifier: bytes) -> None:
     assert from_amqp(to_amqp(identifier)) == identifier
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("identifier", "ours"),
     [
         (None, b""),

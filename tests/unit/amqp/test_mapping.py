@@ -24,6 +24,7 @@ from entrepot.amqp.codec import (
 from entrepot.amqp.mapping import KEPT_PROPERTIES, decode_message, encode_message
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message, MessageType, Report
+from folding import for_each
 
 NOW = 1_700_000_000.0
 HEADER, ANNOTATIONS, PROPERTIES, APPLICATION, DATA, SEQUENCE, VALUE = 0x70, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77
@@ -302,7 +303,7 @@ def test_names_of_fields_cannot_be_properties(name: str) -> None:
         arrived(section(APPLICATION, {name: "x"}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"x",

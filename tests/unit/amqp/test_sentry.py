@@ -5,6 +5,7 @@ import pytest
 
 from entrepot.amqp.codec import UInt, UShort
 from entrepot.amqp.sentry import CHANNEL_MAX, LINKS_MAX, Sentry
+from folding import for_each
 
 from .peer import attach_receiver, attach_sender, begin, credit, disposition, frame, transfer
 
@@ -37,7 +38,7 @@ def test_good_frames_pass_as_they_are(step: int) -> None:
     assert passed == said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "condition"),
     [
         ((begin(),), "amqp:not-allowed"),
@@ -98,3 +99,22 @@ def test_limits_of_the_partner_are_its_own() -> None:
     _, refusal = Sentry().check(OPEN + one_link + attach_sender() + attach_receiver())
     assert refusal is not None
     assert refusal.condition == "amqp:resource-limit-exceeded"
+
+
+def test_fields_are_read_to_their_last_byte() -> None:
+    # An array of symbols whose lengths point beyond it made the engine crash when it encoded the source again.
+    array = b"\xf0\x00\x00\x00\x18\x00\x00\x00\x02\xb3\x00\x00\x00\x05toic\x00\x00\x00\x06shared"
+    source = b"\x00\x53\x28\xc0" + bytes([len(array) + 13, 11]) + b"\xa1\x01Q" + b"\x40" * 9 + array
+    fields = b"\xa1\x01a\x43\x41\x50\x00\x50\x01" + source
+    performative = b"\x00\x53\x12\xc0" + bytes([len(fields) + 1, 6]) + fields
+    attach = (len(performative) + 8).to_bytes(4, "big") + b"\x02\x00\x00\x00" + performative
+    disposition_inside = b"\x00\x53\x15\xc0\x0c\x05\x41\x43\x40\x41\x00\x53\x34\xc0\x05\x01\xa0"
+    sentry = Sentry()
+    assert sentry.check(OPEN + begin()).refusal is None
+    refused = sentry.check(attach)
+    assert refused.frames == b""
+    assert refused.refusal is not None
+    sentry = Sentry()
+    assert sentry.check(OPEN + begin()).refusal is None
+    frame_of_it = (len(disposition_inside) + 8).to_bytes(4, "big") + b"\x02\x00\x00\x00" + disposition_inside
+    assert sentry.check(frame_of_it).refusal is not None

@@ -139,6 +139,27 @@ def test_connection_that_breaks_at_once_leaves_nobody_reading(tmp_path: Path, sa
     run(tmp_path, work)
 
 
+def test_close_in_the_same_packet_as_the_detach_of_a_durable_subscription_is_answered(tmp_path: Path) -> None:
+    async def work(place: Place) -> None:
+        for said in (
+            (detach(), frame("close", [])),
+            (detach(), frame("end", []), frame("close", [])),
+            (detach(closed=False), frame("end", [])),
+            (detach(), begin(1)),
+        ):
+            peer = place.connect()
+            await peer.open()
+            peer.say(subscribe())
+            await heard(peer, "attach")
+            peer.say(*said)
+            answer = {b"\x18": "close", b"\x17": "end", b"\x11": "begin"}[said[-1][10:11]]
+            assert await heard(peer, answer)
+            peer.lose()
+            await left(place, {}, {"tests:sub": 0})
+
+    run(tmp_path, work)
+
+
 def test_ended_session_leaves_a_durable_subscription(tmp_path: Path) -> None:
     async def work(place: Place) -> None:
         peer = place.connect()

@@ -285,6 +285,7 @@ SAMPLES: dict[Verb, Any] = {
     Verb.CONSUME: verbs.Consume("Q", 1, 1),
     Verb.CREDIT: verbs.Credit(1, 0, 1),
     Verb.STOP_CONSUMING: verbs.OfConsumer(1),
+    Verb.RETURN: verbs.Return(1, 1, 0),
     Verb.ACKNOWLEDGE: verbs.OfNumber(1),
     Verb.CANCEL: verbs.OfNumber(1),
     Verb.SYNCHRONIZE: verbs.Empty(),
@@ -371,7 +372,7 @@ class House:
         """Everybody goes; nothing may be left of them."""
         for guest in self.guests:
             guest.wire.lose()
-        await self.until(lambda: not self.admission._hashing.locked())
+        await self.until(lambda: not self.admission.checks._running)
         await asyncio.sleep(0)
         assert self.escaped == []
         assert self.desk.sessions == {}

@@ -10,6 +10,7 @@ import pytest
 
 from entrepot.channels.address import Address, open_socket, parse
 from entrepot.errors import CertificateUnusable, ConnectFailed, InvalidUrl
+from folding import for_each
 
 CANARY = "canary-Kx7-bird"
 
@@ -55,7 +56,7 @@ def test_what_a_url_leaves_out_has_defaults() -> None:
     assert parse("mq://[::1]:1415/QM1").host == "::1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "",

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from entrepot.channels import admission
+from entrepot.channels import password_checks
 from entrepot.channels.admission import Caller
 from entrepot.channels.desk import Identity
+from entrepot.channels.gate import Gate
 from entrepot.errors import (
     AddressBlocked,
     AuthenticationFailed,
@@ -22,9 +23,12 @@ from entrepot.errors import (
     EntrepotError,
     NotAuthorized,
     TooManyConnections,
+    UserLimitReached,
 )
+from entrepot.queues.quotas import CONNECTIONS
+from entrepot.wire.verbs import Verb
 
-from .guests import PASSWORDS, House, Work
+from .guests import PASSWORDS, House, Work, greeting
 
 Inside = Callable[[Work], None]
 LOOPBACK = Caller("127.0.0.1")
@@ -34,7 +38,7 @@ REMOTE = Caller("192.0.2.7")
 @pytest.fixture(autouse=True)
 def short_delay(monkeypatch: pytest.MonkeyPatch) -> float:
     """A refusal takes less than a second here, but more than nothing."""
-    monkeypatch.setattr(admission, "_FAILURE_DELAY_S", 0.02)
+    monkeypatch.setattr(password_checks, "FAILURE_DELAY_S", 0.02)
     return 0.02
 
 
@@ -48,6 +52,23 @@ async def admit(house: House, caller: Caller = LOOPBACK, **said: Any) -> Identit
         password=said.pop("password", PASSWORDS.get(user, "")),
         application=said.pop("application", "tests"),
     )
+
+
+CAUSES = {
+    "wrong password": "wrong password",
+    "another's password": "wrong password",
+    "blank password": "wrong password",
+    "password without user": "a password without a user",
+    "unknown user": "unknown user",
+    "user of the machine": "unknown user",
+    "nobody": "neither password, certificate, rule nor channel",
+    "unknown channel": "unknown channel",
+    "channel of queue managers": "channel of type RCVR",
+    "stopped channel": "the channel is stopped",
+    "encrypted channel": "not encrypted, and SSLCIPH of the channel wants TLS",
+    "closed by a rule": "NOACCESS by rule CHLAUTH(CLOSED) TYPE(ADDRESSMAP) for *",
+    "administrator": "user boss is blocked by rule CHLAUTH(*) TYPE(BLOCKUSER) for *MQADMIN",
+}
 
 
 async def refusal(house: House, caller: Caller = LOOPBACK, **said: Any) -> EntrepotError:
@@ -149,6 +170,8 @@ def test_every_refusal_says_the_same_after_the_same_time_and_is_audited(inside: 
             assert time.monotonic() - begun >= short_delay, what
             assert str(error) == str(AuthenticationFailed()), what
             assert error.reason == 2035
+            assert refusals(house)[-1]["reason"].startswith(CAUSES.get(what, "")), (what, refusals(house)[-1])
+            assert "audit log" not in refusals(house)[-1]["reason"]
         assert len(refusals(house)) == len(REFUSED)
         assert all(fields["address"] == "127.0.0.1" for fields in refusals(house))
         shown = str(house.audit)
@@ -225,6 +248,8 @@ def test_a_blocked_address_is_told_so(inside: Inside) -> None:
         error = await refusal(house, REMOTE, user="ann")
         assert isinstance(error, AddressBlocked)
         assert error.reason == 2035
+        assert refusals(house)[-1]["reason"] == "BLOCKADDR by rule CHLAUTH(*) TYPE(BLOCKADDR) for 192.0.2.*"
+        assert not house.users._proofs._digests, "nothing was hashed for it"
 
     inside(work)
 
@@ -294,6 +319,38 @@ def test_one_address_has_so_many_instances_and_no_more(inside: Inside) -> None:
         house.admission.leave(here)
         house.admission.leave(there)
         assert not house.admission._on_channel_from
+
+    inside(work)
+
+
+def test_a_user_has_so_many_connections_and_an_administrator_more(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        house.mqsc("ALTER QMGR USRCONN(2)\nSET CHLAUTH(APP) TYPE(BLOCKUSER) USERLIST('nobody')")
+        held = [await admit(house, user="ann") for _ in range(2)]
+        error = await refusal(house, user="ann")
+        assert isinstance(error, UserLimitReached)
+        assert "USRCONN" in str(error)
+        assert refusals(house)[-1]["reason"] == "ann would hold 3 connections, the limit is 2"
+        held += [await admit(house, user="boss") for _ in range(3)]
+        house.admission.leave(held.pop(0))
+        held.append(await admit(house, user="ann"))
+        for identity in held:
+            house.admission.leave(identity)
+        assert house.host.manager.quotas.held(CONNECTIONS, "ann") == 0
+
+    inside(work)
+
+
+def test_an_address_has_so_many_connections_that_are_not_admitted(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        house.admission.strangers = Gate(100, 3)
+        guests = [house.guest(uid=None) for _ in range(5)]
+        assert [guest.link.closed for guest in guests] == [False] * 3 + [True] * 2
+        assert "limit reached" in refusals(house)[-1]["reason"]
+        assert not house.guest(uid=None, address="10.0.0.1").link.closed
+        house.admission.leave(await admit(house, user="ann"))
+        await guests[0].ask(Verb.HELLO, 1, greeting(channel="APP", user="ann", password=PASSWORDS["ann"]))
+        assert not house.guest(uid=None).link.closed, "who was admitted makes room"
 
     inside(work)
 

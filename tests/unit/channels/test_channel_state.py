@@ -29,6 +29,7 @@ from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE, LocalQueue
 from entrepot.queues.folder import create
 from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
+from folding import for_each
 
 NONE = Mark(0, b"")
 FIRST = Mark(50, b"first")
@@ -44,7 +45,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
     host.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "in_doubt", "theirs", "verdict"),
     [
         (NONE, None, NONE, "agreed"),
@@ -118,9 +119,14 @@ def test_state_is_not_replaced_when_the_queue_says_otherwise(host: Host) -> None
         assert read_state(host.manager, Role.RECEIVER, "C", "QM2").mark == FIRST
 
 
+def _keep(host: Host, message: Message) -> None:
+    """Put there what only the queue manager can."""
+    host.durably(lambda: host.manager.put(SYNCHRONIZATION_QUEUE, message, persistent=True, internal=True)[1])
+
+
 def test_what_is_no_state_is_not_taken_for_one(host: Host) -> None:
     key = state_key(Role.SENDER, "C", "")
-    host.put(SYNCHRONIZATION_QUEUE, Message(b"{}", correlation_id=key, format="CHANNEL"), persistent=True)
+    _keep(host, Message(b"{}", correlation_id=key, format="CHANNEL"))
     with host.lock, pytest.raises(SequenceMismatch, match="no state of a channel"):
         read_state(host.manager, Role.SENDER, "C")
 
@@ -199,7 +205,7 @@ def test_of_several_states_the_newest_counts_and_the_next_takes_all_away(host: H
     second = first.followed_by("QM2", SECOND, 2.0)
     for state in (second, first):
         stored = Message(msgspec.json.encode(state), correlation_id=state.key, format="CHANNEL")
-        host.put(SYNCHRONIZATION_QUEUE, stored, persistent=True)
+        _keep(host, stored)
     with host.lock:
         assert read_state(host.manager, Role.SENDER, "C") == second
     assert host.queue_status(SYNCHRONIZATION_QUEUE)["UNCOM"] == 0

@@ -89,7 +89,10 @@ def test_a_refused_put_keeps_a_unit_from_being_decided(inside: Inside) -> None:
 
 def test_a_last_agents_unit_is_prepared_and_decided_by_who_began_it(inside: Inside) -> None:
     async def work(house: House) -> None:
-        house.mqsc("SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)")
+        house.mqsc(
+            "SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)\n"
+            "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(PREPARE)"
+        )
         ann, admin = await house.admitted("ann"), await house.admitted()
         for owner in (ann, admin):
             for unit, commit in ((1, True), (2, False)):
@@ -114,7 +117,10 @@ def test_a_last_agents_unit_is_prepared_and_decided_by_who_began_it(inside: Insi
 
 def test_units_that_wait_for_a_last_agent_are_told_to_who_began_them(inside: Inside) -> None:
     async def work(house: House) -> None:
-        house.mqsc("SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)")
+        house.mqsc(
+            "SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)\n"
+            "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(PREPARE)"
+        )
         ann, admin = await house.admitted("ann"), await house.admitted()
         resource = "sqlite:///x"
         names = []
@@ -135,7 +141,10 @@ def test_units_that_wait_for_a_last_agent_are_told_to_who_began_them(inside: Ins
 
 def test_decisions_are_for_who_made_them_to_see_and_forget(inside: Inside) -> None:
     async def work(house: House) -> None:
-        house.mqsc("SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)")
+        house.mqsc(
+            "SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)\n"
+            "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(PREPARE)"
+        )
         ann, admin = await house.admitted("ann"), await house.admitted()
         names = []
         for owner in (ann, admin):

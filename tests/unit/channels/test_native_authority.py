@@ -11,6 +11,7 @@ import pytest
 from entrepot.errors import (
     NotAuthorized,
     RequestTimedOut,
+    UnitNotInDoubt,
 )
 from entrepot.message import Message
 from entrepot.wire import verbs
@@ -127,11 +128,26 @@ def test_a_request_needs_authority_for_both_queues(inside: Inside) -> None:
 def test_units_in_doubt_are_for_who_may_look_at_or_decide_them(inside: Inside) -> None:
     async def work(house: House) -> None:
         guest = await house.admitted("ann")
-        for verb in (Verb.IN_DOUBT, Verb.RESOLVE):
+        for verb in (Verb.PREPARE, Verb.BEGIN_GLOBAL, Verb.RESOLVE):
             with pytest.raises(NotAuthorized):
                 await guest.ask(verb, 9, SAMPLES[verb])
-        house.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(INQ)")
-        assert (await guest.ask(Verb.IN_DOUBT, 9, verbs.Empty())).value == []
+        admin = await house.admitted()
+        house.mqsc(
+            "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(PREPARE)\n"
+            "SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)"
+        )
+        for each, name in ((guest, b"hers"), (admin, b"others")):
+            await each.put("Q", b"x", unit=7)
+            await each.ask(Verb.PREPARE, 9, verbs.Prepare(7, name))
+        assert (await guest.ask(Verb.IN_DOUBT, 9, verbs.Empty())).value == [b"hers"]
+        with pytest.raises(NotAuthorized):
+            await guest.ask(Verb.RESOLVE, 9, verbs.Resolve(b"others", True))
+        await guest.ask(Verb.RESOLVE, 9, verbs.Resolve(b"hers", True))
+        with pytest.raises(UnitNotInDoubt):
+            await guest.ask(Verb.RESOLVE, 9, verbs.Resolve(b"hers", True))
+        house.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(INQ, SET)")
+        assert (await guest.ask(Verb.IN_DOUBT, 9, verbs.Empty())).value == [b"others"]
+        await guest.ask(Verb.RESOLVE, 9, verbs.Resolve(b"others", False))
 
     inside(work)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from entrepot.channels import admission
+from entrepot.channels import password_checks
 from entrepot.errors import (
+    ForeignProtocol,
     FrameTooLong,
     FrameUnreadable,
     HandshakeTimedOut,
@@ -62,7 +63,7 @@ def test_who_speaks_something_else_is_told_and_closed(inside: Inside, data: byte
     async def work(house: House) -> None:
         guest = house.guest()
         guest.say_bytes(data)
-        assert isinstance(await guest.farewell(), FrameUnreadable | FrameTooLong)
+        assert isinstance(await guest.farewell(), ForeignProtocol if any(data) else FrameUnreadable)
 
     inside(work)
 
@@ -111,7 +112,7 @@ def test_answers_from_a_client_end_the_connection(inside: Inside) -> None:
 def test_a_channel_between_queue_managers_needs_somebody_to_receive_it(
     inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "_FAILURE_DELAY_S", 0.0)
+    monkeypatch.setattr(password_checks, "FAILURE_DELAY_S", 0.0)
 
     async def work(house: House) -> None:
         guest = house.guest()
@@ -135,7 +136,7 @@ def test_frames_that_follow_hello_at_once_wait_for_it(inside: Inside) -> None:
 
 
 def test_frames_behind_a_refused_hello_are_not_carried_out(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "_FAILURE_DELAY_S", 0.01)
+    monkeypatch.setattr(password_checks, "FAILURE_DELAY_S", 0.01)
 
     async def work(house: House) -> None:
         guest = house.guest(uid=None)
@@ -149,7 +150,7 @@ def test_frames_behind_a_refused_hello_are_not_carried_out(inside: Inside, monke
 
 
 def test_a_stranger_gets_little_memory(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "_FAILURE_DELAY_S", 0.05)
+    monkeypatch.setattr(password_checks, "FAILURE_DELAY_S", 0.05)
 
     async def work(house: House) -> None:
         guest = house.guest(uid=None)

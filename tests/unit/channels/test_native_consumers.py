@@ -271,6 +271,9 @@ def test_a_connection_whose_application_is_at_work_is_busy(inside: Inside) -> No
         (Verb.STOP_CONSUMING, verbs.OfConsumer(1, 5, 1)),
         (Verb.STOP_CONSUMING, verbs.OfConsumer(2, 1, 1)),
         (Verb.STOP_CONSUMING, verbs.OfConsumer(77, 1, 1)),
+        (Verb.RETURN, verbs.Return(1, 1, 0)),
+        (Verb.RETURN, verbs.Return(2, 1, 0)),
+        (Verb.RETURN, verbs.Return(2, 0, 0, 1.0, "why")),
     ],
     ids=lambda value: value.name if isinstance(value, Verb) else None,
 )

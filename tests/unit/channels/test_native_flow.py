@@ -19,12 +19,13 @@ from entrepot.errors import (
     QueueFull,
 )
 from entrepot.message import Message
+from entrepot.queues.search import STEPS_PER_TURN
 from entrepot.wire import verbs
 from entrepot.wire.codec import encode
 from entrepot.wire.frame import HEAD
 from entrepot.wire.verbs import Verb
 
-from .guests import SAMPLES, House, Work, put
+from .guests import SAMPLES, House, Work, put, until
 
 Inside = Callable[[Work], None]
 
@@ -71,15 +72,25 @@ def test_a_browse_of_long_messages_does_not_exceed_the_longest_frame(inside: Ins
 
 def test_one_who_looks_through_a_queue_does_not_keep_others_waiting(inside: Inside) -> None:
     async def work(house: House) -> None:
-        guest = await house.admitted()
-        wanted = verbs.Wanted(selector="colour = 'none'")
-        looks = [encode(Verb.BROWSE, number, verbs.Browse("Q", None, 5, wanted)) for number in range(100, 120)]
-        looks += [encode(Verb.GET, number, verbs.Get("Q", 0, 0.0, wanted)) for number in range(120, 140)]
+        # Twelve verbs that each look at 2,000 messages: the steps of a turn are enough for half of one.
+        guest, other = await house.admitted(), await house.admitted()
+        for _ in range(2000):
+            house.host.put("Q", Message(b""))
+        wanted = verbs.Wanted(selector="colour = 'none' OR size = 1 OR size = 2")
+        looks = [encode(Verb.BROWSE, number, verbs.Browse("Q", None, 5, wanted)) for number in range(100, 104)]
+        looks += [encode(Verb.GET, number, verbs.Get("Q", 0, 0.0, wanted)) for number in range(104, 108)]
+        looks += [encode(Verb.GET, 108, verbs.Get("Q", 0, 9.0, wanted)), encode(Verb.CANCEL, 0, verbs.OfNumber(108))]
+        looks += [encode(Verb.GET_MANY, 109, verbs.GetMany("Q", 6, 5, 0.0, wanted))]
+        looks += [encode(Verb.GET_GROUP, 110, verbs.GetGroup("Q", 5, 0.0, wanted.selector))]
         guest.say_bytes(b"".join(looks))
-        assert len([number for _, number, _ in guest.frames() if number >= 100]) == 1
-        for number in range(100, 140):
-            await guest.answer(number)
-        assert [number for _, number, _ in guest.frames() if number >= 100] == []
+        answered = 0
+        while answered < 11:
+            assert -1000 < house.host.manager.turn.left <= STEPS_PER_TURN
+            before, answered = answered, len([number for _, number, _ in guest.frames() if number >= 100])
+            assert answered - before <= 1, "more than one search in a turn"
+            other.say(Verb.HEARTBEAT, 7, verbs.Empty())
+            assert other.frames().pop()[0] == Verb.ALIVE
+            await asyncio.sleep(0)
 
     inside(work)
 
@@ -383,5 +394,62 @@ def test_puts_that_wait_for_room_are_few_at_a_time(inside: Inside, monkeypatch: 
             got += [] if message is None else [message.body]
         assert len(set(got)) == 7
         await guest.answer(9)
+
+    inside(work)
+
+
+def test_a_publication_that_many_conditions_are_asked_about_does_not_keep_others_waiting(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest, other = await house.admitted(), await house.admitted()
+        heavy = " OR ".join(f"text LIKE '%a_{letter}%'" for letter in "bcdefghijklmnop")
+        for number in range(6):
+            selector = f"number = {number} OR {heavy}"
+            await guest.ask(Verb.SUBSCRIBE, 10, verbs.Subscribe("", "t", "Q", selector=selector))
+        publication = put("topic:t", b"p", properties={"text": "a" * 5000, "number": 3})
+        guest.say(Verb.PUT, 20, publication)
+        assert house.depth("Q") == 0, "it was asked about on the loop"
+        other.say(Verb.HEARTBEAT, 7, verbs.Empty())
+        assert other.frames().pop()[0] == Verb.ALIVE
+        await guest.answer(20)
+        assert house.depth("Q") == 1
+        many = verbs.PutMany(5, [("topic:t", None, None, publication.message)] * 3)
+        guest.say(Verb.PUT_MANY, 0, many)
+        await guest.ask(Verb.COMMIT, 21, verbs.Commit(5))
+        assert house.depth("Q") == 4
+
+    inside(work)
+
+
+def test_a_long_selector_is_read_beside_the_loop(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        await guest.put("Q", b"x", properties={"colour": "red"})
+        for number, verb in enumerate(("get", "browse", "group", "subscribe")):
+            text = f"colour = '{verb}' OR " + "size = 1 OR " * 100 + "colour = 'red'"
+            wanted = verbs.Wanted(selector=text)
+            say: dict[str, tuple[Verb, Any]] = {
+                "browse": (Verb.BROWSE, verbs.Browse("Q", None, 5, wanted)),
+                "group": (Verb.GET_GROUP, verbs.GetGroup("Q", 5, 0.0, text)),
+                "subscribe": (Verb.SUBSCRIBE, verbs.Subscribe("", "t", selector=text)),
+                "get": (Verb.GET, verbs.Get("Q", 6, 0.0, wanted)),
+            }
+            guest.say(say[verb][0], 30 + number, say[verb][1])
+            assert [heard for heard in guest.frames() if heard[1] == 30 + number] == []
+            assert (await guest.answer(30 + number))[0] != Verb.FAILED
+            await guest.ask(Verb.BACK_OUT, 50, verbs.BackOut(5))
+            await guest.ask(Verb.BACK_OUT, 50, verbs.BackOut(6))
+        guest.say(Verb.GET, 40, verbs.Get("Q", 0, 0.0, verbs.Wanted(selector="size = 1 OR " * 100)))
+        assert (await guest.answer(40))[0] == Verb.FAILED
+
+    inside(work)
+
+
+def test_a_verb_that_breaks_the_protocol_after_its_long_selector_ends_the_connection(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        wanted = verbs.Wanted(selector="size = 1 OR " * 100 + "size = 2")
+        guest.say(Verb.GET_MANY, 3, verbs.GetMany("Q", 0, 1, wanted=wanted))
+        await until(lambda: guest.wire.closing)
+        assert house.escaped == []
 
     inside(work)

@@ -113,7 +113,7 @@ def test_undeliverable_messages_keep_their_reason_and_the_rest_goes_on(with_pair
         await sent(pair)
         assert pair.got() == [1]
         found = [(m.properties["dead_letter_queue"], m.properties["dead_letter_reason"]) for m in dead(pair)]
-        assert found == list(zip(destinations, (2085, 2030, 2051, 2196, 2045), strict=True))
+        assert found == list(zip(destinations, (2085, 2030, 2051, 2196, 2035), strict=True))
         assert [int(message.body) for message in dead(pair)] == [10, 11, 12, 13, 14]
         assert all(message.persistent for message in dead(pair))
 
@@ -384,6 +384,27 @@ def test_what_makes_no_sense_ends_the_connection_and_changes_nothing(
         assert pair.got() == []
         pair.put(1)
         await pair.delivered(1)
+
+    with_pair(work)
+
+
+@pytest.mark.parametrize(
+    "end", [ChannelEndOfBatch(b"x" * 16, 2), ChannelEndOfBatch(b"x" * 16, 0), ChannelEndOfBatch(b"x" * 15, 1)]
+)
+def test_a_batch_that_ends_with_another_message_than_the_last_is_not_committed(
+    with_pair: Any, end: ChannelEndOfBatch
+) -> None:
+    async def work(pair: Pair) -> None:
+        pair.channel.start()
+        await pair.stopped(Status.RUNNING)
+        wire = pair.wires[0].ends[0]
+        arrived = ChannelMessage(1, Message(b"1", target_queue="Q", target_manager="B", persistent=True))
+        wire.write(encode(Verb.CHANNEL_MESSAGE, 0, arrived) + encode(Verb.CHANNEL_END_OF_BATCH, 0, end))
+        await pair.stopped(Status.RETRYING)
+        assert pair.got() == []
+        pair.put(2)
+        await pair.delivered(1)
+        assert pair.got() == [2]
 
     with_pair(work)
 

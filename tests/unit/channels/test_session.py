@@ -12,7 +12,7 @@ import pytest
 
 from entrepot.channels.desk import Identity
 from entrepot.channels.session import Session
-from entrepot.errors import DiskFull, GetInhibited, LogFull, QueueFull, UnitFinished
+from entrepot.errors import DiskFull, Fenced, GetInhibited, LogFull, QueueFull, UnitFinished
 from entrepot.message import Message
 from entrepot.queues.unit_of_work import UnitState
 
@@ -582,5 +582,40 @@ def test_the_answer_to_a_command_whose_asker_has_gone_goes_nowhere(inside: Insid
         await house.until(lambda: house.host.find("QLOCAL", "NEW"))
         await asyncio.sleep(0.01)
         assert not told
+
+    inside(work)
+
+
+# --- fenced while something waits ----------------------------------------------------------------
+
+
+def test_a_put_that_waits_for_room_in_the_log_is_refused_once_its_session_is_fenced(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        log_full(house, 2)
+        session, answered = session_of(house), Told()
+        session.put("Q", Message(b"late"), answered, persistent=True)
+        assert session.blocked, "it waits for a checkpoint"
+        session.fence(Fenced("flow/1", 1, 2))
+        await house.until(lambda: answered)
+        assert isinstance(answered[0][1], Fenced)
+        assert not session.blocked
+        assert rest(house) == []
+        session.close()
+
+    inside(work)
+
+
+def test_a_put_that_waits_for_room_on_its_queue_is_refused_once_its_session_is_fenced(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        for aside in (False, True):
+            house.mqsc("ALTER QLOCAL(Q) MAXDEPTH(0)")
+            session, answered = session_of(house), Told()
+            session.put("Q", Message(b"late"), answered, wait_s=60.0, aside=aside)
+            session.fence(Fenced("flow/1", 1, 2))
+            house.mqsc("ALTER QLOCAL(Q) MAXDEPTH(5)")
+            await house.until(lambda: answered)  # noqa: B023
+            assert isinstance(answered[0][1], Fenced), aside
+            assert rest(house) == []
+            session.close()
 
     inside(work)

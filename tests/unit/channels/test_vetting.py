@@ -14,6 +14,7 @@ from entrepot import limits
 from entrepot.channels import vetting
 from entrepot.errors import InvalidArgument, LimitExceeded
 from entrepot.message import Message, MessageType
+from folding import for_each
 
 
 def vetted(**fields: Any) -> Message:
@@ -59,7 +60,7 @@ def test_what_is_the_senders_own_stays() -> None:
         assert getattr(found, name) == value, name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("message_id", b"m" * 129),

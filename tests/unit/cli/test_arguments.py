@@ -8,9 +8,10 @@ import typer
 
 from entrepot.cli.arguments import hex_identifier, identifier, moment, place, property_pair, size
 from entrepot.errors import InvalidUrl
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "size_bytes"),
     [
         ("4096", 4096),
@@ -29,7 +30,7 @@ def test_sizes(text: str, size_bytes: int) -> None:
     assert size(text) == size_bytes
 
 
-@pytest.mark.parametrize("text", ["", "big", "-1", "1x", "64KiBs", "0.3", "1e3", "k"])
+@for_each("text", ["", "big", "-1", "1x", "64KiBs", "0.3", "1e3", "k"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         size(text)
@@ -60,7 +61,7 @@ def test_times() -> None:
         moment("yesterday")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("a=EU", "EU"),

@@ -25,6 +25,7 @@ from entrepot.flows import Kernel, load_flow
 from entrepot.flows.outside import QueueFacts
 from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
+from folding import for_each
 
 from .conftest import Shell
 
@@ -47,7 +48,7 @@ def test_verdict_holds_when_every_order_is_once_where_it_belongs() -> None:
     assert sum(place.found for place in verdict.places if place.place in OUTCOMES) == 120
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place not in EMPTY])
+@for_each("place", [place for place in PLACES if place not in EMPTY])
 def test_verdict_finds_an_order_that_is_lost_or_twice_at_any_place(place: str) -> None:
     found = good()
     order = found[place].pop()

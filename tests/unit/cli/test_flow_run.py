@@ -13,7 +13,7 @@ import pytest
 
 from entrepot.cli import flow_run, opening
 from entrepot.connection import connect
-from entrepot.errors import ConnectFailed, FlowEnded
+from entrepot.errors import ConnectFailed, Fenced, FlowEnded
 from entrepot.flows import load_flow
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
@@ -161,7 +161,7 @@ def test_stop_and_status_of_nothing_say_so(shell: Shell, qm: Path) -> None:
     assert shell("flow", "status", qm).stdout == "No flow has run here.\n"
     assert shell("flow", "stop", qm, "orders").stdout == "No instance of orders runs.\n"
     assert shell.json("flow", "status", qm) == {"instances": []}
-    assert shell.json("flow", "stop", qm, "orders") == {"flow": "orders", "stopped": 0, "running": 0}
+    assert shell.json("flow", "stop", qm, "orders") == {"flow": "orders", "stopped": 0, "fenced": 0}
 
 
 def test_status_tells_what_instances_do_and_stop_ends_them(
@@ -189,11 +189,17 @@ def test_status_tells_what_instances_do_and_stop_ends_them(
     assert "orders/default/0 stopped 2 2 0 0" in " ".join(shell("flow", "status", server.path).stdout.split())
 
 
-def test_stop_says_what_does_not_end_in_time(shell: Shell, server: ServerThread) -> None:
+def test_stop_fences_what_does_not_end_in_time_and_says_so(shell: Shell, server: ServerThread) -> None:
     with connect(server.unix_url) as connection:
         connection.claim("flow/deaf/default/0", 1)
         said = shell("flow", "stop", server.path, "deaf", "--wait", "0", code=1).stdout
-    assert said == "0 of 1 instances of deaf have stopped.\n"
+        with pytest.raises(Fenced):
+            connection.put("DONE", b"too late")
+    assert said == (
+        "0 of 1 instances of deaf have stopped.\n"
+        "1 did not end within 0 s and had to be fenced: its work is backed out.\n"
+    )
+    assert shell("flow", "stop", server.path, "deaf").stdout == "No instance of deaf runs.\n"
 
 
 # --- while it runs --------------------------------------------------------------------------------------------

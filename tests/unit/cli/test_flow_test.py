@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner, Result
 from entrepot.cli import flow_test
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "flows"
+GOLDEN = Path(__file__).parents[2] / "golden" / "flows" / "projects"
 FLOW = "flow: shop\nnodes:\n  In: {type: MQInput, queue: IN, to: Out}\n  Out: {type: MQOutput, queue: OUT}\n"
 GOOD = "cases:\n  it passes on: {feed: {to: IN, body: hello}, expect: {OUT: hello}}\n"
 BAD = "cases:\n  it shouts: {feed: {to: IN, body: hello}, expect: {OUT: HELLO}}\n"
@@ -89,3 +91,18 @@ def test_no_cases_are_no_success(folder: Path) -> None:
     assert run(folder / "missing.test.yaml").exit_code == 2
     (folder / "empty").mkdir()
     assert run(folder / "empty").exit_code == 2
+
+
+def test_a_msgflow_is_tested_like_a_flow_of_ours_and_one_without_cases_is_told_what_it_needs(tmp_path: Path) -> None:
+    projects = tmp_path / "projects"
+    shutil.copytree(GOLDEN / "Requests", projects / "Requests")
+    flow = projects / "Requests" / "Requests.msgflow"
+    finished = run(flow)
+    assert finished.exit_code == 2
+    said = " ".join(finished.output.replace("│", "").split())
+    assert "its cases are missing: write them to Requests.test.yaml" in said
+    flow.with_name("Requests.test.yaml").write_text("cases:\n  time goes by: {pass_time: 1}\n")
+    for path in (flow, projects):
+        finished = run(path, "--project", GOLDEN)
+        assert finished.exit_code == 0, finished.output
+        assert "1 case, none failed." in finished.output

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import entrepot
 from entrepot.queues.definitions import founding_objects, system_objects
+from entrepot.recovery_log.group import MARK_BYTES
 from entrepot.recovery_log.record import Branch
 
 from .conftest import Complaint, Shell, fill
@@ -48,7 +49,7 @@ def test_records_can_be_chosen(shell: Shell, qm: Path) -> None:
     shell("get", qm, "Q")
     *records, _ = shell.lines("log", "show", qm, "--queue", "Q")
     assert [record["type"] for record in records if record["type"] != "COMMIT"] == ["DEFINE", "PUT", "TAKEN", "REMOVE"]
-    at_first_start = len(system_objects()) - len(founding_objects())
+    at_first_start = len(system_objects()) - len(founding_objects()) + 1  # and that claims are records
     *records, _ = shell.lines("log", "show", qm, "--type", "put,define", "--limit", str(at_first_start + 3))
     assert [record["type"] for record in records[at_first_start:]] == ["DEFINE", "DEFINE", "PUT"]
     *records, tail = shell.lines("log", "show", qm, "--type", "PUT", "--from", records[-1]["position"] + 1)
@@ -98,8 +99,12 @@ def test_decisions_of_global_units_are_shown_with_their_branches(shell: Shell, q
 def test_torn_end_is_told(shell: Shell, qm: Path) -> None:
     shell("put", qm, "Q", "last")
     tail = shell.lines("log", "show", qm)[-1]
-    half_a_group = b"\x20\0\0\0\x01\0\0\0" + tail["end_position"].to_bytes(8, "little") + b"half"
-    overwrite(qm / "log" / "segment-00000000.log", tail["offset"], half_a_group)
+    segment = qm / "log" / "segment-00000000.log"
+    mark = segment.read_bytes()[HEAD_PAGE_BYTES:][:MARK_BYTES]  # of the first group: all of a segment begin alike
+    place = tail["end_position"].to_bytes(8, "little")
+    overwrite(segment, tail["offset"], mark[:5] + b"???" + place + b"forged")
+    assert shell.lines("log", "show", qm)[-1]["tail"] == "clean"
+    overwrite(segment, tail["offset"], mark + place + b"half")
     said = shell("log", "show", qm).stdout
     assert "torn" in said
     assert "restart cuts it" in said

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from entrepot.queues.host import Host
+from folding import for_each
 
 from .conftest import Complaint, Shell
 
@@ -55,13 +56,13 @@ def test_help_groups_the_commands_and_shows_a_first_session(shell: Shell) -> Non
         assert part in text
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@for_each("command", COMMANDS, ids=" ".join)
 def test_every_command_has_help_and_json(shell: Shell, command: tuple[str, ...]) -> None:
     count = next((place for place, word in enumerate(command) if word == "PATH"), len(command))
     assert "--json" in shell(*command[:count], "--help").stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@for_each("command", COMMANDS, ids=" ".join)
 def test_missing_folder_is_a_clear_error(complaint: Complaint, tmp_path: Path, command: tuple[str, ...]) -> None:
     said = complaint(*words_of(command, tmp_path / "nowhere", tmp_path))
     assert "no queue manager at" in said
@@ -144,3 +145,8 @@ def test_reader_that_leaves_early_makes_no_noise(shell: Shell, qm: Path) -> None
     assert "Traceback" not in done.stderr
     # What the reader did not take went back to the queue.
     assert len(shell.lines("browse", qm, "Q", "--limit", "500")) > 0
+
+
+def test_help_shows_no_value_behind_a_flag(shell: Shell) -> None:
+    for command in (("get",), ("qm", "start"), ("mqsc",)):
+        assert "bool" not in shell(*command, "--help").stdout

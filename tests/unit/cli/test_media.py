@@ -29,6 +29,23 @@ def test_restore_up_to_a_time(shell: Shell, linear: Path, tmp_path: Path) -> Non
     assert [message["body"] for message in shell.lines("browse", tmp_path / "new", "Q")] == ["before"]
 
 
+def test_a_time_that_names_no_exact_place_ends_with_exit_code_3(shell: Shell, linear: Path, tmp_path: Path) -> None:
+    shell("put", linear, "Q", "before")
+    shell("qm", "backup", linear, tmp_path / "backup")
+    words = ("qm", "restore", tmp_path / "backup", tmp_path / "new", "--log-from", linear)
+    result = shell(*words, "--until", "2020-01-01T00:00:00Z", code=3)
+    assert "warning: The backup was made at" in result.stderr
+    assert len(shell.lines("browse", tmp_path / "new", "Q")) == 1
+
+
+def test_restore_up_to_a_position(shell: Shell, complaint: Complaint, linear: Path, tmp_path: Path) -> None:
+    position = shell.json("qm", "backup", linear, tmp_path / "backup")["log_position"]
+    shell("put", linear, "Q", "later")
+    words = ("qm", "restore", tmp_path / "backup", tmp_path / "new", "--log-from", linear, "--to-position", position)
+    assert "not both" in complaint(*words, "--until", "2020-01-01T00:00:00Z", code=2)
+    assert shell.json(*words)["messages"] == 0
+
+
 def test_restore_needs_a_time_and_a_linear_log(complaint: Complaint, shell: Shell, qm: Path, tmp_path: Path) -> None:
     shell("qm", "backup", qm, tmp_path / "backup")
     words = ("qm", "restore", tmp_path / "backup", tmp_path / "new")

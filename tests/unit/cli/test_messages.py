@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from entrepot.cli.messages import as_json, preview, text_of
+from entrepot.cli.messages import as_json, preview, properties_line, text_of
 from entrepot.message import Message
 
 
@@ -38,3 +38,9 @@ def test_json_tells_ids_in_hex_and_bodies_as_text_or_base64() -> None:
 def test_json_always_tells_of_a_publication_whether_it_was_retained() -> None:
     assert as_json(Message(b"", topic="prices"))["retained"] is False
     assert "retained" not in as_json(Message(b""))
+
+
+def test_the_time_of_a_dead_letter_is_readable() -> None:
+    line = properties_line(Message(b"", properties={"dead_letter_time": 1_795_000_000.5, "n": 5.5}))
+    assert line.startswith("dead_letter_time=2026-11-1")
+    assert line.endswith(" n=5.5")

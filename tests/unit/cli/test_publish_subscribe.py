@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from folding import for_each
+
 from .conftest import Complaint, Shell
 
 
@@ -203,7 +205,7 @@ def test_durable_subscription_has_one_reader_at_a_time(shell: Shell, serving: Pa
 # --- wrong words -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "code", "expected"),
     [
         (("publish", "prices/+/bid", "x"), 1, "topic 'prices/+/bid', column 8: + alone as a level is a wildcard"),

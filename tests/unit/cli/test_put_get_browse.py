@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from folding import for_each
 
 from .conftest import Complaint, Shell
 
@@ -94,7 +94,7 @@ def test_delayed_message_waits(shell: Shell, qm: Path) -> None:
     assert shell.lines("get", qm, "Q") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "code", "expected"),
     [
         (("put", "NONE", "x"), 1, "QueueNotFound Q01"),

@@ -16,6 +16,7 @@ from entrepot.errors.esql import CastFailed, EsqlRunError
 from entrepot.esql.runtime.casting import cast, cast_parts, caster, to_character
 from entrepot.esql.runtime.dates import use_clock, use_zone
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 NOW = datetime(2003, 12, 24, 23, 30, 15, 250000, tzinfo=UTC)
 
@@ -141,7 +142,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("value", "target", "expected"), PLAIN, ids=lambda value: str(value)[:40])
+@for_each(("value", "target", "expected"), PLAIN, ids=lambda value: str(value)[:40])
 def test_a_plain_cast(value: Any, target: str, expected: Any) -> None:
     result = cast(value, target)
     assert type(result) is type(expected)
@@ -166,7 +167,7 @@ TARGETS = [
 ]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@for_each("target", TARGETS)
 def test_null_stays_null(target: str) -> None:
     assert cast(None, target) is None
     assert caster(target)(None) is None
@@ -211,7 +212,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("value", "target"), UNREADABLE, ids=lambda value: str(value)[:30])
+@for_each(("value", "target"), UNREADABLE, ids=lambda value: str(value)[:30])
 def test_what_cannot_become_the_target_fails_and_says_so(value: Any, target: str) -> None:
     with pytest.raises(CastFailed) as caught:
         cast(value, target)
@@ -234,7 +235,7 @@ UNSUPPORTED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "target"), UNSUPPORTED, ids=str)
+@for_each(("value", "target"), UNSUPPORTED, ids=str)
 def test_a_cast_that_the_table_has_not_names_both_types(value: Any, target: str) -> None:
     with pytest.raises(CastFailed, match=f"cannot become {target}"):
         cast(value, target)
@@ -245,7 +246,7 @@ def test_there_are_types_that_nothing_can_be_cast_to() -> None:
         cast(1, "ROW")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "precision", "scale", "expected"),
     [
         ("12.345", 5, 2, "12.34"),
@@ -281,7 +282,7 @@ def test_there_is_no_such_decimal(precision: int, scale: int) -> None:
         cast("1", "DECIMAL", precision, scale)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "qualifier", "expected"),
     [
         (90, "SECOND", Interval("SECOND", seconds=Decimal(90))),
@@ -350,7 +351,7 @@ CLAUSES = [
 ]
 
 
-@pytest.mark.parametrize(("value", "target", "clauses", "expected"), CLAUSES)
+@for_each(("value", "target", "clauses", "expected"), CLAUSES)
 def test_a_cast_with_clauses(value: Any, target: str, clauses: dict[str, Any], expected: Any) -> None:
     result = cast(value, target, **clauses)
     assert type(result) is type(expected)
@@ -396,12 +397,12 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("values", "target", "qualifier", "expected"), PARTS)
+@for_each(("values", "target", "qualifier", "expected"), PARTS)
 def test_several_values_make_one(values: tuple[Any, ...], target: str, qualifier: str, expected: Any) -> None:
     assert cast_parts(values, target, qualifier) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "target", "qualifier"),
     [
         ((2003, 2, 30), "DATE", ""),

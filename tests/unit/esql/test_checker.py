@@ -8,6 +8,7 @@ import pytest
 from entrepot.errors import EsqlInvalid
 from entrepot.esql.checker import CheckOptions, check, check_statements, require_valid
 from entrepot.esql.parsing import parse_file, parse_statements
+from folding import for_each
 
 BROKER = Path(__file__).parents[2] / "golden" / "esql" / "broker"
 
@@ -95,7 +96,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "column", "problem"), CASES, ids=[case[0] for case in CASES])
+@for_each(("text", "column", "problem"), CASES, ids=[case[0] for case in CASES])
 def test_mistake_is_told_with_its_place(text: str, column: int, problem: str) -> None:
     ((line, found_column, found_problem),) = told(DECLARED + text)
     assert (line, found_column) == (2, column)
@@ -126,7 +127,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("text", GOOD)
+@for_each("text", GOOD)
 def test_nothing_is_told_of_a_good_program(text: str) -> None:
     assert told(DECLARED + text) == []
 
@@ -207,7 +208,7 @@ ROUTINES = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "found"),
     [
         ("SET Environment.x = f(1, 'x');", []),

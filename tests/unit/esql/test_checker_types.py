@@ -11,6 +11,7 @@ from entrepot.esql.checker.certain_types import SCALARS, can_become, type_of_val
 from entrepot.esql.parsing import parse_expression, parse_statements
 from entrepot.esql.runtime.casting import cast
 from entrepot.esql.syntax import Literal
+from folding import for_each
 
 DECLARED = (
     "DECLARE i INTEGER; DECLARE b BOOLEAN; DECLARE d DATE; DECLARE t TIMESTAMP; DECLARE c CHARACTER;"
@@ -25,7 +26,7 @@ def told(text: str) -> list[tuple[int, str]]:
     return [(each.column, each.problem) for each in found]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         ("SET i = i + b;", 11, "+ takes numbers, dates and intervals, and this is a BOOLEAN"),
@@ -102,7 +103,7 @@ def value_of(kind: str) -> Any:
     return literal.value
 
 
-@pytest.mark.parametrize("source", sorted(SCALARS))
+@for_each("source", sorted(SCALARS))
 def test_what_the_checker_refuses_cast_refuses_too(source: str) -> None:
     for target in sorted(SCALARS):
         if not can_become(source, target):

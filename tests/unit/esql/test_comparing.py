@@ -28,6 +28,7 @@ from entrepot.esql.runtime.comparing import (
 )
 from entrepot.esql.runtime.dates import use_zone
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -80,15 +81,15 @@ EQUAL = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b", "expected"), EQUAL)
+@for_each(("a", "b", "expected"), EQUAL)
 def test_equality(a: Any, b: Any, expected: bool) -> None:
     assert equal(a, b) is expected
     assert equal(b, a) is expected
     assert not_equal(a, b) is (not expected)
 
 
-@pytest.mark.parametrize("compare", [equal, not_equal, less, less_equal, greater, greater_equal])
-@pytest.mark.parametrize("value", [None, 1, "a", date(2000, 1, 1), True])
+@for_each("compare", [equal, not_equal, less, less_equal, greater, greater_equal])
+@for_each("value", [None, 1, "a", date(2000, 1, 1), True])
 def test_a_comparison_with_null_is_unknown(compare: Any, value: Any) -> None:
     assert compare(value, None) is None
     assert compare(None, value) is None
@@ -117,7 +118,7 @@ ORDERED = [
 ]
 
 
-@pytest.mark.parametrize(("smaller", "larger"), ORDERED)
+@for_each(("smaller", "larger"), ORDERED)
 def test_order(smaller: Any, larger: Any) -> None:
     assert less(smaller, larger) is True
     assert less_equal(smaller, larger) is True
@@ -198,7 +199,7 @@ LIKES = [
 ]
 
 
-@pytest.mark.parametrize(("value", "pattern", "escape", "expected"), LIKES)
+@for_each(("value", "pattern", "escape", "expected"), LIKES)
 def test_like(value: Any, pattern: Any, escape: str | None, expected: bool) -> None:
     assert like(value, pattern, escape) is expected
 
@@ -240,7 +241,7 @@ def test_like_does_not_hang_on_a_pattern_made_to_make_it() -> None:
     assert clock.process_time() - started < 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "low", "high", "symmetric", "expected"),
     [
         (5, 1, 10, False, True),
@@ -278,7 +279,7 @@ def test_in(value: Any, candidates: tuple[Any, ...], expected: bool | None) -> N
     assert among(value, candidates) is expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "what", "expected"),
     [
         (None, "NULL", True),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from entrepot.errors.esql import EsqlRunError
 from entrepot.esql.runtime import date_functions
 from entrepot.models.values import Interval
+from folding import for_each
 
 RUN = SimpleNamespace(now=datetime(2003, 7, 1, 23, 30, 15, 250000, tzinfo=UTC), local_zone=ZoneInfo("Europe/Berlin"))
 MOMENT = datetime(2000, 2, 29, 13, 45, 10, 500000)
@@ -83,7 +84,7 @@ EXTRACTED = [
 ]
 
 
-@pytest.mark.parametrize(("field", "source", "expected"), EXTRACTED)
+@for_each(("field", "source", "expected"), EXTRACTED)
 def test_extract(field: str, source: Any, expected: Any) -> None:
     result = date_functions.extract(field, source)
     assert result == expected

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from entrepot.errors.esql import EsqlRunError
 from entrepot.esql.runtime.dates import add_interval, difference, local_offset, to_gmt, to_local, use_clock, use_zone
 from entrepot.models.values import Interval
+from folding import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ DIFFERENCES = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right", "qualifier", "months", "seconds"), DIFFERENCES)
+@for_each(("left", "right", "qualifier", "months", "seconds"), DIFFERENCES)
 def test_a_difference(left: Any, right: Any, qualifier: str, months: int, seconds: str) -> None:
     assert difference(left, right, qualifier) == Interval(qualifier, months, Decimal(seconds))
 
@@ -74,7 +75,7 @@ def test_a_difference_that_makes_no_sense_is_an_error(left: Any, right: Any, qua
         difference(left, right, qualifier)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "interval"),
     [
         (date(2000, 1, 31), Interval("MONTH", 1)),

@@ -12,6 +12,7 @@ import pytest
 from entrepot.errors.esql import CastFailed
 from entrepot.esql.runtime.dates import use_zone
 from entrepot.esql.runtime.datetime_formats import format_datetime, parse_datetime
+from folding import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ LOCAL = datetime(2006, 10, 7, 12, 6, 56, 568000)
 GMT = datetime(2006, 10, 7, 12, 6, 56, 568000, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "pattern", "expected"),
     [
         (LOCAL, "yyyy-MM-dd HH:mm:ss", "2006-10-07 12:06:56"),
@@ -48,7 +49,7 @@ def test_a_moment_by_a_pattern(value: Any, pattern: str, expected: str) -> None:
     assert format_datetime(value, pattern) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "pattern", "target", "expected"),
     [
         ("20061007", "yyyyMMdd", "DATE", date(2006, 10, 7)),

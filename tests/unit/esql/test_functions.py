@@ -21,6 +21,7 @@ from entrepot.esql.runtime.comparing import equal, greater, greater_equal, less,
 from entrepot.esql.runtime.functions import FUNCTIONS, STRUCTURAL, Builtin
 from entrepot.esql.runtime.operators import add, concat, divide, multiply, subtract
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 DOCUMENTED = """
     CONTAINS ENDSWITH LEFT LENGTH LOWER LCASE LTRIM OVERLAY POSITION REPLACE REPLICATE RIGHT RTRIM SPACE STARTSWITH
@@ -53,7 +54,7 @@ def test_no_function_is_both_of_values_and_of_fields() -> None:
     assert not set(FUNCTIONS) & set(STRUCTURAL)
 
 
-@pytest.mark.parametrize("builtin", FUNCTIONS.values(), ids=lambda builtin: builtin.name)
+@for_each("builtin", FUNCTIONS.values(), ids=lambda builtin: builtin.name)
 def test_what_the_table_says_is_what_the_function_takes(builtin: Builtin) -> None:
     assert builtin.name == builtin.name.upper()
     assert builtin.forms

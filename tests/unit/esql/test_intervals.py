@@ -22,9 +22,10 @@ from entrepot.esql.runtime.intervals import (
     scale_interval,
 )
 from entrepot.models.values import Interval
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("qualifier", "fields"),
     [
         ("YEAR", ("YEAR",)),
@@ -71,12 +72,12 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("text", "qualifier", "months", "seconds"), READ)
+@for_each(("text", "qualifier", "months", "seconds"), READ)
 def test_an_interval_is_read(text: str, qualifier: str, months: int, seconds: str) -> None:
     assert read_interval(text, qualifier) == Interval(qualifier, months, Decimal(seconds))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "qualifier"),
     [
         ("", "YEAR"),

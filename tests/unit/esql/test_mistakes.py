@@ -6,6 +6,7 @@ import pytest
 from entrepot.errors import EsqlInvalid
 from entrepot.esql.mistakes import WARNING, Mistake, excerpt_of, invalid
 from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
+from folding import for_each
 
 CASES = [
     ("SET a = ;", 1, 9, "found ';' where an expression belongs"),
@@ -60,7 +61,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "column", "problem"), CASES, ids=[case[0] for case in CASES])
+@for_each(("text", "line", "column", "problem"), CASES, ids=[case[0] for case in CASES])
 def test_statement_is_refused_at_its_place(text: str, line: int, column: int, problem: str) -> None:
     with pytest.raises(EsqlInvalid) as wrong:
         parse_statements(text, "f.esql")
@@ -83,7 +84,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "column", "problem"), FILES, ids=[case[0] for case in FILES])
+@for_each(("text", "line", "column", "problem"), FILES, ids=[case[0] for case in FILES])
 def test_file_is_refused_at_its_place(text: str, line: int, column: int, problem: str) -> None:
     with pytest.raises(EsqlInvalid) as wrong:
         parse_file(text, "f.esql")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from entrepot.errors.esql import CastFailed
 from entrepot.esql.runtime.number_formats import compile_format, format_number, parse_number
+from folding import for_each
 
 FORMATTED = [
     (1234.5, "#,##0.00", "1,234.50"),
@@ -66,7 +67,7 @@ FORMATTED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "pattern", "expected"), FORMATTED)
+@for_each(("value", "pattern", "expected"), FORMATTED)
 def test_a_number_by_a_pattern(value: Any, pattern: str, expected: str) -> None:
     assert format_number(value, pattern) == expected
 
@@ -91,12 +92,12 @@ PARSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "pattern", "expected"), PARSED)
+@for_each(("text", "pattern", "expected"), PARSED)
 def test_a_number_from_text_by_a_pattern(text: str, pattern: str, expected: str) -> None:
     assert parse_number(text, pattern, "DECIMAL") == Decimal(expected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "pattern"),
     [
         ("abc", "#0"),
@@ -115,9 +116,7 @@ def test_text_that_does_not_fit_fails(text: str, pattern: str) -> None:
         parse_number(text, pattern, "DECIMAL")
 
 
-@pytest.mark.parametrize(
-    "pattern", ["", "abc", "'#0", "0#.0", "0.#0", "0;0;0", "0 0", "*", "0.0.0", "0.0:decsep=", "#" * 1000]
-)
+@for_each("pattern", ["", "abc", "'#0", "0#.0", "0.#0", "0;0;0", "0 0", "*", "0.0.0", "0.0:decsep=", "#" * 1000])
 def test_a_pattern_that_makes_no_sense_fails(pattern: str) -> None:
     with pytest.raises(CastFailed, match="FORMAT"):
         compile_format(pattern)

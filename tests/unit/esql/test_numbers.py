@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from entrepot.errors.esql import EsqlRunError
 from entrepot.esql.runtime import numbers
+from folding import for_each
 
 CALLS = [
     (numbers.absolute, (-3,), 3),
@@ -92,7 +93,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "arguments", "expected"), CALLS)
+@for_each(("function", "arguments", "expected"), CALLS)
 def test_a_call(function: Any, arguments: tuple[Any, ...], expected: Any) -> None:
     result = function(*arguments)
     assert type(result) is type(expected)
@@ -125,14 +126,14 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("number", TABLE)
+@for_each("number", TABLE)
 def test_the_rounding_modes_of_ak05380(number: str) -> None:
     for mode, expected in zip(MODES, TABLE[number], strict=True):
         assert numbers.round_(Decimal(number), 0, mode, form="MODE") == expected, mode
         assert numbers.round_(float(number), 0, mode.lower(), form="MODE") == float(expected), mode
 
 
-@pytest.mark.parametrize(
+@for_each(
     "function",
     [
         numbers.absolute,
@@ -155,7 +156,7 @@ def test_null_among_several_arguments_gives_null() -> None:
         assert function(1, None) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("function", "arguments"),
     [
         (numbers.absolute, ("1",)),

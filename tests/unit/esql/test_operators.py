@@ -26,6 +26,7 @@ from entrepot.esql.runtime.operators import (
     subtract,
 )
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 BIG = 2**63 - 1
 SMALL = -(2**63)
@@ -36,7 +37,7 @@ def same(result: Any, expected: Any) -> bool:
     return type(result) is type(expected) and str(result) == str(expected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "a", "b", "expected"),
     [
         pytest.param(add, 1, 2, 3, id="integers-add"),
@@ -83,7 +84,7 @@ def test_numbers_meet_in_the_wider_type(operation: Callable[[Any, Any], Any], a:
         assert same(result, expected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "a", "b"),
     [
         (add, BIG, 1),
@@ -113,14 +114,14 @@ def test_division_by_zero_is_an_error_with_sqlstate_s22012(a: Any, b: Any) -> No
     assert caught.value.sqlstate == "S22012"
 
 
-@pytest.mark.parametrize("operation", [add, subtract, multiply, divide, concat])
-@pytest.mark.parametrize("value", [None, 1, "a", Decimal(1), date(2000, 1, 1)])
+@for_each("operation", [add, subtract, multiply, divide, concat])
+@for_each("value", [None, 1, "a", Decimal(1), date(2000, 1, 1)])
 def test_null_in_gives_null_out(operation: Callable[[Any, Any], Any], value: Any) -> None:
     assert operation(None, value) is None
     assert operation(value, None) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "a", "b"),
     [
         (add, "1", 1),
@@ -198,7 +199,7 @@ DAYS_3 = Interval("DAY", seconds=Decimal(3 * 86400))
 HOURS_2 = Interval("HOUR", seconds=Decimal(7200))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "a", "b", "expected"),
     [
         pytest.param(add, date(2000, 2, 27), DAYS_3, date(2000, 3, 1), id="date-plus-days"),

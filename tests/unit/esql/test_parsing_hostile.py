@@ -12,6 +12,7 @@ from entrepot.esql.checker import check_statements
 from entrepot.esql.parsing import TEXT_CHARACTERS_MAX, parse_expression, parse_file, parse_statements
 from entrepot.esql.parsing.building import DEPTH_MAX, walk
 from entrepot.esql.parsing.words import words
+from folding import for_each
 
 WORDS = sorted(
     words(
@@ -80,7 +81,7 @@ def test_the_checker_only_ever_gives_mistakes(pieces: list[str]) -> None:
         assert mistake.excerpt.split("\n")[1] == " " * (mistake.column + 1) + "^"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "(" * 10_000 + "1" + ")" * 10_000,

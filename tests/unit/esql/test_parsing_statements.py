@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import pytest
-
 from entrepot.esql.parsing import parse_statements
+from folding import for_each
 
 from .shown import shown
 
@@ -220,6 +219,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "tree"), CASES, ids=[text for text, _ in CASES])
+@for_each(("text", "tree"), CASES, ids=[text for text, _ in CASES])
 def test_statement_is_read_as(text: str, tree: str) -> None:
     assert shown(parse_statements(text, "test")).replace("datetime.", "") == f"[{tree}]"

@@ -17,6 +17,7 @@ from entrepot.esql.sql_database import SqlDatabase, _marked
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_commit_and_rollback(database: SqlDatabase, connection: sqlite3.Connecti
     assert connection.execute("SELECT COUNT(*) FROM parts").fetchone() == (1,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "marked"),
     [
         ("a = ? AND b = ?", "a = %s AND b = %s"),

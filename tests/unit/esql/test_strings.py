@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from entrepot.errors.esql import EsqlRunError
 from entrepot.esql.runtime import strings
 from entrepot.models.values import Bits
+from folding import for_each
 
 HELLO = "Hello World!"
 REPEATED = "ABCABCABCABCABC"
@@ -46,7 +47,7 @@ SUBSTRINGS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "arguments", "form", "expected"), SUBSTRINGS)
+@for_each(("source", "arguments", "form", "expected"), SUBSTRINGS)
 def test_substring(source: Any, arguments: tuple[Any, ...], form: str, expected: Any) -> None:
     result = strings.substring(source, *arguments, form=form)
     assert result == expected
@@ -84,7 +85,7 @@ POSITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "form", "expected"), POSITIONS)
+@for_each(("arguments", "form", "expected"), POSITIONS)
 def test_position(arguments: tuple[Any, ...], form: str, expected: int | None) -> None:
     assert strings.position(*arguments, form=form) == expected
 
@@ -154,7 +155,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "arguments", "expected"), CALLS)
+@for_each(("function", "arguments", "expected"), CALLS)
 def test_a_call(function: Any, arguments: tuple[Any, ...], expected: Any) -> None:
     result = function(*arguments)
     assert result == expected
@@ -179,12 +180,12 @@ TRIMMED = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "form", "expected"), TRIMMED)
+@for_each(("arguments", "form", "expected"), TRIMMED)
 def test_trim(arguments: tuple[Any, ...], form: str, expected: Any) -> None:
     assert strings.trim(*arguments, form=form) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("function", "count"),
     [
         (strings.left, 2),
@@ -213,7 +214,7 @@ def test_null_in_any_argument_gives_null(function: Any, count: int) -> None:
         assert function(*arguments) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("function", "arguments"),
     [
         (strings.length, (5,)),

@@ -15,6 +15,7 @@ from entrepot.flows.kernel import Kernel
 from entrepot.flows.nodes.collector import Collector
 from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
+from folding import for_each
 
 SHOW = """
     DECLARE I INTEGER 1;
@@ -278,7 +279,7 @@ def test_a_collection_is_not_collected() -> None:
     assert isinstance(journey.failures[0].error, NotCollectable)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "problem"),
     [
         ([{"quantity": 1}], "names no terminal"),

@@ -10,6 +10,7 @@ import pytest
 from entrepot.errors import FlowInvalid, MessageUnreadable, ModelNotFound, ValidationFailed
 from entrepot.flows.kernel import Kernel
 from entrepot.models.tree import Assembly
+from folding import for_each
 
 from .drawn import Drawn, Stage, compute, drawn, node, reads, writes
 
@@ -155,7 +156,7 @@ def traced(pattern: str, body: bytes = b"<order id='a'><n>7</n></order>", **prop
     return stage.world.traces
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "text"),
     [
         ("order ${Body.order.n}!", "order '7'!"),

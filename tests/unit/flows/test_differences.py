@@ -12,6 +12,7 @@ import pytest
 from entrepot.flows.trials import differences
 from entrepot.message import Message
 from entrepot.models import parse_message
+from folding import for_each
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ def test_documents_that_mean_the_same_do_not_differ(one: str, other: bytes) -> N
     assert differences.of_xml(one, other) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "told"),
     [
         ("<a><b>1</b></a>", b"<a><b>2</b></a>", ["a/b: expected '1', found '2'"]),
@@ -74,7 +75,7 @@ TREE = parse_message(
 ).root
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "value", "told"),
     [
         ("XMLNSC.o.i", "a", []),
@@ -102,7 +103,7 @@ def test_what_is_no_path_is_refused(path: str) -> None:
         differences.elements_at(TREE, path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "found", "same"),
     [
         (1, "1.0", True),

@@ -13,13 +13,12 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from entrepot.errors import EsqlRunError
 from entrepot.esql import SqlDatabase
 from entrepot.flows.exception_list import exception_list
 from entrepot.models.tree import Element
 from entrepot.models.values import Bits
+from folding import for_each
 
 from .drawn import Drawn, Stage, compute, drawn, node, reads, writes
 
@@ -156,7 +155,7 @@ def test_what_was_behind_an_error_of_ours_is_its_last_child() -> None:
     assert [level.get("Number") for level in levels] == [2230, 2401, 2420]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "number", "text"),
     [
         (True, 1, "true"),

@@ -34,6 +34,7 @@ from entrepot.flows.records import Record, RecordReader, Splitting
 from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Root
+from folding import for_each
 
 LINES = Splitting("delimited")
 Change = Callable[[Assembly, Any], Any]
@@ -873,7 +874,7 @@ def test_files_go_through_a_flow_from_folder_to_folder(tmp_path: Path) -> None:
 # --- definitions ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type_name", "properties", "problem"),
     [
         ("FileInput", {"pattern": "../*"}, "pattern is the name"),

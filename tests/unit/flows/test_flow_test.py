@@ -14,6 +14,7 @@ from entrepot.errors import FlowInvalid, InvalidArgument, NowhereToSetAside, Use
 from entrepot.message import Message
 from entrepot.models import parse_message
 from entrepot.testing.flows import FlowTest, QueueFacts
+from folding import for_each
 
 from .drawn import compute, drawn, node, reads, writes
 
@@ -277,7 +278,7 @@ def test_a_flow_is_loaded_from_its_file(tmp_path: Path) -> None:
 # --- assertions that tell --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("assertion", "told"),
     [
         (lambda result: result.assert_output("ERRORS"), "0 messages are there"),

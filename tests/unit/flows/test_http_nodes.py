@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Root
 from entrepot.testing.certificates import make_certificates, openssl
+from folding import for_each
 
 WAIT_S = 60.0
 Change = Callable[[Assembly, Any], Any]
@@ -370,7 +373,7 @@ def test_head_and_204_have_no_body() -> None:
 HOST = b"Host: x\r\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_bytes", "status"),
     [
         (b"nonsense\r\n\r\n", 400),
@@ -771,6 +774,25 @@ def test_a_server_that_takes_too_long_is_a_failure() -> None:
     assert isinstance(error, HttpRequestFailed) and "timed out" in error.problem
 
 
+def test_a_server_that_answers_byte_by_byte_has_no_more_time_than_others() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 100 + b"\r\nContent-Length: 0\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+
+        def dribble() -> None:
+            connection, _ = slow.accept()
+            with connection, contextlib.suppress(OSError):
+                for byte in answer:
+                    connection.sendall(bytes([byte]))
+                    time.sleep(0.02)
+
+        thread = threading.Thread(target=dribble)
+        thread.start()
+        journey, _ = call(client(f"http://127.0.0.1:{slow.getsockname()[1]}/", "out", timeout_s=0.3))
+        thread.join()
+    error = journey.failures[0].error
+    assert isinstance(error, HttpRequestFailed) and "timed out" in error.problem
+
+
 @pytest.mark.skipif(openssl() is None, reason="needs the openssl command")
 def test_https_is_served_and_certificates_are_checked(tmp_path: Path) -> None:
     made = make_certificates(tmp_path / "tls", ["server"])
@@ -831,7 +853,7 @@ def test_a_part_that_is_not_there_is_told() -> None:
 # --- definitions ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type_name", "properties", "problem"),
     [
         ("HTTPInput", {"path": "orders"}, "is no path"),

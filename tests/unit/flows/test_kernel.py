@@ -17,6 +17,7 @@ from entrepot.flows.nodes import find_type
 from entrepot.flows.outside import Output, QueueFacts
 from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
+from folding import for_each
 
 from .drawn import Stage, compute, drawn, node, reads, writes
 
@@ -562,7 +563,7 @@ NODES = {
 ON = ("out", "true", "false", "unknown", "match", "default", "first", "try", "noMessage")
 
 
-@pytest.mark.parametrize("kind", NODES)
+@for_each("kind", NODES)
 def test_bad_messages_harm_no_neighbour_and_none_is_lost(kind: str) -> None:
     leading_on = [terminal for terminal in find_type(kind).outputs if terminal in ON]
     routes = [f"Node.{terminal} -> Out" for terminal in leading_on]

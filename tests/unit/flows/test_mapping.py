@@ -15,6 +15,7 @@ from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from entrepot.models import MRM, Element, MessageFormat
 from entrepot.models.notation import read_notation
+from folding import for_each
 
 NAMES = [f"{letter}{number}" for letter in "ABC" for number in range(1, 11)]
 VALUES: dict[str, Any] = {
@@ -66,8 +67,8 @@ def _through(flow: FlowDefinition, body: bytes) -> Message:
     return stage.queues["OUT"][0]
 
 
-@pytest.mark.parametrize("target", ["CWF1", "TDS1", "XML1"])
-@pytest.mark.parametrize("source", ["CWF1", "TDS1", "XML1"])
+@for_each("target", ["CWF1", "TDS1", "XML1"])
+@for_each("source", ["CWF1", "TDS1", "XML1"])
 def test_thirty_fields_are_copied_between_modelled_formats(source: str, target: str) -> None:
     flow = _flow(_modelled(source), {**_modelled(target), "map": {"copy": "all-same-names"}})
     assert _through(flow, _rendered(source)).body == _rendered(target)

@@ -11,6 +11,7 @@ from entrepot.esql import compile_statements
 from entrepot.flows.maps import MapFile, Target, read_map, write_map
 from entrepot.message import Message
 from entrepot.models import parse_message, render_message
+from folding import for_each
 
 SALE = (
     b"<sale><number>17</number><buyer><first>Ada</first><last>Byron</last></buyer>"
@@ -191,7 +192,7 @@ def _transformed(transforms: str) -> bytes:
     return _run(text.esql, SALE, "XMLNSC").body
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("transforms", "expected"),
     [
         ('<move><input path="$in/sale/number"/><output path="$out/bill/id"/></move>', b"<bill><id>17</id></bill>"),

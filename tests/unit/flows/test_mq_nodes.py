@@ -214,6 +214,19 @@ def test_a_request_without_a_reply_to_queue_is_an_error_of_the_reply_node() -> N
     assert isinstance(journey.failures[0].error, DestinationMissing)
 
 
+@pytest.mark.parametrize(
+    "sender", [node("MQReply"), node("MQOutput", destination="reply")], ids=["MQReply", "MQOutput"]
+)
+def test_a_reply_goes_to_no_queue_of_the_system_and_is_no_publication(sender: Drawn) -> None:
+    stage = passing(sender, "Out.failure -> Bad", Bad=writes("BAD"))
+    for reply_to in ("SYSTEM.DEFAULT.INITIATION.QUEUE", "topic:prices"):
+        journey = stage.feed(reply_to=reply_to)
+        assert f"ReplyToQ is {reply_to}, and takes no replies" in str(journey.failures[0].error)
+    assert len(stage.on("BAD")) == 2
+    assert set(stage.world.queues) <= {"BAD"}
+    assert not stage.world.published
+
+
 # --- MQGet -----------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from entrepot.flows.nodes import NODE_TYPES, find_type
 from entrepot.flows.rehearsal import Rehearsal
 from entrepot.flows.yaml_places import BYTES_MAX
 from entrepot.message import Message
+from folding import for_each
 
 ORDERS = """\
 flow: orders
@@ -187,7 +188,7 @@ def test_no_node_type_has_a_property_that_the_notation_takes_for_itself() -> Non
 # --- what is wrong --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "told"),
     [
         ("", "flow.yaml:1:1: the file is empty"),

@@ -12,6 +12,7 @@ from entrepot.esql import Run, compile_condition
 from entrepot.flows.xpath import is_xpath, to_esql
 from entrepot.message import Message
 from entrepot.models import parse_message
+from folding import for_each
 
 ORDER = (
     b'<order id="7" kind="web"><item sku="a"><price>5</price></item><item sku="b"><price>150</price></item>'
@@ -28,7 +29,7 @@ def _is_true(xpath: str, body: bytes = ORDER, *, domain: str = "XMLNSC", **names
     return answer
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("xpath", "expected"),
     [
         # A comparison with nodes is true when it is for one of them.
@@ -127,7 +128,7 @@ def test_esql_is_not_taken_for_xpath(text: str) -> None:
     assert not is_xpath(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("xpath", "told"),
     [
         ("$Root//price", "//"),

@@ -15,6 +15,7 @@ from entrepot.models.assembling import parse_message, render_message
 from entrepot.models.headers.mqrfh2 import write_mqrfh2
 from entrepot.models.outgoing import Rendering
 from entrepot.models.tree import Element, Folder, Root
+from folding import for_each
 
 PUT = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
 
@@ -118,7 +119,7 @@ def test_an_unknown_domain_is_refused_by_name() -> None:
         assert caught.value.name == name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("told", "given_domain", "domain"),
     [
         ("xml", "BLOB", "XML"),
@@ -176,8 +177,8 @@ WITH_HEADER = Message(header(folder("usr", a="1"), ccsid=819) + b"<a/>", format=
 WITH_PROPERTIES = Message(b"<a/>", format="MQSTR", properties={"Color": "red", "n": 1})
 
 
-@pytest.mark.parametrize("message", [MESSAGE, WITH_HEADER, WITH_PROPERTIES, Message(b""), Message(b"x", ccsid=500)])
-@pytest.mark.parametrize("domain", ["", "XMLNSC"])
+@for_each("message", [MESSAGE, WITH_HEADER, WITH_PROPERTIES, Message(b""), Message(b"x", ccsid=500)])
+@for_each("domain", ["", "XMLNSC"])
 def test_an_untouched_message_leaves_as_it_came(message: Message, domain: str) -> None:
     root = parse_message(message, domain=domain).root
     assert render_message(root) == message
@@ -206,7 +207,7 @@ def test_a_changed_body_changes_nothing_else() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "attribute", "expected"),
     [
         ("CorrelId", b"X" * 24, "correlation_id", b"X" * 24),

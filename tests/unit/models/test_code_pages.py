@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from entrepot.errors import CodePageUnknown, MessageUnreadable, MessageUnwritable
 from entrepot.models.code_pages import CODE_PAGES, codec_of, decode, encode
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ccsid", "text", "data"),
     [
         (1208, "Zürich €", "5AC3BC7269636820E282AC"),
@@ -82,7 +83,7 @@ def test_every_listed_code_page_has_a_codec_that_says_ascii_letters_and_digits()
 EBCDIC = [ccsid for ccsid, codec in CODE_PAGES.items() if codec.startswith("ebcdic")]
 
 
-@pytest.mark.parametrize("ccsid", EBCDIC)
+@for_each("ccsid", EBCDIC)
 def test_an_ebcdic_page_of_ours_has_256_different_characters(ccsid: int) -> None:
     every = bytes(range(256))
     text = decode(every, ccsid)

@@ -26,6 +26,7 @@ from entrepot.models.logical import (
 from entrepot.models.message_sets import load_set
 from entrepot.models.mrm import MRM
 from entrepot.models.tree import Folder
+from folding import for_each
 from unit.models.cwf_models import BIG, EBCDIC, LATIN, plain, tree
 
 
@@ -50,7 +51,7 @@ def only(text: str) -> tuple[Simple, CwfField, Member]:
 # --- clauses ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("clauses", "wanted", "storage", "length", "signed", "decimals"),
     [
         ("PIC X(10)", ValueType.STRING, "string", 10, True, 0),
@@ -111,7 +112,7 @@ def test_justified_text_is_on_the_right() -> None:
     assert only("05 A PIC X(4) JUST.")[1].justify == "right"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("clauses", "alignment"),
     [
         ("PIC S9(4) COMP SYNC", 2),
@@ -128,7 +129,7 @@ def test_synchronized_numbers_are_aligned(clauses: str, alignment: int) -> None:
     assert only(f"05 A {clauses}.")[1].alignment == alignment
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("clauses", "default"),
     [
         ("PIC X(4) VALUE 'ab'", "ab"),
@@ -253,7 +254,7 @@ def test_filler_with_a_value_is_written() -> None:
     assert codec.render(tree(("A", "x"), ("B", "y")), EBCDIC, BIG).hex() == "a76ba8"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("clauses", "stored"),
     [
         ("PIC X(3) VALUE 'ab'", b"ab "),
@@ -330,7 +331,7 @@ def test_a_file_is_read_by_its_suffix(tmp_path: Path) -> None:
         load_copybook(tmp_path / "missing.cpy")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line", "column", "problem"),
     [
         ("01 R.\n  05 A PIC X", 2, 13, "a period that closes A"),
@@ -442,7 +443,7 @@ def test_pictures(text: str, picture: Picture) -> None:
     assert read_picture(text) == picture
 
 
-@pytest.mark.parametrize("text", ["9P9", "S", "XN", "9S", "(3)", "9(", "9V9P", "PV9", "X)"])
+@for_each("text", ["9P9", "S", "XN", "9S", "(3)", "9(", "9V9P", "PV9", "X)"])
 def test_what_is_no_picture(text: str) -> None:
     with pytest.raises(ValueError, match=r"PIC|picture|number"):
         read_picture(text)

@@ -25,6 +25,7 @@ from entrepot.models.logical import (
 )
 from entrepot.models.mrm import MRM
 from entrepot.models.tree import Element, Folder
+from folding import for_each
 from unit.models.cwf_models import (
     BIG,
     BINARY,
@@ -415,7 +416,7 @@ def test_the_folder_of_a_message_reads_and_writes_by_its_model() -> None:
 # --- models ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("members", "problem"),
     [
         ((text("A", 1, count_from="N", occurs_most=3), short("N")), "refers to N"),

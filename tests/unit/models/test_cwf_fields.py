@@ -12,6 +12,7 @@ import pytest
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid
 from entrepot.models.logical import CwfFormat, Member
+from folding import for_each
 from unit.models.cwf_models import (
     BIG,
     BINARY,
@@ -159,7 +160,7 @@ KNOWN: list[tuple[str, Member, int, int, str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("member", "ccsid", "encoding", "stored", "value"), [case[1:] for case in KNOWN],
+@for_each(("member", "ccsid", "encoding", "stored", "value"), [case[1:] for case in KNOWN],
                          ids=[case[0] for case in KNOWN])  # fmt: skip
 def test_a_field_is_read_and_written(member: Member, ccsid: int, encoding: int, stored: str, value: Any) -> None:
     codec = codec_of(member)
@@ -170,7 +171,7 @@ def test_a_field_is_read_and_written(member: Member, ccsid: int, encoding: int, 
     assert codec.render(tree(("A", value)), ccsid, encoding).hex().upper() == stored.upper()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("member", "ccsid", "stored", "value"),
     [
         (simple("A", INTEGER, "packed", 2), LATIN, "123F", 123),
@@ -192,7 +193,7 @@ def test_what_others_write_differently_is_read_too(member: Member, ccsid: int, s
     assert str(element.value) == str(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("member", "ccsid", "stored", "offset", "problem"),
     [
         (simple("A", INTEGER, "packed", 2), LATIN, "1A3C", 1, "half-byte 2 is A"),
@@ -229,7 +230,7 @@ def test_bad_bytes_are_refused_with_path_and_offset(
     assert problem in refused.value.problem
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("member", "value", "problem"),
     [
         (simple("A", INTEGER, "integer", 2), 32768, "not from -32768 to 32767"),
@@ -272,7 +273,7 @@ def test_what_does_not_fit_is_not_written(member: Member, value: Any, problem: s
     assert problem in refused.value.problem
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("member", "value", "stored"),
     [
         (simple("A", INTEGER, "integer", 2), "5", "0005"),
@@ -314,7 +315,7 @@ def test_external_decimals_in_utf16_are_refused_as_the_message_comes() -> None:
         codec.parse(b"\0\x31", 1200, BIG)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("member", "problem"),
     [
         (simple("A", INTEGER, "integer", 9), "from 1 to 8"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.models.dates.patterns import compile_pattern, parse_date, parse_datetime, parse_time
+from folding import for_each
 
 HOUR_AHEAD = timezone(timedelta(hours=1))
 
@@ -52,7 +53,7 @@ BOTH_WAYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("pattern", "text", "value"), BOTH_WAYS)
+@for_each(("pattern", "text", "value"), BOTH_WAYS)
 def test_a_pattern_reads_and_writes(pattern: str, text: str, value: object) -> None:
     parse, render = compile_pattern(pattern)
     read = parse(text)
@@ -61,7 +62,7 @@ def test_a_pattern_reads_and_writes(pattern: str, text: str, value: object) -> N
     assert render(read) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "text", "value"),
     [
         ("MM/dd/yyyy", "2/9/2004", date(2004, 2, 9)),  # leading zeros may be missing before a literal
@@ -83,7 +84,7 @@ def test_what_is_meant_is_read(pattern: str, text: str, value: object) -> None:
     assert compile_pattern(pattern).parse(text) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "text", "reason"),
     [
         ("yyyyMMdd", "2004023", "does not fit"),
@@ -108,7 +109,7 @@ def test_what_is_no_date_is_refused_with_a_reason(pattern: str, text: str, reaso
         compile_pattern(pattern).parse(text)
 
 
-@pytest.mark.parametrize("pattern", ["yyyyQ", "", "'never closed", "--", "yyyyI", "MMMMM", "SSSSSSSSSS", "b"])
+@for_each("pattern", ["yyyyQ", "", "'never closed", "--", "yyyyI", "MMMMM", "SSSSSSSSSS", "b"])
 def test_a_pattern_that_means_nothing_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="pattern"):
         compile_pattern(pattern)

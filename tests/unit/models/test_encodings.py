@@ -5,6 +5,7 @@ import pytest
 
 from entrepot.errors import MessageUnreadable
 from entrepot.models.encodings import decimal_order, float_format, integer_order, struct_order
+from folding import for_each
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,8 @@ def test_each_digit_of_an_encoding_tells_about_one_kind_of_number(
     assert struct_order(encoding) == order
 
 
-@pytest.mark.parametrize("read", [integer_order, decimal_order, float_format, struct_order])
-@pytest.mark.parametrize("encoding", [0, -1, 0xF0F0F])
+@for_each("read", [integer_order, decimal_order, float_format, struct_order])
+@for_each("encoding", [0, -1, 0xF0F0F])
 def test_an_encoding_that_does_not_say_is_refused(read: object, encoding: int) -> None:
     with pytest.raises(MessageUnreadable) as caught:
         read(encoding)  # type: ignore[operator]

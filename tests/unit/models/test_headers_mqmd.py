@@ -17,6 +17,7 @@ from entrepot.models.domains import find_domain
 from entrepot.models.headers.mqmd import FIELDS, MQMD, NAMES, folder_of, read_mqmd, values_of, write_mqmd
 from entrepot.models.headers.origin import Origin
 from entrepot.models.tree import Folder
+from folding import for_each
 
 
 def blanks(text: str, size: int, codec: str = "ascii") -> bytes:
@@ -106,7 +107,7 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize(("version", "order", "codec", "encoding", "ccsid"), LAYOUTS)
+@for_each(("version", "order", "codec", "encoding", "ccsid"), LAYOUTS)
 def test_an_mqmd_of_each_machine_reads_alike(version: int, order: str, codec: str, encoding: int, ccsid: int) -> None:
     data = mqmd_bytes(version, order, codec)
     assert len(data) == (324 if version == 1 else 364)
@@ -117,7 +118,7 @@ def test_an_mqmd_of_each_machine_reads_alike(version: int, order: str, codec: st
     assert folder.render() == data
 
 
-@pytest.mark.parametrize(("version", "order", "codec", "encoding", "ccsid"), LAYOUTS)
+@for_each(("version", "order", "codec", "encoding", "ccsid"), LAYOUTS)
 def test_an_mqmd_is_written_as_each_machine_wants_it(
     version: int, order: str, codec: str, encoding: int, ccsid: int
 ) -> None:
@@ -125,7 +126,7 @@ def test_an_mqmd_is_written_as_each_machine_wants_it(
     assert write_mqmd(values, encoding, ccsid) == mqmd_bytes(version, order, codec)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "offset", "size"),
     [
         ("Report", 8, 4),
@@ -147,7 +148,7 @@ def test_a_number_lies_where_the_manual_says(field: str, offset: int, size: int)
     assert data.count(b"\x01\x02\x03\x04") == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "offset", "value"),
     [
         ("Format", 32, "F" * 8),
@@ -191,7 +192,7 @@ def test_what_follows_a_null_byte_counts_as_blanks() -> None:
     assert folder.get("ReplyToQ") == "Q1" + " " * 46
 
 
-@pytest.mark.parametrize("cut", [*range(0, 364, 7), 3, 4, 8, 323, 324, 363])
+@for_each("cut", [*range(0, 364, 7), 3, 4, 8, 323, 324, 363])
 def test_a_descriptor_cut_short_is_told_with_its_end(cut: int) -> None:
     with pytest.raises(MessageUnreadable) as caught:
         read_mqmd(mqmd_bytes(2, "little", "ascii")[:cut], 0, 546, 1208)
@@ -224,7 +225,7 @@ def test_an_unknown_code_page_is_told() -> None:
         write_mqmd({}, 546, 99)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "path"),
     [
         ({"Priority": "high"}, "MQMD.Priority"),

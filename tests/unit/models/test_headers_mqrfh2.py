@@ -23,6 +23,7 @@ from entrepot.models.headers.mqrfh2 import (
 )
 from entrepot.models.headers.origin import Origin
 from entrepot.models.tree import Element, Folder
+from folding import for_each
 
 
 def number(value: int, order: str) -> bytes:
@@ -135,7 +136,7 @@ def test_a_header_without_folders_is_36_bytes() -> None:
     assert folder.render() == rfh2()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("xml", "value"),
     [
         ("<a>text</a>", "text"),
@@ -166,7 +167,7 @@ def test_values_have_the_type_that_dt_says(xml: str, value: Any) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "xml",
     [
         "<a dt='i4'>x</a>",
@@ -188,7 +189,7 @@ def test_a_value_that_is_not_of_its_type_is_refused(xml: str) -> None:
     assert 40 <= caught.value.offset < 40 + 6000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "offset"),
     [
         (b"<usr><a></usr>", 10),
@@ -245,7 +246,7 @@ def test_groups_repetitions_and_attributes_keep_their_order() -> None:
     assert folder.render() == rfh2(text + b" " * 3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "xml"),
     [
         ("red", "<usr><a>red</a></usr>"),

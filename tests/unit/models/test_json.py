@@ -15,6 +15,7 @@ from entrepot.models.element_types import JSON_ARRAY, JSON_OBJECT, JSON_VALUE, N
 from entrepot.models.json import JSON
 from entrepot.models.tree import Element, Folder
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 
 def shape(element: Element) -> Any:
@@ -66,7 +67,7 @@ def test_an_array_may_stand_at_the_top() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("0", 0),
@@ -97,7 +98,7 @@ def test_a_name_that_comes_twice_stays_twice_and_in_order() -> None:
     assert read.render() == body
 
 
-@pytest.mark.parametrize("name", ["", "{", "{x", "{n}a", "*", "a b", "\u20ac", "}"])
+@for_each("name", ["", "{", "{x", "{n}a", "*", "a b", "\u20ac", "}"])
 def test_any_text_is_a_name(name: str) -> None:
     read = Folder(JSON, json.dumps({name: {"x": 1}}).encode())
     found = read.children[0].children[0]
@@ -107,7 +108,7 @@ def test_any_text_is_a_name(name: str) -> None:
     assert json.loads(read.render()) == {name: {"x": 1}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("encoding", "ccsid"),
     [
         ("utf-8", 1208),
@@ -128,7 +129,7 @@ def test_a_body_is_read_in_its_code_page(encoding: str, ccsid: int) -> None:
     assert Folder(JSON, '{"a":"\xe9"}'.encode(encoding), ccsid=ccsid).get("Data", "a") == "\xe9"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "offset"),
     [
         (b"", 0),
@@ -204,7 +205,7 @@ def test_the_first_message_of_the_manual() -> None:
     assert written(Element("Message", "Hello World")) == b'{"Message":"Hello World"}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"),
     [
         ("x", '"x"'),

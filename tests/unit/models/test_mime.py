@@ -11,6 +11,7 @@ from entrepot.errors import EntrepotError, MessageTooComplex, MessageUnreadable,
 from entrepot.models.element_types import VALUE
 from entrepot.models.mime import MIME, parameters
 from entrepot.models.tree import Element, Folder
+from folding import for_each
 
 TWO_PARTS = (
     b"MIME-Version: 1.0\r\n"
@@ -129,7 +130,7 @@ def test_parameters_of_a_header(value: str, expected: dict[str, str]) -> None:
     assert parameters(value) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "offset"),
     [
         (b"", 0),
@@ -168,7 +169,7 @@ def made(content_type: str, *parts: bytes) -> Folder:
     return folder
 
 
-@pytest.mark.parametrize(
+@for_each(
     "folder",
     [
         Folder(MIME),

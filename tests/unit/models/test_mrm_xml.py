@@ -17,6 +17,7 @@ from entrepot.models.mrm_xml import XmlCodec, compile_xml
 from entrepot.models.notation import read_notation
 from entrepot.models.tree import Element, Folder
 from entrepot.models.tree_json import tree_from_json, tree_to_json
+from folding import for_each
 
 ORDER = """
 messages:
@@ -231,7 +232,7 @@ def test_the_domain_finds_the_codec() -> None:
 PLACED = "<Order>\n<id>é</id><count>1</count><price>1</price>"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "path", "sign", "complaint"),
     [
         ("<Oder/>", "MRM", "<Oder", "tag is Oder, not Order"),
@@ -263,7 +264,7 @@ def test_what_does_not_fit_is_told_with_path_and_offset(body: str, path: str, si
     assert (caught.value.path, caught.value.offset) == (path, body.encode().index(sign.encode()))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"", b"<", b"<Order>", b"no", b"\x00\x01", b"<Order>\xff</Order>", b"<Order><id></Order>", b"\xff\xfe",
@@ -282,7 +283,7 @@ def test_a_message_without_end_is_refused() -> None:
         parsed(codec(ORDER), b"<Order>" * 100_000)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "path", "complaint"),
     [
         ({"id": "a", "count": 1}, "MRM.price", "missing"),

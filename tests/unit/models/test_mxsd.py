@@ -26,6 +26,7 @@ from entrepot.models.mxsd import load_mxsd, read_mxsd
 from entrepot.models.mxsd.types import python_pattern
 from entrepot.models.notation import read_notation, write_notation
 from entrepot.models.tree import Element
+from folding import for_each
 
 
 def schema(inner: str, attributes: str = "") -> bytes:
@@ -51,7 +52,7 @@ def info(reps: str) -> str:
 # --- plain schemas ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("xsd_type", "simple"),
     [
         ("string", Simple(ValueType.STRING)), ("token", Simple(ValueType.STRING)), ("int", Simple(ValueType.INTEGER)),
@@ -260,7 +261,7 @@ def in_message(inner: str) -> str:
     return f'<xsd:element name="M"><xsd:complexType>\n{inner}</xsd:complexType></xsd:element>'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("inner", "line", "complaint"),
     [
         ("", 1, "no message"),

@@ -24,6 +24,7 @@ from entrepot.models.logical import (
     XmlFormat,
 )
 from entrepot.models.notation import load_notation, read_notation
+from folding import for_each
 
 FORMATS = 'formats:\n  CWF1: cwf\n  TDS1: {kind: tds, delimiter: "|"}\n  XML1: xml\n'
 
@@ -54,7 +55,7 @@ def test_an_element_with_all_that_follows_from_its_type() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "cwf", "tds"),
     [
         ("string", CwfField("string", 0), TdsField()),
@@ -78,7 +79,7 @@ def test_what_follows_from_each_type(written: str, cwf: CwfField, tds: TdsField)
     assert (found["CWF1"], found["TDS1"]) == (cwf, tds)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "cwf"),
     [
         ("integer(5)\n  cwf: {storage: packed}", CwfField("packed", 3)),
@@ -135,7 +136,7 @@ def test_without_formats_there_is_xml() -> None:
     assert (found.name, found.formats) == ("shop", {"XML1": XmlFormat()})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "occurs"),
     [("x", (1, 1)), ("x?", (0, 1)), ("x*", (0, None)), ("x+", (1, None)), ("x[3]", (3, 3)), ("x[0..1]", (0, 1)),
      ("x[2..5]", (2, 5)), ("x[1..*]", (1, None)), ("x[*]", (0, None))],
@@ -250,7 +251,7 @@ def test_a_file_is_loaded_with_its_name(tmp_path: Path) -> None:
 # --- mistakes ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "place", "complaint"),
     [
         ("", (1, 1), "empty"),

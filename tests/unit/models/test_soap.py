@@ -24,6 +24,7 @@ from entrepot.models.element_types import (
 )
 from entrepot.models.tree import Element, Folder, Root
 from entrepot.models.xml.elements import XmlElement
+from folding import for_each
 
 U11 = "http://schemas.xmlsoap.org/soap/envelope/"
 U12 = "http://www.w3.org/2003/05/soap-envelope"
@@ -213,7 +214,7 @@ def test_an_early_field_of_a_long_message_is_found_without_the_rest() -> None:
 # --- what is no SOAP ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "words"),
     [
         (b"<order><id>7</id></order>", "the document element is order, and no SOAP Envelope"),
@@ -297,7 +298,7 @@ def test_values_and_structure_change_together() -> None:
     assert read.render() == QUOTE.replace(b"c-1", b"c-2").replace(b"</s:Body>", b"<q:More>x</q:More></s:Body>")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         QUOTE,

@@ -22,6 +22,7 @@ from entrepot.models.swift import MESSAGES, load_swift, validate
 from entrepot.models.swift.codec import SwiftCodec
 from entrepot.models.tds import compile_tds
 from entrepot.models.tree import Element, Folder
+from folding import for_each
 from golden.models.swift_messages import framed, mt103, mt543, mt940, random_message
 
 UTF8, NATIVE = 1208, 546
@@ -61,7 +62,7 @@ def written(folder: Folder) -> bytes:
 # --- reading -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "value"),
     [
         ("Block1.ApplicationId", "F"),
@@ -164,7 +165,7 @@ def test_missing_fields_do_not_hinder_reading() -> None:
     assert len(validate(body)) == 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "path", "where", "problem"),
     [
         (
@@ -332,7 +333,7 @@ def test_values_are_written_as_swift_writes_them(name: str, value: Any, text: st
     assert f":{name[1:]}:{text}\r\n-}}".encode() in folder.render()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "problem"),
     [
         ("F99", "X", "MT103 has no such field"),

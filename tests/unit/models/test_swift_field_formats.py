@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from entrepot.errors import ModelInvalid
 from entrepot.models.swift import FieldFormat, field_formats
+from folding import for_each
 from golden.models.swift_messages import random_message
 
 REFERENCE = FieldFormat(":4!c//16x", ["Qualifier", "Reference"], no_slashes=["Reference"])
 PARTY = FieldFormat("[/1!a][/34x]$4*35x", ["Mark", "Account", "Name"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tag", "text", "parts"),
     [
         ("98A", ":SETT//20240229", [("Qualifier", "SETT"), ("Date", "20240229")]),
@@ -97,7 +98,7 @@ def test_a_field_is_taken_apart_and_put_together_again(tag: str, text: str, part
     assert form.explain(text) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tag", "text", "part", "offset", "problem"),
     [
         ("20C", "SEME//X", "", 0, "':' is missing, found 'SEME//X'"),
@@ -212,7 +213,7 @@ def test_parts_that_do_not_fit_together_are_refused(parts: list[tuple[str, str]]
         REFERENCE.join(parts)
 
 
-@pytest.mark.parametrize("notation", ["[4!c", "4!c]", "(2!n", "4!c//[]", "0x", "4*0x", "$4!c", "4!c$"])
+@for_each("notation", ["[4!c", "4!c]", "(2!n", "4!c//[]", "0x", "4*0x", "$4!c", "4!c$"])
 def test_a_wrong_notation_is_refused(notation: str) -> None:
     with pytest.raises(ModelInvalid):
         FieldFormat(notation)

@@ -16,6 +16,7 @@ from entrepot.models.swift.mistakes import PROBLEMS_MAX, explain
 from entrepot.models.swift.tables import message_table
 from entrepot.models.swift.validation import is_valid_text
 from entrepot.models.tree import Element
+from folding import for_each
 from golden.models.swift_messages import framed, mt103, mt543, mt940, random_message
 
 SMALL = [
@@ -87,7 +88,7 @@ def test_the_measured_message_has_its_size_and_all_sequences() -> None:
         assert body.count(b":16R:%b\r\n" % repeated) > 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "problem"),
     [
         # formats
@@ -264,7 +265,7 @@ def test_all_problems_are_found_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "problem"),
     [
         (
@@ -308,7 +309,7 @@ def test_block_2_must_name_the_type_that_is_wanted() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "problem"),
     [
         (b":23B:CRED\r\n", b"", "field 23B is missing before 23E (line 4)"),
@@ -388,8 +389,8 @@ def test_an_invalid_message_is_refused_with_all_problems() -> None:
     assert "field 23B is missing" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["MT103", "MT543", "MT940"])
-@pytest.mark.parametrize(
+@for_each("name", ["MT103", "MT543", "MT940"])
+@for_each(
     "fields", [[""], ["", ""], [":"], ["16R"], ["16R:"], ["16S:"], ["16S:GENL"], ["16R:GENL", ""], ["61:", ""], ["-"]]
 )
 def test_fields_without_content_are_problems_and_nothing_worse(name: str, fields: list[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid, ModelNotFound
 from entrepot.models.mrm import Codec
 from entrepot.models.tds import compile_tds
+from folding import for_each
 from unit.models.tds_models import (
     ALL,
     CHOICE,
@@ -49,7 +50,7 @@ QUOTED = codec(simple("A"), simple("B"), separation=ALL, delimiter=",", tds={"qu
 ESCAPED = codec(simple("A"), simple("B"), separation=ALL, delimiter=",", tds={"escape": "?"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("compiled", "body", "path", "offset", "words"),
     [
         (TAGGED_ABC, "a:1", "M", 0, "'{' should begin it, not 'a:1'"),
@@ -117,7 +118,7 @@ def test_offset_counts_bytes_of_the_code_page() -> None:
     assert caught.value.offset == 6
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("compiled", "tree", "path", "words"),
     [
         (TAGGED_ABC, [("B", 1)], "M.A", "it is missing"),
@@ -150,7 +151,7 @@ def test_character_that_the_code_page_has_not_cannot_be_written() -> None:
         write(TAGGED_ABC, [("A", "€")], 819)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("members", "said", "words"),
     [
         ([simple("A", tag="a")], {"separation": TAGGED, "tag_separator": ":", "tag_length": 2}, "not by both"),

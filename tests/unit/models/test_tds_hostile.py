@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from entrepot.errors import MessageTooComplex, MessageUnreadable, ModelInvalid
 from entrepot.models.logical import Member
 from entrepot.models.tds.patterns import compile_safe
+from folding import for_each
 from unit.models.tds_models import (
     ALL,
     CHOICE,
@@ -48,8 +49,8 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("flood", ["*", ":", "a:", "*a:", "b:", "a", "''", "?", "a01", "*b:1*c:1"])
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("flood", ["*", ":", "a:", "*a:", "b:", "a", "''", "?", "a01", "*b:1*c:1"])
+@for_each("kind", KINDS)
 def test_flood_costs_no_more_than_its_length(kind: str, flood: str) -> None:
     # Processor time, because other tests run beside this one.
     began = time.process_time()

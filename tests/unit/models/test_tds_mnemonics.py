@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entrepot.models.tds.mnemonics import resolve, spell
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "meant"),
     [
         ("<CR><LF>:", "\r\n:"),

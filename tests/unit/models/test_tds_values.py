@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid
+from folding import for_each
 from unit.models.tds_models import ALL, FIXED, agree, codec, read, simple, write
 
 BOTH: list[tuple[str, dict[str, Any], str, Any]] = [
@@ -39,13 +40,13 @@ BOTH: list[tuple[str, dict[str, Any], str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "said", "text", "value"), BOTH)
+@for_each(("kind", "said", "text", "value"), BOTH)
 def test_text_and_value_are_each_other(kind: str, said: dict[str, Any], text: str, value: Any) -> None:
     agree(codec(simple("V", kind, **said), simple("Z"), separation=ALL, delimiter=";"), text + ";z",
           [("V", value), ("Z", "z")])  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "said", "text", "value"),
     [
         ("string", {"length": 5}, "ab   ", "ab"),
@@ -84,7 +85,7 @@ def test_booleans_are_what_the_format_says() -> None:
     agree(compiled, "no", [("V", False)])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "said", "text"),
     [
         ("integer", {}, "12x"),
@@ -121,7 +122,7 @@ def test_strict_numbers_have_no_blanks_around_them() -> None:
         read(strict, " 7 ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "said", "value", "text"),
     [
         ("integer", {}, Decimal("7"), b"7"),
@@ -140,7 +141,7 @@ def test_values_of_other_types_are_written_when_they_fit(
     assert write(codec(simple("V", kind, **said), separation=ALL, delimiter=";"), [("V", value)]) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "said", "value"),
     [
         ("integer", {}, Decimal("7.5")),

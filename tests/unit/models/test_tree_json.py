@@ -15,6 +15,7 @@ from entrepot.models.element_types import NAME, NAME_VALUE, XMLNSC_ATTRIBUTE
 from entrepot.models.tree import DEPTH_MAX, Element, Folder, Root
 from entrepot.models.tree_json import tree_from_json, tree_text, tree_to_json
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 
 def order() -> Element:
@@ -49,7 +50,7 @@ def test_an_order_as_text() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "name", "written", "text"),
     [
         (True, "BOOLEAN", True, "TRUE"),
@@ -108,7 +109,7 @@ def test_folders_come_back_as_folders_below_a_root() -> None:
     assert folder.get("BLOB") == b"\x01"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tree", "complaint"),
     [
         ([], "element below nothing"),

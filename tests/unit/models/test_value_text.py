@@ -10,6 +10,7 @@ import pytest
 
 from entrepot.models.value_text import xml_text
 from entrepot.models.values import Bits, Interval
+from folding import for_each
 
 UTC = datetime.UTC
 TOKYO = datetime.timezone(datetime.timedelta(hours=9))
@@ -19,7 +20,7 @@ class Colour(enum.IntEnum):
     RED = 4
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"),
     [
         ("as it is", "as it is"),

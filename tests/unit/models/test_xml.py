@@ -32,6 +32,7 @@ from entrepot.models.element_types import (
     XMLNSC_SINGLE_ATTRIBUTE,
 )
 from entrepot.models.tree import Element, Folder
+from folding import for_each
 
 FOLDER = NAME
 INSTRUCTION = XML_PROCESSING_INSTRUCTION
@@ -420,7 +421,7 @@ def test_the_old_domain_writes_names_without_their_namespace() -> None:
 # --- what XML cannot say ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("domain", "children", "path", "problem"),
     [
         ("XMLNSC", [], "XMLNSC", "no document element"),
@@ -497,8 +498,8 @@ def test_a_tree_too_deep_is_refused() -> None:
 # --- code pages -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("domain", ["XMLNSC", "XMLNS", "XML"])
-@pytest.mark.parametrize(
+@for_each("domain", ["XMLNSC", "XMLNS", "XML"])
+@for_each(
     ("body", "ccsid"),
     [
         ("<?xml version='1.0' encoding='ISO-8859-1'?><a><b>\xe9</b></a>".encode("latin-1"), 1208),

@@ -10,6 +10,7 @@ import pytest
 from entrepot.errors.flows import CodePageUnknown, MessageTooComplex, MessageUnreadable
 from entrepot.models.domains import find_domain
 from entrepot.models.tree import Folder
+from folding import for_each
 
 DOMAINS = ["XMLNSC", "SOAP", "XMLNS", "XML"]
 ANY_DOCUMENT = ["XMLNSC", "XMLNS", "XML"]
@@ -26,8 +27,8 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x "xxxxxxxxxx"><!ENTITY y 
 <!ENTITY z "&y;&y;&y;&y;&y;&y;&y;&y;&y;&y;">]><a b="&z;">&z;</a>"""
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize(
+@for_each("domain", DOMAINS)
+@for_each(
     ("body", "offset"),
     [
         (b"<!DOCTYPE a><a/>", 0),
@@ -44,11 +45,19 @@ def test_a_document_type_is_refused(domain: str, body: bytes, offset: int) -> No
     assert caught.value.offset == offset
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "cp500"])
+@for_each("domain", DOMAINS)
+@for_each("encoding", ["utf-16", "utf-16-be", "utf-32", "cp500"])
 def test_a_document_type_in_another_encoding_is_refused(domain: str, encoding: str) -> None:
     body = "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>".encode(encoding)
     with pytest.raises(MessageUnreadable, match="DOCTYPE"):
+        folder(body, domain).load()
+
+
+@for_each("domain", DOMAINS)
+@for_each("encoding", ["punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "zip", "rot13"])
+def test_an_encoding_that_no_document_is_written_in_is_refused(domain: str, encoding: str) -> None:
+    body = b"<?xml version='1.0' encoding='%s'?><a>\xe9-%s</a>" % (encoding.encode(), b"a" * 1_000_000)
+    with pytest.raises(MessageUnreadable, match="which is not known"):
         folder(body, domain).load()
 
 
@@ -64,8 +73,8 @@ def test_the_word_doctype_in_text_is_no_document_type(domain: str) -> None:
     assert folder(b"<a><![CDATA[<!DOCTYPE html>]]></a>", domain).get("a") == "<!DOCTYPE html>"
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize(
+@for_each("domain", DOMAINS)
+@for_each(
     ("body", "offset"),
     [
         (b"", 0),
@@ -111,8 +120,8 @@ def test_the_offset_of_an_error_counts_lines() -> None:
     assert 8 <= caught.value.offset <= 12
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("depth", [300, 1000, 100_000])
+@for_each("domain", DOMAINS)
+@for_each("depth", [300, 1000, 100_000])
 def test_deep_documents_are_refused(domain: str, depth: int) -> None:
     body = b"<a>" * depth + b"</a>" * depth
     with pytest.raises(MessageTooComplex) as caught:

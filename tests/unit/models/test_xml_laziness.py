@@ -12,6 +12,7 @@ from entrepot.models.domains import find_domain
 from entrepot.models.element_types import XMLNSC_FIELD
 from entrepot.models.tree import Element, Folder
 from entrepot.models.xml.elements import FOUND_MAX, SMALL, XmlElement
+from folding import for_each
 
 DOMAINS = ["XMLNSC", "XMLNS", "XML"]
 BODY = b'<a k="v"><b>1</b><c><d>2</d><d>3</d></c><b>4</b></a>'
@@ -63,9 +64,9 @@ def test_an_attribute_is_found_before_an_element_of_its_name() -> None:
     assert at(place, "b").value == "1"
 
 
-@pytest.mark.parametrize("key", ["*", "{*}b", "{", "{}b", "", "{http://www.w3.org/2000/xmlns/}p", "b*", "xmlns"])
-@pytest.mark.parametrize("body", [b"<a><b>1</b></a>", b'<a xmlns:q="n"><b>1</b></a>'])
-@pytest.mark.parametrize("domain", DOMAINS)
+@for_each("key", ["*", "{*}b", "{", "{}b", "", "{http://www.w3.org/2000/xmlns/}p", "b*", "xmlns"])
+@for_each("body", [b"<a><b>1</b></a>", b'<a xmlns:q="n"><b>1</b></a>'])
+@for_each("domain", DOMAINS)
 def test_names_that_lxml_reads_as_patterns_find_nothing(domain: str, body: bytes, key: str) -> None:
     assert at(folder(body, domain), "a").first(key) is None
 

@@ -13,6 +13,7 @@ from entrepot.errors.flows import MessageUnreadable
 from entrepot.models.domains import find_domain
 from entrepot.models.tree import Element, Folder
 from entrepot.models.xml import peek as xml_peek
+from folding import for_each
 
 PAD = b"<pad>" + b"x" * 20_000 + b"</pad>"
 NOTHING = (False, None)
@@ -31,8 +32,8 @@ def peek(head: bytes, *keys: str, domain: str = "XMLNSC", end: bytes = b"</a>", 
     return answer
 
 
-@pytest.mark.parametrize("domain", ["XMLNSC", "XMLNS", "XML"])
-@pytest.mark.parametrize(
+@for_each("domain", ["XMLNSC", "XMLNS", "XML"])
+@for_each(
     ("head", "keys", "answer"),
     [
         (b"<a><b>1</b><c>2</c>", ("a", "b"), (True, "1")),

@@ -5,11 +5,12 @@ import pytest
 
 from entrepot.mqsc.addresses import Address, AddressPattern, AddressPatterns, ConnectionName, PeerPattern
 from entrepot.mqsc.forms import Form, Unfit
+from folding import for_each
 
 PATTERN, NAME, PEER = AddressPattern(), ConnectionName(), PeerPattern(40)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("form", "text"),
     [
         (Address(), "0.0.0.0"),
@@ -33,7 +34,7 @@ def test_what_leads_somewhere_is_kept_as_it_was_said(form: Form, text: str) -> N
     assert form.fits(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("form", "text"),
     [
         (Address(), ""),

@@ -8,6 +8,7 @@ import pytest
 from entrepot.errors import MqscCommandFailed
 from entrepot.mqsc import Answer, check_script, require_ok, run_script
 from entrepot.queues.definitions import Channel, Listener
+from folding import for_each
 
 from .in_memory import InMemoryManager
 
@@ -94,7 +95,7 @@ def test_define_makes_the_other_types_by_short_words() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         ("DEF CHL(C)", 5, "DEFINE CHANNEL needs CHLTYPE: SVRCONN or SDR or RCVR"),

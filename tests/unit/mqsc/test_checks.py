@@ -5,9 +5,10 @@ import pytest
 
 from entrepot.mqsc import check_script
 from entrepot.mqsc.syntax import ERRORS_PER_COMMAND_MAX
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         ("DEFIN QL(A)", 1, "DEFIN is no command (did you mean DEFINE?)"),

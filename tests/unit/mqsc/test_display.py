@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from entrepot.mqsc import Answer, run_script
 from entrepot.mqsc.display import matches
 from entrepot.queues.definitions import AliasQueue, LocalQueue, ModelQueue, NameList, Process, RemoteQueue
+from folding import for_each
 
 from .in_memory import InMemoryManager
 
@@ -84,7 +85,7 @@ def test_type_selects_one_kind_of_queue(manager: InMemoryManager) -> None:
     assert len(names(manager, "DIS QUEUE(*) TYPE(ALL)")) == 6
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("condition", "expected"),
     [
         ("CURDEPTH GT 0", ["ORDERS"]),

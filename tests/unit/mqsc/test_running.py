@@ -9,6 +9,7 @@ from entrepot.errors import MqscCommandFailed
 from entrepot.mqsc import Answer, run_script
 from entrepot.mqsc.running import RUNNING
 from entrepot.queues.definitions import Channel, Listener, Subscription
+from folding import for_each
 
 from .in_memory import InMemoryManager
 
@@ -82,7 +83,7 @@ def test_ping_tells_what_it_found(manager: InMemoryManager) -> None:
     assert only(manager, "PING CHANNEL(TO.B)").lines == ["TO.B answers in 1 ms."]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         ("START CHANNEL(NONE)", 15, "there is no CHANNEL NONE"),

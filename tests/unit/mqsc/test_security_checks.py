@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import pytest
-
 from entrepot.mqsc import check_script
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         (
@@ -23,7 +22,11 @@ from entrepot.mqsc import check_script
         ("SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) AUTHADD(PUT)", 5, "SET AUTHREC needs PRINCIPAL or GROUP"),
         ("SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) GROUP(' ') AUTHADD(PUT)", 5, "SET AUTHREC needs PRINCIPAL or GROUP"),
         ("SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) GROUP(G)", 5, "SET AUTHREC needs AUTHADD or AUTHRMV"),
-        ("SET AUTHREC PROFILE('X!') OBJTYPE(QUEUE) GROUP(G) AUTHADD(PUT)", 21, "PROFILE takes a name of at most 48"),
+        (
+            "SET AUTHREC PROFILE('X!') OBJTYPE(QUEUE) GROUP(G) AUTHADD(PUT)",
+            13,
+            "PROFILE cannot be X!. Expected: a name of at most 48",
+        ),
         ("SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) GROUP(G) AUTHADD(PUTT)", 56, "AUTHADD takes some of CONNECT, INQ, SET"),
         (
             "SET AUTHREC PROFILE(X) OBJTYPE(QUEUE) GROUP(G) AUTHRMV(CONNECT)",
@@ -40,7 +43,7 @@ from entrepot.mqsc import check_script
             "AUTHADD does not go with DELETE AUTHREC",
         ),
         ("DELETE QLOCAL(X) GROUP(G)", 18, "GROUP does not go with DELETE QLOCAL"),
-        ("DISPLAY AUTHREC OBJTYPE(QEUE)", 17, "OBJTYPE of AUTHREC takes QMGR, QUEUE, CHANNEL, TOPIC or ALL"),
+        ("DISPLAY AUTHREC OBJTYPE(QEUE)", 17, "OBJTYPE of AUTHREC takes QMGR, QUEUE, CHANNEL, TOPIC, CLAIM or ALL"),
         ("DISPLAY AUTHREC PRINCIPAL(A B)", 17, "PRINCIPAL takes one value to select by"),
         ("DEFINE AUTHREC PROFILE(X)", 8, "DEFINE goes with QLOCAL,"),
         ("SET QLOCAL(X)", 5, "SET goes with AUTHREC or CHLAUTH, not with QLOCAL"),

@@ -9,6 +9,7 @@ from entrepot.errors import MqscCommandFailed
 from entrepot.mqsc import Answer, require_ok, run_script
 from entrepot.queues.definitions import AuthorityRecord, Definition, LocalQueue, Subscription, Topic, authority_key
 from entrepot.security.authority import Need, needed_for
+from folding import for_each
 
 from .in_memory import InMemoryManager
 
@@ -207,7 +208,7 @@ def test_replace_keeps_what_the_queue_manager_decided(manager: InMemoryManager) 
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         ("ALTER SUB('none') DEST(Q)", 11, "there is no SUB none"),
@@ -269,6 +270,7 @@ def test_display_shows_a_subscription_under_mq_keywords(manager: InMemoryManager
             "EXPIRY": 600,
             "SUBSCOPE": "ALL",
             "SHARED": "NO",
+            "VARUSER": "FIXED",
             "DURABLE": "YES",
             "SUBTYPE": "API",
             "SUBUSER": "ann",
@@ -344,7 +346,7 @@ def test_authorities_for_topics_are_given() -> None:
     assert "AUTHADD of a TOPIC takes PUB, SUB, DSP, CRT, CHG, DLT, CLR or CTRL, not PUT" in answer.lines[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "need"),
     [
         ("DEFINE TOPIC", Need("TOPIC", "CRT")),

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrepot.mqsc.syntax import Position, Script, Statement
+from folding import for_each
 
 
 def statements(text: str) -> list[Statement]:
@@ -36,7 +37,7 @@ def test_keywords_and_bare_values_become_upper_case() -> None:
     assert values("def ql(orders)") == [None, ["ORDERS"]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "meant"),
     [
         ("'Mixed Case'", "Mixed Case"),
@@ -117,7 +118,7 @@ def test_positions_point_into_the_line_a_word_was_written_in() -> None:
     assert depth[0].at == Position(3, 14)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line", "column", "problem"),
     [
         ("X('abc", 1, 3, "this quote is never closed"),

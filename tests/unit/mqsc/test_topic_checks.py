@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from entrepot.mqsc import check_script
+from folding import for_each
 
 MANAGED = "DESTCLAS(MANAGED)"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         ("DEFINE TOPIC(T)", 8, "DEFINE TOPIC needs TOPICSTR: a topic without wildcards, such as 'price/gold'"),
@@ -42,7 +41,7 @@ def test_wrong_topic_is_named_where_it_stands(text: str, column: int, problem: s
     assert error.what.startswith(f"-, line 1, column {column}: {problem or ''}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "column", "problem"),
     [
         (f"DEFINE SUB('s') {MANAGED}", 8, "DEFINE SUB needs TOPICSTR or TOPICOBJ: the topics it is about"),
@@ -94,7 +93,7 @@ def test_wrong_topic_is_named_where_it_stands(text: str, column: int, problem: s
         ("ALT SUB('s') SUBTYPE(API)", 14, "SUBTYPE can be displayed and not set"),
         ("ALT SUB('s') DURABLE(NO)", 14, "DURABLE can be displayed and not set"),
         ("ALT SUB('s') SUBLEVEL(2)", 23, "SUBLEVEL takes only 1, not 2"),
-        ("ALT SUB('s') VARUSER(FIXED)", 22, "VARUSER takes only ANY, not FIXED"),
+        ("ALT SUB('s') VARUSER(NONE)", 22, "VARUSER takes FIXED or ANY"),
         ("ALT SUB('s') REQONLY(YES)", 22, "REQONLY takes only NO, not YES"),
         ("ALTER SUB USERDATA('x')", 7, "SUB needs a name in parentheses: SUB(NAME)"),
         ("DELETE SUB('')", 12, "'' is no valid name for a subscription. It has 1 to 1024 characters"),
@@ -110,7 +109,7 @@ def test_wrong_subscription_is_named_where_it_stands(text: str, column: int, pro
     assert error.what.startswith(f"s.mqsc, line 2, column {column}: {problem}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "DEF SUB('s') LIKE('other')",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from entrepot import Connection, Message
-from entrepot.errors import TooManyUncommitted
+from entrepot.errors import GetInhibited, QueueFull, TooManyUncommitted
 from entrepot.message import Report
 from entrepot.queues.batch_get import get_up_to
 from entrepot.queues.criteria import Criteria
@@ -104,11 +104,45 @@ def test_a_unit_takes_no_more_than_it_may(connection: Connection) -> None:
         unit.get_many("Q", 1)
     unit.back_out()
     larger = connection.unit_of_work()
+    assert [message.body for message in larger.get_many("Q", 5)] == [b"0", b"1", b"2", b"3"]
     with pytest.raises(TooManyUncommitted):
         larger.get_many("Q", 5)
     assert status(connection, "UNCOM") == 4
-    larger.back_out()
-    assert [message.backout_count for message in connection.browse("Q")] == [2, 2, 2, 2, 0, 0]
+    larger.commit()
+    assert [message.body for message in connection.browse("Q")] == [b"4", b"5"], "what was not seen is still there"
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_an_error_behind_the_first_message_ends_the_batch_and_comes_at_the_next_call(
+    connection: Connection, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = connection.host._manager
+    real, calls = manager.get, []
+
+    def get(name: str, criteria: Criteria | None = None, unit: Any = None, search: Any = None) -> Any:
+        calls.append(name)
+        if len(calls) > limit:
+            raise GetInhibited(name)
+        return real(name, criteria, unit, search)
+
+    monkeypatch.setattr(manager, "get", get)
+    unit = connection.unit_of_work()
+    any_of_them = "1 = 1"  # with a selector every message takes the long way
+    assert [message.body for message in unit.get_many("Q", 5, selector=any_of_them)] == [b"0", b"1", b"2"][:limit]
+    with pytest.raises(GetInhibited):
+        unit.get_many("Q", 5, selector=any_of_them)
+    unit.commit()
+    assert status(connection, "CURDEPTH") == 6 - limit
+
+
+def test_a_batch_of_puts_is_in_its_unit_as_a_whole_or_not_at_all(connection: Connection) -> None:
+    connection.mqsc("DEFINE QLOCAL(SMALL) MAXDEPTH(3)")
+    with connection.unit_of_work() as unit:
+        unit.put("SMALL", b"before")
+        with pytest.raises(QueueFull):
+            unit.put_many("SMALL", [b"1", b"2", b"3"])
+        unit.put_many("SMALL", [b"1", b"2"])
+    assert [message.body for message in connection.browse("SMALL")] == [b"before", b"1", b"2"]
 
 
 @pytest.mark.parametrize(("body_bytes", "count"), [(1, 1), (2, 2), (3, 3), (100, 6)])

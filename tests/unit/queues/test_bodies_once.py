@@ -57,7 +57,7 @@ def messages(connection: Connection, names: list[str]) -> list[Message]:
     found: list[QueuedMessage] = []
     for name in names:
         queue = manager.objects.queues[name]
-        found += queue.after(None, queue.depth)
+        found += queue.after(None)
     return [entry.message for entry in found]
 
 
@@ -66,7 +66,7 @@ def log_bytes(connection: Connection) -> int:
 
 
 def run_bytes(place: Any) -> int:
-    return sum(path.stat().st_size for path in (place.path / "runs").iterdir())
+    return sum(path.stat().st_size for path in (place.path / "runs").glob("*.*"))
 
 
 def require_body_once(found: list[Message]) -> None:

@@ -163,7 +163,9 @@ def old(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_queue_manager_of_an_earlier_release_gets_what_it_lacks(old: Path) -> None:
     with contextlib.closing(Host(old)) as host:
         assert {(definition.kind, definition.name) for definition in system_objects()} <= known(host).keys()
-        host.put(SYNCHRONIZATION_QUEUE, Message(b"new"), persistent=True)
+        host.durably(
+            lambda: host.manager.put(SYNCHRONIZATION_QUEUE, Message(b"new"), persistent=True, internal=True)[1]
+        )
     # The log tells it too: rebuilt from its first day, the queue manager has the same queues under the same numbers.
     assert recover_queue(old, SYNCHRONIZATION_QUEUE) == 1
     with contextlib.closing(Host(old)) as host:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import pytest
-
 from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.selectors import compile_selector
+from folding import for_each
 
 MESSAGE = Message(b"", message_id=b"m", correlation_id=b"c", group_id=b"g", properties={"n": 1})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("criteria", "expected"),
     [
         (Criteria(), True),

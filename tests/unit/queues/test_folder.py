@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from entrepot.errors import (
+    DiskFailed,
     EntrepotError,
+    FolderNotWritable,
     FormatUnsupported,
     InvalidName,
     InvalidSetting,
@@ -22,9 +26,12 @@ from entrepot.errors import (
     QueueManagerNotFound,
     UnsafeFolder,
 )
-from entrepot.queues.folder import SETTINGS, create, read_settings
+from entrepot.queues.folder import SETTINGS, create, read_settings, settings_text, write_settings
 from entrepot.queues.host import Host
+from entrepot.queues.settings import ManagerSettings
+from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.settings import LogSettings
+from entrepot.testing import SimulatedDisk
 
 LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=1)
 
@@ -73,10 +80,39 @@ def test_folder_that_is_not_empty_is_left_alone(tmp_path: Path, folder: Path) ->
 
 def test_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(QueueManagerNotFound):
+    with pytest.raises(FolderNotWritable, match="a file stands where a folder should be"):
         create(tmp_path / "file", log=LOG)
     with pytest.raises(QueueManagerNotFound, match="Not a directory"):
         Host(tmp_path / "file")
+
+
+def test_a_place_without_files_is_refused_with_its_true_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    reasons = {
+        Path("/proc/qm"): "no files can be made in /proc",
+        tmp_path / "file" / "qm": "a file stands where a folder should be",
+        tmp_path / ("x" * 300): "the path is too long",
+    }
+    for path, reason in reasons.items():
+        with pytest.raises(FolderNotWritable) as caught:
+            create(path, name="QM1", log=LOG)
+        assert caught.value.problem == reason
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.EROFS, "its file system is read-only"), (errno.EACCES, "permission denied"), (errno.EIO, "")],
+)
+def test_what_the_system_refuses_is_told_apart_from_a_failing_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(FolderNotWritable if reason else DiskFailed) as caught:
+        create(tmp_path / "qm", name="QM1", log=LOG)
+    assert reason in str(caught.value)
 
 
 def test_missing_folder_is_told(tmp_path: Path) -> None:
@@ -123,6 +159,18 @@ def test_unreadable_folder_is_told(folder: Path) -> None:
             read_settings(folder)
     finally:
         folder.chmod(0o700)
+
+
+def test_settings_survive_a_power_cut() -> None:
+    for seed in range(20):
+        disk = SimulatedDisk(Random(seed))
+        for number in range(2):
+            settings = ManagerSettings(
+                name="QM", manager_id=b"m" * 12, format_version=FORMAT_VERSION, created=float(number), log=LOG
+            )
+            write_settings(disk, settings)
+            disk.power_cut()
+            assert bytes(disk.contents("manager.json")) == settings_text(settings), seed
 
 
 @pytest.mark.parametrize(

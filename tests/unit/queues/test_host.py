@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from entrepot import Connection
+from entrepot.disk import SystemDisk
 from entrepot.errors import DiskFailed, QueueManagerFailed
+from entrepot.recovery_log.group import Group
+from entrepot.recovery_log.reader import LogReader
 
 
 def together(*actions: Callable[[], Any]) -> None:
@@ -131,6 +134,20 @@ def test_status_tells_how_the_queue_manager_is_doing(connection: Connection) -> 
     status = connection.host.status()
     assert (status["name"], status["state"], status["messages"], status["in_doubt"]) == ("QM1", "running", 1, 1)
     assert status["starts"] == 1
+
+
+def test_a_quiet_queue_manager_closes_its_log_with_a_mark(connection: Connection) -> None:
+    """Damage to the last group is told from a torn write of it by the mark alone."""
+    connection.put("Q", b"the last", persistent=True)
+    log = connection.host._manager.log
+    end = log.forced_position
+    while log.appended_position == end:
+        time.sleep(0.001)
+    settings = connection.host.settings
+    reader = LogReader(SystemDisk(connection.host.path), settings.log, settings.manager_id)
+    last = list(reader.records(0))[-1]
+    assert isinstance(last.record, Group)
+    assert (last.position, last.record.body_bytes, last.record.forced_position) == (end, 0, end)
 
 
 def test_close_may_be_repeated(place: Any) -> None:

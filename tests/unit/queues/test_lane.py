@@ -28,10 +28,10 @@ class Store(RunStore):
         self.reads: list[int] = []
         self.refuses = False
 
-    def write(self, entries: list[Entry], *, body_bytes: int, force: bool) -> StoredRun:
+    def write(self, entries: list[Entry], *, body_bytes: int, force: bool, at_once: bool = False) -> StoredRun:
         if self.refuses:
             raise OSError(28, "No space left on device")
-        return super().write(entries, body_bytes=body_bytes, force=force)
+        return super().write(entries, body_bytes=body_bytes, force=force, at_once=at_once)
 
     def read(self, number: int, gone: bytes | bytearray = b"") -> tuple[StoredRun, list[Entry]]:
         self.reads.append(number)

@@ -10,19 +10,34 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from entrepot.clock import Clock
 from entrepot.errors import GetInhibited, QueueFull
 from entrepot.message import Message, PropertyValue
 from entrepot.queues.definitions import LocalQueue, Process
 from entrepot.queues.reports import trigger_message
-from entrepot.queues.trigger_monitor import TriggerMonitor, start_process
+from entrepot.queues.trigger_monitor import TriggeredProgram, TriggerMonitor, start_process
+
+
+class Answered:
+    """What a command has shown."""
+
+    def __init__(self, *rows: Mapping[str, str]) -> None:
+        self.rows = rows
+
+
+ORDERS = {"QUEUE": "ORDERS", "PROCESS": "SHIP", "INITQ": "INITQ", "TRIGGER": "YES", "TRIGTYPE": "FIRST"}
+ORDERS |= {"TRIGDATA": "quick"}
 
 
 class FakeConnection:
-    """Queues in memory, as much of a connection as the monitor needs."""
+    """Queues and definitions in memory, as much of a connection as the monitor needs."""
 
-    def __init__(self, *waiting: Message) -> None:
+    def __init__(self, command: str, *waiting: Message, user_data: str = "", environment_data: str = "") -> None:
+        self.process = {"APPLICID": command, "USERDATA": user_data, "ENVRDATA": environment_data}
+        self.local = dict(ORDERS)
+        self.aliases = {"BY.ALIAS": "INITQ"}
         self.waiting = deque(waiting)
         self.dead: list[tuple[str, Mapping[str, PropertyValue] | None]] = []
         self.full = False
@@ -35,6 +50,15 @@ class FakeConnection:
             return self.waiting.popleft()
         time.sleep(min(wait_s, 0.001))
         return None
+
+    def mqsc(self, script: str) -> list[Answered]:
+        name = script.split("'")[1]
+        if script.startswith("DISPLAY QLOCAL"):
+            return [Answered(self.local) if name == "ORDERS" else Answered()]
+        if script.startswith("DISPLAY PROCESS"):
+            assert name == self.local["PROCESS"]
+            return [Answered(self.process)]
+        return [Answered({"TARGET": self.aliases[name]} if name in self.aliases else {"QUEUE": name})]
 
     def put(
         self,
@@ -59,9 +83,10 @@ class FixedClock(Clock):
         return 1234.5
 
 
-def trigger(command: str, **process: str) -> Message:
-    queue = LocalQueue(name="ORDERS", process="SHIP", trigger_data="quick")
-    return trigger_message(queue, Process(name="SHIP", application_id=command, **process))
+def trigger(**words: str) -> Message:
+    """A trigger message, with words of whoever could put it."""
+    told = trigger_message(LocalQueue(name="ORDERS"), Process(name="P", application_id="/nowhere/forged"))
+    return replace(told, properties={**told.properties, **words})
 
 
 def monitor(connection: FakeConnection) -> TriggerMonitor:
@@ -81,7 +106,8 @@ def test_process_starts_with_its_queue_in_the_environment_and_is_reaped(tmp_path
         "import os, sys, pathlib; pathlib.Path(sys.argv[1]).write_text('|'.join(os.environ[n] for n in sys.argv[2:]))"
     )
     command = shlex.join([sys.executable, "-c", script, str(tmp_path / "out"), *names])
-    serving = monitor(FakeConnection(trigger(command, user_data="u; rm -rf /", environment_data="$HOME")))
+    connection = FakeConnection(command, trigger(), user_data="u; rm -rf /", environment_data="$HOME")
+    serving = monitor(connection)
     serving.run(once=True)
     wait_until_ended(serving)
     assert (tmp_path / "out").read_text() == "ORDERS|quick|u; rm -rf /|$HOME"
@@ -89,48 +115,90 @@ def test_process_starts_with_its_queue_in_the_environment_and_is_reaped(tmp_path
 
 
 def test_no_shell_reads_the_command_line(tmp_path: Path) -> None:
-    serving = monitor(FakeConnection(trigger(f"{sys.executable} -c pass ; touch {tmp_path / 'trap'}")))
+    serving = monitor(FakeConnection(f"{sys.executable} -c pass ; touch {tmp_path / 'trap'}", trigger()))
     serving.run(once=True)
     wait_until_ended(serving)
     assert not (tmp_path / "trap").exists()
 
 
-@pytest.mark.parametrize("command", ["/nowhere/at/all", "", "  ", "'unclosed", "nul\0byte"])
-def test_what_cannot_start_goes_to_the_dead_letter_queue_and_the_next_is_served(command: str) -> None:
-    connection = FakeConnection(trigger(command), trigger(shlex.join([sys.executable, "-c", "pass"])))
-    serving = monitor(connection)
-    serving.run(once=True)
-    wait_until_ended(serving)
-    assert (serving.started, serving.failed) == (1, 1)
-    ((queue, properties),) = connection.dead
-    assert queue == "DEAD"
-    assert properties is not None
-    assert properties["application_id"] == command
-    assert properties["dead_letter_queue"] == "INITQ"
-    assert properties["dead_letter_reason"] == 265
-    assert properties["dead_letter_problem"]
-    assert properties["dead_letter_time"] == 1234.5
+def test_what_cannot_start_goes_to_the_dead_letter_queue_and_the_next_is_served() -> None:
+    for command in ("/nowhere/at/all", "", "  ", "'unclosed", "nul\0byte"):
+        connection = FakeConnection(command, trigger(), trigger())
+        serving = monitor(connection)
+        serving.run(once=True)
+        assert (serving.started, serving.failed) == (0, 2), command
+        queue, properties = connection.dead[0]
+        assert queue == "DEAD"
+        assert properties is not None
+        assert properties["dead_letter_queue"] == "INITQ"
+        assert properties["dead_letter_reason"] == 265
+        assert properties["dead_letter_problem"]
+        assert properties["dead_letter_time"] == 1234.5
+
+
+def programs(connection: FakeConnection, queue: str = "INITQ") -> list[TriggeredProgram]:
+    started: list[TriggeredProgram] = []
+    TriggerMonitor(connection, queue, started.append, dead_letter_queue="DEAD").run(once=True)
+    return started
+
+
+def test_words_of_the_message_start_nothing_and_tell_the_program_nothing() -> None:
+    forged = {
+        "application_id": "/bin/forged",
+        "process": "FORGED",
+        "trigger_data": "forged",
+        "user_data": "forged",
+        "environment_data": "forged",
+    }
+    connection = FakeConnection("/bin/ship", trigger(**forged), user_data="u", environment_data="e")
+    assert programs(connection) == [TriggeredProgram("ORDERS", "SHIP", "/bin/ship", "quick", "u", "e")]
+
+
+def test_only_a_queue_that_triggers_to_this_initiation_queue_starts_a_program() -> None:
+    for field, value in (
+        ("TRIGGER", "NO"),
+        ("TRIGTYPE", "NONE"),
+        ("INITQ", "OTHER"),
+        ("INITQ", ""),
+        ("PROCESS", ""),
+    ):
+        connection = FakeConnection("/bin/ship", trigger())
+        connection.local[field] = value
+        assert programs(connection) == [], (field, value)
+        assert len(connection.dead) == 1, (field, value)
+
+
+def test_a_trigger_message_that_names_no_queue_of_ours_starts_nothing() -> None:
+    names = ("NONE", "", "Q') ALL; DEFINE PROCESS('P", "ORDERS'", "*", "a" * 49)
+    connection = FakeConnection("/bin/ship", *(trigger(queue=name) for name in names))
+    nameless = trigger()
+    connection.waiting.append(replace(nameless, properties={}))
+    assert programs(connection) == []
+    assert len(connection.dead) == len(names) + 1
+
+
+def test_a_depth_trigger_starts_though_it_has_switched_itself_off() -> None:
+    connection = FakeConnection("/bin/ship", trigger())
+    connection.local |= {"TRIGGER": "NO", "TRIGTYPE": "DEPTH"}
+    assert len(programs(connection)) == 1
+
+
+def test_initiation_queues_may_go_by_aliases() -> None:
+    connection = FakeConnection("/bin/ship", trigger())
+    connection.local["INITQ"] = "BY.ALIAS"
+    assert len(programs(connection)) == 1
 
 
 def test_full_dead_letter_queue_does_not_end_the_monitor() -> None:
-    connection = FakeConnection(trigger(""), trigger(""))
+    connection = FakeConnection("", trigger(), trigger())
     connection.full = True
     serving = monitor(connection)
     serving.run(once=True)
     assert serving.failed == 2
 
 
-def test_own_way_of_starting_is_used() -> None:
-    started: list[Message] = []
-    message = trigger("anything")
-    serving = TriggerMonitor(FakeConnection(message), "INITQ", started.append)
-    serving.run(once=True)
-    assert started == [message]
-    assert serving.running == 0
-
-
 def test_stop_from_another_thread_ends_it() -> None:
-    connection = FakeConnection()
+    connection = FakeConnection("")
     serving = TriggerMonitor(connection, "INITQ", poll_s=0.01)
     thread = threading.Thread(target=serving.run)
     thread.start()
@@ -146,11 +214,9 @@ def test_errors_of_the_queue_end_it() -> None:
             raise GetInhibited(queue)
 
     with pytest.raises(GetInhibited):
-        monitor(Inhibited()).run()
+        monitor(Inhibited("")).run()
 
 
 def test_programs_outlive_an_interrupt_of_the_monitor() -> None:
-    process = start_process(
-        trigger(shlex.join([sys.executable, "-c", "import os; assert os.getsid(0) == os.getpid()"]))
-    )
-    assert process.wait(60) == 0
+    command = shlex.join([sys.executable, "-c", "import os; assert os.getsid(0) == os.getpid()"])
+    assert start_process(TriggeredProgram("ORDERS", "SHIP", command)).wait(60) == 0

@@ -6,9 +6,10 @@ from __future__ import annotations
 from random import Random
 
 from entrepot.message import Message
+from entrepot.recovery_log.group import SALT_BYTES, Group, GroupKey
 from entrepot.recovery_log.reader import LogReader
-from entrepot.recovery_log.record import FRAME_HEAD_BYTES, Commit, Group, Put, Record, frame
-from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, segment_path
+from entrepot.recovery_log.record import FRAME_HEAD_BYTES, Commit, Put, Record, frame
+from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SegmentHead, head_page, segment_path
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.recovery_log.writer import RecoveryLog
 from entrepot.testing import SimulatedDisk, VirtualClock
@@ -16,6 +17,8 @@ from entrepot.testing import SimulatedDisk, VirtualClock
 MANAGER_ID = bytes(range(12))
 SMALL = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=3)
 PAYLOAD_BYTES = SMALL.payload_bytes
+SALT = bytes(range(SALT_BYTES))
+KEY = GroupKey(SALT)
 
 
 def new_disk(seed: int = 1) -> SimulatedDisk:
@@ -67,6 +70,11 @@ def framed_bytes(record: Record) -> int:
 
 def commits(*units: int) -> list[Commit]:
     return [Commit(unit) for unit in units]
+
+
+def own_head_page(number: int, *, manager_id: bytes = MANAGER_ID, segment_bytes: int = SMALL.segment_bytes) -> bytes:
+    """The first page of a segment that has `SALT`."""
+    return head_page(manager_id, number, segment_bytes, SegmentHead(SALT, number * PAYLOAD_BYTES))
 
 
 def overwrite(disk: SimulatedDisk, position: int, data: bytes) -> None:

@@ -12,6 +12,7 @@ from entrepot.errors import CheckpointDamaged, FormatUnsupported
 from entrepot.recovery_log.checkpoint import PATH, read_checkpoint, write_checkpoint
 from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Commit, Counts, End, Record, Run, frame
 from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+from folding import for_each
 
 from .logs import MANAGER_ID, put_record
 
@@ -107,11 +108,38 @@ def test_a_power_cut_at_any_operation_leaves_the_old_checkpoint_or_the_new(seed:
     assert read_checkpoint(disk) == (head(number + 2), contents(number + 2))
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize("at", range(1, 6))
+def test_a_checkpoint_needs_no_space_that_it_does_not_have() -> None:
+    disk = SimulatedDisk(Random(1))
+    write(disk, 1)
+    write(disk, 2)
+    sizes = {path: len(disk.contents(path)) for path in disk.paths()}
+    for number in range(3, 9):
+        disk.faults = Tight(sizes)
+        write(disk, number)
+        disk.faults = None
+        disk.power_cut()
+        assert read_checkpoint(disk) == (head(number), contents(number))
+    assert len(disk.paths()) == 2
+
+
+class Tight:
+    """A disk that has no space but what its files have already."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self._size = min(sizes.values())
+
+    def before(self, operation: str, path: str, size: int) -> int | None:
+        if operation in ("create", "allocate") or (operation == "write" and size > self._size):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return None
+
+
+@for_each("number", [errno.ENOSPC, errno.EIO])
+@for_each("at", range(1, 5))
 def test_when_the_disk_refuses_the_old_checkpoint_stands(number: int, at: int) -> None:
     disk = SimulatedDisk(Random(1))
     write(disk, 1)
+    write(disk, 1)  # there are two files from now on, and both have more room than they need
     changing = frozenset({"create", "truncate", "write", "force", "rename"})
     disk.faults = PlannedFaults(Fault(at=at, error_number=number, operations=changing))
     with pytest.raises(OSError, match=PATH):
@@ -130,7 +158,7 @@ def test_a_checkpoint_cut_at_any_byte_is_damaged() -> None:
 
 
 def test_bytes_behind_the_end_are_damage() -> None:
-    assert "number of records" in damaged(framed(head(1), End(1)) + b"\0").problem
+    assert "number of records" in damaged(framed(head(1), End(1)) + b"\0\1").problem
 
 
 def test_a_wrong_number_of_records_is_damage() -> None:

@@ -4,21 +4,14 @@ from __future__ import annotations
 import pytest
 
 from entrepot.errors import LogDamaged, LogIncomplete
-from entrepot.recovery_log.record import (
-    GROUP_BYTES,
-    Commit,
-    Group,
-    RecordType,
-    frame,
-    frame_group,
-    frame_head,
-    group_seed,
-)
-from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, head_page, segment_path
+from entrepot.recovery_log.group import GROUP_BYTES, Group
+from entrepot.recovery_log.record import Commit, RecordType, frame, frame_head
+from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.testing import SimulatedDisk
+from folding import for_each
 
 from .logs import (
-    MANAGER_ID,
+    KEY,
     PAYLOAD_BYTES,
     SMALL,
     commits,
@@ -26,6 +19,7 @@ from .logs import (
     new_disk,
     open_log,
     overwrite,
+    own_head_page,
     put_record,
     read,
     reader,
@@ -36,18 +30,29 @@ from .logs import (
 COMMIT_BYTES = framed_bytes(Commit(1))
 
 
-def group(position: int, *units: int, incarnation: int = 1, forced_position: int = 0, serial: int = 1) -> bytes:
-    """A group of commits as it stands in the stream."""
+def opening(body_bytes: int) -> bytes:
+    """The frame of a group at position 0."""
+    check, seed = KEY.secrets(0, 1, 1, 0)
+    return KEY.frame(Group(body_bytes, 0, 1, 1, 1.7e9, 0, check), 0, seed)
+
+
+def group(
+    position: int, *units: int, incarnation: int = 1, forced_position: int = 0, serial: int = 1, after: bytes = b""
+) -> bytes:
+    """A group of commits as it stands in the stream; `after` is the group before it, if that is of the same start."""
+    previous = int.from_bytes(after[GROUP_BYTES - 8 : GROUP_BYTES], "little")
+    check, seed = KEY.secrets(position, incarnation, serial, previous)
     body = b""
     for unit in units:
-        body += b"".join(frame(Commit(unit), position + GROUP_BYTES + len(body), group_seed(incarnation, serial)))
-    return frame_group(Group(len(body), forced_position, incarnation, serial, 1.7e9), position) + body
+        body += b"".join(frame(Commit(unit), position + GROUP_BYTES + len(body), seed))
+    opened = Group(len(body), forced_position, incarnation, serial, 1.7e9, previous, check)
+    return KEY.frame(opened, position, seed) + body
 
 
 def log_of(*parts: tuple[int, bytes]) -> SimulatedDisk:
     """A log of one segment with these bytes at these positions, written in this order."""
     disk = new_disk()
-    content = bytearray(head_page(MANAGER_ID, 0, SMALL.segment_bytes).ljust(SMALL.segment_bytes, b"\0"))
+    content = bytearray(own_head_page(0).ljust(SMALL.segment_bytes, b"\0"))
     for position, data in parts:
         content[HEAD_PAGE_BYTES + position : HEAD_PAGE_BYTES + position + len(data)] = data
     disk.put(segment_path(0), bytes(content))
@@ -112,7 +117,7 @@ def test_a_position_is_described_as_file_and_offset() -> None:
 # --- torn groups ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cut", range(1, len(ONE)))
+@for_each("cut", range(1, len(ONE)))
 def test_a_group_torn_at_any_byte_leaves_its_whole_records(cut: int) -> None:
     disk = log_of((0, ONE[:cut]))
     # A byte that was to be zero is there although it was not written.
@@ -133,10 +138,10 @@ def test_a_torn_groups_whole_records_are_read_and_what_is_wrong_is_told() -> Non
 
 def test_a_record_outside_of_any_group_is_not_read() -> None:
     """Remains of a longer group that a shorter one was written over."""
-    stray = b"".join(frame(Commit(7), len(ONE), group_seed(1, 1)))
+    stray = b"".join(frame(Commit(7), len(ONE), KEY.secrets(0, 1, 1, 0).seed))
     found = reader(log_of((0, ONE), (len(ONE), stray)))
     assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
-    assert "outside of any group" in found.torn
+    assert found.torn == "", "no group begins there, so none was torn"
 
 
 def test_a_later_start_goes_on_inside_of_a_torn_group() -> None:
@@ -177,7 +182,7 @@ def test_a_stale_group_proves_nothing_about_what_a_later_start_wrote() -> None:
 
 def test_a_group_of_the_same_start_inside_of_a_group_is_none() -> None:
     inner = group(GROUP_BYTES, 8)
-    found = reader(log_of((0, frame_group(Group(len(inner), 0, 1, 1, 1.7e9), 0)), (GROUP_BYTES, inner)))
+    found = reader(log_of((0, opening(len(inner))), (GROUP_BYTES, inner)))
     assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == []
 
 
@@ -235,6 +240,19 @@ def test_the_proof_of_damage_may_lie_in_a_later_segment() -> None:
     assert damage.value.offset == HEAD_PAGE_BYTES + start + GROUP_BYTES
 
 
+def test_the_proof_of_damage_may_begin_in_one_segment_and_end_in_the_next() -> None:
+    overhead = framed_bytes(put_record(60_000)) - 60_000 + GROUP_BYTES
+    for left in range(1, 12):
+        disk = new_disk()
+        log = open_log(disk)
+        write(log, put_record(PAYLOAD_BYTES - overhead - left))
+        assert log.forced_position == PAYLOAD_BYTES - left
+        write(log, Commit(1))
+        overwrite(disk, 1_000, b"??")
+        with pytest.raises(LogDamaged):
+            read(disk)
+
+
 def test_zeros_where_the_log_had_been_forced_are_damage() -> None:
     later = len(ONE) + COMMIT_BYTES
     with pytest.raises(LogDamaged, match="no record begins here"):
@@ -243,8 +261,8 @@ def test_zeros_where_the_log_had_been_forced_are_damage() -> None:
 
 def test_a_whole_record_that_cannot_be_understood_is_damage_never_torn() -> None:
     payload = b"\xc1 is never MessagePack"
-    strange = frame_head(RecordType.COMMIT, payload, GROUP_BYTES, group_seed(1, 1)) + payload
-    disk = log_of((0, frame_group(Group(len(strange), 0, 1, 1, 1.7e9), 0)), (GROUP_BYTES, strange))
+    strange = frame_head(RecordType.COMMIT, payload, GROUP_BYTES, KEY.secrets(0, 1, 1, 0).seed) + payload
+    disk = log_of((0, opening(len(strange))), (GROUP_BYTES, strange))
     with pytest.raises(LogDamaged, match="a whole COMMIT record cannot be understood"):
         read(disk)
 
@@ -276,7 +294,7 @@ def test_a_segment_cut_short_is_torn_or_damaged_like_any_other_bytes() -> None:
 def test_what_a_start_has_cut_off_does_not_come_back_when_its_own_writes_are_torn() -> None:
     """The checkpoint of start 2 says that it cut the log within a group of start 1; the group is whole again."""
     first = group(0, 1)
-    second = group(len(first), 2, 3, incarnation=1, forced_position=len(first))
+    second = group(len(first), 2, 3, incarnation=1, forced_position=len(first), after=first)
     disk = log_of((0, first), (len(first), second))
     everything = list(reader(disk).records(0))
     cut = everything[-1].position

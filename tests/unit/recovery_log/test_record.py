@@ -9,7 +9,6 @@ from entrepot.message import Message
 from entrepot.recovery_log import record
 from entrepot.recovery_log.record import (
     FRAME_HEAD_BYTES,
-    GROUP_BYTES,
     PAYLOAD_BYTES_MAX,
     BadFrame,
     Checkpoint,
@@ -20,7 +19,6 @@ from entrepot.recovery_log.record import (
     End,
     Entries,
     Entry,
-    Group,
     Prepare,
     Put,
     Record,
@@ -33,7 +31,6 @@ from entrepot.recovery_log.record import (
     check,
     decode,
     frame,
-    frame_group,
     frame_head,
     parse_head,
     type_name,
@@ -76,7 +73,6 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(RunHead, U32, IDS, U63),
     st.builds(Entries, st.lists(ENTRIES, max_size=3)),
 )
-GROUPS = st.builds(Group, U63, U63, U32, U32, TIMES)
 
 
 def unframe(data: bytes, position: int) -> Record:
@@ -92,16 +88,9 @@ def test_what_is_framed_is_what_is_read(record: Record, position: int) -> None:
     assert unframe(b"".join(frame(record, position)), position) == record
 
 
-@given(GROUPS, POSITIONS)
-def test_a_group_is_read_as_written_and_its_size_is_known_beforehand(group: Group, position: int) -> None:
-    data = frame_group(group, position)
-    assert len(data) == GROUP_BYTES
-    assert unframe(data, position) == group
-
-
-@given(RECORDS | GROUPS, POSITIONS, st.data())
+@given(RECORDS, POSITIONS, st.data())
 def test_a_frame_with_any_bit_flipped_is_no_frame(record: Record, position: int, data: st.DataObject) -> None:
-    whole = frame_group(record, position) if isinstance(record, Group) else b"".join(frame(record, position))
+    whole = b"".join(frame(record, position))
     flipped = bytearray(whole)
     flipped[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises((BadFrame, AssertionError)):
@@ -129,7 +118,7 @@ def test_a_record_is_known_by_its_type_and_types_keep_their_numbers() -> None:
         "CHECKPOINT": 32, "RUN": 33, "COUNTS": 34, "END": 35, "RUN_HEAD": 36, "ENTRIES": 37,
         "BODIES": 38,
     }  # fmt: skip
-    assert {type_name(kind) for kind in record._TYPES.values()} == set(numbers)
+    assert {type_name(kind) for kind in record._TYPES.values()} == set(numbers) - {"GROUP"}
 
 
 def test_zeros_are_where_no_record_begins() -> None:

@@ -19,6 +19,7 @@ from entrepot.recovery_log import run as run_module
 from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import CHUNK_BYTES, FOLDER, RunStore, StoredRun, run_path
 from entrepot.testing import Fault, FaultyDisk, PlannedFaults, SimulatedDisk
+from folding import for_each
 
 from .logs import MANAGER_ID
 
@@ -92,7 +93,7 @@ def test_two_threads_that_write_runs_get_different_numbers(tmp_path: Path, monke
 # --- durability -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_a_forced_run_survives_a_power_cut(seed: int) -> None:
     disk = new_disk(seed)
     store = store_on(disk)
@@ -102,7 +103,7 @@ def test_a_forced_run_survives_a_power_cut(seed: int) -> None:
     assert store_on(disk).read(1)[1] == stored
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_a_run_forced_later_survives_a_power_cut(seed: int) -> None:
     disk = new_disk(seed)
     store = store_on(disk)
@@ -127,8 +128,8 @@ def test_an_unforced_run_may_be_lost_but_is_never_read_wrong() -> None:
     assert 0 < lost < 60
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize("operation", ["create", "write", "force", "force_folder"])
+@for_each("number", [errno.ENOSPC, errno.EIO])
+@for_each("operation", ["create", "write", "force", "force_folder"])
 def test_when_the_disk_refuses_nothing_of_the_run_remains(operation: str, number: int) -> None:
     disk = new_disk()
     store = store_on(disk)

@@ -6,22 +6,24 @@ import errno
 import pytest
 
 from entrepot.errors import FormatUnsupported, LogDamaged, RecoveryError
-from entrepot.recovery_log import segment
 from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.segment import (
     FOLDER,
     HEAD_PAGE_BYTES,
+    SegmentHead,
     SparePool,
-    check_head_page,
     head_page,
+    read_head_page,
     segment_numbers,
     segment_path,
 )
 from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+from folding import for_each
 
-from .logs import MANAGER_ID, SMALL, new_disk
+from .logs import MANAGER_ID, PAYLOAD_BYTES, SALT, SMALL, new_disk, own_head_page
 
 SIZE = SMALL.segment_bytes
+UNSALTED = SegmentHead(b"", 7 * PAYLOAD_BYTES)
 
 
 def pool(disk: SimulatedDisk) -> SparePool:
@@ -30,10 +32,14 @@ def pool(disk: SimulatedDisk) -> SparePool:
     return spares
 
 
-def examine(page: bytes, *, number: int = 7) -> None:
+def head(number: int) -> SegmentHead:
+    return SegmentHead(SALT, number * PAYLOAD_BYTES)
+
+
+def examine(page: bytes, *, number: int = 7) -> SegmentHead:
     disk = new_disk()
     disk.put(segment_path(7), page)
-    check_head_page(disk, segment_path(7), disk.open(segment_path(7)), MANAGER_ID, number, SIZE)
+    return read_head_page(disk, segment_path(7), disk.open(segment_path(7)), MANAGER_ID, number, SIZE)
 
 
 # --- head pages -------------------------------------------------------------------------------
@@ -41,26 +47,37 @@ def examine(page: bytes, *, number: int = 7) -> None:
 
 def test_the_bytes_of_a_head_page_never_change() -> None:
     """If this fails the format has changed: docs/RECOVERY_LOG.md says what to do."""
-    page = head_page(MANAGER_ID, 7, 65_536)
+    page = own_head_page(7)
     assert len(page) == HEAD_PAGE_BYTES
+    assert page[:40].hex(" ", -4) == (
+        "454e5452 45504f54 03000000 00010203 04050607 08090a0b 07000000 00000000 00000100 00000000"
+    )
+    assert page[40:80] == SALT + (7 * PAYLOAD_BYTES).to_bytes(8, "little")
+    assert not any(page[80:-4])
+    assert page[-4:].hex() == "f2965739"
+
+
+def test_a_head_page_of_format_2_is_read_as_it_was_written() -> None:
+    page = head_page(MANAGER_ID, 7, 65_536, UNSALTED, version=2)
     assert page[:40].hex(" ", -4) == (
         "454e5452 45504f54 02000000 00010203 04050607 08090a0b 07000000 00000000 00000100 00000000"
     )
     assert not any(page[40:-4])
     assert page[-4:].hex() == "ab21dff8"
+    assert examine(page) == UNSALTED
 
 
 def test_its_own_head_page_is_accepted() -> None:
-    examine(head_page(MANAGER_ID, 7, SIZE))
+    assert examine(own_head_page(7)) == SegmentHead(SALT, 7 * PAYLOAD_BYTES)
 
 
 @pytest.mark.parametrize(
     ("page", "problem"),
     [
-        (head_page(MANAGER_ID, 8, SIZE), "says number 8"),
-        (head_page(bytes(12), 7, SIZE), "belongs to another queue manager"),
-        (head_page(MANAGER_ID, 7, SIZE)[:-1] + b"?", "head page is damaged"),
-        (head_page(MANAGER_ID, 7, SIZE)[:100], "head page is damaged"),
+        (own_head_page(8), "says number 8"),
+        (own_head_page(7, manager_id=bytes(12)), "belongs to another queue manager"),
+        (own_head_page(7)[:-1] + b"?", "head page is damaged"),
+        (own_head_page(7)[:100], "head page is damaged"),
         (bytes(HEAD_PAGE_BYTES), "head page is damaged"),
         (b"", "head page is damaged"),
     ],
@@ -75,13 +92,11 @@ def test_another_head_page_is_refused_and_told_why(page: bytes, problem: str) ->
 
 def test_another_segment_size_is_refused() -> None:
     with pytest.raises(RecoveryError):
-        examine(head_page(MANAGER_ID, 7, SIZE * 2))
+        examine(own_head_page(7, segment_bytes=SIZE * 2))
 
 
-def test_another_version_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "FORMAT_VERSION", 99)
-    page = head_page(MANAGER_ID, 7, SIZE)
-    monkeypatch.undo()
+def test_another_version_is_refused_as_such() -> None:
+    page = head_page(MANAGER_ID, 7, SIZE, SegmentHead(SALT, 0), version=99)
     with pytest.raises(FormatUnsupported) as refused:
         examine(page)
     assert (refused.value.version, refused.value.supported) == (99, FORMAT_VERSION)
@@ -107,7 +122,7 @@ def test_a_spare_is_made_of_zeros_and_survives_a_power_cut() -> None:
     assert disk.contents("log/spare-00000000.log") == bytes(SIZE)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_a_power_cut_at_any_operation_leaves_no_spare_that_is_not_whole(seed: int) -> None:
     disk = new_disk(seed)
 
@@ -151,14 +166,14 @@ def test_a_used_spare_is_a_segment_with_its_head_page_even_after_a_power_cut() -
     disk = new_disk()
     spares = pool(disk)
     spares.make()
-    spares.use(5).close()
+    spares.use(5, head(5)).close()
     disk.power_cut()
     assert disk.paths() == [segment_path(5)]
-    assert disk.contents(segment_path(5))[:HEAD_PAGE_BYTES] == head_page(MANAGER_ID, 5, SIZE)
+    assert disk.contents(segment_path(5))[:HEAD_PAGE_BYTES] == own_head_page(5)
     assert len(spares) == 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_a_file_named_segment_is_one_whenever_the_power_is_cut(seed: int) -> None:
     disk = new_disk(seed)
     spares = pool(disk)
@@ -178,24 +193,24 @@ def test_a_file_named_segment_is_one_whenever_the_power_is_cut(seed: int) -> Non
 
     disk.faults = PowerCut()
     with pytest.raises(Cut):
-        spares.use(3)
+        spares.use(3, head(3))
         spares.make()
     disk.faults = None
     disk.power_cut()
     for number in segment_numbers(disk):
         file = disk.open(segment_path(number))
-        check_head_page(disk, segment_path(number), file, MANAGER_ID, number, SIZE)
+        read_head_page(disk, segment_path(number), file, MANAGER_ID, number, SIZE)
 
 
 def test_a_segment_taken_back_is_a_spare_again_under_a_new_name() -> None:
     disk = new_disk()
     spares = pool(disk)
     spares.make()
-    spares.use(0).close()
+    spares.use(0, head(0)).close()
     spares.take_back(0, keep=True)
     assert disk.paths() == ["log/spare-00000001.log"]
     assert len(spares) == 1
-    spares.use(1).close()
+    spares.use(1, head(1)).close()
     assert segment_numbers(disk) == [1]
 
 
@@ -203,7 +218,7 @@ def test_a_segment_that_is_not_kept_is_removed() -> None:
     disk = new_disk()
     spares = pool(disk)
     spares.make()
-    spares.use(0).close()
+    spares.use(0, head(0)).close()
     spares.take_back(0, keep=False)
     assert disk.paths() == []
     assert len(spares) == 0

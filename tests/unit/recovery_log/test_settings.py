@@ -8,6 +8,7 @@ from entrepot import limits
 from entrepot.errors import InvalidSetting
 from entrepot.recovery_log.segment import HEAD_PAGE_BYTES
 from entrepot.recovery_log.settings import LogSettings
+from folding import for_each
 
 
 def test_the_defaults_are_valid() -> None:
@@ -15,7 +16,7 @@ def test_the_defaults_are_valid() -> None:
     assert settings.validated() is settings
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"),
     [
         ("kind", "round"),
@@ -40,7 +41,7 @@ def test_each_wrong_value_is_refused_and_named(key: str, value: object) -> None:
     assert refused.value.value == str(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"),
     [
         ("kind", "linear"),

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from entrepot.errors import DiskFailed, DiskFull, LogFull
-from entrepot.recovery_log.record import GROUP_BYTES, Commit, Group
+from entrepot.recovery_log.group import GROUP_BYTES, Group
+from entrepot.recovery_log.record import Commit
 from entrepot.recovery_log.segment import FOLDER, segment_numbers
 from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+from folding import for_each
 
 from .logs import (
     PAYLOAD_BYTES,
@@ -84,7 +86,7 @@ def test_an_empty_group_only_tells_how_far_the_log_was_forced() -> None:
     assert (last.body_bytes, last.forced_position) == (0, end)
 
 
-@pytest.mark.parametrize("left", [*range(1, GROUP_BYTES + 30), 100, 1000])
+@for_each("left", [*range(1, GROUP_BYTES + 30), 100, 1000])
 def test_a_group_may_cross_into_the_next_segment_at_any_byte(left: int) -> None:
     disk = new_disk()
     start = PAYLOAD_BYTES - left
@@ -141,7 +143,7 @@ def test_whatever_is_written_is_read_at_the_positions_that_append_told(sizes: li
     assert found.torn == ""
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_after_a_power_cut_there_is_what_was_forced_and_perhaps_some_of_the_next_group(seed: int) -> None:
     disk = new_disk(seed)
     random = Random(seed)
@@ -192,8 +194,8 @@ def test_what_is_discarded_was_never_there() -> None:
     assert read(disk) == commits(1, 3)
 
 
-@pytest.mark.parametrize("size", [100, 5_000, PAYLOAD_BYTES, 2 * PAYLOAD_BYTES])
-@pytest.mark.parametrize("at", [1, 2])
+@for_each("size", [100, 5_000, PAYLOAD_BYTES, 2 * PAYLOAD_BYTES])
+@for_each("at", [1, 2])
 def test_a_group_given_up_on_does_not_come_back(size: int, at: int) -> None:
     disk = new_disk()
     log = open_log(disk)
@@ -288,6 +290,22 @@ def test_room_is_made_beforehand_so_that_a_write_never_needs_space() -> None:
     disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True))
     write(log, put_record(3 * PAYLOAD_BYTES))
     assert names(disk, "segment-") == 4
+
+
+def test_room_is_made_for_the_frames_of_groups_too() -> None:
+    """Records that just fit into the segment, but not with the frames of their groups."""
+    record = put_record(5_000)
+    for groups in range(1, 5):
+        disk = new_disk()
+        size = framed_bytes(record) + (groups - 1) * framed_bytes(Commit(1))
+        log = open_log(disk, position=PAYLOAD_BYTES + 1 - size - groups * GROUP_BYTES)
+        log.require_room(size, reserved=True)
+        disk.faults = PlannedFaults(
+            Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True)
+        )
+        for _ in range(groups - 1):
+            write(log, Commit(1))
+        write(log, record)
 
 
 def test_a_circular_log_has_so_many_segments_and_no_more() -> None:
@@ -452,3 +470,15 @@ def test_the_stream_in_a_segment_is_what_was_framed() -> None:
     expected = b"".join(map(bytes, group.buffers))
     log.write_group(group, force=True)
     assert stream(disk, group.start, group.end) == expected
+
+
+def test_a_force_also_forces_what_was_flushed_into_the_segment_before() -> None:
+    for seed in range(20):
+        disk = new_disk(seed)
+        log = open_log(disk)
+        write(log, put_record(PAYLOAD_BYTES - 2000))
+        write(log, put_record(3000, 2), force=False)
+        assert log.written_position > PAYLOAD_BYTES, "it crosses into the next segment"
+        write(log, Commit(3))
+        disk.power_cut()
+        assert len(read(disk)) == 3

@@ -69,6 +69,7 @@ def test_files_are_private(folder: Path) -> None:
     assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
         "audit.jsonl": 0o600,
         "audit-head.json": 0o600,
+        "audit-mark.json": 0o600,
     }
 
 
@@ -226,7 +227,7 @@ def test_forged_lines_behind_a_shortened_log_are_found_before_it_goes_on(folder:
         AuditLog.open(folder)
 
 
-def test_what_is_not_found_is_said_the_end_after_a_crash(folder: Path) -> None:
+def test_after_a_kill_an_emptied_or_shortened_log_is_found(folder: Path) -> None:
     fill(folder, 3)
     log = AuditLog.open(folder)
     log.write("put", object="LAST")
@@ -234,24 +235,74 @@ def test_what_is_not_found_is_said_the_end_after_a_crash(folder: Path) -> None:
     log.close()
     assert verify(crashed) == 4
     file = crashed / "audit.jsonl"
-    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:3]))
-    # The head does not know of the fourth line yet, so nobody can.
-    assert verify(crashed) == 3
+    lines = file.read_bytes().splitlines(keepends=True)
+    for left in (3, 1, 0):
+        file.write_bytes(b"".join(lines[:left]))
+        for look in (verify, AuditLog.open):
+            with pytest.raises(AuditDamaged, match="missing"):
+                look(crashed)
+    file.write_bytes(b"".join(lines))
+    mark = crashed / "audit-mark.json"
+    content = mark.read_bytes()
+    for wrong in (b"", content.replace(b'"chain":"', b'"chain":"f')):
+        mark.write_bytes(wrong)
+        with pytest.raises(AuditDamaged, match=r"audit-mark\.json"):
+            verify(crashed)
+    mark.unlink()
+    for look in (verify, AuditLog.open):
+        with pytest.raises(AuditDamaged, match=r"audit-mark\.json.*missing"):
+            look(crashed)
+    mark.write_bytes(content)
+    mark.chmod(0o600)
+    fill(crashed, 1)
+    assert verify(crashed) == 5
+
+
+def test_a_power_cut_may_take_lines_that_were_not_forced_and_no_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = AuditLog.open(folder)
+    for number in range(6):
+        log.write("put", object=str(number))
+        if number == 3:
+            log.force()
+    crashed = killed(folder)
+    log.close()
+    file = crashed / "audit.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    monkeypatch.setattr(audit_chain, "boot", lambda: "another")
+    file.write_bytes(b"".join(lines[:3]))
+    with pytest.raises(AuditDamaged, match="1 lines are missing"):
+        verify(crashed)
+    file.write_bytes(b"".join(lines[:4]))
+    assert verify(crashed) == 4
+    fill(crashed, 1)
+    lost = next(record for record in records(crashed) if record["event"] == "audit lines lost")
+    assert lost["count"] == 2
+    assert verify(crashed) == 6
+
+
+def test_a_log_of_an_earlier_release_has_no_mark_and_gets_one(folder: Path) -> None:
+    fill(folder, 3)
+    (folder / "audit-mark.json").unlink()
+    head = json.loads((folder / "audit-head.json").read_bytes())
+    del head["marked"]
+    (folder / "audit-head.json").write_text(json.dumps(head))
+    assert verify(folder) == 3
+    fill(folder, 1)
+    assert verify(folder) == 4
+    (folder / "audit-mark.json").unlink()
+    with pytest.raises(AuditDamaged):
+        verify(folder)
 
 
 def test_the_head_follows_every_thousand_lines(folder: Path) -> None:
     log = AuditLog.open(folder)
     for _ in range(1500):
         log.write("put")
-    crashed = killed(folder)
+    head = json.loads((folder / "audit-head.json").read_bytes())
     log.close()
-    file = crashed / "audit.jsonl"
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join(lines[:1000]))
-    assert verify(crashed) == 1000
-    file.write_bytes(b"".join(lines[:999]))
-    with pytest.raises(AuditDamaged, match="1 lines are missing"):
-        verify(crashed)
+    assert head["lines"] == 1000
 
 
 @settings(max_examples=60, deadline=None)
@@ -370,6 +421,21 @@ def test_a_full_disk_when_the_log_is_opened_is_told(folder: Path) -> None:
     assert verify(folder) == 1
 
 
+def test_a_log_that_was_there_is_opened_on_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue manager starts on a full disk; until there is space nothing is administered."""
+    fill(folder, 1)
+    with monkeypatch.context() as full:
+
+        def no_space(*_: object) -> None:
+            raise AuditFailed(str(folder), "No space left on device")
+
+        full.setattr(audit_chain, "write_head", no_space)
+        log = AuditLog.open(folder)
+    log.write("put", object="A")
+    log.close()
+    assert verify(folder) == 2
+
+
 def test_after_a_failed_force_nothing_is_taken_until_it_is_opened_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,21 +455,27 @@ def test_after_a_failed_force_nothing_is_taken_until_it_is_opened_again(
     assert verify(folder) == 2
 
 
-def test_lines_are_forced_before_the_head_that_knows_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_and_mark_are_forced_before_the_head_that_knows_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: steps.append("lines"))
+
+    def note(descriptor: int) -> None:
+        steps.append("mark" if os.readlink(f"/proc/self/fd/{descriptor}").endswith("mark.json") else "lines")
+
+    monkeypatch.setattr(os, "fdatasync", note)
     replace = private_file.replace
     monkeypatch.setattr(private_file, "replace", lambda *given: (steps.append("head"), replace(*given))[1])
     monkeypatch.setattr(audit_module, "HEAD_EVERY_LINES", 5)
     log = AuditLog.open(folder)
     for _ in range(5):
         log.write("put")
-    assert steps == ["head", "lines", "head"]
+    assert steps == ["lines", "mark", "head"] * 2
     log.write("put")
     log.force()
-    assert steps == ["head", "lines", "head", "lines"]
+    assert steps[6:] == ["lines", "mark"]
     log.close()
-    assert steps[-2:] == ["lines", "head"]
+    assert steps[-3:] == ["lines", "mark", "head"]
 
 
 @pytest.mark.parametrize("torn", [b'{"n":4,"time"', b"\0" * 500, b'{"n":4}'])

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrepot.errors import InvalidSetting, NotAuthorized
+from entrepot.errors import NotAuthorized
 from entrepot.queues.definitions import AuthorityRecord
 from entrepot.security import authority as authority_module
-from entrepot.security.authority import ALL_ADM, ALL_MQI, WORDS, Authority, Need, expand, needed_for
+from entrepot.security.authority import WORDS, Authority, Need, needed_for
 from entrepot.security.profiles import matches_name
+from folding import for_each
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -35,7 +36,7 @@ def allowed(records: list[AuthorityRecord], name: str, groups: frozenset[str] = 
     return {word for word in WORDS if authority.allows("fred", groups, "QUEUE", name, word)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("profiles", "name", "words"),
     [
         # MQ's own example: only the most specific profile counts, not both.
@@ -200,17 +201,7 @@ def test_nothing_is_allowed_that_no_fitting_record_allows(pairs: list[tuple[str,
 # --- words and commands -------------------------------------------------------------------------
 
 
-def test_words_stand_for_several() -> None:
-    assert expand(["ALLMQI"]) == ALL_MQI
-    assert expand(["ALLADM"]) == ALL_ADM
-    assert set(expand(["ALL"])) == WORDS
-    assert expand(["NONE"]) == expand([]) == ()
-    assert expand(["GET", "PUT", "GET"]) == ("PUT", "GET")
-    with pytest.raises(InvalidSetting, match="ROOT"):
-        expand(["GET", "ROOT"])
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("command", "need"),
     [
         ("DEFINE QLOCAL", Need("QUEUE", "CRT")),

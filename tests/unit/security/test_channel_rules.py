@@ -18,6 +18,7 @@ from entrepot.security.channel_rules import (
     decide,
     require_valid,
 )
+from folding import for_each
 
 PEER = "CN=app7,OU=Orders,O=Port"
 
@@ -74,7 +75,7 @@ USER = rule("USERMAP", "APP.*", client_user="alice", user="by.user")
 CERTIFICATE = rule("SSLPEERMAP", "APP.*", tls_peer="O=Port", user="by.certificate")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rules", "expected"),
     [
         ([ADDRESS], "by.address"),
@@ -204,8 +205,8 @@ def test_a_refusal_tells_the_log_which_rule_and_the_partner_nothing() -> None:
         told.add(str(error))
     assert told == {str(AuthenticationFailed())}
     assert [refused.reason() for refused in refusals if isinstance(refused, Refused)] == [
-        "NOACCESS by ADDRESSMAP rule APP.*",
-        "BLOCKUSER by BLOCKUSER rule *",
+        "NOACCESS by rule CHLAUTH(APP.*) TYPE(ADDRESSMAP) for *",
+        "user alice is blocked by rule CHLAUTH(*) TYPE(BLOCKUSER) for alice",
         "neither password, certificate, rule nor channel says who it is",
     ]
     blocked = verdict([rule("BLOCKADDR", "*", address="10.*")])
@@ -224,7 +225,7 @@ def test_nobody_passes_a_rule_that_cannot_be_understood() -> None:
             verdict([wrong])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         rule("ADDRESSMAP", "", address="*", user="x"),

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrepot.security.profiles import matches_name, matches_text, rank
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("profile", "fitting", "others"),
     [
         # The examples of MQ's own page.

@@ -16,7 +16,6 @@ from entrepot.errors import EntrepotError, FileNotPrivate, InvalidArgument, Secu
 from entrepot.security import passwords
 from entrepot.security import users as users_module
 from entrepot.security.users import Users
-from entrepot.testing import VirtualClock
 
 from .conftest import CANARY
 
@@ -56,9 +55,7 @@ def test_users_come_back_from_their_file(users: Users) -> None:
 
 
 def test_administrators_are_the_group_mqm(users: Users) -> None:
-    assert users.is_administrator("alice")
-    assert not users.is_administrator("bob")
-    assert not users.is_administrator("mqm")
+    assert users.administrators() == {"alice"}
     assert users.administrators() == {"alice"}
 
 
@@ -84,21 +81,25 @@ def test_every_wrong_answer_costs_the_same_work(users: Users, hashings: Hashings
     assert hashings == [(2**14, 8, 1)]
 
 
-def test_a_right_password_is_hashed_once_a_minute(folder: Path, users: Users, hashings: Hashings) -> None:
-    clock = VirtualClock()
-    users = Users(folder, elapsed=clock.now)
-    users.refresh()
-    assert not users.verified_recently("alice", CANARY)
+def test_a_right_password_is_hashed_once_a_start(users: Users, hashings: Hashings) -> None:
+    assert not users.is_proven("alice", CANARY)
     for _ in range(100):
         assert users.verify("alice", CANARY)
     assert len(hashings) == 1
-    assert users.verified_recently("alice", CANARY)
-    assert not users.verified_recently("alice", "wrong")
-    clock.advance(59.9)
-    assert users.verified_recently("alice", CANARY)
-    clock.advance(0.2)
+    assert users.is_proven("alice", CANARY)
+    assert not users.is_proven("alice", "wrong")
+
+
+def test_a_proof_is_forgotten_with_the_password_and_with_the_user(users: Users) -> None:
     assert users.verify("alice", CANARY)
-    assert len(hashings) == 2
+    users.add("alice", "another")
+    assert not users.is_proven("alice", CANARY)
+    users.add("alice", CANARY)
+    assert not users.is_proven("alice", CANARY), "the same password, stored anew"
+    assert users.verify("alice", CANARY)
+    users.remove("alice")
+    assert not users.is_proven("alice", CANARY)
+    assert users._proofs._digests == {}
 
 
 def test_a_wrong_password_is_hashed_each_time(users: Users, hashings: Hashings) -> None:
@@ -108,43 +109,30 @@ def test_a_wrong_password_is_hashed_each_time(users: Users, hashings: Hashings) 
     assert len(hashings) == 4
 
 
-def test_recent_passwords_do_not_fill_the_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(users_module, "_REMEMBERED_MAX", 3)
-    recent = users_module._Recent(lambda: 0.0)
-    stored = passwords.dummy()
-    for name in "abcde":
-        recent.add(name, "x", stored)
-    assert [recent.has(name, "x", stored) for name in "abcde"] == [False, False, True, True, True]
-    recent.add("c", "x", stored)
-    recent.add("f", "x", stored)
-    assert [recent.has(name, "x", stored) for name in "cdef"] == [True, False, True, True]
-
-
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.text(max_size=4), st.text(max_size=4)), min_size=2, max_size=2, unique=True))
 def test_no_two_pairs_of_name_and_password_are_taken_for_each_other(pairs: list[tuple[str, str]]) -> None:
-    recent = users_module._Recent(lambda: 0.0)
+    proofs = users_module._Proofs()
     stored = passwords.dummy()
-    recent.add(*pairs[0], stored)
-    assert recent.has(*pairs[0], stored)
-    assert not recent.has(*pairs[1], stored)
+    proofs.add(*pairs[0], stored)
+    assert proofs.has(*pairs[0], stored)
+    assert not proofs.has(*pairs[1], stored)
 
 
 def test_name_password_and_hash_are_told_apart() -> None:
-    recent = users_module._Recent(lambda: 0.0)
+    proofs = users_module._Proofs()
     stored = passwords.dummy()
-    recent.add("ab", "c", stored)
-    assert recent.has("ab", "c", stored)
-    assert not recent.has("a", "bc", stored)
-    assert not recent.has("ab", "c", passwords.dummy())
+    proofs.add("ab", "c", stored)
+    assert proofs.has("ab", "c", stored)
+    assert not proofs.has("a", "bc", stored)
+    assert not proofs.has("ab", "c", passwords.dummy())
 
 
-def test_recent_passwords_are_forgotten_when_the_file_is_touched(folder: Path, users: Users) -> None:
+def test_proofs_outlive_a_file_that_was_only_touched(folder: Path, users: Users) -> None:
     assert users.verify("alice", CANARY)
     os.utime(folder / "users.json")
     assert users.refresh()
-    assert not users.verified_recently("alice", CANARY)
-    assert users.verify("alice", CANARY)
+    assert users.is_proven("alice", CANARY)
 
 
 def test_neither_an_unknown_user_nor_a_blank_password_is_right_whatever_the_hash(
@@ -156,10 +144,10 @@ def test_neither_an_unknown_user_nor_a_blank_password_is_right_whatever_the_hash
     assert not users.verify("alice", " ")
 
 
-def test_recent_passwords_are_kept_under_a_key_of_this_process(users: Users) -> None:
+def test_proofs_are_kept_under_a_key_of_this_process(users: Users) -> None:
     users.verify("alice", CANARY)
-    other = users_module._Recent(lambda: 0.0)
-    (digest,) = users._recent._ends
+    other = users_module._Proofs()
+    (digest,) = users._proofs._digests.values()
     assert digest != other._digest("alice", CANARY, users._users["alice"].password)
     assert CANARY.encode() not in digest
 

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from entrepot.message import Message
 from entrepot.selectors.arithmetic import arithmetic, divide
 from entrepot.selectors.expressions import ArithmeticOperator
 from entrepot.selectors.kinds import Value
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "dividend, divisor, quotient",
     [(7, 2, 3), (-7, 2, -3), (7, -2, -3), (-7, -2, 3), (0, 5, 0), (7.0, 2, 3.5), (-7, 2.0, -3.5), (10**30, 10**29, 10)],
 )
@@ -20,7 +19,7 @@ def test_division_of_integers_truncates_toward_zero(dividend: float, divisor: fl
     assert type(divide(dividend, divisor)) is type(quotient)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "left, operator, right",
     [
         (1, "/", 0),

@@ -9,6 +9,7 @@ from entrepot.message import Message
 from entrepot.selectors.comparison import between, comparison_with_literal, membership, property_comparison, value_test
 from entrepot.selectors.expressions import ComparisonOperator
 from entrepot.selectors.kinds import Kind, Truth, Value
+from folding import for_each
 
 OPERATORS: tuple[ComparisonOperator, ...] = ("=", "<>", "<", "<=", ">", ">=")
 LESS = (False, True, True, True, False, False)
@@ -17,7 +18,7 @@ UNLIKE = (False, None, None, None, None, None)
 NULL = (None,) * 6
 
 
-@pytest.mark.parametrize(
+@for_each(
     "left, right, truths",
     [
         (1, 2, LESS),
@@ -41,8 +42,8 @@ def test_comparison_of_two_values(left: Value, right: Value, truths: tuple[Truth
     assert tuple(value_test(operator)(left, right) for operator in OPERATORS) == truths
 
 
-@pytest.mark.parametrize("value", [None, "a", "b", 1, 2.5, True, False, b"a"])
-@pytest.mark.parametrize("literal", ["a", 1, 2.5])
+@for_each("value", [None, "a", "b", 1, 2.5, True, False, b"a"])
+@for_each("literal", ["a", 1, 2.5])
 def test_shortcuts_for_literals_agree_with_the_general_comparison(value: Value, literal: str | int | float) -> None:
     message = Message(b"", properties={} if value is None else {"p": value})
     for operator in OPERATORS:
@@ -51,7 +52,7 @@ def test_shortcuts_for_literals_agree_with_the_general_comparison(value: Value, 
         assert comparison_with_literal(lambda _message: value, operator, literal)(message) is truth
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value, low, high, truth",
     [
         (2, 1, 3, True),

@@ -7,6 +7,7 @@ import pytest
 
 from entrepot.message import Message, MessageType
 from entrepot.selectors import compile_selector
+from folding import for_each
 
 FULL = Message(
     b"",
@@ -30,7 +31,7 @@ FULL = Message(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "JMSMessageID = 'ID:0aff'",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.selectors.like import PatternError, compile_pattern
+from folding import for_each
 
 
 def naively_like(text: str, pattern: str, escape: str | None) -> bool:
@@ -26,7 +27,7 @@ def naively_like(text: str, pattern: str, escape: str | None) -> bool:
     return bool(text) and head in ("_", text[0]) and naively_like(text[1:], rest, escape)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern, escape, text, result",
     [
         ("abc", None, "abc", True),

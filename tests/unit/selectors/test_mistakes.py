@@ -7,9 +7,10 @@ import pytest
 
 from entrepot.errors import SelectorSyntaxError
 from entrepot.selectors import compile_selector
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text, column, problem",
     [
         ("a =", 4, "expected a value after '=', and the selector ends here"),

@@ -8,9 +8,10 @@ import pytest
 from entrepot.selectors.expressions import And, Comparison, Identifier, Literal, Or
 from entrepot.selectors.mistakes import Mistake
 from entrepot.selectors.syntax import parse
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text, value",
     [
         ("0", 0),
@@ -51,7 +52,7 @@ def test_number_out_of_range_is_a_mistake(number: str) -> None:
         parse(f"a = {number}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text, name",
     [
         ("a", "a"),
@@ -72,7 +73,7 @@ def test_identifier_has_the_name_of_its_text(text: str, name: str) -> None:
     assert expression.name == name
 
 
-@pytest.mark.parametrize("keyword", ["AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL"])
+@for_each("keyword", ["AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL"])
 def test_keyword_is_no_identifier_in_any_case(keyword: str) -> None:
     for spelling in (keyword, keyword.lower(), keyword.title()):
         with pytest.raises(Mistake):

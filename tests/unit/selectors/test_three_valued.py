@@ -9,6 +9,7 @@ from entrepot.message import Message
 from entrepot.selectors import compile_selector
 from entrepot.selectors.kinds import Condition, Truth
 from entrepot.selectors.three_valued import condition_of, conjunction, disjunction, negation
+from folding import for_each
 
 T, F, U = True, False, None
 MESSAGE = Message(b"")
@@ -22,17 +23,17 @@ def always(truth: Truth) -> Condition:
     return lambda _message: truth
 
 
-@pytest.mark.parametrize("left, right, result", AND_TABLE)
+@for_each("left, right, result", AND_TABLE)
 def test_and_follows_its_truth_table(left: Truth, right: Truth, result: Truth) -> None:
     assert conjunction((always(left), always(right)))(MESSAGE) is result
 
 
-@pytest.mark.parametrize("left, right, result", AND_TABLE)
+@for_each("left, right, result", AND_TABLE)
 def test_and_of_three_follows_the_same_table(left: Truth, right: Truth, result: Truth) -> None:
     assert conjunction((always(left), always(T), always(right)))(MESSAGE) is result
 
 
-@pytest.mark.parametrize("left, right, result", OR_TABLE)
+@for_each("left, right, result", OR_TABLE)
 def test_or_follows_its_truth_table(left: Truth, right: Truth, result: Truth) -> None:
     assert disjunction((always(left), always(right)))(MESSAGE) is result
 
@@ -42,7 +43,7 @@ def test_not_follows_its_truth_table(operand: Truth, result: Truth) -> None:
     assert negation(always(operand))(MESSAGE) is result
 
 
-@pytest.mark.parametrize("left, right, result", AND_TABLE)
+@for_each("left, right, result", AND_TABLE)
 def test_and_of_properties_follows_the_table_with_null_as_unknown(left: Truth, right: Truth, result: Truth) -> None:
     present = {name: truth for name, truth in (("p", left), ("q", right)) if truth is not None}
     message = Message(b"", properties=present)

@@ -7,9 +7,10 @@ import pytest
 
 from entrepot.errors import SelectorSyntaxError
 from entrepot.selectors import compile_selector
+from folding import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text, column, problem",
     [
         ("5", 1, "a selector is a condition, such as amount > 100, and this is a number"),

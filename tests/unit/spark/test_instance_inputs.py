@@ -8,6 +8,7 @@ import http.client
 import pickle
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -217,11 +218,13 @@ def test_aggregates_of_two_instances_are_whole_and_a_stranger_is_unknown(stage: 
 
 
 def test_an_aggregate_whose_time_is_over_leaves_with_what_it_has(stage: Stage) -> None:
-    # A busy machine may need longer than that for one reply.
+    # Only where a reply was measured to have come in time it is asked whether it counts.
     assert any(_leaves_with_what_it_has(stage, timeout_s) for timeout_s in (0.6, 3.0, 15.0))
 
 
 def _leaves_with_what_it_has(stage: Stage, timeout_s: float) -> bool:
+    """Whether the machine was quick enough for one reply."""
+    begun = time.monotonic()
     trip = Trip(stage, f"LATE{timeout_s:.0f}", timeout_s=timeout_s)
     stage.put(trip.source, "<trip><n>7</n></trip>", reply_to=trip.replies)
     with stage.running(trip.fan_out), stage.running(trip.fan_in, count=2) as running:
@@ -229,11 +232,14 @@ def _leaves_with_what_it_has(stage: Stage, timeout_s: float) -> bool:
         request = stage.connection.get(trip.asked)
         assert request is not None
         stage.put(trip.replies, "<trip><n>only</n></trip>", correlation_id=request.message_id)
+        running.until(lambda: stage.drained(trip.replies), "the reply is taken")
+        in_time = time.monotonic() - begun < timeout_s
         running.until(lambda: stage.depth(trip.timeout) == 1, "its time is over")
         stage.put(trip.replies, "<trip><n>late</n></trip>", correlation_id=_id(stage.messages(trip.asked)))
         running.until(lambda: stage.depth(trip.unknown) >= 1, "who comes too late is unknown")
     assert stage.bodies(trip.out) == []
-    return stage.bodies(trip.timeout) == ["<seen><F1>only</F1></seen>"]
+    assert not in_time or stage.bodies(trip.timeout) == ["<seen><F1>only</F1></seen>"]
+    return in_time
 
 
 def _id(messages: list[Message]) -> bytes:
@@ -241,7 +247,7 @@ def _id(messages: list[Message]) -> bytes:
 
 
 def test_collections_of_two_instances_are_whole_or_expire(stage: Stage) -> None:
-    # On a busy machine the second half may come too late.
+    # Only where both halves were measured to have come in time it is asked whether they met.
     assert any(_are_whole_or_expire(stage, expiry_s) for expiry_s in (1.5, 6.0, 30.0))
 
 
@@ -267,10 +273,17 @@ def _are_whole_or_expire(stage: Stage, expiry_s: float) -> bool:
     flow.link("Right", "Collect", input="right")
     stage.put(left, *(f"<m><k>{n}</k></m>" for n in range(12)))
     stage.put(right, *(f"<m><k>{n}</k></m>" for n in range(11)))
+    begun = time.monotonic()
     with stage.running(flow, count=2, batch_max=2) as running:
+        running.until(lambda: stage.drained(left, right), "all are taken")
+        in_time = time.monotonic() - begun < expiry_s
         running.until(lambda: stage.depth(out) + stage.depth(expired) >= 12, "all are whole or have expired")
     whole = sorted(f"<seen><left>{n}</left><right>{n}</right></seen>" for n in range(11))
-    return (sorted(stage.bodies(out)), stage.bodies(expired)) == (whole, ["<seen><left>11</left></seen>"])
+    assert not in_time or (sorted(stage.bodies(out)), stage.bodies(expired)) == (
+        whole,
+        ["<seen><left>11</left></seen>"],
+    )
+    return in_time
 
 
 GATHERED = """
@@ -287,18 +300,16 @@ GATHERED = """
 
 
 def test_a_timer_of_two_instances_rings_once_each_time(stage: Stage) -> None:
-    # On a busy machine the first may ring late and the others in time, but not each time.
-    assert any(_rings_once_each_time(stage, f"TICK{number}") for number in range(5)), "not twice for one interval"
-
-
-def _rings_once_each_time(stage: Stage, timer: str) -> bool:
     out = stage.queue()
     flow = drawn(
         "Timer -> Out",
-        Timer=node("TimeoutNotification", unique_id=timer, interval_s=0.2, domain="XMLNSC"),
+        Timer=node("TimeoutNotification", unique_id="TICK", interval_s=0.2, domain="XMLNSC"),
         Out=writes(out),
     )
+    begun = time.time()
     with stage.running(flow, count=2) as running:
-        running.until(lambda: stage.depth(out) >= 4, "it rings")
+        running.until(lambda: stage.depth(out) >= 6, "it rings")
+    # A busy machine makes it ring later, never more often.
     times = [message.put_time for message in stage.messages(out)]
-    return times[3] - times[0] >= 0.5
+    for rung, at in enumerate(times, 1):
+        assert rung <= (at - begun) / 0.2 + 1, "not twice for one interval"

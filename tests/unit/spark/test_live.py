@@ -12,9 +12,18 @@ from typing import Any
 
 import pytest
 
-from entrepot.errors import ConnectFailed, EntrepotError, FlowEnded, FlowNotReady, FolderUnusable, InstancesTooMany
+from entrepot.connection import connect
+from entrepot.errors import (
+    ConnectFailed,
+    EntrepotError,
+    Fenced,
+    FlowEnded,
+    FlowNotReady,
+    FolderUnusable,
+    InstancesTooMany,
+)
 from entrepot.spark.live import live_flow as living
-from entrepot.spark.live.instance import REPLACED
+from entrepot.spark.live.instance import REPLACED, STOP
 from entrepot.spark.live.live_flow import LiveFlow
 from global_units.conftest import new_postgres
 
@@ -198,6 +207,43 @@ def test_an_instance_that_does_not_end_in_time_is_cancelled_and_fenced(
     assert len(context.cancelled) == 1
     (claim,) = stage.connection.claims(live._deployment.claim_name(0))
     assert claim.epoch == (run + 1) * living.ATTEMPTS_MAX
+
+
+def _watched(live: LiveFlow, monkeypatch: pytest.MonkeyPatch) -> threading.Thread:
+    """The watch over a job that does not end."""
+    monkeypatch.setattr(living, "_WATCH_S", 0.01)
+    thread = threading.Thread(target=live._watch_job, args=(threading.Event(),), daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_job_whose_tasks_are_deaf_to_an_order_from_elsewhere_is_cancelled(
+    supervised: Callable[..., LiveFlow], context: Context, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(living, "_STOP_S", 0.05)
+    live = supervised(works)
+    claim = live._deployment.claim_name(0)
+    with connect(stage.url) as instance:
+        instance.claim(claim, live._deployment.run * living.ATTEMPTS_MAX)
+        thread = _watched(live, monkeypatch)
+        stage.connection.instruct(live._deployment.claim_prefix, STOP)
+        thread.join(60)
+        assert len(context.cancelled) == 1
+        with pytest.raises(Fenced):
+            instance.claims(claim)
+    assert live.wait(60)
+
+
+def test_a_job_whose_tasks_do_not_see_that_another_run_has_fenced_them_is_cancelled(
+    supervised: Callable[..., LiveFlow], context: Context, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(living, "_FENCED_S", 0.05)
+    live = supervised(works)
+    thread = _watched(live, monkeypatch)
+    stage.connection.retire(live._deployment.claim_name(0), (live._deployment.run + 1) * living.ATTEMPTS_MAX)
+    thread.join(60)
+    assert len(context.cancelled) == 1
+    assert not live._stopping.is_set(), "it is told that another run has taken over"
 
 
 def test_too_many_instances_and_what_is_missing_are_told_before_anything_runs(stage: Stage, context: Context) -> None:

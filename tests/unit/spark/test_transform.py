@@ -10,6 +10,7 @@ import pytest
 from entrepot.errors import FlowNotStreamable, InvalidArgument
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
+from entrepot.models.tree import Assembly
 from entrepot.spark.replaying.transform import OUTPUT_SCHEMA, Collected, Runner, Settings, rows_in
 from entrepot.spark.tables.rows import messages_of, queue_batch
 
@@ -51,6 +52,25 @@ def test_a_bad_message_becomes_a_row_with_its_error_and_its_neighbours_are_unhar
     assert [row["body"] for row in rows] == [b"<n>2</n>", b"<n>x</n>", b"no xml", b"<n>4</n>"]
     assert [row["destination"] for row in rows] == ["OUT", "BAD", "BAD", "OUT"]
     assert [row["error"] is None for row in rows] == [True, False, False, True]
+
+
+def _interrupts(assembly: Assembly, _: Any) -> Assembly:
+    if assembly.root.get("XMLNSC", "n") == "bad":
+        raise KeyboardInterrupt
+    return assembly
+
+
+def test_a_function_that_raises_what_ends_processes_costs_its_own_row_only() -> None:
+    flow = FlowDefinition("interrupting")
+    flow.node("MQInput", "In", queue="IN", domain="XMLNSC")
+    flow.node("Python", "Work", function=_interrupts)
+    flow.node("MQOutput", "Out", queue="OUT")
+    flow.link("In", "Work")
+    flow.link("Work", "Out")
+    messages = [Message(b"<n>%s</n>" % body, message_id=body) for body in (b"1", b"bad", b"2")]
+    rows = run(flow, *messages, dead_letters="BAD")
+    assert [row["destination"] for row in rows] == ["OUT", "BAD", "OUT"]
+    assert rows[1]["error"] == "_interrupts wanted to raise KeyboardInterrupt"
 
 
 def test_a_row_without_an_id_gets_the_same_one_whenever_it_is_read() -> None:

@@ -13,7 +13,9 @@ def test_time_stands_still_until_advanced() -> None:
     assert clock.now() == 102.5
 
 
-def test_clock_can_be_set_back() -> None:
+def test_the_wall_clock_can_be_set_while_time_passes_as_before() -> None:
     clock = VirtualClock()
-    clock.advance(-60)
-    assert clock.now() == 1_700_000_000.0 - 60
+    clock.jump(-60)
+    clock.advance(1)
+    assert clock.now() == 1_700_000_000.0 - 59
+    assert clock.elapsed() == 1

@@ -91,3 +91,37 @@ def test_a_filter_that_no_language_gets_is_refused(starts: StartsWith, text: obj
     assert caught.value.column == column
     assert words in caught.value.problem
     assert len(caught.value.expression) < 100
+
+
+class _Failing:
+    """A language of somebody else's, which keeps none of its promises."""
+
+    name = language = "failing"
+    text = "failing:"
+
+    def __init__(self, error: BaseException, *, when: str) -> None:
+        self._error = error
+        self._when = when
+
+    def compile(self, expression: str) -> Any:
+        return self
+
+    def parse(self, body: bytes) -> Any:
+        if self._when == "parse":
+            raise self._error
+        return body
+
+    def matches(self, document: Any) -> bool:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), RecursionError(), MemoryError(), SystemExit(1), GeneratorExit()])
+def test_a_filter_that_raises_matches_nothing_and_the_publication_goes_on(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for when in ("parse", "matches"):
+        failing = _Failing(error, when=when)
+        monkeypatch.setitem(content_filter._languages, "failing", failing)
+        content = Content(b"<order/>")
+        assert not content.matches(compile_filter("failing:"))
+        assert content.matches(compile_filter("xpath:/order"))

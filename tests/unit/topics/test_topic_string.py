@@ -10,11 +10,12 @@ import pytest
 
 from entrepot.errors import InvalidTopic
 from entrepot.topics import TOPIC_CHARACTERS_MAX, TOPIC_LEVELS_MAX, from_style, parse_pattern, require_topic
+from folding import for_each
 
 DEEPEST = "/".join("a" * TOPIC_LEVELS_MAX)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "topic",
     ["a", "/", "/a", "a/", "a//b", "a+b/c#", "++/##", "a b", "a*/?%", "größe/€", "x" * TOPIC_CHARACTERS_MAX, DEEPEST],
 )
@@ -23,7 +24,7 @@ def test_topics_one_can_publish_to(topic: str) -> None:
     assert parse_pattern(topic).matches(topic)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "topic, column, word",
     [
         (None, 1, "NoneType"),
@@ -55,7 +56,7 @@ def test_the_first_thing_wrong_with_a_topic_is_named_with_its_column(topic: obje
     assert len(caught.value.topic) <= TOPIC_CHARACTERS_MAX
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text, scheme, column",
     [
         (7, "TOPIC", 1),
@@ -79,7 +80,7 @@ def test_a_pattern_that_cannot_be_understood_is_refused_with_its_column(text: ob
     assert caught.value.column == column
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern, matching, others",
     [
         ("a", ["a"], ["b", "a/", "/a", "A", ""]),
@@ -102,7 +103,7 @@ def test_wildcards_for_levels(pattern: str, matching: list[str], others: list[st
     assert [topic for topic in matching + others if parsed.matches(topic)] == matching
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern, matching, others",
     [
         ("*", ["a", "a/b", "/"], []),
@@ -125,7 +126,7 @@ def test_wildcards_for_characters(pattern: str, matching: list[str], others: lis
     assert [topic for topic in matching + others if parsed.matches(topic)] == matching
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text, scheme, levels, first_wild, is_wild",
     [
         ("a/b", "TOPIC", ("a", "b"), 2, False),
@@ -172,7 +173,7 @@ def test_many_stars_do_not_explode() -> None:
     assert time.process_time() - begun < 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     "style, text, ours",
     [
         ("mq", "a/+/#", "a/+/#"),
@@ -194,7 +195,7 @@ def test_patterns_of_other_brokers(style: str, text: str, ours: str) -> None:
     assert from_style(text, style) == ours
 
 
-@pytest.mark.parametrize(
+@for_each(
     "style, text, column",
     [
         ("jms", "a/b", 2),

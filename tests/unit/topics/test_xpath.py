@@ -11,6 +11,7 @@ import pytest
 from entrepot.errors import ContentFilterSyntaxError
 from entrepot.topics import Content, compile_filter
 from entrepot.topics.xpath import BODY_BYTES_MAX, EXPRESSION_CHARACTERS_MAX
+from folding import for_each
 
 ORDER = b"""<?xml version="1.0"?>
 <order id="7"><total>120</total><item>pen</item><item>ink</item><note/><n:x xmlns:n="urn:n">y</n:x></order>"""
@@ -20,7 +21,7 @@ def matches(expression: str, body: bytes = ORDER) -> bool:
     return Content(body).matches(compile_filter(f"xpath:{expression}"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     [
         "/order[total > 100]",
@@ -53,7 +54,7 @@ def test_an_expression_that_holds_matches(expression: str) -> None:
     assert matches(expression)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     ["/order[total > 200]", "//none", "false()", "0", "count(//none)", "number('x')", "string(/order/note)", "''", "x"],
 )
@@ -66,7 +67,7 @@ def test_what_cannot_be_evaluated_does_not_match(expression: str) -> None:
     assert not matches(expression)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",
@@ -102,7 +103,7 @@ def test_other_encodings_are_read() -> None:
     assert matches("/a = '<!DOCTYPE'", b"<a><![CDATA[<!DOCTYPE]]></a>")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression, column",
     [
         ("", 7),

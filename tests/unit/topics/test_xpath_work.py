@@ -9,6 +9,7 @@ import pytest
 
 from entrepot.topics import Content, compile_filter
 from entrepot.topics.xpath_work import WORK_MAX, Unknown, bound_of, steps_max
+from folding import for_each
 
 FLAT = b"<a>" + b"<b><c>x</c></b>" * 40_000 + b"</a>"
 DEEP = b"<a>" * 200 + b"<b>x</b>" * 20_000 + b"</a>" * 200
@@ -40,10 +41,8 @@ def test_costly_conditions_are_allowed_for_small_documents(expression: str) -> N
     assert steps_max(bound_of(expression), 300, 8, 10_000) <= WORK_MAX
 
 
-@pytest.mark.parametrize(
-    "body", [FLAT, DEEP, ATTRIBUTES, TEXT, NAMES], ids=["flat", "deep", "attributes", "text", "names"]
-)
-@pytest.mark.parametrize(
+@for_each("body", [FLAT, DEEP, ATTRIBUTES, TEXT, NAMES], ids=["flat", "deep", "attributes", "text", "names"])
+@for_each(
     "expression",
     [
         "count(//*//*)",

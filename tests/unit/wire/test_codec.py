@@ -19,6 +19,7 @@ from entrepot.wire import verbs
 from entrepot.wire.codec import LONG_BODY_BYTES, decode, decode_asked, encode, encode_parts
 from entrepot.wire.frame import HEAD, HEAD_BYTES
 from entrepot.wire.verbs import PAYLOADS, Verb
+from folding import for_each
 
 from .payloads import ANSWERED, ASKED, any_frame, payloads_of
 
@@ -75,7 +76,7 @@ def test_what_a_later_version_adds_at_the_end_is_ignored() -> None:
 # --- what is no frame ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", [verb for verb in range(256) if verb not in PAYLOADS])
+@for_each("verb", [verb for verb in range(256) if verb not in PAYLOADS])
 def test_unknown_verbs_are_refused(verb: int) -> None:
     for understand in (decode, decode_asked):
         with pytest.raises(UnknownVerb) as refused:
@@ -83,7 +84,7 @@ def test_unknown_verbs_are_refused(verb: int) -> None:
         assert refused.value.verb == verb
 
 
-@pytest.mark.parametrize("verb", ANSWERED)
+@for_each("verb", ANSWERED)
 def test_answers_mean_nothing_where_one_is_asked(verb: Verb) -> None:
     with pytest.raises(UnknownVerb):
         decode_asked(verb, pack([None] * 8))
@@ -118,8 +119,8 @@ def test_a_frame_cut_short_is_a_protocol_error(said: tuple[Verb, Any], data: st.
         decode(verb, content[:cut])
 
 
-@pytest.mark.parametrize("verb", [Verb.DONE, Verb.MANAGE, Verb.PUT, Verb.BROWSE])
-@pytest.mark.parametrize("nest", [b"\x91", b"\x81\xa1a", b"\x81"])
+@for_each("verb", [Verb.DONE, Verb.MANAGE, Verb.PUT, Verb.BROWSE])
+@for_each("nest", [b"\x91", b"\x81\xa1a", b"\x81"])
 def test_what_nests_without_end_is_refused(verb: Verb, nest: bytes) -> None:
     for depth in (100, 10_000, 30_000):
         with pytest.raises(FrameUnreadable):
@@ -160,7 +161,7 @@ SWELLING: dict[str, tuple[Verb, Callable[[], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("what", SWELLING)
+@for_each("what", SWELLING)
 def test_a_frame_that_would_swell_in_memory_is_refused_at_once(what: str) -> None:
     verb, make = SWELLING[what]
     content = make()

@@ -21,6 +21,7 @@ from entrepot.errors import (
     QueueNotFound,
 )
 from entrepot.wire.error_form import from_wire, to_wire
+from folding import for_each
 
 KINDS = [kind for name in errors.__all__ if isinstance(kind := getattr(errors, name), type)]
 KINDS = [kind for kind in KINDS if issubclass(kind, EntrepotError)]
@@ -44,7 +45,7 @@ def travelled(error: EntrepotError) -> EntrepotError:
     return from_wire(msgspec.msgpack.decode(msgspec.msgpack.encode(to_wire(error))))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not EntrepotError])
+@for_each("kind", [kind for kind in KINDS if kind is not EntrepotError])
 def test_every_error_survives_the_wire(kind: type[EntrepotError]) -> None:
     error = sample(kind)
     found = travelled(error)
@@ -71,7 +72,7 @@ def test_the_form_has_a_code_and_values_and_no_name_of_a_class() -> None:
     assert to_wire(QueueFull("ORDERS", 5)) == {"error": ["Q02", "ORDERS", 5]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "form",
     [
         None,

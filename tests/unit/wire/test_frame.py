@@ -10,6 +10,7 @@ import pytest
 from entrepot.errors import FrameTooLong, FrameUnreadable
 from entrepot.limits import BODY_BYTES_MAX, FRAME_OVERHEAD_BYTES_MAX, MIB
 from entrepot.wire.frame import HANDSHAKE_FRAME_BYTES_MAX, HEAD, HEAD_BYTES, FrameReader, frame_bytes_max, read_buffer
+from folding import for_each
 
 Found = tuple[int, int, bytes]
 
@@ -49,7 +50,7 @@ def test_a_stream_cut_anywhere_gives_the_same_frames() -> None:
     for cut in range(len(STREAM) + 1):
         found = reader()
         assert feed(found, STREAM[:cut]) + feed(found, STREAM[cut:]) == FRAMES, cut
-        assert found.waiting_bytes == 0
+        assert (found._filled or len(found._rest)) == 0
 
 
 def test_a_stream_cut_twice_gives_the_same_frames() -> None:
@@ -61,7 +62,7 @@ def test_a_stream_cut_twice_gives_the_same_frames() -> None:
             assert parts == [(1, 1, b"ab"), (2, 2, b""), (3, 3, b"c")], (first, second)
 
 
-@pytest.mark.parametrize("at_a_time", [1, 2, 3, 5, 11, 12, 13, 100])
+@for_each("at_a_time", [1, 2, 3, 5, 11, 12, 13, 100])
 def test_a_stream_that_drips_gives_the_same_frames(at_a_time: int) -> None:
     found = reader()
     dripped = [each for start in range(0, len(STREAM), at_a_time) for each in feed(found, STREAM[start:][:at_a_time])]
@@ -79,7 +80,7 @@ def test_a_reader_keeps_only_what_is_not_whole_so_others_may_use_the_shared_buff
     half = frame(1, 1, b"first" * 20)
     assert feed(first, half[:50]) == []
     assert feed(second, frame(2, 2, b"second" * 30)) == [(2, 2, b"second" * 30)]
-    assert first.waiting_bytes == 50
+    assert (first._filled or len(first._rest)) == 50
     assert feed(first, half[50:] + frame(3, 3, b"")) == [(1, 1, b"first" * 20), (3, 3, b"")]
 
 
@@ -100,7 +101,7 @@ def test_a_length_beyond_the_limit_is_refused_before_anything_is_kept(length: in
     with pytest.raises(FrameTooLong) as refused:
         feed(found, struct.pack("<I", length))
     assert (refused.value.frame_bytes, refused.value.frame_bytes_max) == (length, HANDSHAKE_FRAME_BYTES_MAX)
-    assert found.waiting_bytes == 0
+    assert (found._filled or len(found._rest)) == 0
     with pytest.raises(FrameTooLong):
         feed(reader(), struct.pack("<I", length) + bytes(60))
 

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from entrepot.workbench.search.bottleneck import Facts, verdict
+from folding import for_each
 
 IDLE: dict[str, Any] = {"machine_busy_share": 0.4, "cores": 2, "server_cpu_cores": 0.3, "run_queue": 1.0}
 FORCING = {"is_persistent": True, "flushes_per_s": 950.0, "flush_ms": 1.0}
 GROWING = {"rate_per_s": 1000.0, "depth_slope_per_s": 100.0}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "facts", "told"),
     [
         ("generator", {**IDLE, "generator_cpu_share": 0.97}, "97% of a core"),
@@ -68,7 +69,7 @@ def test_a_lone_caller_and_the_server_use_one_core_together(busy: float, cores: 
     assert ("take turns" in found.evidence) is takes_turns
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "facts", "also"),
     [
         # A late generator spoils the trial, whatever else was busy.

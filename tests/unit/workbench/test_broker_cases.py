@@ -13,6 +13,7 @@ from entrepot.workbench.broker.cases import Case, cases, find_case
 from entrepot.workbench.broker.deploying import definitions, queues_of
 from entrepot.workbench.broker.messages import BLANK, MARK_HEAD, mark, read_mark
 from entrepot.workbench.published import published_rows
+from folding import for_each
 
 ROWS = [row for row in published_rows() if row.source == "wbimb-hpux-v5"]
 SIZES = {
@@ -27,7 +28,7 @@ def test_every_table_of_chapter_10_has_a_case() -> None:
     assert {row.table for row in ROWS if row.table.startswith("10.")} == {case.table for case in cases().values()}
 
 
-@pytest.mark.parametrize(("case", "size"), BY_SIZE, ids=IDS)
+@for_each(("case", "size"), BY_SIZE, ids=IDS)
 def test_a_message_has_the_published_size_and_one_mark(case: Case, size: int) -> None:
     body = case.body(size).body
     assert len(body) == size
@@ -36,7 +37,7 @@ def test_a_message_has_the_published_size_and_one_mark(case: Case, size: int) ->
     assert read_mark(case.template(size).body(7, 12345)) == (7, 12345)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("case", "size"),
     [(case, size) for case, size in BY_SIZE if not case.database and not case.subscribers and not case.echo],
     ids=lambda value: getattr(value, "name", str(value)),

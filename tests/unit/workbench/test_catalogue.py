@@ -15,6 +15,7 @@ from entrepot.workbench.catalogue import find_scenarios, place_among, place_of, 
 from entrepot.workbench.published import documents, read_documents
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.scenario import DOCUMENTS, Scenario, parse_scenario
+from folding import for_each
 
 SYSTEM_OPTIONS = {"binding", "channel_pairs", "database", "foreign", "queue_limit_bytes"}
 """What a system, and not the load, reads from a point."""
@@ -133,7 +134,7 @@ def test_every_load_of_a_scenario_exists_and_every_load_has_a_scenario() -> None
     assert {scenario.load for scenario in scenarios().values()} == set(loads.NAMES)
 
 
-@pytest.mark.parametrize("load", loads.NAMES)
+@for_each("load", loads.NAMES)
 def test_a_load_knows_every_parameter_that_its_scenarios_give_it(load: str) -> None:
     known = {*loads.find_load(load).parameters, "quality", *SYSTEM_OPTIONS}
     if load == "flow":
@@ -236,7 +237,7 @@ def test_scenarios_come_in_the_order_of_the_documents_and_of_their_numbers() -> 
     assert names.index("wmq/17") < names.index("wmq/figure-17")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "meant"),
     [
         ("nstl/1", ["nstl/1"]),
@@ -269,7 +270,7 @@ def test_an_unknown_name_is_answered_with_those_near_it() -> None:
     assert "sonicmq/one-to-many-queue" in caught.value.near
 
 
-@pytest.mark.parametrize("name", ["", "/", "nstl", "nstl/", "nstl/99", "other/1", "rabbitmq/*", "[", "nstl/1 "])
+@for_each("name", ["", "/", "nstl", "nstl/", "nstl/99", "other/1", "rabbitmq/*", "[", "nstl/1 "])
 def test_names_that_mean_nothing_are_refused(name: str) -> None:
     with pytest.raises(ScenarioUnknown):
         find_scenarios([name])

@@ -9,6 +9,7 @@ import pytest
 
 from entrepot.workbench.search.evidence import Criteria, Evidence, combined, judge
 from entrepot.workbench.statistics.trends import Trend
+from folding import for_each
 
 GOOD = Evidence(
     offered_per_s=10_000,
@@ -41,7 +42,7 @@ def test_good_evidence_is_sustained_and_names_its_numbers() -> None:
     assert "depth, at its lowest, grew by at most 3.5/s" in str(found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "answer", "told"),
     [
         ({"depth": Trend(212, 4)}, "not_sustained", "depth grew by 212/s, more than 0.5% of 10,000/s"),

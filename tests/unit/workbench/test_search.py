@@ -17,6 +17,7 @@ from entrepot.workbench.search.edge import Edge
 from entrepot.workbench.search.evidence import Criteria, Evidence
 from entrepot.workbench.search.observing import Rows
 from entrepot.workbench.search.search import WANDERED, Probe, SearchEffort, Sustained, search
+from folding import for_each
 
 from .simulated_servers import (
     Bench,
@@ -93,8 +94,8 @@ def test_capacity_is_found_from_wherever_the_search_starts(start: float) -> None
 QUICK = search_effort(EFFORTS["quick"])
 
 
-@pytest.mark.parametrize("kind", [Wandering, Stalling])
-@pytest.mark.parametrize("seed", range(6))
+@for_each("kind", [Wandering, Stalling])
+@for_each("seed", range(6))
 def test_machine_that_wanders_gets_an_interval_that_holds_the_truth(
     kind: Callable[[float, int], Server], seed: int
 ) -> None:
@@ -229,8 +230,8 @@ def test_budget_of_seconds_is_kept() -> None:
     assert bench.spent_s <= 25
 
 
-@pytest.mark.parametrize("scale", EFFORTS)
-@pytest.mark.parametrize("capacity_per_s", [0.02, 0.5, 3])
+@for_each("scale", EFFORTS)
+@for_each("capacity_per_s", [0.02, 0.5, 3])
 def test_slow_system_costs_no_more_than_the_scale_allows(scale: str, capacity_per_s: float) -> None:
     bench, effort = Bench(Steady(capacity_per_s)), EFFORTS[scale]
     with contextlib.suppress(RateNotSustainable):

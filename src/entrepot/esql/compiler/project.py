@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from entrepot.errors import EsqlInvalid, EsqlRunError
+from entrepot.errors.describing import error_text
 from entrepot.esql.compiler.names import Symbol
 from entrepot.esql.compiler.routine import RoutineCompiler, Routines, Unsupported
 from entrepot.esql.compiler.source import Line, Source
@@ -23,6 +24,7 @@ from entrepot.esql.mistakes import excerpt_of
 from entrepot.esql.runtime.constants import CONSTANTS
 from entrepot.esql.syntax import Begin, DataType, Declare, Module, Place, Return, Routine, SourceFile, Statement
 from entrepot.esql.syntax import Literal as LiteralValue
+from entrepot.esql.user_functions import call_user_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,11 +337,12 @@ def _foreign_call(function: Callable[..., Any], routine: Routine) -> Callable[..
     def call(run: Any, *arguments: Any) -> Any:
         del run
         try:
-            return function(*arguments)
+            return call_user_function(function, routine.external or routine.name, *arguments)
         except EsqlRunError:
             raise
         except Exception as error:
-            raise EsqlRunError(f"{routine.external or routine.name}: {type(error).__name__}: {error}") from error
+            told = f"{routine.external or routine.name}: {type(error).__name__}: {error_text(error)}"
+            raise EsqlRunError(told) from error
 
     return call
 

@@ -32,7 +32,7 @@ _PLACES = {
     "ResetContentDescriptor": "contents",
     "Validate": "contents",
     "Trace": "contents",
-    "Python": "contents",
+    "Python": "python",
     "AggregateControl": "aggregation",
     "AggregateRequest": "aggregation",
     "AggregateReply": "aggregation",

@@ -144,7 +144,7 @@ class AggregateControl(Node):
             journey.outside.trace("", f"{self.name}: {told}")
             return
         persistent = journey.message.persistent
-        deadline = journey.outside.now() + timeout_s if timeout_s else 0.0
+        deadline = journey.outside.steady_now() + timeout_s if timeout_s else 0.0
         missing = len(requests)
         state = Aggregate(deadline, opened.folders, requests, [None] * missing, missing)
         key = _key(opened.head)
@@ -259,7 +259,7 @@ class AggregateReply(InputNode):
         if message.expiry_s is not None:
             # It has arrived; how long it was of use on a queue means nothing from here on.
             parcel = replace(parcel, message=replace(message, expiry_s=None))
-        until = journey.outside.now() + self._unknown_timeout_s
+        until = journey.outside.steady_now() + self._unknown_timeout_s
         self._match(_Reply(parcel, pack(parcel), message.correlation_id, b"", until, assembly), journey)
 
     def _try_again(self, message: Message, journey: Journey) -> None:
@@ -318,12 +318,12 @@ class AggregateReply(InputNode):
         return pointer.aggregate
 
     def _keep(self, key: bytes, message: Message, state: Aggregate, journey: Journey) -> None:
-        expires_s = remaining_s(state.deadline, journey.outside.now()) if state.deadline else None
+        expires_s = remaining_s(state.deadline, journey.outside.steady_now()) if state.deadline else None
         journey.keep(self._store, key, message, expires_s=expires_s, then=self._timeouts if state.deadline else "")
 
     def _wait(self, reply: _Reply, key: bytes, is_away: bool, journey: Journey) -> None:
         """Park a reply whose aggregate is away, or not known yet; give it up when its time is over."""
-        now = journey.outside.now()
+        now = journey.outside.steady_now()
         if is_away and now < reply.until + _AWAY_S_MAX:
             waits_s = BUSY_S
         elif reply.until > now:

@@ -203,7 +203,7 @@ class Collector(InputNode):
         if shelf is None:
             self._keep_waiting(waiting, journey)
             return False
-        now = journey.outside.now()
+        now = journey.outside.steady_now()
         collection = self._accepting(shelf, number, now, journey)
         handler = self._handlers[number]
         collection.counts[number] += 1
@@ -300,7 +300,7 @@ class Collector(InputNode):
             self._park(event, message.persistent, journey)
 
     def _ring(self, tick: Tick, message: Message, journey: Journey) -> None:
-        now = journey.outside.now()
+        now = journey.outside.steady_now()
         waiting = self._waiting(journey)
         shelf = None if waiting is None else self._shelf(tick.key, "", journey)
         if waiting is None or shelf is None:

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResetContentDescriptor, Validate, Trace and Python: nodes that look at what a message contains."""
+"""ResetContentDescriptor, Validate and Trace: nodes that look at what a message contains."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from entrepot.errors import EsqlInvalid, ModelNotFound, ValidationFailed
+from entrepot.errors import EsqlInvalid, ValidationFailed
 from entrepot.esql import EsqlModule, Run, compile_statements
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
@@ -224,89 +222,3 @@ def _pattern_parts(pattern: str) -> Iterator[tuple[bool, str]]:
 
 def _compiled(expression: str, where: str) -> EsqlModule:
     return compile_statements(f"{_SAID}{expression};", where, kind="DATABASE")
-
-
-PythonFunction = Callable[..., Any]
-
-
-class Python(Node):
-    type: ClassVar[str] = "Python"
-    about: ClassVar[str] = "Calls a Python function with the message, as JavaCompute does with a class."
-    ibm: ClassVar[tuple[str, ...]] = ("ComIbmJavaCompute",)
-    outputs: ClassVar[tuple[str, ...]] = ("out", "failure", "alternate")
-    outputs_free: ClassVar[bool] = True
-    properties: ClassVar[tuple[Property, ...]] = (
-        Property(
-            "function",
-            "any",
-            required=True,
-            ibm="javaClass",
-            about="`module:function`, or the function itself; it gets the message and a `send(terminal, message)`",
-        ),
-    )
-
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
-        super().__init__(definition, plan)
-        self._function = find_function(self.settings["function"])
-
-    @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
-        try:
-            find_function(definition.properties.get("function"))
-        except (ModelNotFound, ValueError) as error:
-            return [Mistake(definition.name, str(error), "Write module:function; the module must be importable.")]
-        return []
-
-    def evaluate(self, assembly: Assembly, journey: Journey) -> None:
-        """A function that returns an assembly sends it to `out`; one that returns None has said all by `send`.
-
-        It may change what it gets: nodes beside it, and a catch terminal before it, see the message as it was.
-        """
-        own = Assembly(
-            assembly.root.copy(),
-            assembly.environment,
-            assembly.local_environment.copy(),
-            assembly.exception_list.copy(),
-        )
-        try:
-            answer = self._function(own, partial(self._send, journey))
-        except SystemExit as error:
-            # It would end the whole instance, with everybody else's messages.
-            raise RuntimeError(f"{self._function_name()} wanted to exit with {error.code}") from error
-        if answer is None:
-            return
-        if not isinstance(answer, Assembly):
-            told = f"{self._function_name()} returned {type(answer).__name__}"
-            raise TypeError(f"{told}; return the message, or None after `send`")
-        self.propagate("out", answer, journey)
-
-    def _function_name(self) -> str:
-        return str(getattr(self._function, "__qualname__", "the function"))
-
-    def _send(self, journey: Journey, terminal: str, assembly: Assembly) -> None:
-        self.propagate(terminal, assembly, journey)
-
-
-def find_function(said: Any) -> PythonFunction:
-    """A function, or the one that `module:function` names.
-
-    Raises:
-        ModelNotFound: There is none of that name.
-        ValueError: That is no name of a function.
-    """
-    if callable(said):
-        function: PythonFunction = said
-        return function
-    module_name, colon, name = str(said or "").partition(":")
-    if not colon or not name:
-        raise ValueError(f"{said!r} is no module:function")
-    try:
-        found = importlib.import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise ModelNotFound("function", f"{module_name}:{name} ({error})", ()) from error
-    if not callable(found):
-        raise ValueError(f"{said!r} is no function")
-    named: PythonFunction = found
-    return named

@@ -129,13 +129,15 @@ class HTTPRequest(Speaker):
         if not TOKEN.fullmatch(method):
             raise HttpHeaderInvalid(self.plan.flow.name, self.name, "RequestLine.Method", f"{method!r} is no method")
         body, headers = self._request(assembly, method)
+        timeout_s = self._timeout_s(wanted)
+        journey.outside.allow_time(timeout_s)
         try:
             answered = self._client.send(
                 method,
                 url,
                 headers,
                 body,
-                timeout_s=self._timeout_s(wanted),
+                timeout_s=timeout_s,
                 follow=self.settings["follow_redirects"],
             )
         except UrlInvalid as error:

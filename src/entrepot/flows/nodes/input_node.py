@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Protocol
 from msgspec.structs import replace
 
 from entrepot.errors import EntrepotError, NowhereToSetAside
+from entrepot.errors.describing import error_text
+from entrepot.esql.user_functions import FlowControl, as_failure
 from entrepot.flows.exception_list import with_exception
 from entrepot.flows.journey import NEVER, Journey, NotAlone
 from entrepot.flows.nodes.node import Node, Property
@@ -130,7 +132,7 @@ class InputNode(Node):
             NowhereToSetAside: Neither the failure terminal nor a queue takes it.
         """
         failure = self.wires.get("failure")
-        problem = error.what if isinstance(error, EntrepotError) else str(error) or type(error).__name__
+        problem = error_text(error)
         journey.raised_by = journey.raised_by or self
         journey.noted(journey.raised_by, error)
         if failure is not None and not journey.failure_failed:
@@ -138,14 +140,17 @@ class InputNode(Node):
             try:
                 failure(with_exception(self._as_it_came(message, journey), error, journey), journey)
                 return
-            except Exception as second:
+            except FlowControl:
+                raise
+            except BaseException as raised:
+                second = as_failure(raised)
                 if journey.is_bound():
                     raise NotAlone(NEVER) from second
                 journey.noted(journey.raised_by or self, second)
                 del journey.outputs[sent_before:]
                 journey.states.clear()
                 journey.after_commit.clear()
-                problem = f"{problem}; and on the way from the failure terminal: {second}"
+                problem = f"{problem}; and on the way from the failure terminal: {error_text(second)}"
         for each in self.contents(message):
             self._put_aside(each, journey, problem, facts, error)
 

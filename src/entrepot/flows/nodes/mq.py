@@ -12,7 +12,7 @@ from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.input_node import PARSING, TRANSACTION, InputNode, Point
 from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
-from entrepot.flows.outside import Output
+from entrepot.flows.outside import TOPIC, Output
 from entrepot.message import Message, MessageType, Report
 from entrepot.models import parse_message, render_message
 from entrepot.models.tree import Assembly, Element
@@ -212,10 +212,14 @@ def reply_queue(message: Message, node: Node) -> str:
     Raises:
         DestinationMissing: It does not say.
     """
-    if not message.reply_to.strip():
+    name = message.reply_to.strip()
+    if not name:
         raise DestinationMissing(node.plan.flow.name, node.name, "MQMD.ReplyToQ is empty")
+    # Whoever sends a message says where its reply goes, and the flow may put where the sender may not.
+    if name.startswith(("SYSTEM.", TOPIC)):
+        raise DestinationMissing(node.plan.flow.name, node.name, f"MQMD.ReplyToQ is {name}, and takes no replies")
     manager = message.reply_to_manager.strip()
-    return f"{message.reply_to.strip()}@{manager}" if manager else message.reply_to.strip()
+    return f"{name}@{manager}" if manager else name
 
 
 class MQReply(_Sender):

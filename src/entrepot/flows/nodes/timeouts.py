@@ -78,7 +78,7 @@ class _Stores:
         journey.keep(self.timers, key, Message(encode(timer), persistent=timer.persistent))
         journey.take(self.ticks, key)
         tick = Message(encode(Tick(key, timer.number, due_at)), persistent=timer.persistent)
-        waits_s = remaining_s(due_at, journey.outside.now())
+        waits_s = remaining_s(due_at, journey.outside.steady_now())
         journey.keep(self.ticks, key, tick, expires_s=waits_s, then=self.due)
 
     def carry_out(self, order: Order, journey: Journey) -> Literal["done", "busy", "exists", "unknown"]:
@@ -202,7 +202,9 @@ class TimeoutControl(Node):
             request.start_time,
             self._is_persistent(journey),
         )
-        return Order(key, timer, request.start_at)
+        # The request tells a time of the clock; from here on no clock that somebody sets decides when that has come.
+        outside = journey.outside
+        return Order(key, timer, request.start_at + (outside.steady_now() - outside.now()))
 
     def _parcel(self, assembly: Assembly) -> Parcel:
         root = assembly.root if self._stored is None else self._part(assembly)
@@ -288,7 +290,7 @@ class TimeoutNotification(InputNode):
         _, is_away = find(journey, self._stores.timers, _AUTOMATIC)
         if is_away:
             return  # another instance lets it ring at this moment, and so it goes on
-        now = journey.outside.now()
+        now = journey.outside.steady_now()
         timer = Timer(new_number(journey), str(self.settings["unique_id"]), b"", 0, -1, True, True, "", "", True)
         self._stores.start(_AUTOMATIC, timer, now + self._interval_s, journey)
 
@@ -324,7 +326,7 @@ class TimeoutNotification(InputNode):
         if timer.number != tick.number:
             journey.keep(stores.timers, tick.key, Message(taken.body, persistent=taken.persistent))
             return None
-        now = journey.outside.now()
+        now = journey.outside.steady_now()
         late_s = now - tick.due_at
         interval_s = self._interval_s if tick.key == _AUTOMATIC else float(timer.interval_s)
         times = _skipped(late_s, interval_s) if timer.ignore_missed else 0
@@ -345,9 +347,9 @@ class TimeoutNotification(InputNode):
         message = unpack(timer.packed, self._stores.due).message if timer.packed else Message(b"")
         journey.message = message
         journey.transactional = message.persistent if wanted == "automatic" else wanted == "yes"
-        self.start(self._assembly(timer, due_at), journey)
+        self.start(self._assembly(timer, due_at, journey), journey)
 
-    def _assembly(self, timer: Timer, due_at: float) -> Assembly:
+    def _assembly(self, timer: Timer, due_at: float, journey: Journey) -> Assembly:
         if timer.packed:
             assembly = self._parcel(timer).open()
         else:
@@ -355,7 +357,8 @@ class TimeoutNotification(InputNode):
             assembly.root.add("Properties")
         told = assembly.local_environment.add("TimeoutRequest")
         is_automatic = not timer.packed
-        at = datetime.fromtimestamp(due_at)  # the local time, as in requests
+        outside = journey.outside
+        at = datetime.fromtimestamp(due_at + (outside.now() - outside.steady_now()))  # local time, as in requests
         told.add("Action", "SET")
         told.add("Identifier", timer.identifier)
         told.add("StartDate", at.strftime("%Y-%m-%d") if is_automatic else timer.start_date)
@@ -399,9 +402,8 @@ class TimeoutNotification(InputNode):
             self._advance(tick, message, journey)
 
     def parse(self, message: Message, journey: Journey) -> Assembly:
-        del journey
         order = decode(message.body, Order, self._stores.due)
-        return Assembly() if order.timer is None else self._assembly(order.timer, order.due_at)
+        return Assembly() if order.timer is None else self._assembly(order.timer, order.due_at, journey)
 
     def contents(self, message: Message) -> list[Message]:
         """The message that the timer brings; an automatic one brings none that is worth keeping."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from entrepot.errors import FlowTestInvalid
+from entrepot.flows.loading import IBM_SUFFIXES, YAML_SUFFIXES
 from entrepot.flows.nodes.node import Mistake
 from entrepot.flows.property_values import meant, read_plain
 from entrepot.flows.yaml_places import Listing, Scalar, Table, Written, read_yaml, words_for
@@ -130,6 +131,12 @@ def read_test_file(path: str | Path) -> CaseFile:
     return found
 
 
+def _flow_beside(folder: Path, name: str) -> str:
+    """The flow that a test file is called after, in whichever notation it lies there; ours if it is missing."""
+    suffixes = (*YAML_SUFFIXES, *IBM_SUFFIXES)
+    return next((f"{name}{each}" for each in suffixes if (folder / f"{name}{each}").exists()), f"{name}.yaml")
+
+
 class _Reader:
     def __init__(self, path: Path, mistakes: list[Mistake]) -> None:
         self._path = path
@@ -145,7 +152,7 @@ class _Reader:
         if table is None:
             return None
         name = self._path.name.removesuffix(SUFFIX)
-        flow = self._path.parent / (self._text(table.get("flow")) or f"{name}.yaml")
+        flow = self._path.parent / (self._text(table.get("flow")) or _flow_beside(self._path.parent, name))
         cases = []
         listed = table.get("cases")
         if listed is None:

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from entrepot.errors import EntrepotError, UserException
+from entrepot.errors.describing import error_text
+from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.loading import load_flow
 from entrepot.flows.outside import TOPIC
@@ -35,13 +38,15 @@ class Verdict:
         return not self.problems
 
 
-def run_test_file(test_file: CaseFile, *, only: str = "") -> Iterator[Verdict]:
-    """The verdicts of a file's cases, of those with `only` in their names.
+def run_test_file(
+    test_file: CaseFile, *, only: str = "", projects: Sequence[Path] = (), java: Mapping[str, str] | None = None
+) -> Iterator[Verdict]:
+    """The verdicts of a file's cases, of those with `only` in their names; the rest is as for `load_flow`.
 
     Raises:
         FlowInvalid: The flow itself is wrong, so that no case can run.
     """
-    flow = load_flow(test_file.flow)
+    flow = load_flow(test_file.flow, projects=projects, java=java)
     for case in test_file.cases:
         if only.lower() in case.name.lower():
             yield _judged(str(test_file.path), case, flow)
@@ -54,11 +59,12 @@ def _judged(file: str, case: Case, flow: FlowDefinition) -> Verdict:
         trial = _prepared(case.settings, flow)
         for number, step in enumerate(case.steps, 1):
             at = f"step {number}: " if len(case.steps) > 1 else ""
-            verdict.problems += [f"{at}{problem}" for problem in _step_problems(trial, step)]
+            with watching_interrupts():
+                verdict.problems += [f"{at}{problem}" for problem in _step_problems(trial, step)]
     except EntrepotError as error:
         verdict.problems.append(str(error))
     except Exception as error:
-        verdict.problems.append(f"{type(error).__name__}: {error}")
+        verdict.problems.append(f"{type(error).__name__}: {error_text(error)}")
     verdict.elapsed_ms = round((time.perf_counter() - began) * 1000, 3)
     return verdict
 

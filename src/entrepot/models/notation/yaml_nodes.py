@@ -109,13 +109,15 @@ def _document(text: str, file: str) -> Node:
     root: Node | None = None
     for event in yaml.parse(text, _Loader):
         mark = event.start_mark
+        assert mark is not None  # the parser gives every event its place
         line, column = mark.line + 1, mark.column + 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise ModelInvalid(
                 file, line, column, "anchors and aliases are no part of the notation; name a type instead"
             )
-        if getattr(event, "tag", None) not in (None, "!"):
-            raise ModelInvalid(file, line, column, f"tags such as {event.tag} are no part of the notation")
+        tag = getattr(event, "tag", None)
+        if tag not in (None, "!"):
+            raise ModelInvalid(file, line, column, f"tags such as {tag} are no part of the notation")
         if isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
             open_nodes.pop()
             keys.pop()

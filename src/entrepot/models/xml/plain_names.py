@@ -21,7 +21,7 @@ from entrepot.models.element_types import (
 )
 from entrepot.models.tree import DEPTH_MAX, Element, Folder
 from entrepot.models.xml.declaration import Declaration
-from entrepot.models.xml.reading import is_ascii_like, recoded, refuse_document_type
+from entrepot.models.xml.reading import in_body, is_ascii_like, recoded, refuse_document_type
 
 
 def wanted(body: bytes) -> bool:
@@ -53,7 +53,8 @@ def parse(folder: Folder) -> None:
         parser.Parse(body, True)
     except expat.ExpatError as error:
         problem = expat.ErrorString(error.code) or "no XML"
-        raise MessageUnreadable(folder.domain.name, folder.path(), max(parser.ErrorByteIndex, 0), problem) from None
+        offset = in_body(folder, max(parser.ErrorByteIndex, 0))
+        raise MessageUnreadable(folder.domain.name, folder.path(), offset, problem) from None
     finally:
         reader.parser = None
     declaration = Declaration.of(folder)

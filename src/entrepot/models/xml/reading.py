@@ -9,6 +9,7 @@ texts of ten million characters. A body that is not compatible with ASCII
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from lxml import etree
@@ -128,8 +129,14 @@ def codec(folder: Folder) -> str:
     return codec_of(folder.ccsid, folder.encoding)
 
 
+_NO_CODE_PAGES = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""What Python calls text encodings, and no document is written in; the first two take time by the length squared."""
+
+
 def _decode(folder: Folder, body: bytes, name: str) -> bytes:
     try:
+        if codecs.lookup(name).name in _NO_CODE_PAGES:
+            raise LookupError(name)
         text = body.decode(name)
     except LookupError:
         raise MessageUnreadable(
@@ -150,9 +157,8 @@ def refuse_document_type(folder: Folder, body: bytes) -> None:
     prologue = _PROLOGUE.match(body)
     offset = prologue.end() if prologue is not None else 0
     if body[offset : offset + 9] == b"<!DOCTYPE":
-        raise MessageUnreadable(
-            folder.domain.name, folder.path(), offset, "it has a DOCTYPE, which is never accepted: entities are no data"
-        )
+        problem = "it has a DOCTYPE, which is never accepted: entities are no data"
+        raise MessageUnreadable(folder.domain.name, folder.path(), in_body(folder, offset), problem)
 
 
 def unreadable(folder: Folder, body: bytes, error: etree.XMLSyntaxError) -> MessageUnreadable | MessageTooComplex:
@@ -160,7 +166,12 @@ def unreadable(folder: Folder, body: bytes, error: etree.XMLSyntaxError) -> Mess
     line, column = error.position
     problem = (error.msg or "no XML").split(", line ")[0].strip()
     kind = MessageTooComplex if error.code in _TOO_COMPLEX else MessageUnreadable
-    return kind(folder.domain.name, folder.path(), offset_of(body, line or 1, column or 1), problem)
+    return kind(folder.domain.name, folder.path(), in_body(folder, offset_of(body, line or 1, column or 1)), problem)
+
+
+def in_body(folder: Folder, offset: int) -> int:
+    """An offset in what `recoded` gave, which may be longer than the body: never behind the body's end."""
+    return min(offset, len(folder.body or b""))
 
 
 def offset_of(body: bytes, line: int, column: int) -> int:

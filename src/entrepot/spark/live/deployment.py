@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from entrepot.flows.definition import FlowDefinition
+from entrepot.spark.live.worker_process import MESSAGE_S_MAX
 
 CLAIM_HEAD = "flow/"
 ATTEMPTS_MAX = 1000
@@ -32,6 +33,8 @@ class Deployment:
     """Messages that may share a unit of work."""
     batch_s: float = 0.02
     """A unit of work that has taken so long gets no more messages, so that nobody waits for a slow neighbour."""
+    message_s_max: float = MESSAGE_S_MAX
+    """How long a message may keep its instance, before the instance's process is ended; 0: for ever."""
     node_statistics: bool = False
     user_trace: str = ""
     """A file for the user trace, to which each instance adds its number; none when empty."""

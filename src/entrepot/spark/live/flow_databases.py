@@ -30,6 +30,7 @@ AFTERMATH = "25P02"
 _UNDOES_ALL = "postgresql"
 """Where a statement that fails takes the whole unit of work with it; elsewhere it alone is undone."""
 _SAVEPOINT = "entrepot_statement"
+_CONNECT_S = 10
 
 
 class FlowDatabases:
@@ -214,6 +215,9 @@ def _engine(name: str, url: str) -> Engine:
         if url.startswith("sqlite"):
             # A file has no server to keep connections to, and one that is left open holds locks.
             return create_engine(url, poolclass=NullPool, connect_args={"timeout": 30})
-        return create_engine(url, poolclass=QueuePool, pool_pre_ping=False)
+        limits: dict[str, Any] = {}
+        if url.startswith(_UNDOES_ALL) and "connect_timeout" not in url:
+            limits["connect_timeout"] = _CONNECT_S  # a server that does not answer at all would be waited for by TCP
+        return create_engine(url, poolclass=QueuePool, pool_pre_ping=False, connect_args=limits)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise InvalidSetting("--database", name or "default", f"{url!r}: {error}") from error

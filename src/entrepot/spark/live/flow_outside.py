@@ -44,6 +44,7 @@ from entrepot.flows.outside import TOPIC, Output, QueueFacts
 from entrepot.flows.rehearsal import NoDatabase
 from entrepot.message import Message, PutInUnit, Report
 from entrepot.queues.criteria import Criteria
+from entrepot.spark.live.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
     from entrepot.global_unit import GlobalUnitOfWork
@@ -57,6 +58,8 @@ _TIMER_REPORT = Report.EXPIRATION | Report.WITH_DATA | Report.PASS_CORRELATION_I
 _ROOM_S = 0.001
 """A put that may wait for room is answered; that is what a careful flow wants."""
 _SHORTEST_S = 0.001
+_WAIT_PART_S = 0.25
+"""So long an MQGet waits before it looks whether the flow is to stop."""
 _GATHER_BYTES = 1024 * 1024
 
 _OUTAGES = (
@@ -88,9 +91,19 @@ class FlowOutside:
     own_time = False
 
     def __init__(
-        self, connection: Connection, databases: FlowDatabases | None, trace: Callable[[str, str], None]
+        self,
+        connection: Connection,
+        databases: FlowDatabases | None,
+        trace: Callable[[str, str], None],
+        *,
+        allow_time: Callable[[float], None] = lambda _: None,
+        go_on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
+        """`go_on_waiting` is called again and again while a get waits, and may raise to end that."""
         self._connection = connection
+        self._steady = SteadyClock(connection)
+        self.allow_time = allow_time
+        self._go_on_waiting = go_on_waiting
         self._databases = databases
         self.database: Database = databases if databases is not None else NoDatabase()
         self._write_trace = trace
@@ -205,6 +218,9 @@ class FlowOutside:
     def now(self) -> float:
         return time.time()
 
+    def steady_now(self) -> float:
+        return self._steady.now()
+
     def new_message_id(self) -> bytes:
         self._ids += 1
         return self._id_head + self._ids.to_bytes(8, "big")
@@ -255,22 +271,26 @@ class FlowOutside:
         browse: bool = False,
         transactional: bool = True,
     ) -> Message | None:
-        connection = self._connection
         wanted: dict[str, Any] = {
             "message_id": message_id,
             "correlation_id": correlation_id,
             "selector": selector,
         }
-        if browse:
-            deadline = time.monotonic() + wait_s
-            while True:
-                found = next(iter(connection.browse(queue, **wanted)), None)
-                if found is not None or time.monotonic() >= deadline:
-                    return found
-                time.sleep(0.01)  # nobody tells a browser that something has come
-        if transactional and self._unit is not None:
-            return self._unit.get(queue, wait_s=wait_s, **wanted)
-        return connection.get(queue, wait_s=wait_s, **wanted)
+        deadline = time.monotonic() + wait_s
+        while True:
+            # A part of the wait at a time, so that an order to stop is heard.
+            part_s = min(max(deadline - time.monotonic(), 0.0), _WAIT_PART_S)
+            if browse:
+                found = next(iter(self._connection.browse(queue, **wanted)), None)
+                if found is None:
+                    time.sleep(min(part_s, 0.01))  # nobody tells a browser that something has come
+            elif transactional and self._unit is not None:
+                found = self._unit.get(queue, wait_s=part_s, **wanted)
+            else:
+                found = self._connection.get(queue, wait_s=part_s, **wanted)
+            if found is not None or time.monotonic() >= deadline:
+                return found
+            self._go_on_waiting()
 
     def take(self, store: str, key: bytes) -> Message | None:
         place = (store, key)

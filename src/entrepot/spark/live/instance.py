@@ -33,8 +33,11 @@ from entrepot.errors import (
     Fenced,
     GlobalUnitInDoubt,
     NowhereToSetAside,
+    SparkGone,
     UnitBackedOut,
 )
+from entrepot.errors.describing import error_text
+from entrepot.esql.user_functions import FlowControl, watching_interrupts
 from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.nodes.input_node import InputNode, Point, Source
@@ -51,6 +54,7 @@ from entrepot.spark.live.flow_outside import (
     is_outage,
     reason_of,
 )
+from entrepot.spark.live.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from entrepot.spark.live.flow_databases import FlowDatabases
@@ -80,6 +84,10 @@ REPLACED = "make room for another run"
 Get = Callable[["Unit", int, float], Sequence[Message]]
 
 
+class _Stopping(FlowControl):
+    """The flow is to stop while a message waits for something: it goes back untried."""
+
+
 class _InputFailed(Exception):
     """An input does not give messages; none has come to harm."""
 
@@ -101,8 +109,12 @@ class _Counts(NamedTuple):
 class Instance:
     """A flow at work; `run` returns when it is told to stop."""
 
-    def __init__(self, deployment: Deployment, number: int, attempt: int = 0) -> None:
+    def __init__(
+        self, deployment: Deployment, number: int, attempt: int = 0, process: WorkerProcess | None = None
+    ) -> None:
         self._deployment = deployment
+        self._process = process or WorkerProcess()
+        self._process.begin_message()  # what has to be opened may keep it waiting, too
         self._number = number
         self._epoch = deployment.run * ATTEMPTS_MAX + min(attempt, ATTEMPTS_MAX - 1)
         self._claim = deployment.claim_name(number)
@@ -121,7 +133,13 @@ class Instance:
         self._databases = _databases(deployment)
         trace = f"{deployment.user_trace}.{number}" if deployment.user_trace else ""
         self._traces = TraceFiles(trace)
-        self._outside = FlowOutside(self._connection, self._databases, self._traces)
+        self._outside = FlowOutside(
+            self._connection,
+            self._databases,
+            self._traces,
+            allow_time=self._process.allow_time,
+            go_on_waiting=self._go_on_waiting,
+        )
         self._coordinated = flow.coordinated and self._databases is not None
         self._earlier: dict[tuple[str, bytes, float], Earlier] = {}
         """Of messages that were given back: how often they were tried."""
@@ -134,6 +152,7 @@ class Instance:
         self._problem = ""
         """What keeps it from its queue manager."""
         self._started = time.time()
+        self._started_at = time.monotonic()
         self._order = ""
 
     # --- the life of it -----------------------------------------------------------------------
@@ -155,15 +174,19 @@ class Instance:
 
         Raises:
             Fenced: A newer attempt or run has taken over. Nothing of this one's last unit has happened.
+            SparkGone: Nobody would hear what it has done.
         """
         try:
             if not self._inputs:
                 self.open()
             patience_s = BEAT_S if len(self._inputs) == 1 else _OTHERS_S
-            while not self._must_stop():
-                self._round(self._inputs, patience_s)
+            with watching_interrupts():
+                while not self._must_stop():
+                    self._round(self._inputs, patience_s)
             self._opened.close()
             self._beat(final=True)
+            if self._process.is_orphan:
+                raise SparkGone(self._claim)
             return self.status() | {"order": self._order}
         finally:
             self.close()
@@ -199,7 +222,16 @@ class Instance:
         if now >= self._beat_at:
             self._beat_at = now + BEAT_S
             self._beat()
-        return self._order in (STOP, REPLACED)
+            self._process.begin_message()
+        return self._order in (STOP, REPLACED) or self._process.is_orphan
+
+    def _go_on_waiting(self) -> None:
+        """
+        Raises:
+            _Stopping: A message must not wait any longer, since the flow is to end.
+        """
+        if self._must_stop():
+            raise _Stopping
 
     def _beat(self, *, final: bool = False) -> None:
         try:
@@ -216,7 +248,7 @@ class Instance:
         return {
             "pid": os.getpid(),
             "started": self._started,
-            "elapsed_s": round(time.time() - self._started, 3),
+            "elapsed_s": round(time.monotonic() - self._started_at, 3),
             "cpu_s": round(used.ru_utime + used.ru_stime, 3),
             "problem": self._problem or "; ".join(dict.fromkeys(each.problem for each in self._inputs if each.problem)),
             **self.kernel.statistics.told(),
@@ -240,6 +272,9 @@ class Instance:
             found = self._batch(source, wait_s, careful)
         except Fenced:
             raise
+        except _Stopping:
+            source.backed_out()
+            return False
         except _InputFailed as failed:
             self._rest(source, failed.error)
             source.backed_out()  # it may have handed out something before
@@ -282,13 +317,13 @@ class Instance:
             source.conflicts = 0
             self._remember(source.last_key, earlier)
         if not source.is_resting():
-            source.problem = _told(error)
+            source.problem = error_text(error)
 
     def _rest(self, source: _Input, error: BaseException | None, rest_s_max: float = _REST_S_MAX) -> None:
         """Something is out of order that no message can help: leave an input alone, a little longer each time."""
-        source.problem = _told(error)
+        source.problem = error_text(error)
         source.rest(rest_s_max)
-        _LOGGER.warning("%s: %s", self._claim, error)
+        _LOGGER.warning("%s: %s", self._claim, error_text(error))
 
     def _batch(self, source: _Input, wait_s: float, careful: bool) -> bool:
         outside, kernel = self._outside, self.kernel
@@ -307,6 +342,7 @@ class Instance:
                 source.last_count += 1
                 source.last_key = key = (source.point.queue, message.message_id, message.put_time)
                 outside.next_message()
+                self._process.begin_message()
                 earlier = self._earlier.get(key, NEVER) if self._earlier else NEVER
                 journey = kernel.process(source.point, message, outside, earlier)
                 outside.require_sound()
@@ -318,6 +354,7 @@ class Instance:
                 unit.back_out()
                 return False
             worked = time.monotonic()
+            self._process.begin_message()
             outside.settle()
             outside.commit_databases()
             try:
@@ -325,8 +362,12 @@ class Instance:
             except (ConnectionLost, GlobalUnitInDoubt):
                 source.is_in_doubt = True
                 raise
-        except BaseException:
+        except (Exception, FlowControl):
             self._give_back(unit, before, source.last_count)
+            raise
+        except BaseException:
+            # Somebody interrupts the process. Should it be the message itself that does so, that has to end one day.
+            self._give_back(unit, before, source.last_count, counted=True)
             raise
         if careful:
             source.alone -= 1
@@ -376,8 +417,8 @@ class Instance:
         batch_s = max(self._deployment.batch_s, self._commit_s)
         return max(1, min(self._batch_max, int(batch_s / self._message_s)))
 
-    def _give_back(self, unit: Unit, before: _Counts, count: int) -> None:
-        """Let nothing of a unit have happened; its messages return untried."""
+    def _give_back(self, unit: Unit, before: _Counts, count: int, *, counted: bool = False) -> None:
+        """Let nothing of a unit have happened; its messages return untried, unless that is counted."""
         statistics = self.kernel.statistics
         for name, value in before._asdict().items():
             setattr(statistics, name, value)
@@ -386,7 +427,7 @@ class Instance:
         self._outside.forget()
         with contextlib.suppress(EntrepotError):
             if unit.state == "active":
-                unit.back_out(counted=False)
+                unit.back_out(counted=counted)
             else:
                 unit.__exit__(None, None, None)  # a connection that broke has left work open at databases
 
@@ -502,11 +543,9 @@ def _counts(statistics: FlowStatistics) -> _Counts:
     )
 
 
-def _told(error: BaseException | None) -> str:
-    return error.what if isinstance(error, EntrepotError) else str(error) or type(error).__name__
-
-
-def run_instance(deployment: Deployment, number: int, attempt: int) -> dict[str, Any]:
+def run_instance(
+    deployment: Deployment, number: int, attempt: int, process: WorkerProcess | None = None
+) -> dict[str, Any]:
     """What a Spark task, or a process, does: one instance until it is told to stop.
 
     What keeps it from starting at all would do so again: on the first attempt
@@ -517,7 +556,7 @@ def run_instance(deployment: Deployment, number: int, attempt: int) -> dict[str,
     """
     instance: Instance | None = None
     try:
-        instance = Instance(deployment, number, attempt)
+        instance = Instance(deployment, number, attempt, process)
         instance.open()
     except EntrepotError as error:
         if instance is not None:

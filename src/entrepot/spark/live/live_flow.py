@@ -40,6 +40,7 @@ from entrepot.flows.kernel import Kernel
 from entrepot.queues.claims import Claim
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.live.instance import REPLACED, STOP, run_instance
+from entrepot.spark.live.worker_process import MESSAGE_S_MAX, WorkerProcess
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -53,6 +54,12 @@ _AGAIN_S_MAX = 30.0
 _TRACEBACK = "Traceback (most recent call last):"
 _TASK_FAILED = "most recent failure: "
 _REASON_CHARACTERS = 500
+_WATCH_S = 1.0
+_STOP_S = 30.0
+"""Who was told to stop, by whosoever, and has not ended after so long, is cancelled and fenced."""
+_FENCED_S = 5.0
+"""So long tasks that another run has fenced have to see it, before they are cancelled."""
+_CANCEL_S = 15.0
 _STEADY_S = 60.0
 """A job that has run for so long was not ended by what ended the one before."""
 
@@ -70,6 +77,7 @@ class LiveFlow:
         group: str = "default",
         databases: Mapping[str, str] | None = None,
         batch_max: int = 100,
+        message_s_max: float = MESSAGE_S_MAX,
         node_statistics: bool = False,
         user_trace: str = "",
         user: str = "",
@@ -89,6 +97,7 @@ class LiveFlow:
             group=group,
             instances=instances or flow.instances,
             batch_max=batch_max,
+            message_s_max=message_s_max,
             node_statistics=node_statistics,
             user_trace=str(Path(user_trace).resolve()) if user_trace else "",
             user=user,
@@ -166,8 +175,11 @@ class LiveFlow:
             raise self._error
         return True
 
-    def stop(self, timeout_s: float = 30.0) -> None:
-        """Let every instance finish its unit of work and end; who does not in time is cancelled and fenced."""
+    def stop(self, timeout_s: float = _STOP_S) -> None:
+        """Let every instance finish its unit of work and end; who does not in time is cancelled and fenced.
+
+        Returns within `timeout_s` and 15 s.
+        """
         self._stopping.set()
         if self._thread is None:
             return
@@ -179,11 +191,12 @@ class LiveFlow:
             self._thread.join(_ASK_S)
         if self._thread.is_alive():
             self.cancel()
-            self._thread.join(timeout_s)
+            self._thread.join(_CANCEL_S)
 
     def cancel(self) -> None:
         """End the job without asking its tasks, and fence them: Spark lets cancelled tasks go on for seconds."""
         self._stopping.set()
+        _LOGGER.warning("flow %s: instances that have not ended by themselves are cancelled and fenced", self.name)
         self._context.cancelJobGroup(self._job_group)
         try:
             self._fence(self._deployment.run + 1)
@@ -325,8 +338,35 @@ class LiveFlow:
         context = self._context
         context.setJobGroup(self._job_group, f"flow {self.name}, {deployment.group}", interruptOnCancel=True)
         places = context.parallelize(range(deployment.instances), deployment.instances)
-        results: list[dict[str, Any]] = places.mapPartitions(_Task(deployment)).collect()
-        return results
+        ended = threading.Event()
+        threading.Thread(target=self._watch_job, args=(ended,), name=f"watch {self.name}", daemon=True).start()
+        try:
+            results: list[dict[str, Any]] = places.mapPartitions(_Task(deployment)).collect()
+            return results
+        finally:
+            ended.set()
+
+    def _watch_job(self, ended: threading.Event) -> None:
+        """Cancel tasks that do not hear what others hear: an order to stop, or that another run has fenced them."""
+        next_run = (self._deployment.run + 1) * ATTEMPTS_MAX
+        late_at: dict[bool, float] = {}
+        while not ended.wait(_WATCH_S):
+            try:
+                claims = self._connection.claims(self._deployment.claim_prefix)
+            except EntrepotError:
+                continue
+            is_fenced = any(claim.epoch >= next_run for claim in claims)
+            is_told = any(claim.order == STOP for claim in claims)
+            now = time.monotonic()
+            for is_so, is_stop, patience_s in ((is_told, True, _STOP_S), (is_fenced, False, _FENCED_S)):
+                if not is_so:
+                    late_at.pop(is_stop, None)
+                elif now >= late_at.setdefault(is_stop, now + patience_s):
+                    if is_told:
+                        self.cancel()
+                    else:
+                        self._context.cancelJobGroup(self._job_group)
+                    return
 
 
 class _Task:
@@ -340,12 +380,16 @@ class _Task:
 
         task = TaskContext.get()
         attempt = task.attemptNumber() if task is not None else 0
-        for number in numbers:
-            try:
-                yield run_instance(self._deployment, number, attempt)
-            except Fenced as error:
-                # A zombie's end. Whoever came after it goes on, so Spark must not try again.
-                yield {"fenced": True, "problem": error.what}
+        process = WorkerProcess(self._deployment.message_s_max, is_own=True)
+        try:
+            for number in numbers:
+                try:
+                    yield run_instance(self._deployment, number, attempt, process)
+                except Fenced as error:
+                    # A zombie's end. Whoever came after it goes on, so Spark must not try again.
+                    yield {"fenced": True, "problem": error.what}
+        finally:
+            process.close()
 
 
 def told(claims: Iterable[Claim]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from entrepot.errors import ArchiveUnreadable, InvalidArgument
+from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
 from entrepot.spark.replaying.archive import read_archive
 from entrepot.spark.replaying.differences import EVERYTHING, GUESS, Difference, Model, Sent, compare
@@ -293,8 +294,9 @@ def _against_flow(inputs: DataFrame, wanted: Replay, against: FlowDefinition, cl
             messages, queues = rows_in(batch)
             for message, queue in zip(messages, queues, strict=False):
                 entered = tick()
-                was, error_before = before.outputs_of(message, queue)
-                now, error = after.outputs_of(message, queue)
+                with watching_interrupts():
+                    was, error_before = before.outputs_of(message, queue)
+                    now, error = after.outputs_of(message, queue)
                 kernel_ns += tick() - entered
                 pair = ([Sent(each.destination, each.message) for each in side] for side in (was, now))
                 differing = compare(*pair, source_id=message.message_id, model=model)

@@ -105,6 +105,9 @@ class Standing:
         message = self.message
         return message.put_time if self.own_time and message is not None and message.put_time else time.time()
 
+    def steady_now(self) -> float:
+        return self.now()
+
     def new_message_id(self) -> bytes:
         message = self.message
         if message is not self._ids_of or message is None:
@@ -140,6 +143,9 @@ class Standing:
 
     def finish_database(self, source: str) -> None:
         self.database.finish(source, True)
+
+    def allow_time(self, seconds: float) -> None:
+        """Nothing here has limits of time."""
 
     def trace(self, destination: str, text: str) -> None:
         """A user trace of a million rows is of no use to anybody."""

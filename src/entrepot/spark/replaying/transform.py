@@ -23,6 +23,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from entrepot.errors import EntrepotError
+from entrepot.errors.describing import error_text
+from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.nodes.input_node import Point
@@ -154,10 +156,11 @@ class Runner:
         """Take messages through the flow one after the other."""
         outputs_of = self.outputs_of
         add = collected.add
-        for message, queue in zip(messages, queues, strict=False):
-            outputs, error = outputs_of(message, queue)
-            for output in outputs:
-                add(message.message_id, output, error)
+        with watching_interrupts():
+            for message, queue in zip(messages, queues, strict=False):
+                outputs, error = outputs_of(message, queue)
+                for output in outputs:
+                    add(message.message_id, output, error)
 
     def end_batch(self) -> None:
         if isinstance(self._database, ReadOnlyDatabase):
@@ -193,7 +196,7 @@ class Collected:
 
 
 def told(error: BaseException) -> str:
-    return error.what if isinstance(error, EntrepotError) else f"{type(error).__name__}: {error}"
+    return error.what if isinstance(error, EntrepotError) else f"{type(error).__name__}: {error_text(error)}"
 
 
 def rows_in(batch: pa.RecordBatch) -> tuple[list[Message], Iterable[str]]:

@@ -42,6 +42,7 @@ class Driver:
         self.folder = folder
         self.log = log
         self.is_recording = False
+        self._has_answered = False
         self._connection = folder / "connection"
         self._environment = {
             **spark_environment(java),
@@ -109,6 +110,7 @@ class Driver:
             time.sleep(_LOOK_S)
         # Spark moves the file into its place when it is whole: a length-prefixed secret behind the port.
         told = self._connection.read_bytes()
+        self._has_answered = True
         self._connection.unlink()
         if self._archive is not None and self._archive.is_there and not self.is_recording:
             self._archive.settle(self.process.pid)
@@ -127,9 +129,12 @@ class Driver:
     def end(self) -> None:
         """End it and tidy up. One that records is left alone with writing its archive, which takes a while."""
         assert self.process.stdin is not None
+        if not self._has_answered:
+            # Whether it ever looks at its standard input is not known: one that hangs would stay for ever.
+            self.process.kill()
         with contextlib.suppress(OSError):
             self.process.stdin.close()
-        if not self.is_recording:
+        if not (self.is_recording and self._has_answered):
             try:
                 self.process.wait(_END_S)
             except subprocess.TimeoutExpired:

@@ -16,6 +16,8 @@ from importlib import import_module
 
 PRELOAD = "ENTREPOT_PRELOAD"
 """The variable that names the modules, with commas between them."""
+DAEMON = "ENTREPOT_DAEMON"
+"""The variable in which workers find this process's number, and so see when it is gone."""
 
 
 def _without_zip(path: list[str]) -> list[str]:
@@ -32,6 +34,7 @@ def _preload(names: str) -> None:
 if __name__ == "__main__":
     sys.path[:] = _without_zip(sys.path)
     _preload(os.environ.get(PRELOAD, ""))
+    os.environ[DAEMON] = str(os.getpid())
 
     from pyspark.daemon import manager
 

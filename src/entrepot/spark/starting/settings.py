@@ -40,8 +40,6 @@ _ALWAYS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # A data source of ours can answer a filter itself.
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 

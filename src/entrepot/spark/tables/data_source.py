@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data source `entrepot`: queues as tables and streams, rows as messages.
 
-    register(spark)
+    register(spark)  # where `pyspark_entrepot` is importable, Spark does so by itself
     orders = spark.read.format("entrepot").option("url", "unix:./qm1").option("queue", "ORDERS").load()
     rows.write.format("entrepot").option("url", "unix:./qm1").option("queue", "DONE").mode("append").save()
 
@@ -20,7 +20,7 @@ from entrepot.spark.tables.options import ReadingOptions, WritingOptions
 from entrepot.spark.tables.payload import Payload
 from entrepot.spark.tables.rows import QUEUE_SCHEMA
 from entrepot.spark.tables.sink import BatchWriter, StreamWriter, check_rows
-from entrepot.spark.tables.source import QueueReader
+from entrepot.spark.tables.source import FilteringQueueReader, QueueReader
 from entrepot.spark.tables.stream_source import BrowsingReader, ConsumingReader
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME = "entrepot"
+_PUSHES_FILTERS = "spark.sql.python.filterPushdown.enabled"
 
 
 class EntrepotDataSource(DataSource):
@@ -67,6 +68,15 @@ class EntrepotDataSource(DataSource):
         return StreamWriter(options)
 
 
+class FilteringDataSource(EntrepotDataSource):
+    """The same for sessions that hand filters on to data sources."""
+
+    def reader(self, schema: StructType) -> FilteringQueueReader:
+        del schema
+        return FilteringQueueReader(*self._reading())
+
+
 def register(spark: SparkSession) -> None:
-    """Let a session know the data source; doing it again does no harm."""
-    spark.dataSource.register(EntrepotDataSource)
+    """Let any session know the data source, and hand filters on to it; doing it again does no harm."""
+    spark.conf.set(_PUSHES_FILTERS, "true")
+    spark.dataSource.register(FilteringDataSource)

@@ -64,7 +64,8 @@ _DEFAULTS: dict[str, Any] = dict(zip(Message.__struct_fields__, msgspec.structs.
 _TYPES_BY_NUMBER = {int(kind): kind for kind in MessageType}
 _NO_PROPERTIES: dict[str, PropertyValue] = {}
 
-assert tuple(DESCRIPTOR) == Message.__struct_fields__, "rows are made from fields in this order"
+# Whose authority counts is a queue manager's matter: no table shows it, and none can say it.
+assert (*DESCRIPTOR, "authorized_as") == Message.__struct_fields__, "rows are made from fields in this order"
 
 
 # --- properties ---------------------------------------------------------------------------------------
@@ -119,7 +120,8 @@ _READERS: dict[str, Callable[[str], PropertyValue]] = {
 
 def message_arrays(messages: Sequence[Message]) -> list[pa.Array]:
     """The columns of MESSAGE_COLUMNS for some messages."""
-    columns = list(zip(*map(msgspec.structs.astuple, messages), strict=True)) or [()] * len(DESCRIPTOR)
+    columns = list(zip(*map(msgspec.structs.astuple, messages), strict=True))[: len(DESCRIPTOR)]
+    columns = columns or [()] * len(DESCRIPTOR)
     arrays = [_array(name, values, kind) for (name, kind), values in zip(DESCRIPTOR.items(), columns, strict=True)]
     arrays.append(_types_array(columns[_PROPERTIES]))
     return arrays

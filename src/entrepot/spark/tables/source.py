@@ -66,13 +66,6 @@ class QueueReader(DataSourceReader):
         self.names: list[str] | None = None
         """Queues that a filter leaves; None: all."""
 
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 -- Spark's name
-        """Leave out queues that nobody asks for; all else is Spark's to filter."""
-        for each in filters:
-            if isinstance(each, EqualTo) and each.attribute == ("queue",):
-                self.names = [str(each.value)]
-            yield each
-
     def partitions(self) -> list[InputPartition]:
         options = self.options
         found = surely(options.url, options.names)
@@ -91,3 +84,14 @@ class QueueReader(DataSourceReader):
         seen = messages_within(connection.host, partition.queue, partition.extent, wanted(self.options.selector))
         for piece in cut_for_spark(seen):
             yield with_payload(partition.queue, piece, self.payload)
+
+
+class FilteringQueueReader(QueueReader):
+    """A batch read that is told the query's filters. Spark refuses such a reader where pushing filters is off."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 -- Spark's name
+        """Leave out queues that the query does not ask for; all else is Spark's to filter."""
+        for each in filters:
+            if isinstance(each, EqualTo) and each.attribute == ("queue",):
+                self.names = [str(each.value)]
+            yield each

@@ -376,9 +376,9 @@ def receive(client: Client, url: str, queue: str, persistent: bool) -> None:
             with connection.consume(queue, read_ahead=READ_AHEAD) as incoming:
                 gate.arrive()
                 while not gate.is_finished:
-                    message = incoming.get(POLL_S)
-                    if message is not None:
-                        _note(client, message.body, time.monotonic_ns(), NONE_NS)
+                    taken = incoming.get(POLL_S)
+                    if taken is not None:
+                        _note(client, taken.body, time.monotonic_ns(), NONE_NS)
                         seen += 1
                         client.count(seen)
             return

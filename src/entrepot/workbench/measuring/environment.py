@@ -57,6 +57,12 @@ def describe(folder: Path) -> dict[str, str]:
     return found | force_latency(folder) | loopback_bandwidth()
 
 
+def busy_reason() -> str:
+    """What other processes take from a measurement just now; empty on a machine that has time."""
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    return f"the machine is busy: load {load:.1f} on {cores} processors" if load > cores else ""
+
+
 def fingerprint(environment: dict[str, str]) -> str:
     """The host, short enough to stand in a table."""
     told = "\n".join(f"{key}={environment.get(key, '')}" for key in _HOST_KEYS)

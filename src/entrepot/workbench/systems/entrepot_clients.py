@@ -38,6 +38,8 @@ class _Source(Protocol):
 
     def get(self, wait_s: float = 0.0) -> Message | None: ...
 
+    def settle(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -158,6 +160,7 @@ class _ExpressReceiver:
 
     def receive(self, timeout_s: float) -> Sequence[bytes]:
         message = self._source.get(timeout_s)
+        self._source.settle()
         return () if message is None else (message.body,)
 
     def commit(self) -> None:

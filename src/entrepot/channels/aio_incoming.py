@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _IDLE_S = 0.02
 
 
-class AioConsumption:
+class AioChannelIncoming:
     """Messages that come by credit, for `async for`."""
 
     def __init__(self, client: AioClient, name: str, which: verbs.Wanted | None, read_ahead: int) -> None:
@@ -28,7 +28,6 @@ class AioConsumption:
         self._which = which
         self._read_ahead = read_ahead
         self._ahead: ReadAhead | None = None
-        self._unused = False
         self._ended = False
 
     async def open(self) -> None:
@@ -37,27 +36,26 @@ class AioConsumption:
     async def get(self, wait_s: float) -> Message | None:
         """The next message, or None when none comes within `wait_s`."""
         deadline = time.monotonic() + wait_s
+        asked = False
         while not self._ended:
             ahead = self._ahead
             assert ahead is not None
-            if self._unused:
-                self._unused = False
-                ahead.given += 1
-                self._client.was_used(ahead)
             if not ahead.arrived:
                 await self._wait(ahead, deadline)
             message = ahead.next()
             if message is not None:
-                self._unused = True
                 return message
             if isinstance(ahead.error, ConnectionLost):
                 # Nothing persistent that was not used is lost: it is on its queue again.
                 await self._open_again()
             elif (error := ahead.error) is not None:
-                await self.close()
+                await self.close(tried=False)
                 raise error
-            elif time.monotonic() >= deadline:
+            elif asked:
                 return None
+            elif time.monotonic() >= deadline:
+                await self._client.hear_all()
+                asked = True
         return None
 
     async def _open_again(self) -> None:
@@ -94,12 +92,35 @@ class AioConsumption:
             if timer is not None:
                 timer.cancel()
 
-    async def close(self) -> None:
+    async def done(self) -> None:
+        ahead = self._opened
+        if not ahead.is_lost:
+            ahead.given += 1
+            self._client.was_used(ahead)
+
+    async def ack(self) -> None:
+        await self._client.settle_now(self._opened)
+
+    async def retry(self, delay_s: float) -> None:
+        await self._client.return_now(self._opened, delay_s, None)
+
+    async def reject(self, reason: str) -> None:
+        await self._client.return_now(self._opened, 0.0, reason)
+
+    @property
+    def _opened(self) -> ReadAhead:
+        assert self._ahead is not None
+        return self._ahead
+
+    async def close(self, *, tried: bool) -> None:
         if not self._ended and self._ahead is not None:
             self._ended = True
-            if self._unused:
-                self._ahead.given += 1
-            await self._client.close_consumer(self._ahead)
+            await self._client.close_consumer(self._ahead, tried=tried)
+
+    def abandon(self, *, tried: bool) -> None:
+        if not self._ended and self._ahead is not None:
+            self._ended = True
+            self._client.abandon_consumer(self._ahead, tried=tried)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:
