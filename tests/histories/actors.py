@@ -56,13 +56,23 @@ class Actor:
         while not self._stopping.is_set():
             try:
                 with connect(self._url, application=self.name, reconnect_s=5.0) as self.connection:
-                    while not self._stopping.is_set():
-                        self._role(self)
+                    self._repeat()
             except EntrepotError:
-                time.sleep(_PAUSE_S)  # what was under way has said how it ended
+                time.sleep(_PAUSE_S)  # there is no server to connect to yet
             except Exception:
                 self.failure = traceback.format_exc()
                 return
+
+    def _repeat(self) -> None:
+        """Play the role on one connection, whatever breaks: it mends itself, and order is promised to it alone.
+
+        Another connection of the same program might read before the server has noticed that this one is gone.
+        """
+        while not self._stopping.is_set():
+            try:
+                self._role(self)
+            except EntrepotError:
+                time.sleep(_PAUSE_S)  # what was under way has said how it ended
 
     connection: Connection
 

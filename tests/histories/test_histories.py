@@ -114,13 +114,14 @@ def run_site(folder: Path, seed: int, rounds: int, campaign: Campaign) -> None:
             # All of them in turn, beginning anywhere.
             name = possible[(number + seed * 7) % len(possible)]
             operations, drained, damaged = run_round(site, number, name, random)
-            first = check(operations, drained, damaged, ordered=("ORDERED",)).problems()
+            verdict = check(operations, drained, damaged, ordered=("ORDERED",))
+            first = verdict.problems()
             second = problems(operations, drained, ordered=("ORDERED",))
             campaign.rounds[name] += 1
             campaign.outcomes.update(operation.outcome for operation in operations)
             campaign.messages += sum(len(operation.puts) for operation in operations if operation.outcome == "ok")
             print(f"seed {seed} round {number}: {name}, {len(operations)} operations, {first or 'sound'}", flush=True)
-            assert not first, f"seed {seed}, round {number}, {name}: {first} {sorted(second)}"
+            assert not first, f"seed {seed}, round {number}, {name}: {verdict} {sorted(second)}"
             assert not second, f"seed {seed}, round {number}, {name}: the second checker finds {sorted(second)}"
 
 

@@ -239,10 +239,8 @@ class _Judge:
         for queue in {*got, *left}:
             # One reader, no back-out. The drain is a second reader, but only after the first has died.
             alone = len(readers[queue]) <= 1 and queue not in backed_out
-            if queue in self._ordered:
-                yield from self._disorder(filter(self._is_known_put, [*got[queue], *left[queue]]))
-            else:
-                yield from self._disorder([*got[queue], *left[queue]] if alone else left[queue])
+            found = [*got[queue], *left[queue]] if alone or queue in self._ordered else left[queue]
+            yield from self._disorder(filter(self._is_known_put, found) if self._ordered else found)
 
     def _is_known_put(self, standing: Standing) -> bool:
         """A server that stood still may find a put of unknown outcome after later ones."""
