@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -51,13 +52,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=15)
+    parser.add_argument("--room", choices=[room.name for room in ROOMS], help="only those of the sample")
     parser.add_argument("--only", default="", help="mutants whose name contains this, instead of a sample")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--results", type=Path, default=ROOT / "mutants-results.jsonl")
     parser.add_argument("--reach", type=Path, default=ROOT / "mutants-reach.jsonl", help="remove it to have it new")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="how long its tests may take in all, without the bug"
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants and run nothing")
     options = parser.parse_args(arguments)
     mutants = chosen(10**6 if options.only else options.count, options.seed, options.only)
+    if options.room:
+        mutants = [mutant for mutant in mutants if mutant.room.name == options.room]
     if options.list:
         for mutant in mutants:
             print(mutant.name, *shown(mutant.path.read_bytes(), mutant.mutation), sep="\n  ")
@@ -65,15 +72,15 @@ def main(arguments: list[str] | None = None) -> int:
     reach = _reach(options.reach, options.processes)
     for test in reach.failed:
         print(f"{test} fails without a mutant, and takes no part")
-    return _campaign(mutants, Results(options.results), reach.near, options.processes)
+    near = partial(reach.near, seconds_max=options.seconds)
+    return _campaign(mutants, Results(options.results), near, options.processes)
 
 
 def _reach(path: Path, processes: int) -> Reach:
-    known = Reach.known(path)
-    if known is None:
-        print("all tests once without a mutant, to see which reaches what", flush=True)
-        known = find_out(path, processes)
-    return known
+    if path.exists():
+        return Reach(path)
+    print("all tests once without a mutant, to see which reaches what", flush=True)
+    return find_out(path, processes)
 
 
 def _campaign(mutants: list[Mutant], results: Results, near: Callable[[Mutant], Near], processes: int) -> int:

@@ -24,8 +24,6 @@ from .rooms import ROOMS, ROOT, module_name
 from .sample import Mutant
 
 HOOK = Path(__file__).parent / "hook"
-TRIAL_S_MAX = 60.0
-"""How long the tests of one mutant may take in all, by what they took without it."""
 
 
 class Near(NamedTuple):
@@ -36,7 +34,7 @@ class Near(NamedTuple):
 
 
 class Reach:
-    """What each test reaches, as a file says that is as old as the sources."""
+    """What each test reached when all of them ran last, as a file says."""
 
     def __init__(self, path: Path) -> None:
         with path.open() as file:
@@ -45,40 +43,41 @@ class Reach:
         self._rows = [row for row in rows if not row.get("failed")]
         self.failed: list[str] = [row["test"] for row in rows if row.get("failed")]
         """Tests that fail without a mutant: their verdict means nothing."""
-        self._first: dict[str, int] = head["first"]
-        self._of_sources: str = head["sources"]
+        self._modules: dict[str, list[Any]] = head["modules"]
         self._reaching: dict[int, list[int]] = {}
         for place, row in enumerate(self._rows):
             for block in row["reached"]:
                 self._reaching.setdefault(block, []).append(place)
 
-    @classmethod
-    def known(cls, path: Path) -> Reach | None:
-        """What was found before, if the sources are still the same."""
-        if not path.exists():
-            return None
-        reach = cls(path)
-        return reach if reach._of_sources == _fingerprint() else None
-
-    def near(self, mutant: Mutant) -> Near:
+    def near(self, mutant: Mutant, seconds_max: float) -> Near:
         """Where to look for a test that notices."""
-        block = _block_at(mutant.path, mutant.mutation.line)
-        places = self._reaching.get(self._first[mutant.module] + block, [])
+        places = sorted({place for block in self._blocks(mutant) for place in self._reaching.get(block, [])})
         own = f"/test_{mutant.path.stem}"
         rows = sorted((self._rows[place] for place in places), key=lambda row: (own not in row["test"], row["seconds"]))
         chosen: list[str] = []
         seconds = 0.0
         for row in rows:
             seconds += row["seconds"]
-            if seconds > TRIAL_S_MAX and chosen:
+            if seconds > seconds_max and chosen:
                 break
             chosen.append(row["test"])
         return Near(chosen, sorted({row["test"] for row in self._rows} - set(chosen)) + self.failed)
 
+    def _blocks(self, mutant: Mutant) -> Sequence[int]:
+        """The mutant's block; all of its module, when that has changed since."""
+        first, count, fingerprint = self._modules.get(mutant.module, (0, 0, ""))
+        if fingerprint != _fingerprint(mutant.path):
+            return range(first, first + count)
+        return [first + _block_at(mutant.path, mutant.mutation.line)]
+
 
 def find_out(path: Path, processes: int) -> Reach:
     """Run all tests once, and write down what each reaches."""
-    table = _table()
+    modules = _modules()
+    table = {
+        "first": {name: first for name, (first, _, _) in modules.items()},
+        "blocks": sum(count for _, count, _ in modules.values()),
+    }
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL, which has a user of its own, finds its way through it
         (Path(folder) / "table.json").write_text(json.dumps(table))
@@ -87,19 +86,19 @@ def find_out(path: Path, processes: int) -> Reach:
         environment = {**os.environ, "PYTHONPATH": str(HOOK), "MUTANT_MARKS": folder, "TMPDIR": folder}
         subprocess.run(command, cwd=ROOT, env=environment, check=False)  # noqa: S603 - our own tests
         rows = [text for part in sorted(Path(folder).glob("reached-*.jsonl")) for text in part.read_text().splitlines()]
-    head = {"sources": _fingerprint(), "first": table["first"]}
-    path.write_text("\n".join([json.dumps(head), *rows]) + "\n")
+    path.write_text("\n".join([json.dumps({"modules": modules}), *rows]) + "\n")
     return Reach(path)
 
 
-def _table() -> dict[str, Any]:
-    """The number of each module's first block, and how many there are in all."""
-    first: dict[str, int] = {}
-    count = 0
-    for path in _modules():
-        first[module_name(path)] = count
-        count += len(list(blocks(ast.parse(path.read_bytes()))))
-    return {"first": first, "blocks": count}
+def _modules() -> dict[str, tuple[int, int, str]]:
+    """The number of each module's first block, how many it has, and what it was then."""
+    found = {}
+    first = 0
+    for path in sorted({path for room in ROOMS for path in room.files()}):
+        count = len(list(blocks(ast.parse(path.read_bytes()))))
+        found[module_name(path)] = first, count, _fingerprint(path)
+        first += count
+    return found
 
 
 def _block_at(path: Path, line: int) -> int:
@@ -112,12 +111,5 @@ def _block_at(path: Path, line: int) -> int:
     return min(around, key=lambda number: around[number])
 
 
-def _modules() -> list[Path]:
-    return sorted({path for room in ROOMS for path in room.files()})
-
-
-def _fingerprint() -> str:
-    found = hashlib.sha256()
-    for path in _modules():
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+def _fingerprint(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -38,7 +38,8 @@ class Result(NamedTuple):
 
 def run(mutant: Mutant, near: Near) -> Result:
     """Plant it, run the tests that are nearest, and leave nothing behind."""
-    if not near.tests:
+    files = _files(mutant, near)
+    if not files:
         return Result("survived", "no test reaches it", 0.0)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
@@ -47,18 +48,24 @@ def run(mutant: Mutant, near: Near) -> Result:
         path = folder / mutant.path.name
         path.write_bytes(mutant.source)
         (folder / "tests.json").write_text(json.dumps({"near": near.tests, "far": near.far}))
-        noticed = _noticed(near, folder, f"{mutant.module}={path}")
+        noticed = _noticed(files, folder, f"{mutant.module}={path}")
     seconds = round(time.monotonic() - began, 1)
     return Result("killed", noticed, seconds) if noticed else Result("survived", f"{len(near.tests)} tests", seconds)
 
 
-def _noticed(near: Near, folder: Path, planted: str) -> str:
+def _files(mutant: Mutant, near: Near) -> list[str]:
+    """Where those tests are, and the module's own files, which may have tests that are new."""
+    own = (str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob(f"test_{mutant.path.stem}*.py"))
+    known = (test.partition("::")[0] for test in near.tests)
+    return [file for file in dict.fromkeys((*own, *known)) if (ROOT / file).exists()]
+
+
+def _noticed(files: list[str], folder: Path, planted: str) -> str:
     environment = {**os.environ, "ENTREPOT_MUTANT": planted, "MUTANT_TESTS": str(folder / "tests.json")}
     environment |= {"PYTHONPATH": str(HOOK), "TMPDIR": str(folder), "MUTANT_OF": str(folder)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "--no-header", "--tb", "no", "-rfE"]
     command += ["-m", "not torture", "--timeout", str(_TEST_S_MAX), "-p", "no:cacheprovider", "-p", "mutant_tests"]
-    files = dict.fromkeys(test.partition("::")[0] for test in near.tests)
-    command += [file for file in files if (ROOT / file).exists()]
+    command += files
     limited = ["prlimit", f"--fsize={_FILE_BYTES_MAX}", *command]
     process = subprocess.Popen(  # noqa: S603 - our own tests
         limited, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True

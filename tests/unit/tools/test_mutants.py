@@ -129,13 +129,12 @@ def test_tests_near_a_mutant_are_its_own_and_then_the_shortest(tmp_path: Path) -
         {"test": "tests/b/test_lane.py::elsewhere", "seconds": 2.0, "reached": []},
         {"test": "tests/b/test_lane.py::broken", "seconds": 2.0, "reached": list(range(2000)), "failed": True},
     ]
-    head = {"sources": "other", "first": {lane.module: 0}}
+    head = {"modules": {lane.module: [0, 2000, "other"]}}
     path = tmp_path / "reach.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (head, *rows)))
-    near = Reach(path).near(lane)
+    near = Reach(path).near(lane, 60.0)
     assert [test.partition("::")[2] for test in near.tests] == ["own", "short", "long"]
     assert [test.partition("::")[2] for test in near.far] == ["endless", "elsewhere", "broken"]
-    assert Reach.known(path) is None, "it is of other sources"
 
 
 def test_a_mutant_is_killed_by_a_test_that_notices_and_survives_one_that_does_not(
