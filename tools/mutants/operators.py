@@ -230,6 +230,10 @@ class _Finder(ast.NodeVisitor):
         if not (isinstance(node.func, ast.Name) and node.func.id == "round"):
             self.generic_visit(node)
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg != "strict":  # of zip: a guard like assert
+            self.generic_visit(node)
+
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Text is for people, and the places inside of one are not those of the file."""
 

@@ -25,6 +25,8 @@ _TEST_S_MAX = 120
 _TRIAL_S_MAX = 600
 _FILE_BYTES_MAX = 1 << 30
 """A mutant that writes without end meets this before it meets the end of the disk."""
+_MEMORY_BYTES_MAX = 10 << 30
+"""And one that gathers without end this, before the machine has no more."""
 
 
 class Result(NamedTuple):
@@ -64,9 +66,11 @@ def _noticed(files: list[str], folder: Path, planted: str) -> str:
     environment = {**os.environ, "ENTREPOT_MUTANT": planted, "MUTANT_TESTS": str(folder / "tests.json")}
     environment |= {"PYTHONPATH": str(HOOK), "TMPDIR": str(folder), "MUTANT_OF": str(folder)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "--no-header", "--tb", "no", "-rfE"]
-    command += ["-m", "not torture", "--timeout", str(_TEST_S_MAX), "-p", "no:cacheprovider", "-p", "mutant_tests"]
+    # By its thread, pytest-timeout also ends a process whose clean-up hangs.
+    command += ["-m", "not torture", "--timeout", str(_TEST_S_MAX), "--timeout-method", "thread"]
+    command += ["-p", "no:cacheprovider", "-p", "mutant_tests"]
     command += files
-    limited = ["prlimit", f"--fsize={_FILE_BYTES_MAX}", *command]
+    limited = ["prlimit", f"--fsize={_FILE_BYTES_MAX}", f"--as={_MEMORY_BYTES_MAX}", *command]
     process = subprocess.Popen(  # noqa: S603 - our own tests
         limited, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )

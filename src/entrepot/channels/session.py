@@ -34,7 +34,6 @@ from entrepot.errors import (
     UnitFinished,
     UserLimitReached,
 )
-from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Message
 from entrepot.mqsc import run_script
 from entrepot.queues.criteria import Criteria
@@ -440,7 +439,6 @@ class Session(SessionAuthority):
                 continue
             if first is None:
                 first = lease
-                first.limit = max(first.limit, DISTRIBUTION_MAX * 10)
             else:
                 _merge(lease, first)
         if first is None:

@@ -57,9 +57,9 @@ class Resource:
             try:
                 connection.execute(select(1))
             except DBAPIError as error:
+                connection.close()
                 if not error.connection_invalidated:
                     raise
-                connection.close()
                 connection = self.engine.connect()
             connection.rollback()
         except SQLAlchemyError as error:

@@ -23,7 +23,7 @@ from crc32c import crc32c
 
 from entrepot.disk import SystemDisk, lock_folder
 from entrepot.errors import BackupDamaged, QueueManagerExists, QueueManagerInUse
-from entrepot.queues.folder import SETTINGS
+from entrepot.queues.folder import SETTINGS, make_folder
 from entrepot.recovery_log.run import FOLDER as RUNS
 from entrepot.recovery_log.segment import FOLDER as LOG
 
@@ -71,7 +71,7 @@ def begin(destination: Path) -> int:
         QueueManagerInUse: Another process is making it.
     """
     require_unused(destination)
-    destination.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(destination)
     destination.chmod(0o700)
     descriptor = lock_folder(destination)
     if descriptor is None:

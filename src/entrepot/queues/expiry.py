@@ -9,7 +9,7 @@ from entrepot.errors import EntrepotError
 from entrepot.message import Feedback, Report
 from entrepot.queues.entry import AVAILABLE, QueuedMessage
 from entrepot.queues.queue import Queue
-from entrepot.queues.unit_of_work import Take
+from entrepot.queues.unit_of_work import Take, UnitState, give_up_places
 
 if TYPE_CHECKING:
     from entrepot.queues.queue_manager import QueueManager
@@ -59,4 +59,11 @@ class Expiry:
         queue.lock_unread(entry)
         own.takes.append(Take(queue, entry))
         # Nobody waits for this: if it is lost, the message expires again after the restart.
-        manager.commit_or_undo(own, delivered=False)
+        try:
+            manager.commit(own, delivered=False)
+        except EntrepotError:
+            if own.state is UnitState.ACTIVE:
+                # Not put back as a unit would: that sets a timer that is due at once, for as long as the log is full.
+                give_up_places(own.puts)
+                queue.unlock(entry)
+            raise

@@ -12,6 +12,7 @@ Names of queues never become names of files.
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -78,7 +79,7 @@ def create(
         log=(log or LogSettings()).validated(),
     )
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         if any(folder.iterdir()):
             raise QueueManagerExists(str(folder))
         folder.chmod(0o700)
@@ -89,6 +90,16 @@ def create(
     except OSError as error:
         raise as_recovery_error(folder, error) from error
     return settings
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner can read, and those above it, so that a power cut does not take them again."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in made:
+        # Names can be made in some folders that cannot be read, and then not be forced.
+        with contextlib.suppress(PermissionError):
+            SystemDisk(path.parent).force_folder(".")
 
 
 def write_settings(disk: Disk, settings: ManagerSettings) -> None:

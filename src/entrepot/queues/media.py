@@ -19,7 +19,7 @@ from entrepot.clock import SystemClock
 from entrepot.disk import SystemDisk
 from entrepot.errors import InvalidArgument, LogIncomplete, LogNotLinear, ObjectNotFound
 from entrepot.queues import backup_files
-from entrepot.queues.folder import own, read_settings, settings_text, write_settings
+from entrepot.queues.folder import make_folder, own, read_settings, settings_text, write_settings
 from entrepot.queues.host import Host
 from entrepot.queues.log_times import ClockStep, LogTimes, read_times
 from entrepot.queues.restart import Restarted, restart, write_first_checkpoint
@@ -286,7 +286,7 @@ def archive(path: Path, destination: Path) -> list[str]:
         raise LogNotLinear(str(path), "an archive")
     head, _ = read_checkpoint(SystemDisk(path))
     needed = head.start_position // settings.log.payload_bytes
-    destination.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(destination)
     moved = []
     for number in segment_numbers(SystemDisk(path)):
         if number < needed:

@@ -49,7 +49,11 @@ def write_checkpoint(disk: Disk, head: Checkpoint, records: Iterable[Record]) ->
         position += len(frame_head) + len(payload)
         count += 1
     buffers += frame(End(count), position)
-    _tidy(disk)
+    if disk.exists(PREVIOUS):
+        # A crash or a refusal has interrupted the last one.
+        if not disk.exists(PATH):
+            disk.rename(PREVIOUS, PATH)
+        _settle(disk)
     file = disk.open(_NEW, create=True)
     try:
         size = file.size()
@@ -61,19 +65,14 @@ def write_checkpoint(disk: Disk, head: Checkpoint, records: Iterable[Record]) ->
     if disk.exists(PATH):
         disk.rename(PATH, PREVIOUS)
     disk.rename(_NEW, PATH)
+    _settle(disk)
+
+
+def _settle(disk: Disk) -> None:
+    """Make the checkpoint's name durable; only then may the previous one be written over."""
     disk.force_folder(".")
-    _tidy(disk)
-
-
-def _tidy(disk: Disk) -> None:
-    """Finish what a crash interrupted between two renames."""
-    if not disk.exists(PREVIOUS):
-        return
-    if disk.exists(PATH):
+    if disk.exists(PREVIOUS):
         disk.rename(PREVIOUS, _NEW)
-        return
-    disk.rename(PREVIOUS, PATH)
-    disk.force_folder(".")
 
 
 def _keep_room(file: File, wanted: int) -> None:
@@ -93,12 +92,15 @@ def _size(buffers: Iterable[Buffer]) -> int:
 
 
 def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
-    """The checkpoint, every byte of it checked.
+    """The checkpoint, every byte of it checked; no power cut brings back an older one.
 
     Raises:
         CheckpointDamaged: It is not whole; offset and problem are named.
     """
     path = disk.describe(PATH)
+    if disk.exists(PREVIOUS):
+        # The process before us died before it forced the new name, and restart removes what only older ones need.
+        disk.force_folder(".")
     file = _open(disk)
     try:
         data = memoryview(file.read(0, file.size()))

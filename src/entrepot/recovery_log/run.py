@@ -10,6 +10,8 @@ owns the run; when all have left, the file is removed.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
@@ -81,6 +83,8 @@ class RunStore:
         self._unwritten: dict[int, tuple[list[Buffer], Future[None]]] = {}
         # A checkpoint writes and forces runs while the engine's thread writes others.
         self._lock = threading.Lock()
+        self._in_doubt: set[str] = set()
+        """Files whose last force did not succeed."""
         self.number_next = number_next
         self.bodies = BodyShelf()
 
@@ -190,7 +194,11 @@ class RunStore:
         return StoredRun(number, len(entries)), frame_file(head, _chunks(entries, body_bytes, shared=shared))
 
     def force(self, number: int) -> None:
-        """Make a run that was written without force durable."""
+        """Make a run that was written without force durable.
+
+        Raises:
+            OSError: The disk refused; it may be tried again.
+        """
         self._finish(number)
         self._force_file(run_path(number))
 
@@ -204,7 +212,12 @@ class RunStore:
     def _force_file(self, path: str) -> None:
         file = self._disk.open(path)
         try:
+            if path in self._in_doubt:
+                # The kernel may hold what it could not write as if it had, so another force would do nothing.
+                file.write(0, [_require_whole(path, file.read(0, file.size()))])
+            self._in_doubt.add(path)
             file.force()
+            self._in_doubt.remove(path)
         finally:
             file.close()
         self._disk.force_folder(FOLDER)
@@ -371,3 +384,18 @@ def _record(path: str, content: memoryview, position: int) -> tuple[Record, int]
         return parse(content, position)
     except BadFrame as bad:
         raise RunDamaged(path, position, str(bad)) from bad
+
+
+def _require_whole(path: str, content: bytes) -> bytes:
+    """The content of a run or of a file of bodies, every record checked.
+
+    Raises:
+        OSError: The disk has lost some of it.
+    """
+    record, position = None, 0
+    try:
+        while not isinstance(record, End):
+            record, position = parse(memoryview(content), position)
+    except BadFrame as bad:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path) from bad
+    return content

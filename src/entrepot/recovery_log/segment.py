@@ -150,20 +150,30 @@ class SparePool:
             finally:
                 file.close()
             self._disk.rename(making, path)
+            self._disk.force_folder(FOLDER)
         except OSError:
-            if self._disk.exists(making):
-                self._disk.remove(making)
+            for begun in (making, path):
+                if self._disk.exists(begun):
+                    self._disk.remove(begun)
             raise
-        self._disk.force_folder(FOLDER)
         self._paths.append(path)
 
     def use(self, number: int, head: SegmentHead) -> File:
-        """Turn a spare into segment `number`."""
+        """Turn a spare into segment `number`.
+
+        Raises:
+            OSError: The disk refused; the file is closed, and a spare that has not got its new name remains one.
+        """
         file = self._disk.open(self._paths[0])
-        file.write(0, [head_page(self._manager_id, number, self._segment_bytes, head)])
-        file.force()
-        self._disk.rename(self._paths.pop(0), segment_path(number))
-        self._disk.force_folder(FOLDER)
+        try:
+            file.write(0, [head_page(self._manager_id, number, self._segment_bytes, head)])
+            file.force()
+            self._disk.rename(self._paths[0], segment_path(number))
+            del self._paths[0]
+            self._disk.force_folder(FOLDER)
+        except OSError:
+            file.close()
+            raise
         return file
 
     def take_back(self, number: int, *, keep: bool) -> None:

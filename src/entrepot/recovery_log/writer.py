@@ -303,11 +303,6 @@ class RecoveryLog:
         index = bisect_right(self._group_starts, position)
         return self._group_starts[index - 1] if index else self.needed_position
 
-    def flush(self) -> None:
-        """Write what has gathered, without force: a kill of this process can no longer take it."""
-        group = self.take()
-        self.write_group(group, force=False)
-
     def discard_gathered(self) -> None:
         """Forget what has gathered and was not taken."""
         self._buffers = []
@@ -321,6 +316,8 @@ class RecoveryLog:
         """
         begin, file = group.files[0]
         try:
+            if group.start > self.forced_position:
+                self._write_again(self.forced_position, group.start)
             # A partly written group must not come back to life at the next restart.
             size = min(GROUP_BYTES, begin + self._payload_bytes - group.start)
             file.write(HEAD_PAGE_BYTES + group.start - begin, [bytes(size)])
@@ -330,6 +327,16 @@ class RecoveryLog:
         self.written_position = group.start
         self._previous = group.previous
         self.discard_gathered()
+
+    def _write_again(self, start: int, end: int) -> None:
+        """Let the next force cover what was written here without one.
+
+        If it was a force that met the full disk, the kernel may hold this as if it were on disk.
+        """
+        for begin, file in self._files_for(start, end):
+            offset = HEAD_PAGE_BYTES + max(start - begin, 0)
+            size = HEAD_PAGE_BYTES + min(end - begin, self._payload_bytes) - offset
+            file.write(offset, [file.read(offset, size)])
 
     def _failure(self, error: OSError) -> DiskFull | DiskFailed:
         path = self._disk.describe(FOLDER)

@@ -114,10 +114,10 @@ def _parse(pattern: str) -> _Parts | _Block:
         return _Parts(address.version, tuple((part, part) for part in _parts_of(address)))
     version, separator, count = (6, ":", 8) if ":" in pattern else (4, ".", 4)
     parts = pattern.split(separator)
-    if len(parts) < count and parts.count("*") == 1:
-        # One asterisk stands for all the parts that are missing.
+    if parts.count("*") == 1:
+        # One asterisk stands for all the parts that are missing, and for one at least.
         star = parts.index("*")
-        parts[star : star + 1] = ["*"] * (count - len(parts) + 1)
+        parts[star : star + 1] = ["*"] * max(count - len(parts) + 1, 1)
     if len(parts) != count:
         raise InvalidSetting("address", pattern, _EXPECTED)
     return _Parts(version, tuple(_range(pattern, part, version) for part in parts))
@@ -128,7 +128,8 @@ def _block(pattern: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         network = ipaddress.ip_network(pattern)
     except ValueError as error:
         raise InvalidSetting("address", pattern, f"{_EXPECTED} ({error})") from None
-    if isinstance(network, ipaddress.IPv6Network) and network.prefixlen >= 96:
+    if isinstance(network, ipaddress.IPv6Network):
+        # A block that begins with such an address has 96 bits or more: with fewer, its last f would be a host bit.
         mapped = network.network_address.ipv4_mapped
         if mapped is not None:
             return ipaddress.IPv4Network((mapped, network.prefixlen - 96))

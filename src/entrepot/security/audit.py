@@ -36,6 +36,7 @@ _LOGGER = logging.getLogger("entrepot")
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 HEAD_EVERY_LINES = 1000
+_CLOSED = "it is closed"
 
 _VALUE_CHARACTERS_MAX = 1000
 """Longer values are cut: what a stranger sends as his name must not become a line of megabytes."""
@@ -91,14 +92,14 @@ class AuditLog:
         try:
             descriptor = private_file.open_private(folder / FILE, os.O_RDWR | os.O_APPEND, create=True)
         except OSError as error:
-            raise AuditFailed(str(folder / FILE), error.strerror or str(error)) from error
+            raise _failed(folder, error) from error
         try:
             _lock_file(folder / FILE, descriptor)
             found = audit_chain.end(folder)
             mark_descriptor = private_file.open_private(folder / MARK, os.O_RDWR, create=True)
         except OSError as error:
             os.close(descriptor)
-            raise AuditFailed(str(folder / FILE), error.strerror or str(error)) from error
+            raise _failed(folder, error) from error
         except BaseException:
             os.close(descriptor)
             raise
@@ -109,7 +110,7 @@ class AuditLog:
         except BaseException as error:
             log._close_files()
             if isinstance(error, OSError):
-                raise AuditFailed(str(folder / FILE), error.strerror or str(error)) from error
+                raise _failed(folder, error) from error
             raise
 
     def _begin(self, found: End) -> None:
@@ -175,19 +176,18 @@ class AuditLog:
             AuditFailed: The log is closed, and the head may be an older one.
         """
         with self._lock:
-            if self._descriptor < 0:
+            if self._broken == _CLOSED:
                 return
             try:
                 self._write_counted(self._floods.all(), self._now())
                 self._write_head()
             finally:
                 self._close_files()
-                self._broken = "it is closed"
+                self._broken = _CLOSED
 
     def _close_files(self) -> None:
-        os.close(self._descriptor)
-        os.close(self._mark_descriptor)
-        self._descriptor = self._mark_descriptor = -1
+        for descriptor in (self._descriptor, self._mark_descriptor):
+            os.close(descriptor)
 
     # --- with the lock held -----------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class AuditLog:
         try:
             os.ftruncate(self._descriptor, self._head.bytes)
         except OSError as error:
-            self._broken = f"after a failed write: {error.strerror}"
+            self._broken = f"after a failed write: {private_file.reason(error)}"
 
     def _force(self) -> None:
         if self._broken:
@@ -229,7 +229,7 @@ class AuditLog:
             os.fdatasync(self._descriptor)
         except OSError as error:
             # A second force may succeed though the lines are gone, so this one counts.
-            self._broken = error.strerror or str(error)
+            self._broken = private_file.reason(error)
             self._fail(error)
 
     def _write_head(self) -> None:
@@ -246,7 +246,7 @@ class AuditLog:
         try:
             os.pwrite(self._mark_descriptor, mark.encode(), 0)
         except OSError as error:
-            self._broken = f"its mark cannot be written: {error.strerror}"
+            self._broken = f"its mark cannot be written: {private_file.reason(error)}"
             self._fail(error)
 
     def _force_mark(self) -> None:
@@ -255,7 +255,7 @@ class AuditLog:
         try:
             os.fdatasync(self._mark_descriptor)
         except OSError as error:
-            self._broken = error.strerror or str(error)
+            self._broken = private_file.reason(error)
             self._fail(error)
 
     def _begin_next_file(self) -> None:
@@ -292,7 +292,11 @@ class AuditLog:
             raise
 
     def _fail(self, error: OSError) -> NoReturn:
-        raise AuditFailed(str(self._folder / FILE), error.strerror or str(error)) from error
+        raise _failed(self._folder, error) from error
+
+
+def _failed(folder: Path, error: OSError) -> AuditFailed:
+    return AuditFailed(str(folder / FILE), private_file.reason(error))
 
 
 def _text(number: int, now: float, event: str, fields: AuditFields) -> bytes:

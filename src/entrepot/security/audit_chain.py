@@ -195,14 +195,15 @@ class _Known:
         # First of all: a queue manager that runs goes on behind them meanwhile.
         head, self.mark = _read_head(folder), read_mark(folder)
         self._folder = folder
-        self.head = None if head is None else Head(**{name: getattr(head, name) for name in Head.__struct_fields__})
+        self.head: Head | None = None
         self._unmet: list[tuple[str, Head]] = []
-        if self.head is None or head is None:
+        if head is None:
             if self.mark is not None and self.mark.written.lines:
                 raise AuditDamaged(str(folder / HEAD), 1, "the file is missing")
             return
         if self.mark is None and head.marked:
             raise AuditDamaged(str(folder / MARK), 1, "the file is missing")
+        self.head = Head(**{name: getattr(head, name) for name in Head.__struct_fields__})
         mark = self.mark or Mark()
         self._unmet = [(HEAD, self.head), (MARK, mark.forced)]
         if mark.boot == boot():
@@ -316,6 +317,8 @@ class End:
 def end(folder: Path) -> End:
     """Where the log goes on: what follows the head is checked, what is before it was when it was written.
 
+    The file that grows has to be there, if only empty.
+
     Raises:
         AuditDamaged: Lines that head or mark know are missing, or one behind the head was altered.
     """
@@ -326,7 +329,7 @@ def end(folder: Path) -> End:
         _require_no_lines(folder, paths)
         return End(Head())
     current = paths[head.file - 1] if head.file <= len(paths) else None
-    if current is None or (current.stat().st_size if current.exists() else 0) < head.bytes:
+    if current is None or current.stat().st_size < head.bytes:
         raise AuditDamaged(str(current or paths[-1]), head.line, "lines are missing behind it")
     place, torn_bytes = head, 0
     known.begin(place)

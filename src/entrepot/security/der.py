@@ -51,13 +51,12 @@ def subject(certificate: bytes) -> list[list[Part]]:
         raise NoCertificate
     content = list(_elements(_inside(outermost[0], _SEQUENCE)))
     fields = list(_elements(_inside(content[0], _SEQUENCE))) if content else []
-    if fields and fields[0][0] == _VERSION:
-        del fields[0]
-    if len(fields) < 5:
+    at = 5 if fields and fields[0][0] == _VERSION else 4
+    if len(fields) <= at:
         raise NoCertificate
     return [
         [_part(_inside(pair, _SEQUENCE)) for pair in _elements(_inside(group, _SET))]
-        for group in _elements(_inside(fields[4], _SEQUENCE))
+        for group in _elements(_inside(fields[at], _SEQUENCE))
     ]
 
 
@@ -97,8 +96,9 @@ def _elements(content: bytes) -> Iterator[tuple[int, bytes]]:
         at += 2
         if size & 0x80:
             size_bytes = size & 0x7F
-            if not 1 <= size_bytes <= 4 or at + size_bytes > len(content):
+            if not 1 <= size_bytes <= 4:
                 raise NoCertificate
+            # Where bytes of the size are missing, so is all that it counts: that is refused below.
             size = int.from_bytes(content[at : at + size_bytes], "big")
             at += size_bytes
         if at + size > len(content):

@@ -29,7 +29,7 @@ class RecordedOriginators:
         self._users = Users(folder)
         self._own_names = own_names()
         self._authority = Authority()
-        self._changes = -1
+        self._changes: int | None = None
 
     def require_put(self, user: str, queues: Iterable[str]) -> None:
         objects = self._objects

@@ -16,6 +16,8 @@ _R = 8
 _P = 1
 _SALT_BYTES = 16
 _HASH_BYTES = 32
+_MEMORY_BYTES_MAX = 2**30
+"""What scrypt may take for its table, 128·n·r bytes; OpenSSL refuses more than 32 MiB unless told."""
 
 
 class PasswordHash(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,8 @@ class PasswordHash(msgspec.Struct, frozen=True, kw_only=True):
             return "a password is not hashed with scrypt"
         power_of_two = self.n > 1 and self.n & (self.n - 1) == 0
         if not (power_of_two and self.n <= 2**20 and 1 <= self.r <= 32 and 1 <= self.p <= 16):
+            return "a password has scrypt parameters out of range"
+        if 128 * self.n * self.r > _MEMORY_BYTES_MAX:
             return "a password has scrypt parameters out of range"
         if len(self.salt) < _SALT_BYTES or len(self.hash) != _HASH_BYTES:
             return "a password's salt or hash is too short"
@@ -76,6 +80,6 @@ def as_bytes(password: str) -> bytes:
 
 
 def _scrypt(password: bytes, salt: bytes, n: int, r: int, p: int) -> bytes:
-    # OpenSSL refuses more than 32 MiB unless told; the work needs 128·n·r bytes and some blocks beside.
-    memory_bytes_max = 128 * r * (n + p + 2) + 1024 * 1024
-    return hashlib.scrypt(password, salt=salt, n=n, r=r, p=p, maxmem=memory_bytes_max, dklen=_HASH_BYTES)
+    # Beside the table there are p + 2 blocks of 128·r bytes.
+    maxmem = _MEMORY_BYTES_MAX + 1024 * 1024
+    return hashlib.scrypt(password, salt=salt, n=n, r=r, p=p, maxmem=maxmem, dklen=_HASH_BYTES)

@@ -86,7 +86,7 @@ def read(path: Path) -> tuple[bytes, Stamp]:
         with os.fdopen(os.dup(descriptor), "rb") as file:
             return file.read(_BYTES_MAX), _stamp(status)
     except OSError as error:
-        raise SecurityFileUnusable(str(path), error.strerror or str(error)) from error
+        raise SecurityFileUnusable(str(path), reason(error)) from error
     finally:
         os.close(descriptor)
 
@@ -124,8 +124,8 @@ def replace(path: Path, content: bytes) -> Stamp:
         return stamp(path)
     except OSError as error:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise SecurityFileUnusable(str(path), error.strerror or str(error)) from error
+            beside.unlink()
+        raise SecurityFileUnusable(str(path), reason(error)) from error
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def alone(path: Path, known: Stamp) -> Iterator[None]:
     try:
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise SecurityFileUnusable(str(path), error.strerror or str(error)) from error
+        raise SecurityFileUnusable(str(path), reason(error)) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if stamp(path) != known:
@@ -164,6 +164,11 @@ def force_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def reason(error: OSError) -> str:
+    """What the operating system says about a failure; errors that Python raises itself have only their text."""
+    return error.strerror or str(error)
+
+
 def _stamp(status: os.stat_result) -> Stamp:
     return Stamp(status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
 
@@ -180,4 +185,4 @@ def _not_private(status: os.stat_result) -> str | None:
 def _unreadable(path: Path, error: OSError) -> FileNotPrivate:
     if error.errno == errno.ELOOP:
         return FileNotPrivate(str(path), "it is a symbolic link")
-    return FileNotPrivate(str(path), f"it cannot be opened ({error.strerror})")
+    return FileNotPrivate(str(path), f"it cannot be opened ({reason(error)})")

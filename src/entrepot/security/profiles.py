@@ -67,17 +67,17 @@ def glob(pattern: Sequence[_T], items: Sequence[_T], star: _T, fits: Callable[[_
     """Whether a pattern fits all items, where `star` fits any number of them."""
     # Match one by one; on a mismatch let the last star take one more item. No earlier star need be tried again.
     at = done = 0
-    star_at = star_done = -1
+    behind_star = star_done = 0  # the place behind the last star, 0 before the first, and the items up to its end
     while done < len(items):
         if at < len(pattern) and pattern[at] == star:
-            star_at, star_done = at, done
             at += 1
+            behind_star, star_done = at, done
         elif at < len(pattern) and fits(pattern[at], items[done]):
             at += 1
             done += 1
-        elif star_at >= 0:
+        elif behind_star:
             star_done += 1
-            at, done = star_at + 1, star_done
+            at, done = behind_star, star_done
         else:
             return False
     return all(part == star for part in pattern[at:])

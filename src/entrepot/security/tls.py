@@ -94,7 +94,8 @@ def client_context(
         _load_authority(context, ca)
     else:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    if cert is not None and key is not None:
+    if cert is not None:
+        assert key is not None
         _load_own(context, cert, key)
     return context
 
@@ -131,7 +132,6 @@ def _harden(context: ssl.SSLContext) -> None:
 
 
 def _load_own(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    _require_present(certificate)
     _require_present(key)
     # Where certificates are renewed by programs, the name is often a link; what counts is the file behind it.
     private_file.require_private(key.resolve())
@@ -148,7 +148,7 @@ def _load_own(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         problem = f"{key.name} is protected by a password" if asked else _own_problem(error, key)
         raise CertificateUnusable(str(certificate), problem) from error
     except OSError as error:
-        raise CertificateUnusable(str(certificate), error.strerror or str(error)) from error
+        raise CertificateUnusable(str(certificate), private_file.reason(error)) from error
 
 
 def _own_problem(error: ssl.SSLError, key: Path) -> str:
@@ -160,11 +160,12 @@ def _own_problem(error: ssl.SSLError, key: Path) -> str:
 
 
 def _load_authority(context: ssl.SSLContext, authority: Path) -> None:
-    _require_present(authority)
     try:
         context.load_verify_locations(cafile=authority)
-    except (ssl.SSLError, OSError) as error:
+    except ssl.SSLError as error:
         raise CertificateUnusable(str(authority), f"it holds no certificate in PEM form ({error})") from error
+    except OSError as error:
+        raise CertificateUnusable(str(authority), private_file.reason(error)) from error
     if not context.cert_store_stats()["x509_ca"]:
         raise CertificateUnusable(str(authority), "it holds no certificate of an authority")
 
@@ -173,4 +174,4 @@ def _require_present(file: Path) -> None:
     try:
         file.stat()
     except OSError as error:
-        raise CertificateUnusable(str(file), error.strerror or str(error)) from error
+        raise CertificateUnusable(str(file), private_file.reason(error)) from error

@@ -17,7 +17,9 @@ from entrepot.errors import (
     NotCoordinated,
     QueueNotFound,
     UnitNotInDoubt,
+    UserLimitReached,
 )
+from entrepot.limits import BRANCH_ID_BYTES_MAX, BRANCHES_MAX, TRANSACTIONS_ASKED_MAX
 from entrepot.wire import verbs
 from entrepot.wire.verbs import Verb
 
@@ -204,6 +206,58 @@ def test_wrong_frames_are_refused_and_decide_nothing(
         assert await outcome(guest, name) in ("active", "unknown")
         assert house.depth("Q") == 0
         assert house.host.manager.global_units.decisions == {}
+
+    inside(work)
+
+
+def test_branches_may_be_as_many_and_have_ids_as_long_as_the_limits_say(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        name = await begun(guest, 1)
+        width = BRANCH_ID_BYTES_MAX - len(name) - 1
+        forms = [(RESOURCE, f"{name.decode()}-{number:0>{width}}", 0) for number in range(BRANCHES_MAX)]
+        forms[0] = ("r" * 1024, forms[0][1], 2**63 - 1)
+        await guest.ask(Verb.DECIDE, 9, verbs.Decide(1, name, forms))
+        assert {len(branch_id) for _, branch_id, _ in forms} == {BRANCH_ID_BYTES_MAX}
+        assert len(await unfinished(guest)) == BRANCHES_MAX - 1
+        await guest.ask(Verb.FORGET, 9, verbs.Forget(name, [branch_id for _, branch_id, _ in forms]))
+        assert await outcome(guest, name) == "unknown"
+
+    inside(work)
+
+
+def test_as_many_outcomes_may_be_asked_for_as_the_limit_says(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        asked = await guest.ask(Verb.OUTCOMES, 9, verbs.Outcomes([b"x"] * TRANSACTIONS_ASKED_MAX))
+        assert asked.value[1] == ["unknown"] * TRANSACTIONS_ASKED_MAX
+
+    inside(work)
+
+
+@pytest.mark.parametrize("is_global", [True, False])
+def test_a_unit_refused_at_a_limit_is_in_the_audit_log_before_its_user_hears_of_it(
+    inside: Inside, is_global: bool
+) -> None:
+    async def work(house: House) -> None:
+        house.mqsc(
+            "SET AUTHREC PROFILE('*') OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(PUT)\n"
+            "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(PREPARE)\n"
+            "ALTER QMGR USRPREP(1)"
+        )
+        ann = await house.admitted("ann")
+        heard: list[list[int]] = []
+        house.desk.refused = lambda *_: heard.append([number for _, number, _ in ann.frames()])
+        names = [await begun(ann, unit) for unit in (1, 2)]
+        frames = [
+            verbs.Prepare(unit, name if is_global else b"own %d" % unit, branches=branches(name) if is_global else [])
+            for unit, name in zip((1, 2), names, strict=True)
+        ]
+        await ann.ask(Verb.PREPARE, 9, frames[0])
+        with pytest.raises(UserLimitReached):
+            await ann.ask(Verb.PREPARE, 9, frames[1])
+        assert heard == [[]]
+        await ann.ask(Verb.RESOLVE, 9, verbs.Resolve(frames[0].transaction_id, False))
 
     inside(work)
 

@@ -52,6 +52,12 @@ async def listening(desk: Desk, **options: Any) -> tuple[asyncio.Server, int]:
     return server, server.sockets[0].getsockname()[1]
 
 
+async def turns() -> None:
+    """Enough turns of the loop for all that waits for nothing else."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 def test_places_are_tried_in_turn_beginning_anywhere() -> None:
     assert places("a(1), b(2),c") == ["a(1)", "b(2)", "c"]
     assert places("a(1),b(2),c", 4) == ["b(2)", "c", "a(1)"]
@@ -117,6 +123,43 @@ def test_not_all_are_called_at_once_and_all_are_called(host: Host) -> None:
         await asyncio.gather(*(one() for _ in range(20)))
         assert busiest <= 3
         server.close()
+
+    on_loop(host, work)
+
+
+def test_as_many_are_called_at_once_as_may_be_and_no_more(host: Host) -> None:
+    async def work(desk: Desk) -> None:
+        calls: list[asyncio.Future[Any]] = []
+
+        async def connect(*_: Any, **__: Any) -> Any:
+            calls.append(desk.loop.create_future())
+            return await calls[-1]
+
+        desk.loop.create_connection = connect  # type: ignore[method-assign, assignment]
+        dialler = Dialler(at_once_max=3)
+        told: list[EntrepotError | None] = []
+        for _ in range(5):
+            definition = Channel(name="C", connection_name="b(1414)")
+            dialler.dial(definition, 0, lambda: Link(desk), lambda _, error: told.append(error))
+        for answered in range(5):
+            await turns()
+            assert (len(calls), len(told)) == (min(answered + 3, 5), answered)
+            calls[answered].set_exception(ConnectionRefusedError(111, "Connection refused"))
+        await turns()
+        assert [type(error) for error in told] == [ConnectFailed] * 5
+
+    on_loop(host, work)
+
+
+@pytest.mark.parametrize("name", ["what is this", "host(port)", "host()", "(1414)", "host(1414"])
+def test_what_names_no_place_is_told_without_being_called(host: Host, name: str) -> None:
+    async def work(desk: Desk) -> None:
+        told: list[EntrepotError | None] = []
+        definition = Channel(name="C", connection_name=name)
+        Dialler().dial(definition, 0, lambda: Link(desk), lambda _, error: told.append(error))
+        await turns()
+        assert [type(error) for error in told] == [ConnectFailed]
+        assert "no host(port)" in str(told[0])
 
     on_loop(host, work)
 

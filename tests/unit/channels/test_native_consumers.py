@@ -70,6 +70,18 @@ def test_who_takes_several_at_once_gets_them_so_and_others_do_not(inside: Inside
     inside(work)
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_a_consumer_is_answered_before_its_first_message_comes(inside: Inside, held: bool) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        await guest.put("Q", b"1")
+        guest.say(Verb.CONSUME, 9, verbs.Consume("Q", 1, 5, held=held))
+        await guest.until(guest.deliveries)
+        assert [verb for verb, _, _ in guest.frames()] == [Verb.DONE, Verb.DELIVERY]
+
+    inside(work)
+
+
 def test_what_comes_at_once_has_a_bound_and_long_messages_come_alone(inside: Inside) -> None:
     sizes = [1, 40_000, 24_000, 2_000, 70_000, 3, 4, LONG_BODY_BYTES, 5]
 

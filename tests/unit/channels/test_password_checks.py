@@ -122,3 +122,23 @@ def test_records_and_lanes_of_floods_do_not_fill_the_memory(monkeypatch: pytest.
         assert not any(turns._addresses for turns in door.checks._turns)
 
     run(work)
+
+
+def test_so_many_passwords_are_hashed_at_once_and_the_next_when_one_is_done() -> None:
+    async def work(door: Door) -> None:
+        loop = asyncio.get_running_loop()
+        hashing: list[asyncio.Future[bool]] = []
+
+        def begin(*_: Any) -> asyncio.Future[bool]:
+            hashing.append(loop.create_future())
+            return hashing[-1]
+
+        loop.run_in_executor = begin  # type: ignore[method-assign, assignment]
+        flood = await door.flood(5, "10.9.9.9", lambda number: f"name {number}")
+        for done in range(5):
+            assert len(hashing) == min(done + password_checks.HASHES_AT_ONCE, 5)
+            hashing[done].set_result(False)
+            await asyncio.wait([flood[done]])
+        assert not any(await asyncio.gather(*flood))
+
+    run(work)

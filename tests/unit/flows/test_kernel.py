@@ -87,6 +87,27 @@ def test_the_catch_terminal_gets_the_message_as_it_came_in() -> None:
     assert [(failure.node, type(failure.error)) for failure in journey.failures] == [("In", UserException)]
 
 
+def test_errors_are_noted_in_the_order_in_which_they_were_met() -> None:
+    stage = Stage(
+        drawn(
+            "In -> First",
+            "In.catch -> Second",
+            "Second.failure -> Try",
+            "Try.try -> Third",
+            "Try.catch -> Caught",
+            In=reads(),
+            First=compute(THROWS),
+            Second=compute(THROWS),
+            Try=node("TryCatch"),
+            Third=node("Throw", text="worse"),
+            Caught=writes("CAUGHT"),
+        )
+    )
+    journey = stage.feed()
+    assert [failure.node for failure in journey.failures] == ["In", "Second", "Try"]
+    assert len(stage.on("CAUGHT")) == 1
+
+
 def test_the_environment_keeps_what_was_written_before_the_error_and_the_local_environment_does_not() -> None:
     stage = Stage(
         drawn(

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from entrepot.message import Message
+from entrepot.queues.checkpointing import CheckpointPlan
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Restarted, lay_out, restart
@@ -20,15 +22,15 @@ from entrepot.testing import SimulatedDisk, VirtualClock
 class Simulated:
     """One queue, Q; no faults unless a test wants some."""
 
-    def __init__(self) -> None:
-        self.disk = SimulatedDisk(Random(1))
+    def __init__(self, seed: int = 1, log: LogSettings | None = None) -> None:
+        self.disk = SimulatedDisk(Random(seed))
         self.clock = VirtualClock()
         self.settings = ManagerSettings(
             name="QM",
             manager_id=bytes(range(12)),
             format_version=FORMAT_VERSION,
             created=0.0,
-            log=LogSettings(segment_bytes=64 * 1024, primary=3, secondary=2),
+            log=log or LogSettings(segment_bytes=64 * 1024, primary=3, secondary=2),
         )
         lay_out(self.disk, self.clock, self.settings)
         self.restarted: Restarted = self.start()
@@ -47,12 +49,19 @@ class Simulated:
         self.disk.kill()
         return self.start()
 
+    def power_cut_and_start(self) -> Restarted:
+        self.disk.power_cut()
+        return self.start()
+
     def put(self, body: bytes) -> None:
         self.manager.put("Q", Message(body), persistent=True)
         self.manager.force()
 
+    def messages(self) -> list[Message]:
+        return self.manager.browse("Q", None, None, 1000)[0]
+
     def bodies(self) -> list[bytes]:
-        return [message.body for message in self.manager.browse("Q", None, None, 1000)[0]]
+        return [message.body for message in self.messages()]
 
     def reader(self) -> LogReader:
         return LogReader(self.disk, self.settings.log, self.settings.manager_id)
@@ -64,3 +73,16 @@ class Simulated:
         begin = HEAD_PAGE_BYTES + offset
         content[begin : begin + len(data)] = data
         self.disk.put(segment_path(number), bytes(content))
+
+
+def checkpoint_during_which(world: Simulated, happen: Callable[[], object]) -> CheckpointPlan:
+    """A checkpoint beside which the engine goes on: something happens after its runs were written."""
+    plan = world.restarted.checkpoints.begin()
+    plan.write_runs()
+    happen()
+    if world.manager.log.appended_position > world.manager.log.forced_position:
+        world.manager.force()
+    plan.install()
+    plan.write()
+    world.restarted.checkpoints.finish(plan)
+    return plan

@@ -10,6 +10,7 @@ import pytest
 from entrepot import Connection
 from entrepot.errors import (
     DiskFull,
+    GetInhibited,
     MqscError,
     ObjectNotFound,
     QueueExists,
@@ -17,6 +18,7 @@ from entrepot.errors import (
     QueueNotEmpty,
     QueueNotFound,
 )
+from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import AliasQueue, LocalQueue
 from entrepot.queues.waiting import Waiter
 
@@ -168,6 +170,42 @@ def test_clear_takes_everything_for_good(place: Any) -> None:
     assert connection.host.clear("Q") == 2_500
     assert connection.host.clear("Q") == 0
     assert place.reopen().get("Q") is None
+
+
+@pytest.mark.parametrize(
+    ("trigger", "messages", "reads", "triggered"),
+    [("TRIGGER", 1, False, 1), ("TRIGGER", 1, True, 0), ("TRIGGER", 0, False, 0), ("NOTRIGGER", 1, False, 0)],
+)
+def test_triggering_that_is_switched_on_starts_a_program_only_for_messages_that_nobody_reads(
+    connection: Connection, trigger: str, messages: int, reads: bool, triggered: int
+) -> None:
+    initiation = "SYSTEM.DEFAULT.INITIATION.QUEUE"
+    for _ in range(messages):
+        connection.put("Q", b"")
+    waiter = Waiter(Criteria(message_id=b"another"), None, lambda: None)
+    if reads:
+        connection.host._manager.wait("Q", waiter)
+    connection.mqsc(f"ALTER QLOCAL(Q) {trigger} TRIGTYPE(FIRST) INITQ({initiation})")
+    assert len(list(connection.browse(initiation))) == triggered
+    waiter.leave()
+
+
+def test_messages_in_the_hands_of_a_unit_start_no_program(connection: Connection) -> None:
+    connection.put("Q", b"")
+    with connection.unit_of_work() as unit:
+        unit.get("Q")
+        connection.mqsc("ALTER QLOCAL(Q) TRIGGER TRIGTYPE(FIRST) INITQ(SYSTEM.DEFAULT.INITIATION.QUEUE)")
+    assert list(connection.browse("SYSTEM.DEFAULT.INITIATION.QUEUE")) == []
+
+
+def test_readers_of_a_queue_that_is_shut_are_told(connection: Connection) -> None:
+    waiter = Waiter(None, None, lambda: None)
+    connection.host._manager.wait("Q", waiter)
+    connection.mqsc("ALTER QLOCAL(Q) MAXDEPTH(7)")
+    assert waiter.error is None
+    connection.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
+    assert isinstance(waiter.error, GetInhibited)
+    assert status(connection)["IPPROCS"] == 0
 
 
 def test_status_shows_how_a_queue_is_doing(timed: Any) -> None:

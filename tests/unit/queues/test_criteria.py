@@ -31,3 +31,9 @@ def test_equal_criteria_are_one_question() -> None:
     one, two = (Criteria(message_id=b"m", selector=compile_selector("n = 1")) for _ in range(2))
     assert one == two
     assert hash(one) == hash(two)
+
+
+def test_ids_cost_one_step_and_a_selector_what_it_says() -> None:
+    selector = compile_selector("n = 1 OR n = 2 OR n = 3")
+    assert Criteria(message_id=b"m", correlation_id=b"c").steps_for(MESSAGE) == 1
+    assert Criteria(selector=selector).steps_for(MESSAGE) == selector.steps_for(MESSAGE) > 1

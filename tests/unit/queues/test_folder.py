@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
+from entrepot.disk import SystemDisk
 from entrepot.errors import (
     DiskFailed,
     EntrepotError,
@@ -28,10 +32,14 @@ from entrepot.errors import (
 )
 from entrepot.queues.folder import SETTINGS, create, read_settings, settings_text, write_settings
 from entrepot.queues.host import Host
+from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues.restart import restart
 from entrepot.queues.settings import ManagerSettings
 from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.settings import LogSettings
-from entrepot.testing import SimulatedDisk
+from entrepot.testing import SimulatedDisk, VirtualClock
+
+from .medium import Medium, open_files
 
 LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=1)
 
@@ -51,6 +59,13 @@ def test_new_folder_belongs_to_its_owner_alone(folder: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0, path
     settings = read_settings(folder)
     assert (settings.name, settings.log) == ("QM1", LOG)
+
+
+def test_an_empty_folder_that_was_there_belongs_to_its_owner_alone_too(tmp_path: Path) -> None:
+    (tmp_path / "QM1").mkdir()
+    (tmp_path / "QM1").chmod(0o755)
+    create(tmp_path / "QM1", log=LOG)
+    assert stat.S_IMODE((tmp_path / "QM1").stat().st_mode) == 0o700
 
 
 def test_name_may_differ_from_the_folder(tmp_path: Path) -> None:
@@ -173,6 +188,68 @@ def test_settings_survive_a_power_cut() -> None:
             assert bytes(disk.contents("manager.json")) == settings_text(settings), seed
 
 
+class PowerCutAt:
+    """The power is cut before one of the operations; at 0, never."""
+
+    def __init__(self, at: int) -> None:
+        self.count = 0
+        self._at = at
+
+    def before(self, operation: str, path: str, size: int) -> int | None:
+        self.count += 1
+        if self.count == self._at:
+            raise KeyboardInterrupt
+        return None
+
+
+def made_until(at: int, seed: int, folder: Path) -> SimulatedDisk:
+    """A queue manager's disk after a power cut before an operation of its making; after all of them at 0."""
+    disk = SimulatedDisk(Random(seed))
+    disk.faults = PowerCutAt(at)
+    with contextlib.suppress(KeyboardInterrupt):
+        create(folder / f"{at}-{seed}", name="QM", log=LOG, disk=disk, clock=VirtualClock())
+    disk.faults = None
+    disk.power_cut()
+    return disk
+
+
+def started(disk: SimulatedDisk) -> QueueManager:
+    settings = msgspec.json.decode(disk.contents(SETTINGS), type=ManagerSettings)
+    return restart(disk, VirtualClock(), settings).manager
+
+
+def test_a_queue_manager_that_was_made_survives_a_power_cut(tmp_path: Path) -> None:
+    for seed in range(10):
+        assert started(made_until(0, seed, tmp_path)).objects.manager.name == "QM"
+
+
+def test_a_power_cut_while_one_is_made_leaves_a_whole_queue_manager_or_none(tmp_path: Path) -> None:
+    faults = PowerCutAt(0)
+    disk = SimulatedDisk(Random(0))
+    disk.faults = faults
+    create(tmp_path / "whole", name="QM", log=LOG, disk=disk, clock=VirtualClock())
+    for at in range(1, faults.count + 1):
+        for seed in range(3):
+            disk = made_until(at, seed, tmp_path)
+            if disk.exists(SETTINGS):
+                assert started(disk).objects.manager.name == "QM", (at, seed)
+
+
+@pytest.mark.parametrize("name", ["QM1", "new/deep/QM1"])
+def test_a_new_folder_and_those_above_it_survive_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    medium = Medium(tmp_path, monkeypatch)
+    create(tmp_path / name, log=LOG)
+    assert medium.at_risk_when[f"{name}/{SETTINGS}"] == {f"{name}/{SETTINGS}.new"}
+    assert medium.at_risk() - {f"{name}/checkpoint.new"} == set()
+
+
+def test_the_file_of_the_settings_is_closed_again(folder: Path) -> None:
+    write_settings(SystemDisk(folder), read_settings(folder))
+    assert open_files(folder) == []
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "5", '"text"', '{"format_version": 1}', '{"format_version": 1, "name": 5}', "\xff"]
 )
@@ -195,6 +272,23 @@ def test_other_format_version_is_refused(folder: Path, version: object) -> None:
     settings["format_version"] = version
     (folder / SETTINGS).write_text(json.dumps(settings))
     with pytest.raises((FormatUnsupported, QueueManagerNotFound)):
+        read_settings(folder)
+
+
+def test_settings_without_a_format_version_are_of_none_that_we_know(folder: Path) -> None:
+    settings = json.loads((folder / SETTINGS).read_text())
+    del settings["format_version"]
+    for version in ({}, {"format_version": None}, {"format_version": 0}):
+        (folder / SETTINGS).write_text(json.dumps({**settings, **version}))
+        with pytest.raises(FormatUnsupported):
+            read_settings(folder)
+
+
+def test_settings_of_the_log_that_cannot_be_are_told(folder: Path) -> None:
+    settings = json.loads((folder / SETTINGS).read_text())
+    settings["log"]["segment_bytes"] = 5
+    (folder / SETTINGS).write_text(json.dumps(settings))
+    with pytest.raises(QueueManagerNotFound, match=r"manager\.json is damaged"):
         read_settings(folder)
 
 
@@ -235,3 +329,12 @@ def test_second_host_of_one_process_is_refused(folder: Path) -> None:
         Host(folder)
     first.close()
     Host(folder).close()
+
+
+def test_a_host_that_has_not_said_yet_who_it_is_is_another_process(folder: Path) -> None:
+    first = Host(folder)
+    (folder / "lock").write_text("")
+    with pytest.raises(QueueManagerInUse) as caught:
+        Host(folder)
+    assert caught.value.owner == "another process"
+    first.close()

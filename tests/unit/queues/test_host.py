@@ -3,18 +3,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import SMALL_LOG
 from entrepot import Connection
 from entrepot.disk import SystemDisk
-from entrepot.errors import DiskFailed, QueueManagerFailed
+from entrepot.errors import DiskFailed, DiskFull, EntrepotError, QueueManagerFailed
+from entrepot.message import Message
+from entrepot.queues import host as host_module
+from entrepot.queues.definitions import LocalQueue
+from entrepot.queues.folder import create
+from entrepot.queues.host import Host
 from entrepot.recovery_log.group import Group
 from entrepot.recovery_log.reader import LogReader
+from entrepot.testing import FaultyDisk
 
 
 def together(*actions: Callable[[], Any]) -> None:
@@ -155,3 +165,153 @@ def test_close_may_be_repeated(place: Any) -> None:
     host.close()
     host.close()
     assert place.open().host.status()["starts"] == 2
+
+
+# --- what a start takes and an end lets go ------------------------------------------------------
+
+
+class Faults:
+    """Lets a test look at, or refuse, what the disk is asked for."""
+
+    def __init__(self, before: Callable[[str, str], object] = lambda operation, path: None) -> None:
+        self.look = before
+
+    def before(self, operation: str, path: str, size: int) -> int | None:
+        self.look(operation, path)
+        return None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    create(tmp_path / "QM", name="QM", log=SMALL_LOG)
+    return tmp_path / "QM"
+
+
+def test_the_lock_is_free_while_the_log_is_forced(folder: Path) -> None:
+    """Others go on meanwhile; were it held, nobody could ever release it again."""
+    held: list[str] = []
+    faults = Faults()
+    host = Host(folder, disk=FaultyDisk(folder, faults))
+
+    def look(operation: str, path: str) -> None:
+        if operation == "force" and path.startswith("log/"):
+            if not host.lock.acquire(timeout=10):
+                held.append(path)
+            host.lock.release()
+
+    faults.look = look
+    host.define(LocalQueue(name="Q"), replace=False)
+    faults.look = lambda operation, path: None
+    assert held == []
+    host.close()
+
+
+class Held:
+    """What this process has of a queue manager that it had not before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._before = set(threading.enumerate())
+
+    @property
+    def threads(self) -> set[str]:
+        return {thread.name for thread in set(threading.enumerate()) - self._before}
+
+    @property
+    def files(self) -> set[str]:
+        found = set()
+        for descriptor in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                found.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        return {name for name in found if name.startswith(str(self._folder))}
+
+
+@pytest.mark.parametrize("error", [OSError(5, "I/O error"), KeyboardInterrupt()])
+def test_a_start_that_failed_lets_the_folder_go(folder: Path, error: BaseException) -> None:
+    def fail(operation: str, path: str) -> None:
+        raise error
+
+    held = Held(folder)
+    with pytest.raises((EntrepotError, KeyboardInterrupt)):
+        Host(folder, disk=FaultyDisk(folder, Faults(fail)))
+    assert (held.files, held.threads) == (set(), set())
+    Host(folder).close()
+
+
+def test_a_close_lets_files_and_threads_go(folder: Path) -> None:
+    held = Held(folder)
+    host = Host(folder)
+    host.define(LocalQueue(name="Q"), replace=False)
+    host.want_force()
+    host.put("Q", Message(b""), persistent=True)
+    assert held.files
+    assert held.threads >= {"entrepot-housekeeper", "entrepot-forcer"}
+    host.close()
+    assert (held.files, held.threads) == (set(), set())
+
+
+# --- readers that wait --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_reader_that_waited_in_vain_takes_nothing_later(connection: Connection, persistent: bool) -> None:
+    host = connection.host
+    unit = host.begin()
+    for waits_in in (None, unit):
+        assert host.get("Q", unit=waits_in, wait_s=0.001) is None
+        assert host.queue_status("Q")["IPPROCS"] == 0
+    connection.put("Q", b"for others", persistent=persistent)
+    assert unit.takes == []
+    assert connection.get("Q") is not None
+
+
+def test_a_reader_that_begins_to_wait_gets_what_has_come_meanwhile(connection: Connection) -> None:
+    host = connection.host
+    for persistent in (False, True):
+        connection.put("Q", b"came", persistent=persistent)
+        message = host.get_when_it_comes("Q", None, host.private_unit(), 60)
+        assert message is not None
+        assert host.queue_status("Q")["CURDEPTH"] == 0, "it has left for good"
+
+
+def test_a_reader_that_waits_is_served_by_another_thread(connection: Connection) -> None:
+    found: list[Any] = []
+    for persistent in (False, True):
+        reader = threading.Thread(target=lambda: found.append(connection.get("Q", wait_s=60)))
+        reader.start()
+        while not connection.host.queue_status("Q")["IPPROCS"]:
+            time.sleep(0.001)
+        connection.put("Q", b"%d" % persistent, persistent=persistent)
+        reader.join()
+        assert connection.host.queue_status("Q")["CURDEPTH"] == 0
+    assert [message.body for message in found] == [b"0", b"1"]
+
+
+# --- checkpoints that fail ----------------------------------------------------------------------
+
+
+def test_after_a_checkpoint_that_failed_the_next_waits_for_time_or_for_gets(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "_CHECKPOINT_RETRY_S", 3600.0)
+    faults = Faults()
+    host = Host(folder, disk=FaultyDisk(folder, faults))
+    host.define(LocalQueue(name="Q"), replace=False)
+    assert host.may_checkpoint
+
+    def refuse(operation: str, path: str) -> None:
+        if operation in ("write", "force", "rename") and "log" not in path:
+            raise OSError(28, "No space left on device", path)
+
+    faults.look = refuse
+    with pytest.raises(DiskFull):
+        host.checkpoint()
+    assert not host.may_checkpoint
+    begin, log = host.manager.log.appended_position, host.manager.log
+    while log.appended_position - begin < log.reserve_bytes // 4:
+        assert not host.may_checkpoint
+        host.put("Q", Message(b"x" * 500), persistent=True)
+    assert host.may_checkpoint
+    faults.look = lambda operation, path: None
+    host.checkpoint()
+    host.close()

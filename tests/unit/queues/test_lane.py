@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -138,6 +140,100 @@ def test_runs_that_overlap_are_merged(lane: Lane, store: Store) -> None:
     assert take_all(lane) == list(range(1, 12))
 
 
+def rest(lane: Lane, store: Store, keys: Sequence[int]) -> RestingRun:
+    """Leave a run with these keys on disk, as a restart does."""
+    stored = [Entry(key, 1, 0, key, Message(b"x", message_id=b"%d" % key, persistent=True)) for key in keys]
+    written = store.write(stored, body_bytes=len(keys), force=True)
+    run = RestingRun(written, array("Q", keys), queue=1, persistent=True, durable=True)
+    lane.rest(run)
+    return run
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_runs_are_in_order_however_they_overlap(store: Store, seed: int) -> None:
+    chance = Random(seed)
+    lane = Lane(Owner(), store)
+    parts: list[list[int]] = [[] for _ in range(4)]
+    for key in range(1, 30):
+        chance.choice(parts).append(key)
+    for part in sorted(filter(None, parts)):
+        rest(lane, store, part)
+    for after in range(-1, 31):
+        assert [entry.key for entry in lane.all(after)] == [key for key in range(1, 30) if key > after]
+    assert take_all(lane) == list(range(1, 30))
+
+
+def test_a_run_is_read_only_when_it_is_its_turn(lane: Lane, store: Store) -> None:
+    for keys in ((1, 2, 6), (3, 4, 5), (7, 8)):
+        rest(lane, store, keys)
+    looked, reads = lane.all(), []
+    for key in range(1, 9):
+        assert next(looked).key == key
+        reads.append(len(store.reads))
+    assert reads == [1, 1, 2, 2, 2, 2, 3, 3]
+
+
+def test_messages_that_came_before_a_run_of_a_restart_stay_before_it(lane: Lane, store: Store) -> None:
+    rest(lane, store, (1, 2))
+    add(lane, 3, 4)
+    rest(lane, store, (5, 6))
+    add(lane, 7)
+    assert [entry.key for entry in lane.all()] == [1, 2, 3, 4, 5, 6, 7]
+    assert take_all(lane) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_looking_behind_a_key_leaves_that_key_out_wherever_it_is(lane: Lane) -> None:
+    entries = add(lane, *range(10))
+    for entry in entries[:2]:
+        entry.state = LOCKED
+        lane.leave(entry)
+    lane.pop(lane.first())  # type: ignore[arg-type]
+    for entry in entries[:2]:
+        entry.state = AVAILABLE
+        lane.come_back(entry)
+    expected = [entry.key for entry in lane.all()]
+    in_memory = [entry.key for entry in lane.in_memory()]
+    for after in range(-1, 10):
+        assert [entry.key for entry in lane.all(after)] == [key for key in expected if key > after]
+        assert [entry.key for entry in lane.in_memory(after)] == [key for key in in_memory if key > after]
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_run_is_written_when_it_is_full_and_not_a_byte_sooner(
+    lane: Lane, store: Store, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    monkeypatch.setattr(limits, "RUN_BYTES", 5 * (OVERHEAD_BYTES + 1) + missing)
+    for _ in range(2):
+        begin = lane._key_last + 1
+        for key in range(begin, begin + 3 * (5 + missing) + 2):
+            add(lane, key)
+            assert len(lane.runs) == max(key - begin - 1, 0) // (5 + missing)
+        assert len(take_all(lane)) == 3 * (5 + missing) + 2
+        assert lane.memory_bytes == 0
+
+
+def test_what_left_the_back_counts_for_no_run_once_it_is_tidied_up(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RUN_BYTES", 100 * (OVERHEAD_BYTES + 1))
+    for entry in add(lane, *range(80), room=0)[:65]:
+        entry.state = GONE
+        lane.leave(entry)
+    add(lane, *range(100, 184))
+    assert not lane.runs
+    add(lane, 184)
+    assert [run.stored.entries for run in lane.runs] == [100]
+    assert take_all(lane) == [*range(65, 80), *range(100, 185)]
+
+
+def test_an_entry_that_just_fits_stays_at_the_front(lane: Lane) -> None:
+    size = OVERHEAD_BYTES + 1
+    for key, room in ((0, size), (1, size - 1)):
+        lane.add(entry_of(key), room_bytes=room)
+    for key in range(2, 6):
+        lane.add(entry_of(key), room_bytes=10**9)  # what has begun to gather goes on
+    assert len(lane.runs) == 1
+    assert [entry.key for entry in lane.in_memory()] == [0]
+
+
 def test_looking_at_the_front_reads_no_run(lane: Lane, store: Store) -> None:
     add(lane, *range(20))
     looked = lane.all()
@@ -220,3 +316,122 @@ def test_tombstones_are_tidied_up_wherever_they_are(lane: Lane) -> None:
         lane.leave(entry)
     assert len(lane._returned) < 150
     assert take_all(lane) == [-300, 0]
+
+
+def lock(lane: Lane, entry: QueuedMessage) -> None:
+    """Take an entry out as a queue does for a unit of work."""
+    entry.state = LOCKED
+    if lane.is_next(entry):
+        lane.pop(entry)
+    else:
+        lane.leave(entry)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
+def test_memory_is_counted_once_whatever_leaves_and_returns(lane: Lane, order: tuple[int, ...]) -> None:
+    entries = add(lane, 0, 1, 2, room=10**9)
+    size = entries[0].memory_bytes
+    for count, place in enumerate(order, 1):
+        lock(lane, entries[place])
+        assert lane.memory_bytes == (3 - count) * size
+    for count, place in enumerate(order, 1):
+        entries[place].state = AVAILABLE
+        lane.come_back(entries[place])
+        assert lane.memory_bytes == count * size
+    assert take_all(lane) == [0, 1, 2]
+    assert (lane.memory_bytes, bool(lane)) == (0, False)
+
+
+def test_only_the_next_entry_is_next(lane: Lane) -> None:
+    entries = add(lane, 5, 6, 3, room=10**9)
+    assert [lane.is_next(entry) for entry in entries] == [True, False, True]
+    lock(lane, entries[2])
+    assert [lane.is_next(entry) for entry in entries[:2]] == [True, False]
+
+
+def test_some_are_taken_in_order_up_to_a_number_and_to_bytes(lane: Lane) -> None:
+    entries = add(lane, *range(10), room=10**9)
+    assert [entry.key for entry in lane.pop_some(3, 100)] == [0, 1, 2]
+    assert [entry.key for entry in lane.pop_some(100, 2)] == [3, 4]
+    assert lane.pop_some(0, 100) == lane.pop_some(1, 0) == []
+    assert [entry.state for entry in entries] == [LOCKED] * 5 + [AVAILABLE] * 5
+    assert lane.memory_bytes == 5 * entries[0].memory_bytes
+    assert take_all(lane) == [5, 6, 7, 8, 9]
+
+
+def test_some_are_taken_only_as_far_as_none_needs_a_closer_look(lane: Lane) -> None:
+    entries = add(lane, *range(4), room=10**9)
+    entries[2].backouts = 1
+    assert [entry.key for entry in lane.pop_some(9, 100)] == [0, 1]
+    assert lane.pop_some(9, 100) == []
+    entries[0].state = AVAILABLE
+    lane.come_back(entries[0])
+    entries[2].backouts = 0
+    assert lane.pop_some(9, 100) == [], "what returned stands before"
+    assert take_all(lane) == [0, 2, 3]
+
+
+def test_fetch_finds_what_comes_before_a_key_only(lane: Lane, store: Store) -> None:
+    add(lane, *range(20))
+    assert [run.keys[0] for run in lane.runs] == [2, 7, 12]
+    assert lane.fetch(lambda _: True, before=2) is None
+    assert store.reads == []
+    found = lane.fetch(lambda entry: entry.key in (4, 8), before=7)
+    assert found is not None
+    assert (found.key, store.reads) == (4, [1])
+    found = lane.fetch(lambda entry: entry.key in (8, 13))
+    assert found is not None
+    assert (found.key, store.reads) == (8, [1, 1, 2])
+    assert take_all(lane) == list(range(20))
+
+
+def test_fetch_finds_the_first_though_runs_overlap(lane: Lane, store: Store) -> None:
+    for keys in ((1, 9), (3, 5), (7, 8)):
+        rest(lane, store, keys)
+    found = lane.fetch(lambda entry: entry.key in (9, 5, 8))
+    assert found is not None
+    assert found.key == 5
+    assert take_all(lane) == [1, 3, 5, 7, 8, 9]
+
+
+def test_a_question_that_was_forgotten_is_put_again(lane: Lane, store: Store) -> None:
+    add(lane, *range(8))
+    for question in range(256):
+        assert lane.fetch(lambda _: False, question=question) is None
+    assert len(store.reads) == 256
+    assert lane.fetch(lambda _: False, question=0) is None
+    assert len(store.reads) == 256
+    assert lane.fetch(lambda _: False, question="one too many") is None
+    assert lane.fetch(lambda _: False, question=0) is None
+    assert len(store.reads) == 258
+
+
+def test_what_returned_before_a_run_is_next_and_the_run_is_not_read(lane: Lane, store: Store) -> None:
+    entries = add(lane, *range(12))
+    for entry in entries[:2]:
+        lock(lane, entry)
+    for entry in entries[:2]:
+        entry.state = AVAILABLE
+        lane.come_back(entry)
+    assert (take(lane), take(lane), store.reads) == (0, 1, [])
+    assert (take(lane), store.reads) == (2, [1])
+
+
+def test_what_returned_behind_a_run_waits_for_it(lane: Lane, store: Store) -> None:
+    add(lane, *range(12))
+    found = lane.fetch(lambda entry: entry.key == 9)
+    assert found is not None
+    assert [take(lane) for _ in range(12)] == list(range(12))
+    assert store.reads == [1, 2, 1, 2], "each is read to find it, and when it is its turn"
+
+
+def test_what_returned_takes_its_place_before_and_behind_what_gathers(lane: Lane) -> None:
+    entries = add(lane, *range(6))
+    assert not lane.runs
+    for entry in (entries[0], entries[1], entries[4]):
+        lock(lane, entry)
+    for entry in (entries[4], entries[1], entries[0]):
+        entry.state = AVAILABLE
+        lane.come_back(entry)
+    assert take_all(lane) == [0, 1, 2, 3, 4, 5]
+    assert lane.memory_bytes == 0

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from entrepot import Connection, Message, limits
+from entrepot.queues.criteria import Criteria
 from entrepot.queues.queue import Queue
+from entrepot.queues.search import Search, SearchPaused, Turn
 
 BODY = 500
 
@@ -236,6 +238,99 @@ def test_whole_groups_are_found_on_disk(spilling: Any, restart: bool) -> None:
     assert connection.host.queue_status("Q")["CURDEPTH"] == 59
 
 
+def test_a_message_that_was_got_before_groups_are_looked_at_is_no_part_of_its_group(spilling: Any) -> None:
+    place, connection = spilling
+    for number in range(60):
+        connection.put(
+            "Q",
+            body_of(number),
+            message_id=b"m%d" % number,
+            group_id=b"g%d" % (number // 30),
+            sequence=number % 30 + 1,
+            last_in_group=number % 30 == 29,
+            persistent=True,
+        )
+    for _ in range(2):
+        connection.host.checkpoint()
+    connection = place.reopen()
+    assert the_queue(connection).run_count > 1
+    assert number_of(connection.get("Q", message_id=b"m55")) == 55
+    with connection.unit_of_work() as unit:
+        found = unit.get_group("Q")
+        assert found is not None
+        assert [number_of(message) for message in found] == list(range(30))
+        assert unit.get_group("Q") is None, "the second group lacks a message"
+
+
+def put_member(connection: Connection, group: bytes, sequence: int, colour: str, *, last: bool = False) -> None:
+    body = b"%s%d" % (group, sequence)
+    colours = {"colour": colour}
+    connection.put("Q", body, group_id=group, sequence=sequence, last_in_group=last, properties=colours)
+
+
+def test_a_whole_group_has_to_have_a_message_that_is_wanted(connection: Connection) -> None:
+    for group, colour in ((b"a", "red"), (b"b", "blue"), (b"c", "blue")):
+        for sequence in (1, 2):
+            put_member(connection, group, sequence, colour, last=sequence == 2 and group != b"b")
+    connection.put("Q", b"alone", properties={"colour": "blue"})
+    with connection.unit_of_work() as unit:
+        found = [unit.get_group("Q", selector="colour = 'blue'") for _ in range(3)]
+        bodies = [[message.body for message in group] for group in found if group is not None]
+        assert bodies == [[b"c1", b"c2"], [b"alone"]]
+        assert unit.get("Q", whole_group=True, selector="colour = 'blue'") is None
+    assert [message.body for message in connection.browse("Q")] == [b"a1", b"a2", b"b1", b"b2"]
+
+
+def test_one_message_of_a_whole_group_is_the_first_in_sequence_that_is_wanted(connection: Connection) -> None:
+    for sequence, colour in ((3, "blue"), (1, "red"), (2, "blue")):
+        put_member(connection, b"g", sequence, colour, last=sequence == 3)
+    with connection.unit_of_work() as unit:
+        found = [unit.get("Q", whole_group=True, selector="colour = 'blue'") for _ in range(3)]
+        assert [message and message.body for message in found] == [b"g2", b"g3", None]
+
+
+@pytest.mark.parametrize("how", ["message id", "correlation id", "selector"])
+def test_the_earliest_is_found_whether_it_is_in_memory_or_on_disk(spilling: Any, how: str) -> None:
+    _, connection = spilling
+    wanted = {3, 50, 51, 99}
+    options: dict[str, Any] = {
+        "message id": {"message_id": b"m"},
+        "correlation id": {"correlation_id": b"c"},
+        "selector": {"selector": "w = TRUE"},
+    }[how]
+    for number in range(100):
+        ids = {"message_id": b"m", "correlation_id": b"c"} if number in wanted else {}
+        connection.put("Q", body_of(number), properties={"w": number in wanted}, **ids)  # type: ignore[arg-type]
+    unit = connection.unit_of_work()
+    assert number_of(unit.get("Q", **options)) == 3
+    assert number_of(connection.get("Q", **options)) == 50
+    unit.back_out()
+    found = [number_of(connection.get("Q", **options)) for _ in range(4)]
+    assert found == [3, 51, 99, None]
+
+
+def test_a_browse_goes_on_behind_its_place_in_lower_priorities_too(connection: Connection) -> None:
+    for number, priority in enumerate((1, 5, 1, 5, 3)):
+        connection.put("Q", b"%d" % number, priority=priority)
+    queue = the_queue(connection)
+    expected = [1, 3, 4, 0, 2]
+    entries = list(queue.after(None))
+    assert [int(entry.message.body) for entry in entries] == expected
+    for place, entry in enumerate(entries):
+        assert [int(later.message.body) for later in queue.after(queue.place_of(entry))] == expected[place + 1 :]
+    oldest = queue.oldest()
+    assert oldest is not None
+    assert oldest.message.body == b"0"
+
+
+def test_messages_are_counted_from_a_priority_up_to_a_limit(connection: Connection) -> None:
+    for priority in (0, 4, 5, 5, 9):
+        connection.put("Q", b"", priority=priority)
+    queue = the_queue(connection)
+    assert [queue.available_from(priority, 99) for priority in (0, 4, 5, 6, 9)] == [5, 4, 3, 1, 1]
+    assert [queue.available_from(0, limit) for limit in (0, 2, 5)] == [0, 2, 5]
+
+
 def test_expired_messages_on_disk_reach_nobody(timed: Any, small_runs: int) -> None:
     connection = timed.open()
     connection.mqsc("DEFINE QLOCAL(Q) BUFFER(5000)")
@@ -323,3 +418,46 @@ def test_late_arrivals_of_prepared_units_keep_their_places_over_restarts(spillin
         connection = place.reopen()
         assert [number_of(message) for message in connection.browse("Q")] == expected
     assert drain(connection) == expected
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_indexes_have_only_what_is_in_memory(spilling: Any, persistent: bool) -> None:
+    _, connection = spilling
+    connection.get("Q", message_id=b"none")  # from now on there is an index by message id
+    for number in range(100):
+        ids = {"message_id": b"m%d" % number, "correlation_id": b"c%d" % number}
+        connection.put("Q", body_of(number), persistent=persistent, **ids)  # type: ignore[arg-type]
+    queue = the_queue(connection)
+    in_memory = sum(1 for lane in queue._order for _ in lane.in_memory())
+    assert in_memory < 60
+    assert queue._by_message_id is not None
+    assert len(queue._by_message_id) == len(queue._by_correlation_id) == in_memory
+    assert drain(connection) == list(range(100))
+    assert (queue._by_message_id, queue._by_correlation_id) == ({}, {})
+
+
+def test_after_a_restart_a_search_gets_to_know_groups_a_run_in_a_turn(
+    spilling: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, connection = spilling
+    for number in range(100):
+        connection.put("Q", body_of(number), group_id=b"g", sequence=number + 1, persistent=True)
+    for _ in range(2):
+        connection.host.checkpoint()
+    manager = place.reopen().host.manager
+    runs = manager.objects.queues["Q"].run_count
+    assert runs > 3
+    reads, read = [0], manager.store.read
+
+    def counted(number: int, gone: bytes | bytearray = b"") -> Any:
+        reads[-1] += 1
+        return read(number, gone)
+
+    monkeypatch.setattr(manager.store, "read", counted)
+    search = Search(Turn(), Criteria(whole_group=True))
+    for _ in range(runs - 1):
+        search.turn.left = 1
+        with pytest.raises(SearchPaused):
+            manager.get_group("Q", search.criteria, manager.begin(), search)
+        reads.append(0)
+    assert reads == [1] * (runs - 1) + [0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from random import Random
 
+from entrepot.disk import Disk
 from entrepot.message import Message
 from entrepot.recovery_log.group import SALT_BYTES, Group, GroupKey
 from entrepot.recovery_log.reader import LogReader
@@ -13,6 +14,7 @@ from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SegmentHead, 
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.recovery_log.writer import RecoveryLog
 from entrepot.testing import SimulatedDisk, VirtualClock
+from entrepot.testing.forgery import UnsaltedForgery
 
 MANAGER_ID = bytes(range(12))
 SMALL = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=3)
@@ -29,7 +31,7 @@ def new_disk(seed: int = 1) -> SimulatedDisk:
 
 
 def open_log(
-    disk: SimulatedDisk,
+    disk: Disk,
     *,
     settings: LogSettings = SMALL,
     position: int = 0,
@@ -51,11 +53,11 @@ def write(log: RecoveryLog, *records: Record, force: bool = True) -> int:
     return group.start
 
 
-def reader(disk: SimulatedDisk, settings: LogSettings = SMALL) -> LogReader:
+def reader(disk: Disk, settings: LogSettings = SMALL) -> LogReader:
     return LogReader(disk, settings, MANAGER_ID)
 
 
-def read(disk: SimulatedDisk, start: int = 0, settings: LogSettings = SMALL) -> list[Record]:
+def read(disk: Disk, start: int = 0, settings: LogSettings = SMALL) -> list[Record]:
     """All records but the groups' own."""
     return [logged.record for logged in reader(disk, settings).records(start) if not isinstance(logged.record, Group)]
 
@@ -90,3 +92,16 @@ def stream(disk: SimulatedDisk, begin: int, end: int) -> bytes:
     """The log's bytes from one position to another, within one segment."""
     number, offset = divmod(begin, PAYLOAD_BYTES)
     return disk.contents(segment_path(number))[HEAD_PAGE_BYTES + offset :][: end - begin]
+
+
+def put_format_2(disk: SimulatedDisk, *records: Record, number: int = 0) -> int:
+    """Leave segments as format 2 wrote them, from this number on, a group for each record; where the last one ends."""
+    position = number * PAYLOAD_BYTES
+    stream = b""
+    for serial, record in enumerate(records, 1):
+        stream += UnsaltedForgery().group(position + len(stream), 1, serial, record)
+    for begin in range(0, len(stream), PAYLOAD_BYTES):
+        own = number + begin // PAYLOAD_BYTES
+        page = head_page(MANAGER_ID, own, SMALL.segment_bytes, SegmentHead(b"", own * PAYLOAD_BYTES), version=2)
+        disk.put(segment_path(own), page + stream[begin : begin + PAYLOAD_BYTES].ljust(PAYLOAD_BYTES, b"\0"))
+    return position + len(stream)

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import errno
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from entrepot.disk import Disk
 from entrepot.errors import CheckpointDamaged, FormatUnsupported
 from entrepot.recovery_log.checkpoint import PATH, read_checkpoint, write_checkpoint
 from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Commit, Counts, End, Record, Run, frame
-from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+from entrepot.testing import Fault, Faults, FaultyDisk, PlannedFaults, SimulatedDisk
 from folding import for_each
 
 from .logs import MANAGER_ID, put_record
+from .watching import Noted, open_files
+
+ROOM_BYTES_MIN = 128 * 1024
 
 
 def head(number: int, *, version: int = FORMAT_VERSION) -> Checkpoint:
@@ -26,7 +32,7 @@ def contents(number: int) -> list[Record]:
     return [put_record(400 * (number % 5), key=number), Run(number, 8, b"\1"), *[Commit(number)] * (number % 7)]
 
 
-def write(disk: SimulatedDisk, number: int) -> None:
+def write(disk: Disk, number: int) -> None:
     write_checkpoint(disk, head(number), contents(number))
 
 
@@ -108,6 +114,115 @@ def test_a_power_cut_at_any_operation_leaves_the_old_checkpoint_or_the_new(seed:
     assert read_checkpoint(disk) == (head(number + 2), contents(number + 2))
 
 
+def interrupted(disk: SimulatedDisk, number: int, faults: Faults) -> None:
+    """Begin a checkpoint that may not be finished."""
+    disk.faults = faults
+    with contextlib.suppress(PowerCut, OSError):
+        write(disk, number)
+    disk.faults = None
+
+
+@for_each("operations", range(9))
+@for_each("seed", range(10))
+def test_what_is_read_after_a_kill_at_any_operation_is_still_there_after_a_power_cut(
+    seed: int, operations: int
+) -> None:
+    """A restart removes what only an older checkpoint needs."""
+    disk = SimulatedDisk(Random(seed))
+    write(disk, 1)
+    interrupted(disk, 2, PowerCutAt(operations))
+    disk.kill()
+    found = read_checkpoint(disk)
+    disk.power_cut()
+    assert read_checkpoint(disk) == found
+
+
+@for_each("second", range(9))
+@for_each("first", range(4, 8))
+@for_each("seed", range(4))
+def test_a_checkpoint_after_an_interrupted_one_spoils_none_before_it(seed: int, first: int, second: int) -> None:
+    disk = SimulatedDisk(Random(seed))
+    write(disk, 1)
+    interrupted(disk, 2, PowerCutAt(first))
+    interrupted(disk, 3, PowerCutAt(second))
+    disk.power_cut()
+    assert read_checkpoint(disk) in [(head(number), contents(number)) for number in (1, 2, 3)]
+
+
+def test_after_a_refused_rename_the_next_checkpoint_gives_the_old_one_its_name_again() -> None:
+    """A backup copies it by its name."""
+    disk = SimulatedDisk(Random(1))
+    write(disk, 1)
+    old = disk.contents(PATH)
+    interrupted(disk, 2, PlannedFaults(Fault(at=2, error_number=errno.ENOSPC, operations=frozenset({"rename"}))))
+    assert not disk.exists(PATH)
+    interrupted(disk, 3, PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"write"}))))
+    assert disk.contents(PATH) == old
+
+
+def test_neither_writing_nor_reading_leaves_a_file_open(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path, PlannedFaults(Fault(at=3, operations=frozenset({"write"}))))
+    write(disk, 1)
+    with pytest.raises(OSError, match="Input/output"):
+        write(disk, 2)
+    assert read_checkpoint(disk)[0] == head(1)
+    assert open_files(tmp_path) == []
+
+
+# --- space ------------------------------------------------------------------------------------
+
+
+@for_each("seed", range(10))
+def test_a_checkpoint_has_room_for_a_larger_one_also_after_a_power_cut(seed: int) -> None:
+    disk = SimulatedDisk(Random(seed))
+    small, large = 10, 60_000
+    for size, room in ((small, ROOM_BYTES_MIN), (large, 4 * large), (small, ROOM_BYTES_MIN), (small, 4 * large)):
+        write_checkpoint(disk, head(1), [put_record(size)])
+        disk.power_cut()
+        assert room <= len(disk.contents(PATH)) < room + 1_000
+
+
+class Copying:
+    """A disk with so many bytes left, of which every write takes some, as file systems do that copy on write."""
+
+    def __init__(self, space: int) -> None:
+        self._space = space
+
+    def before(self, operation: str, path: str, size: int) -> int | None:
+        if operation == "write":
+            if size > self._space:
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+            self._space -= size
+        return None
+
+
+NEEDED = len(framed(head(1), *contents(1), End(1 + len(contents(1)))))
+
+
+@for_each("space", [NEEDED, ROOM_BYTES_MIN // 2, ROOM_BYTES_MIN])
+def test_a_checkpoint_comes_before_room_for_larger_ones_and_needs_no_byte_more(space: int) -> None:
+    disk = SimulatedDisk(Random(1))
+    disk.faults = Copying(space)
+    write(disk, 1)
+    assert read_checkpoint(disk) == (head(1), contents(1))
+
+
+def test_a_disk_that_fails_while_room_is_made_is_reported() -> None:
+    disk = SimulatedDisk(Random(1))
+    disk.faults = PlannedFaults(Fault(at=2, error_number=errno.EIO, operations=frozenset({"write"})))
+    with pytest.raises(OSError, match="Input/output"):
+        write(disk, 1)
+
+
+def test_room_that_is_there_is_not_written_again() -> None:
+    disk = SimulatedDisk(Random(1))
+    write(disk, 1)
+    write(disk, 1)
+    disk.faults = noted = Noted()
+    write(disk, 1)
+    assert noted.count("write") == 1
+
+
 def test_a_checkpoint_needs_no_space_that_it_does_not_have() -> None:
     disk = SimulatedDisk(Random(1))
     write(disk, 1)
@@ -168,6 +283,12 @@ def test_a_wrong_number_of_records_is_damage() -> None:
 def test_a_checkpoint_that_begins_otherwise_is_none() -> None:
     assert "does not begin as a checkpoint" in damaged(framed(Commit(1), End(1))).problem
     assert "does not begin as a checkpoint" in damaged(framed(End(0))).problem
+
+
+def test_where_there_is_no_checkpoint_its_name_is_what_is_missed() -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        read_checkpoint(SimulatedDisk(Random(1)))
+    assert missing.value.filename == PATH
 
 
 def test_damage_is_named_by_the_offset_of_its_record() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from entrepot.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey, UnsaltedKey
 from entrepot.recovery_log.record import FRAME_HEAD_BYTES, BadFrame, parse_head
+from folding import for_each
 
 from .logs import KEY, SALT
 
@@ -29,6 +30,10 @@ def parsed(key: GroupKey | UnsaltedKey, data: bytes, position: int) -> Group:
     return key.parse(head, payload, crc)[0]
 
 
+UNSALTED = bytes.fromhex(
+    "20000000 01000000 0000000000000000 d3bf3111 7e00000000000000 0000000000000000 01000000 01000000 00000040fc54d941"
+)
+"""A group of format 2: CRC seed 0, and everything in it can be guessed."""
 GROUPS = st.builds(Group, U63, U63, U32, U32, TIMES, U64)
 
 
@@ -71,16 +76,18 @@ def test_place_start_serial_and_predecessor_all_change_what_is_secret() -> None:
 
 
 def test_groups_without_salt_are_not_taken_for_groups_with_one() -> None:
-    """Of format 2: CRC seed 0, and everything in it can be guessed."""
-    unsalted = bytes.fromhex(
-        "20000000 01000000 0000000000000000 d3bf3111 7e00000000000000 0000000000000000 01000000 01000000"
-        "00000040fc54d941"
-    )
-    assert parsed(UnsaltedKey(), unsalted, 0) == Group(126, 0, 1, 1, 1.7e9)
+    assert parsed(UnsaltedKey(), UNSALTED, 0) == Group(126, 0, 1, 1, 1.7e9)
     with pytest.raises(BadFrame, match="format"):
-        parsed(KEY, unsalted, 0)
+        parsed(KEY, UNSALTED, 0)
     with pytest.raises(BadFrame, match="format"):
         parsed(UnsaltedKey(), made(KEY, 0, Group(126, 0, 1, 1, 1.7e9)), 0)
+
+
+@for_each("offset", range(len(UNSALTED)))
+def test_a_group_without_salt_with_any_byte_changed_is_none(offset: int) -> None:
+    changed = UNSALTED[:offset] + bytes([UNSALTED[offset] ^ 0x10]) + UNSALTED[offset + 1 :]
+    with pytest.raises((BadFrame, AssertionError)):
+        parsed(UnsaltedKey(), changed, 0)
 
 
 def test_the_bytes_of_a_group_never_change() -> None:

@@ -69,6 +69,12 @@ def test_an_empty_folder_is_an_empty_log() -> None:
     found = reader(new_disk())
     assert list(found.records(0)) == []
     assert (found.first_position, found.torn, found.end_position) == (None, "", 0)
+    assert (found.incarnation, found.time, found.forced_position) == (0, 0.0, 0)
+
+
+def test_a_reader_that_has_read_nothing_is_at_the_beginning() -> None:
+    found = reader(log_of((0, ONE)))
+    assert (found.end_position, found.incarnation, found.time, found.forced_position, found.torn) == (0, 0, 0.0, 0, "")
 
 
 def test_an_empty_segment_is_an_empty_log() -> None:
@@ -106,6 +112,23 @@ def test_a_segment_that_is_gone_makes_the_log_incomplete() -> None:
     assert reader(disk).first_position == PAYLOAD_BYTES
     with pytest.raises(LogIncomplete):
         list(reader(disk).records(5 * PAYLOAD_BYTES))
+
+
+def test_at_the_very_end_of_a_segment_the_next_one_need_not_be_made_yet() -> None:
+    disk = new_disk()
+    log = open_log(disk, position=PAYLOAD_BYTES - GROUP_BYTES - COMMIT_BYTES)
+    write(log, Commit(1))
+    found = reader(disk)
+    assert list(found.records(PAYLOAD_BYTES)) == []
+    assert (found.end_position, found.torn) == (PAYLOAD_BYTES, "")
+    with pytest.raises(LogIncomplete):
+        list(reader(disk).records(2 * PAYLOAD_BYTES))
+
+
+def test_nothing_is_read_from_within_a_group() -> None:
+    disk = log_of((0, ONE))
+    for start in range(1, len(ONE)):
+        assert list(reader(disk).records(start)) == []
 
 
 def test_a_position_is_described_as_file_and_offset() -> None:
@@ -181,9 +204,18 @@ def test_a_stale_group_proves_nothing_about_what_a_later_start_wrote() -> None:
 
 
 def test_a_group_of_the_same_start_inside_of_a_group_is_none() -> None:
-    inner = group(GROUP_BYTES, 8)
-    found = reader(log_of((0, opening(len(inner))), (GROUP_BYTES, inner)))
+    """Even one that would follow it behind its end."""
+    outer = opening(len(group(GROUP_BYTES, 8)))
+    inner = group(GROUP_BYTES, 8, serial=2, after=outer)
+    found = reader(log_of((0, outer), (GROUP_BYTES, inner)))
     assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == []
+
+
+def test_a_group_of_the_same_start_that_does_not_follow_the_one_before_is_not_read() -> None:
+    """Of two queue managers that were restored from one backup, neither continues the other's log."""
+    follows, does_not = (group(len(ONE), 3, serial=2, after=after) for after in (ONE, b""))
+    assert read(log_of((0, ONE), (len(ONE), follows))) == commits(1, 2, 3)
+    assert read(log_of((0, ONE), (len(ONE), does_not))) == commits(1, 2)
 
 
 def test_a_group_from_an_earlier_lap_is_not_taken_for_a_present_one() -> None:

@@ -5,12 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrepot.errors import FormatUnsupported
 from entrepot.message import Message
 from entrepot.recovery_log import record
 from entrepot.recovery_log.record import (
+    FORMAT_VERSION,
     FRAME_HEAD_BYTES,
     PAYLOAD_BYTES_MAX,
     BadFrame,
+    Bodies,
     Checkpoint,
     Commit,
     Counts,
@@ -31,8 +34,11 @@ from entrepot.recovery_log.record import (
     check,
     decode,
     frame,
+    frame_file,
     frame_head,
+    parse,
     parse_head,
+    require_format,
     type_name,
 )
 
@@ -144,7 +150,11 @@ def test_a_type_that_nobody_knows_is_refused() -> None:
 
 def test_a_length_that_no_record_has_is_refused_before_anything_is_read() -> None:
     assert parse_head(frame_head(RecordType.PUT, b"", 0), 0)[:2] == (0, RecordType.PUT)
-    too_long = (PAYLOAD_BYTES_MAX + 1).to_bytes(4, "little") + frame_head(RecordType.PUT, b"", 0)[4:]
+    longest, too_long = (
+        length.to_bytes(4, "little") + frame_head(RecordType.PUT, b"", 0)[4:]
+        for length in (PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 1)
+    )
+    assert parse_head(longest, 0)[0] == PAYLOAD_BYTES_MAX
     with pytest.raises(BadFrame, match="head is damaged"):
         parse_head(too_long, 0)
 
@@ -153,3 +163,95 @@ def test_old_records_are_read_when_a_message_has_gained_fields() -> None:
     """Fields go to the end and have defaults, so the arrays of an older version are shorter."""
     payload = bytes([0x93, 0x00, 0x91, 0x92, 0x05, 0x07, 0x91, 0xC4, 0x01]) + b"x"
     assert decode(RecordType.PUT, payload) == Put(0, [(5, 7)], Message(b"x"))
+
+
+def test_a_format_of_a_later_release_is_refused_and_those_of_earlier_ones_are_read() -> None:
+    for version in range(1, FORMAT_VERSION + 1):
+        require_format("a file", version)
+    for version in (0, FORMAT_VERSION + 1):
+        with pytest.raises(FormatUnsupported):
+            require_format("a file", version)
+
+
+# --- files ------------------------------------------------------------------------------------
+
+HEAD = RunHead(FORMAT_VERSION, bytes(12), 5)
+
+
+def whole_file(*chunks: Record) -> bytes:
+    return b"".join(frame_file(HEAD, chunks))
+
+
+def test_a_file_is_its_head_its_chunks_and_their_number() -> None:
+    chunks = [Bodies([b"a"]), Bodies([b"b", b"c"])]
+    content = memoryview(whole_file(*chunks))
+    found: list[Record] = []
+    position = 0
+    while position < len(content):
+        record, position = parse(content, position)
+        found.append(record)
+    assert found == [HEAD, *chunks, End(2)]
+    assert position == len(content)
+
+
+def test_a_file_that_ends_within_a_record_has_no_such_record() -> None:
+    content = memoryview(b"".join(frame(Commit(70_000), 0)))
+    assert parse(content, 0) == (Commit(70_000), len(content))
+    for cut in range(FRAME_HEAD_BYTES, len(content)):
+        with pytest.raises(BadFrame, match="the file ends within a record"):
+            parse(content[:cut], 0)
+
+
+def test_a_record_in_a_file_is_read_only_with_its_crc() -> None:
+    content = bytearray(b"".join(frame(Commit(1), 0)))
+    content[-1] ^= 1
+    with pytest.raises(BadFrame, match="CRC"):
+        parse(memoryview(content), 0)
+
+
+def test_a_group_stands_in_no_file() -> None:
+    with pytest.raises(BadFrame, match="a GROUP record stands only in a log"):
+        parse(memoryview(frame_head(RecordType.GROUP, b"", 0)), 0)
+
+
+@pytest.mark.parametrize("payload", [b"\xc1", b"\x91\xa1x", b"\x91" * 5_000], ids=["no value", "text", "nested"])
+def test_a_payload_that_is_no_record_is_a_bad_frame(payload: bytes) -> None:
+    with pytest.raises(BadFrame, match="a whole COMMIT record cannot be understood"):
+        parse(memoryview(frame_head(RecordType.COMMIT, payload, 0) + payload), 0)
+
+
+# --- puts to several queues -------------------------------------------------------------------
+
+
+def shared_put() -> Put:
+    put = Put(0, [(1, 10), (2, 11)], Message(b"body", message_id=b"first"))
+    put.add_alike([(3, 12), (4, 13)], Message(b"body", message_id=b"second"))
+    put.add_alike([(5, 14)], Message(b"body", message_id=b"third"))
+    return put
+
+
+def test_a_put_brings_each_queue_its_own_message_with_the_shared_body() -> None:
+    arrivals = [(queue, key, message.message_id, message.body) for queue, key, message in shared_put().arrivals()]
+    ids = [b"first", b"first", b"second", b"second", b"third"]
+    assert arrivals == [(queue, queue + 9, id_, b"body") for queue, id_ in enumerate(ids, 1)]
+
+
+def test_a_put_stores_a_shared_body_once() -> None:
+    assert frame(shared_put(), 0)[1].count(b"body") == 1
+
+
+def test_the_last_key_of_a_put_is_that_of_its_last_target() -> None:
+    put = shared_put()
+    assert put.key_last == 14
+    put.alike = put.alike[:1]
+    assert put.key_last == 13
+    put.alike = []
+    assert put.key_last == 11
+
+
+def test_the_size_that_further_targets_add_is_estimated_closely_and_never_too_low() -> None:
+    put = shared_put()
+    alone = Put(0, put.targets[:1], put.message)
+    assert alone.extra_bytes == 0
+    added = len(frame(put, 0)[1]) - len(frame(alone, 0)[1])
+    assert added <= put.extra_bytes <= added + 20 * 5

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from entrepot.message import Message
-from entrepot.recovery_log.record import Entry
+from entrepot.disk import Disk
 from entrepot.recovery_log.reserve import Reserve
-from entrepot.recovery_log.run import FOLDER, RunStore, run_path
-from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+from entrepot.recovery_log.run import FOLDER
+from entrepot.testing import Fault, FaultyDisk, PlannedFaults, SimulatedDisk
 
-from .logs import MANAGER_ID
+from .watching import open_files
 
 USUAL = 4096
 
@@ -26,13 +26,13 @@ def new_disk(seed: int = 1) -> SimulatedDisk:
     return disk
 
 
-def stocked(disk: SimulatedDisk) -> Reserve:
+def stocked(disk: Disk) -> Reserve:
     reserve = Reserve(disk, FOLDER, USUAL)
     reserve.restock()
     return reserve
 
 
-def lay(disk: SimulatedDisk, name: str, size: int) -> str:
+def lay(disk: Disk, name: str, size: int) -> str:
     path = f"{FOLDER}/{name}"
     file = disk.open(path, create=True)
     file.write(0, [b"x" * size])
@@ -69,6 +69,17 @@ def test_a_disk_that_fails_is_told_of() -> None:
     disk.faults = PlannedFaults(Fault(at=1, error_number=errno.EIO, operations=frozenset({"write"})))
     with pytest.raises(OSError, match="Input/output"):
         stocked(disk)
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    disk = FaultyDisk(tmp_path, PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"write"}))))
+    assert stocked(disk).sizes() == {}
+    reserve = stocked(disk)
+    reserve.want(USUAL)
+    assert reserve.keep(lay(disk, "first", USUAL))
+    assert len(Reserve(disk, FOLDER, USUAL).sizes()) == 2
+    assert open_files(tmp_path) == []
 
 
 def test_files_that_are_wanted_no_more_are_kept_up_to_what_is_wanted() -> None:
@@ -123,20 +134,3 @@ def test_numbers_go_on_where_the_process_before_left_them() -> None:
     reserve.want(9 * USUAL)
     reserve.keep(lay(disk, "second", USUAL))
     assert sorted(disk.names(FOLDER)) == ["reserve-00000001", "reserve-00000002", "reserve-00000003"]
-
-
-def test_a_run_that_was_written_into_the_reserve_survives_a_power_cut() -> None:
-    entries = [Entry(key, 3, 0, key * 100, Message(bytes([key]) * 500)) for key in range(1, 20)]
-    for seed in range(20):
-        disk = new_disk(seed)
-        store = RunStore(disk, MANAGER_ID, reserve_bytes=USUAL)
-        store.reserve.restock()
-        disk.force_folder(FOLDER)
-        run = store.write_into_reserve(entries)
-        assert run is not None
-        assert 5 <= run.entries < len(entries), "as many as there is space for"
-        assert store.reserve.sizes() == {}
-        assert store.write_into_reserve(entries) is None
-        disk.power_cut()
-        assert disk.names(FOLDER) == [run_path(run.number).removeprefix(f"{FOLDER}/")], seed
-        assert RunStore(disk, MANAGER_ID).read(run.number) == (run, entries[: run.entries]), seed

@@ -16,7 +16,7 @@ from entrepot.disk import Disk, SystemDisk
 from entrepot.errors import FormatUnsupported, RunDamaged
 from entrepot.message import Message
 from entrepot.recovery_log import run as run_module
-from entrepot.recovery_log.record import Entry
+from entrepot.recovery_log.record import FORMAT_VERSION, Commit, End, Entries, Entry, Record, RunHead, frame, parse
 from entrepot.recovery_log.run import CHUNK_BYTES, FOLDER, RunStore, StoredRun, run_path
 from entrepot.testing import Fault, FaultyDisk, PlannedFaults, SimulatedDisk
 from folding import for_each
@@ -62,6 +62,57 @@ def test_a_run_lies_in_chunks_so_that_one_crc_covers_no_more_than_some() -> None
     write(store_on(disk), entries(100, 5_000))
     chunks = disk.contents(run_path(1)).count(bytes([37, 0, 0, 0]))
     assert chunks >= 100 * 5_000 // CHUNK_BYTES
+
+
+def chunks(disk: SimulatedDisk, number: int = 1) -> list[int]:
+    """How many entries each chunk of a run has."""
+    content = memoryview(disk.contents(run_path(number)))
+    position, sizes = 0, []
+    while position < len(content):
+        record, position = parse(content, position)
+        sizes += [len(record.entries)] if isinstance(record, Entries) else []
+    return sizes
+
+
+@for_each("shared", [False, True])
+def test_a_chunk_has_no_more_entries_than_fit_and_at_least_one(shared: bool) -> None:
+    disk = new_disk()
+    store = store_on(disk)
+    for number, (size, expected) in enumerate([(CHUNK_BYTES, [1] * 5), (CHUNK_BYTES // 2, [1, 1, 1, 1, 1])], 1):
+        store.write(entries(5, size), body_bytes=5 * size, force=True, shared=shared)
+        assert chunks(disk, number) == expected
+    store.write(entries(5, CHUNK_BYTES // 3), body_bytes=5 * (CHUNK_BYTES // 3), force=True, shared=shared)
+    assert chunks(disk, 3) == [3, 2]
+
+
+def test_entries_without_bodies_share_a_chunk() -> None:
+    disk = new_disk()
+    write(store_on(disk), entries(50, 0))
+    assert chunks(disk) == [50]
+
+
+def test_a_body_that_neighbours_share_is_stored_once_even_where_a_chunk_is_full() -> None:
+    disk = new_disk()
+    first, second = (Random(number).randbytes(CHUNK_BYTES) for number in range(2))
+    stored = [Entry(key, 3, 0, key, Message(first, message_id=bytes([key]))) for key in range(5)]
+    stored += [Entry(key, 3, 0, key, Message(second, message_id=bytes([key]))) for key in range(5, 8)]
+    run = store_on(disk).write(stored, body_bytes=2 * CHUNK_BYTES, force=True, shared=True)
+    assert store_on(disk).read(1) == (run, stored)
+    content = disk.contents(run_path(1))
+    assert (content.count(first), content.count(second)) == (1, 1)
+    assert len(chunks(disk)) == 2
+
+
+def test_a_message_on_several_queues_is_stored_once_and_one_with_another_body_wholly() -> None:
+    disk = new_disk()
+    twin = Message(b"shared body", user="a user of all")
+    alike = Message(twin.body, user="another user")
+    stored = [Entry(key, key, 0, key, message) for key, message in enumerate([twin, alike, twin, Message(b"own")])]
+    store_on(disk).write(stored, body_bytes=14, force=True, shared=True)
+    assert store_on(disk).read(1)[1] == stored
+    content = disk.contents(run_path(1))
+    counts = [content.count(text) for text in (b"shared body", b"a user of all", b"another user", b"own")]
+    assert counts == [1, 1, 1, 1]
 
 
 def test_runs_are_numbered_and_found() -> None:
@@ -143,13 +194,21 @@ def test_when_the_disk_refuses_nothing_of_the_run_remains(operation: str, number
 # --- damage -----------------------------------------------------------------------------------
 
 
-def refuse(content: bytes) -> None:
+def refuse(content: bytes) -> RunDamaged:
     """A run with this content is damaged, and named."""
     disk = new_disk()
     disk.put(run_path(1), content)
     with pytest.raises(RunDamaged) as refused:
         store_on(disk).read(1)
     assert refused.value.file.endswith(run_path(1))
+    return refused.value
+
+
+def framed(*records: Record) -> bytes:
+    data = b""
+    for record in records:
+        data += b"".join(frame(record, len(data)))
+    return data
 
 
 def sound() -> bytes:
@@ -188,6 +247,22 @@ def test_a_run_of_another_queue_manager_is_refused() -> None:
     write(RunStore(disk, bytes(12)), entries(5))
     with pytest.raises(RunDamaged, match="not the run that its name says"):
         store_on(disk).read(1)
+
+
+HEAD = RunHead(FORMAT_VERSION, MANAGER_ID, 1)
+SOME = Entries(entries(2))
+
+
+@for_each("head", [Commit(1), SOME])
+def test_a_file_that_begins_otherwise_is_no_run(head: Record) -> None:
+    assert "not the run that its name says" in refuse(framed(head, End(0))).problem
+
+
+@for_each("records", [[End(0)], [End(2)], [Commit(1), End(2)], [HEAD, End(2)]])
+def test_a_record_that_does_not_belong_into_a_run_is_damage(records: list[Record]) -> None:
+    damage = refuse(framed(HEAD, SOME, *records))
+    assert "does not belong into a run" in damage.problem
+    assert damage.offset == len(framed(HEAD, SOME))
 
 
 def test_another_version_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

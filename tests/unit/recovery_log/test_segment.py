@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
+from entrepot.disk import Disk
 from entrepot.errors import FormatUnsupported, LogDamaged, RecoveryError
 from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.segment import (
@@ -12,21 +14,23 @@ from entrepot.recovery_log.segment import (
     HEAD_PAGE_BYTES,
     SegmentHead,
     SparePool,
+    cut_log,
     head_page,
     read_head_page,
     segment_numbers,
     segment_path,
 )
-from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
+from entrepot.testing import FaultyDisk, PlannedFaults, SimulatedDisk
 from folding import for_each
 
 from .logs import MANAGER_ID, PAYLOAD_BYTES, SALT, SMALL, new_disk, own_head_page
+from .watching import Written, open_files, refusing
 
 SIZE = SMALL.segment_bytes
 UNSALTED = SegmentHead(b"", 7 * PAYLOAD_BYTES)
 
 
-def pool(disk: SimulatedDisk) -> SparePool:
+def pool(disk: Disk) -> SparePool:
     spares = SparePool(disk, MANAGER_ID, SIZE)
     spares.find()
     return spares
@@ -112,8 +116,9 @@ def test_segments_are_found_by_number_and_spares_are_none() -> None:
 # --- spares -----------------------------------------------------------------------------------
 
 
-def test_a_spare_is_made_of_zeros_and_survives_a_power_cut() -> None:
-    disk = new_disk()
+@for_each("seed", range(20))
+def test_a_spare_is_made_of_zeros_and_survives_a_power_cut(seed: int) -> None:
+    disk = new_disk(seed)
     spares = pool(disk)
     spares.make()
     assert len(spares) == 1
@@ -150,20 +155,62 @@ def test_a_power_cut_at_any_operation_leaves_no_spare_that_is_not_whole(seed: in
     assert not any(path.startswith("log/making-") for path in disk.paths())
 
 
-def test_a_disk_that_is_full_leaves_nothing_of_a_spare() -> None:
+def test_every_byte_of_a_spare_is_written_whatever_its_size() -> None:
+    """A hole would make later forces write the file's metadata too."""
+    for size in (SIZE, 1024 * 1024, 2 * 1024 * 1024 + HEAD_PAGE_BYTES):
+        disk = new_disk()
+        disk.faults = written = Written()
+        SparePool(disk, MANAGER_ID, size).make()
+        assert disk.contents("log/spare-00000000.log") == bytes(size)
+        assert written.bytes == size
+
+
+@for_each("operation", ["create", "write", "force", "rename", "force_folder"])
+def test_a_disk_that_is_full_leaves_nothing_of_a_spare(operation: str) -> None:
     disk = new_disk()
     spares = pool(disk)
-    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"write"})))
+    disk.faults = refusing(operation)
     with pytest.raises(OSError, match="No space"):
         spares.make()
     assert disk.paths() == []
     assert len(spares) == 0
     spares.make()
-    assert len(spares) == 1
+    assert len(spares) == len(disk.paths()) == 1
 
 
-def test_a_used_spare_is_a_segment_with_its_head_page_even_after_a_power_cut() -> None:
-    disk = new_disk()
+def folder_disk(folder: Path) -> FaultyDisk:
+    disk = FaultyDisk(folder, PlannedFaults())
+    disk.make_folder(FOLDER)
+    return disk
+
+
+def test_a_spare_is_closed_whether_the_disk_takes_it_or_not(tmp_path: Path) -> None:
+    disk = folder_disk(tmp_path)
+    spares = pool(disk)
+    spares.make()
+    disk.faults = refusing("force")
+    with pytest.raises(OSError, match="No space"):
+        spares.make()
+    assert open_files(tmp_path) == []
+
+
+def test_a_segment_that_the_disk_refuses_is_closed_and_can_be_tried_again(tmp_path: Path) -> None:
+    disk = folder_disk(tmp_path)
+    spares = pool(disk)
+    for operation in ("write", "force", "rename", "force_folder"):
+        spares.make()
+        disk.faults = refusing(operation)
+        with pytest.raises(OSError, match="No space"):
+            spares.use(3, head(3))
+        assert open_files(tmp_path) == []
+    assert len(spares) == 3, "only the last one has its new name"
+    spares.use(3, head(3)).close()
+    assert (tmp_path / segment_path(3)).read_bytes()[:HEAD_PAGE_BYTES] == own_head_page(3)
+
+
+@for_each("seed", range(20))
+def test_a_used_spare_is_a_segment_with_its_head_page_even_after_a_power_cut(seed: int) -> None:
+    disk = new_disk(seed)
     spares = pool(disk)
     spares.make()
     spares.use(5, head(5)).close()
@@ -235,3 +282,54 @@ def test_taking_stock_finds_spares_and_continues_their_numbers() -> None:
     assert not disk.exists("log/making-00000009.log")
     second.make()
     assert disk.names(FOLDER) == [f"spare-0000000{number}.log" for number in range(3)]
+
+
+# --- cutting the log --------------------------------------------------------------------------
+
+
+def full_segment(number: int) -> bytes:
+    return own_head_page(number).ljust(SIZE, b"x")
+
+
+def full_log(disk: SimulatedDisk, segments: int = 4) -> None:
+    for number in range(segments):
+        disk.put(segment_path(number), full_segment(number))
+
+
+@for_each("seed", range(20))
+@for_each("offset", [0, 1, 5_000, PAYLOAD_BYTES - 1])
+def test_a_log_that_was_cut_ends_there_also_after_a_power_cut(seed: int, offset: int) -> None:
+    disk = new_disk(seed)
+    full_log(disk)
+    cut_log(disk, SIZE, PAYLOAD_BYTES + offset)
+    disk.power_cut()
+    assert segment_numbers(disk) == [0, 1]
+    assert disk.contents(segment_path(0)) == full_segment(0)
+    assert disk.contents(segment_path(1)) == full_segment(1)[: HEAD_PAGE_BYTES + offset].ljust(SIZE, b"\0")
+
+
+def test_a_log_that_ends_where_it_is_cut_stays_as_it_is() -> None:
+    disk = new_disk()
+    full_log(disk, segments=2)
+    cut_log(disk, SIZE, 2 * PAYLOAD_BYTES)
+    assert [disk.contents(path) for path in disk.paths()] == [full_segment(0), full_segment(1)]
+
+
+def test_cutting_the_log_leaves_no_file_open_even_if_the_disk_fails(tmp_path: Path) -> None:
+    disk = folder_disk(tmp_path)
+    for number in (0, 1):
+        (tmp_path / segment_path(number)).write_bytes(full_segment(number))
+    disk.faults = refusing("force")
+    with pytest.raises(OSError, match="No space"):
+        cut_log(disk, SIZE, 100)
+    cut_log(disk, SIZE, 100)
+    assert open_files(tmp_path) == []
+
+
+def test_a_log_that_could_not_be_cut_keeps_its_later_segments() -> None:
+    disk = new_disk()
+    full_log(disk)
+    disk.faults = refusing("force", errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        cut_log(disk, SIZE, PAYLOAD_BYTES)
+    assert segment_numbers(disk) == [0, 1, 2, 3]

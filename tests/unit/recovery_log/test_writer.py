@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from entrepot.errors import DiskFailed, DiskFull, LogFull
+from entrepot.errors import DiskFailed, DiskFull
 from entrepot.recovery_log.group import GROUP_BYTES, Group
 from entrepot.recovery_log.record import Commit
 from entrepot.recovery_log.segment import FOLDER, segment_numbers
@@ -29,12 +29,9 @@ from .logs import (
     stream,
     write,
 )
+from .watching import Noted, Written, refusing
 
 WRITES = frozenset({"write"})
-
-
-def names(disk: SimulatedDisk, kind: str) -> int:
-    return sum(name.startswith(kind) for name in disk.names(FOLDER))
 
 
 # --- positions --------------------------------------------------------------------------------
@@ -79,7 +76,7 @@ def test_an_empty_group_only_tells_how_far_the_log_was_forced() -> None:
     disk = new_disk()
     log = open_log(disk)
     end = write(log, Commit(1)) + log.forced_position
-    log.flush()
+    log.write_group(log.take(), force=False)
     assert log.appended_position == end + GROUP_BYTES
     last = list(reader(disk).records(0))[-1].record
     assert isinstance(last, Group)
@@ -158,25 +155,24 @@ def test_after_a_power_cut_there_is_what_was_forced_and_perhaps_some_of_the_next
     assert found == records[: len(found)]
 
 
-# --- flush, discard, give up ------------------------------------------------------------------
+# --- writes without force, discard, give up ------------------------------------------------------------------
 
 
-def test_what_was_flushed_survives_a_kill_and_counts_as_unforced() -> None:
+def test_what_was_written_without_force_survives_a_kill_and_counts_as_unforced() -> None:
     disk = new_disk()
     log = open_log(disk)
-    log.append(commits(1))
-    log.flush()
+    write(log, Commit(1), force=False)
     assert log.forced_position == 0
     assert not log.has_gathered
     disk.kill()
     assert read(disk) == commits(1)
 
 
-def test_a_later_force_covers_what_was_flushed_before() -> None:
-    disk = new_disk()
+@for_each("seed", range(20))
+def test_a_later_force_covers_what_was_written_before(seed: int) -> None:
+    disk = new_disk(seed)
     log = open_log(disk)
-    log.append(commits(1))
-    log.flush()
+    write(log, Commit(1), force=False)
     write(log, Commit(2))
     disk.power_cut()
     assert read(disk) == commits(1, 2)
@@ -216,9 +212,10 @@ def test_a_group_given_up_on_does_not_come_back(size: int, at: int) -> None:
     assert read(disk) == commits(1, 3)
 
 
-def test_a_whole_group_that_was_given_up_on_does_not_come_back() -> None:
+@for_each("seed", range(20))
+def test_a_whole_group_that_was_given_up_on_does_not_come_back(seed: int) -> None:
     """The disk may have taken all of it before it said no."""
-    disk = new_disk()
+    disk = new_disk(seed)
     log = open_log(disk)
     write(log, Commit(1))
     log.append([put_record(3_000), *commits(2, 3)])
@@ -246,6 +243,64 @@ def test_a_group_at_the_end_of_a_segment_can_be_given_up_on(left: int) -> None:
     assert read(disk, start) == commits(2)
 
 
+@for_each("seed", range(10))
+@for_each("size", [0, 3_000, PAYLOAD_BYTES - 1_000, PAYLOAD_BYTES, 2 * PAYLOAD_BYTES])
+def test_the_next_force_covers_what_was_written_before_a_force_that_met_a_full_disk(size: int, seed: int) -> None:
+    """The kernel may hold what it could not write as if it had."""
+    disk = new_disk(seed)
+    log = open_log(disk)
+    write(log, Commit(1))
+    write(log, put_record(size), force=False)
+    log.append(commits(2))
+    group = log.take()
+    disk.faults = refusing("force")
+    with pytest.raises(DiskFull):
+        log.write_group(group, force=True)
+    log.give_up(group)
+    write(log, Commit(3))
+    write(log, Commit(4))
+    disk.power_cut()
+    assert read(disk) == [Commit(1), put_record(size), *commits(3, 4)]
+
+
+def test_all_that_was_written_since_the_last_force_is_written_again_with_a_group_given_up_on() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    write(log, Commit(1))
+    write(log, put_record(2 * PAYLOAD_BYTES), force=False)
+    group = log.take()
+    disk.faults = written = Written()
+    log.give_up(group)
+    assert written.bytes == group.end - log.forced_position
+
+
+def test_a_group_given_up_on_behind_a_force_costs_one_write_and_one_force() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    write(log, Commit(1))
+    log.append(commits(2))
+    group = log.take()
+    disk.faults = noted = Noted()
+    log.give_up(group)
+    assert [operation for operation, _ in noted.operations] == ["write", "force"]
+
+
+def serials(disk: SimulatedDisk) -> list[int]:
+    return [logged.record.serial for logged in reader(disk).records(0) if isinstance(logged.record, Group)]
+
+
+def test_the_groups_of_a_start_are_counted_and_no_number_is_used_twice() -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    write(log, Commit(1))
+    log.write_group(log.take(), force=False)
+    assert serials(disk) == [1, 2]
+    log.append(commits(2))
+    log.give_up(log.take())
+    write(log, Commit(3))
+    assert serials(disk) == [1, 2, 4]
+
+
 def test_a_group_that_cannot_be_made_invalid_is_fatal() -> None:
     disk = new_disk()
     log = open_log(disk)
@@ -270,196 +325,7 @@ def test_an_input_output_error_is_told_as_such(operation: str) -> None:
         log.write_group(group, force=True)
 
 
-# --- room -------------------------------------------------------------------------------------
-
-
-def test_a_new_log_has_its_primaries() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    log.make_primaries()
-    assert names(disk, "spare-") == SMALL.primary
-    log.make_primaries()
-    assert names(disk, "spare-") == SMALL.primary
-
-
-def test_room_is_made_beforehand_so_that_a_write_never_needs_space() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    log.make_primaries()
-    log.require_room(3 * PAYLOAD_BYTES, reserved=False)
-    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True))
-    write(log, put_record(3 * PAYLOAD_BYTES))
-    assert names(disk, "segment-") == 4
-
-
-def test_room_is_made_for_the_frames_of_groups_too() -> None:
-    """Records that just fit into the segment, but not with the frames of their groups."""
-    record = put_record(5_000)
-    for groups in range(1, 5):
-        disk = new_disk()
-        size = framed_bytes(record) + (groups - 1) * framed_bytes(Commit(1))
-        log = open_log(disk, position=PAYLOAD_BYTES + 1 - size - groups * GROUP_BYTES)
-        log.require_room(size, reserved=True)
-        disk.faults = PlannedFaults(
-            Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True)
-        )
-        for _ in range(groups - 1):
-            write(log, Commit(1))
-        write(log, record)
-
-
-def test_a_circular_log_has_so_many_segments_and_no_more() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    count = 0
-    record = put_record(20_000)
-    with pytest.raises(LogFull) as full:
-        while True:
-            log.require_room(20_500, reserved=False)
-            write(log, record)
-            count += 1
-    assert full.value.used_bytes == log.appended_position
-    assert names(disk, "segment-") + names(disk, "spare-") <= SMALL.segments_max
-    assert count * 20_000 > (SMALL.segments_max - 1) * PAYLOAD_BYTES
-
-
-def test_the_last_part_of_a_full_log_is_kept_for_gets() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    with pytest.raises(LogFull):
-        while True:
-            log.require_room(5_000, reserved=False)
-            write(log, put_record(4_500))
-    for unit in range(20):
-        log.require_room(100, reserved=True)
-        write(log, Commit(unit))
-    with pytest.raises(LogFull):
-        log.require_room(PAYLOAD_BYTES, reserved=True)
-
-
-def test_a_disk_that_is_full_makes_the_log_full() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=WRITES, for_ever=True))
-    with pytest.raises(LogFull):
-        log.require_room(100, reserved=True)
-    disk.faults = None
-    log.require_room(100, reserved=True)
-
-
-def test_a_disk_that_fails_is_no_full_log() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.EIO, operations=WRITES))
-    with pytest.raises(DiskFailed):
-        log.require_room(100, reserved=True)
-
-
-def test_a_linear_log_grows_as_long_as_the_disk_lets_it() -> None:
-    disk = new_disk()
-    linear = replace(SMALL, kind="linear")
-    log = open_log(disk, settings=linear)
-    for _ in range(4 * SMALL.segments_max):
-        log.require_room(20_500, reserved=False)
-        write(log, put_record(20_000))
-    assert names(disk, "segment-") > SMALL.segments_max
-
-
-# --- reuse ------------------------------------------------------------------------------------
-
-
-def fill(disk: SimulatedDisk, segments: int) -> int:
-    """Write so many segments' worth; the position reached."""
-    log = open_log(disk)
-    while log.forced_position < segments * PAYLOAD_BYTES:
-        write(log, put_record(10_000))
-    return log.forced_position
-
-
-def test_released_segments_become_spares_up_to_the_primaries_and_are_removed_beyond() -> None:
-    disk = new_disk()
-    position = fill(disk, 4)
-    log = open_log(disk, position=position)
-    log.release(4 * PAYLOAD_BYTES)
-    assert log.needed_position == 4 * PAYLOAD_BYTES
-    assert segment_numbers(disk) == [4]
-    assert names(disk, "spare-") == SMALL.primary - 1
-    log.release(position)
-    assert segment_numbers(disk) == [4]
-
-
-def test_a_released_spare_serves_again_and_its_old_records_are_not_read() -> None:
-    disk = new_disk()
-    position = fill(disk, 4)
-    log = open_log(disk, position=position)
-    log.release(4 * PAYLOAD_BYTES)
-    disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True))
-    start = log.forced_position
-    while log.forced_position < 5 * PAYLOAD_BYTES + 100:
-        write(log, Commit(1), put_record(9_000))
-    disk.faults = None
-    assert segment_numbers(disk) == [4, 5]
-    found = reader(disk)
-    records = [item.record for item in found.records(start) if not isinstance(item.record, Group)]
-    assert records == [Commit(1), put_record(9_000)] * (len(records) // 2)
-    assert found.end_position == log.forced_position
-
-
-def test_a_log_goes_around_for_ever_within_its_segments() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    log.make_primaries()
-    for _ in range(100):
-        log.require_room(20_500, reserved=False)
-        start = write(log, put_record(20_000))
-        log.release(start)
-        assert names(disk, "segment-") + names(disk, "spare-") <= SMALL.segments_max
-    assert log.forced_position > 30 * PAYLOAD_BYTES
-    assert read(disk, start) == [put_record(20_000)]
-
-
-def test_a_linear_log_keeps_what_is_released() -> None:
-    disk = new_disk()
-    position = fill(disk, 3)
-    log = open_log(disk, settings=replace(SMALL, kind="linear"), position=position)
-    log.release(position)
-    assert segment_numbers(disk) == [0, 1, 2, 3]
-
-
-def test_segments_that_a_kill_kept_from_being_released_are_released_after_the_restart() -> None:
-    """The checkpoint was written, the process died before the segments were taken back."""
-    disk = new_disk()
-    position = fill(disk, 3)
-    log = open_log(disk, position=position, needed_position=position, incarnation=2)
-    log.release(position)
-    assert segment_numbers(disk) == [3]
-
-
-def test_files_that_are_no_longer_written_are_closed() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    for _ in range(20):
-        write(log, put_record(10_000))
-    assert len(log._files) == 1
-    log.close()
-    assert log._files == {}
-
-
-# --- opening ----------------------------------------------------------------------------------
-
-
-def test_a_later_start_goes_on_where_the_log_ends() -> None:
-    disk = new_disk()
-    log = open_log(disk)
-    write(log, Commit(1))
-    end = log.forced_position
-    disk.kill()
-    again = open_log(disk, position=end, incarnation=2)
-    assert (again.appended_position, again.written_position, again.forced_position) == (end, end, end)
-    write(again, Commit(2))
-    found = reader(disk)
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
-    assert found.incarnation == 2
+# --- what is on disk --------------------------------------------------------------------------
 
 
 def test_the_stream_in_a_segment_is_what_was_framed() -> None:
@@ -472,7 +338,7 @@ def test_the_stream_in_a_segment_is_what_was_framed() -> None:
     assert stream(disk, group.start, group.end) == expected
 
 
-def test_a_force_also_forces_what_was_flushed_into_the_segment_before() -> None:
+def test_a_force_also_forces_what_was_written_into_the_segment_before() -> None:
     for seed in range(20):
         disk = new_disk(seed)
         log = open_log(disk)

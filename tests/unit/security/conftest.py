@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .power_cuts import PowerCuts
 
 CANARY = "canary-Kx7-bird"
 """A secret that must be nowhere but in the file made for it."""
@@ -31,3 +33,12 @@ def hashings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
 
     monkeypatch.setattr(hashlib, "scrypt", counted)
     return done
+
+
+@pytest.fixture
+def cuts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PowerCuts]:
+    """What power cuts would leave of the folder; in effect until the end of the test."""
+    with monkeypatch.context() as patched:
+        watching = PowerCuts(folder, patched)
+        yield watching
+    watching.close()

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import itertools
 
 import pytest
 from hypothesis import example, given
@@ -28,6 +30,9 @@ NAME = 'CN=app7,OU=Orders,OU=EU,O="Port, Inc",C=NL'
         "OU=EU,OU=Orders",
         "OU=EU",
         "OU=*,OU=*",
+        "OU=*,OU=Orders",
+        "OU=Orders,OU=*",
+        "OU=*,OU=EU",
         'O="Port, Inc"',
         'O="Port*"',
         r"O=Port\, Inc",
@@ -51,6 +56,8 @@ def test_pattern_fits(pattern: str) -> None:
         "CN=app7,L=Rotterdam",
         "OU=EU,OU=EU",
         "OU=*,OU=*,OU=*",
+        "OU=*,OU=*,OU=Orders",
+        "OU=Orders,OU=Ord*",
         "O=Port",
         r"CN=app\*",
         "CN=",
@@ -124,6 +131,17 @@ def test_a_name_as_text_is_the_same_name_again(parts: list[Part]) -> None:
         assert fits(text, text)
 
 
+@given(
+    st.lists(st.sampled_from(["*", "a*", "*b", "a", "ab", "b"]), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["a", "b", "ab", "c"]), max_size=4),
+)
+@example(["*", "a*", "ab"], ["ab", "a", "c"])
+@example(["*", "*b", "ab"], ["ab", "b", "c"])
+def test_each_wanted_part_has_a_part_of_the_name_to_itself(wanted: list[str], units: list[str]) -> None:
+    expected = any(all(map(fnmatch.fnmatchcase, order, wanted)) for order in itertools.permutations(units, len(wanted)))
+    assert fits(",".join(f"OU={one}" for one in wanted), ",".join(f"OU={unit}" for unit in units)) == expected
+
+
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
     with contextlib.suppress(InvalidSetting):
@@ -143,6 +161,11 @@ def test_any_text_is_a_pattern_or_refused(pattern: str, name: str) -> None:
         ("OU=Orders,OU=EU", "OU=Orders"),
         ("SERIALNUMBER=1", "CN=app7,O=Port"),
         ("CN=app7,O=Port", "CN=app7,C=NL"),
+        # Attributes that MQ's order does not have come last, and count.
+        ("CN=app7,1.2.3=x", "CN=app7"),
+        ("1.2.3=x,NAME=y", "1.2.3=x"),
+        ("1.2.3=x", "1.2.3=*"),
+        ("C=*", "1.2.3=x,NAME=y"),
     ],
 )
 def test_more_specific_pattern_is_first(specific: str, general: str) -> None:

@@ -30,6 +30,7 @@ def test_many_addresses_cannot_do_what_one_cannot() -> None:
     assert len(counted) <= TOGETHER_MAX + 1
     assert sum(each.count for each in counted) == 20_000 - written
     assert any(each.address == MANY for each in counted)
+    assert sum(floods.admits("connect", f"10.0.{number >> 8}.{number & 255}") for number in range(2000)) == TOGETHER_MAX
 
 
 def test_a_clock_set_back_begins_another_second() -> None:

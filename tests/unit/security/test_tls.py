@@ -125,10 +125,11 @@ def test_tls_before_1_2_is_refused(made: Certificates, version: ssl.TLSVersion) 
 
 def test_ciphers_without_forward_secrecy_are_refused(made: Certificates) -> None:
     context = tls.server_context(made.of("server"))
-    assert all(each["name"].startswith(("TLS_", "ECDHE-")) for each in context.get_ciphers())
-    assert context.minimum_version == client(made).minimum_version == ssl.TLSVersion.TLSv1_2
-    assert context.options & ssl.OP_NO_COMPRESSION
-    assert context.options & ssl.OP_NO_RENEGOTIATION
+    for each in (context, client(made), tls.client_context(verify=False)):
+        assert all(cipher["name"].startswith(("TLS_", "ECDHE-")) for cipher in each.get_ciphers())
+        assert each.minimum_version == ssl.TLSVersion.TLSv1_2
+        assert each.options & ssl.OP_NO_COMPRESSION
+        assert each.options & ssl.OP_NO_RENEGOTIATION
     old = client(made)
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     server, _ = handshake(context, old)
@@ -141,6 +142,24 @@ def test_plain_text_ends_the_handshake(made: Certificates) -> None:
     incoming.write(b"CONNECT QM1\r\n" * 10)
     with pytest.raises(ssl.SSLError):
         server.do_handshake()
+
+
+def test_without_an_authority_of_its_own_a_client_trusts_those_of_the_machine(
+    made: Certificates, foreign: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.authority))
+    handshake(tls.server_context(made.of("server")), tls.client_context())
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(tls.server_context(foreign.of("server")), tls.client_context())
+
+
+def test_with_an_authority_of_its_own_a_client_does_not_trust_those_of_the_machine(
+    made: Certificates, foreign: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(foreign.authority))
+    handshake(tls.server_context(made.of("server")), client(made))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(tls.server_context(foreign.of("server")), client(made))
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -172,8 +191,9 @@ def test_a_link_to_a_private_key_is_as_good_as_the_key(folder: Path) -> None:
 @pytest.mark.parametrize("missing", ["cert.pem", "key.pem", "ca.pem"])
 def test_a_missing_file_is_named(folder: Path, missing: str) -> None:
     (folder / missing).unlink()
-    with pytest.raises(CertificateUnusable, match=f"{missing} .*No such file"):
+    with pytest.raises(CertificateUnusable, match=f"{missing} .*No such file") as caught:
         tls.server_context(folder, "required")
+    assert caught.value.problem == "No such file or directory"
     if missing == "ca.pem":
         tls.server_context(folder, "none")
 
@@ -184,8 +204,16 @@ def test_a_missing_file_is_named(folder: Path, missing: str) -> None:
 )
 def test_a_file_that_is_none_is_named(folder: Path, wrong: str, content: bytes) -> None:
     (folder / wrong).write_bytes(content)
-    with pytest.raises(CertificateUnusable, match=wrong):
+    with pytest.raises(CertificateUnusable, match=f"{wrong}.*(no PEM file of its kind|no certificate in PEM form)"):
         tls.server_context(folder, "required")
+
+
+def test_a_weak_key_is_told(folder: Path) -> None:
+    command = [openssl() or "", "req", "-x509", "-newkey", "rsa:1024", "-nodes", "-days", "1", "-subj", "/CN=weak"]
+    out = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    subprocess.run([*command, *out], check=True, capture_output=True)
+    with pytest.raises(CertificateUnusable, match="too weak"):
+        tls.server_context(folder)
 
 
 def test_the_key_to_another_certificate_is_told(folder: Path, made: Certificates) -> None:

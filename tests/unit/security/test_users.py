@@ -49,6 +49,7 @@ def test_users_come_back_from_their_file(users: Users) -> None:
     assert users.names() == ("alice", "bob")
     assert users.groups_of("alice") == {"mqm", "ops"}
     assert users.groups_of("bob") == users.groups_of("nobody") == frozenset()
+    assert [users.knows(name) for name in ("alice", "bob", "nobody", "")] == [True, True, False, False]
     assert users.verify("alice", CANARY)
     assert users.verify("bob", "another one")
     assert not users.verify("bob", CANARY)

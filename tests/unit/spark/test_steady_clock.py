@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,30 @@ def test_what_is_no_time_is_passed_over(stage: Stage, boot: Path) -> None:
     for body in (b"", b"soon", b"nan", b"inf"):
         stage.connection.put(QUEUE, body, correlation_id=key)
     assert SteadyClock(stage.connection, clock).now() == pytest.approx(clock.now())
+
+
+def test_without_another_clock_it_is_the_machines(stage: Stage, boot: Path) -> None:
+    before = time.time()
+    assert before - 1.0 <= SteadyClock(stage.connection).now() <= time.time() + 1.0
+
+
+def test_what_instances_agree_on_outlives_the_queue_manager(stage: Stage, boot: Path) -> None:
+    clock = VirtualClock()
+    SteadyClock(stage.connection, clock).now()
+    key = steady_clock._boot_key()
+    (kept,) = stage.connection.browse(QUEUE, correlation_id=key)
+    assert kept.persistent
+    assert float(kept.body) == pytest.approx(clock.now())
+
+
+def test_an_instance_that_may_not_keep_anything_is_on_its_own(stage: Stage, boot: Path) -> None:
+    clock = VirtualClock()
+    stage.connection.mqsc(f"DEFINE QLOCAL({QUEUE}) REPLACE\nALTER QLOCAL({QUEUE}) MAXDEPTH(0)")
+    try:
+        steady = SteadyClock(stage.connection, clock)
+        begun = steady.now()
+        clock.jump(DAY_S)
+        clock.advance(10)
+        assert steady.now() == pytest.approx(begun + 10)
+    finally:
+        stage.connection.mqsc(f"ALTER QLOCAL({QUEUE}) MAXDEPTH(5000)")
