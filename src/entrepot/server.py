@@ -584,6 +584,20 @@ class Server:
             await self._stopped.wait()
             return
         self._stopping = True
+        try:
+            await self._end_connections(immediate, patience_s)
+            await asyncio.to_thread(self.host.close)
+        except EntrepotError as error:
+            # What was acknowledged is in the log. The process ends all the same: one that stayed would serve nobody.
+            self.failed = True
+            _LOGGER.error("%s: it could not stop in good order: %s", self.host.settings.name, error)
+        finally:
+            self._close_audit("immediate" if immediate else "quiesced")
+            with contextlib.suppress(OSError):
+                (self.path / SOCKET).unlink()
+            self._stopped.set()
+
+    async def _end_connections(self, immediate: bool, patience_s: float) -> None:
         if self._care is not None:
             self._care.cancel()
         self._tell_of_those_turned_away()
@@ -606,12 +620,13 @@ class Server:
             session.close()
         await asyncio.to_thread(self.desk.close)
         await asyncio.to_thread(self._resources.close)
-        await asyncio.to_thread(self.host.close)
-        self._audited("stopped", reason="immediate" if immediate else "quiesced")
-        self.audit.close()
-        with contextlib.suppress(OSError):
-            (self.path / SOCKET).unlink()
-        self._stopped.set()
+
+    def _close_audit(self, reason: str) -> None:
+        try:
+            self._audited("stopped", reason=reason)
+            self.audit.close()
+        except EntrepotError as error:
+            _LOGGER.error("%s: %s", self.host.settings.name, error)
 
     async def _close_listeners(self) -> None:
         if self._unix is not None:

@@ -109,6 +109,15 @@ class ServerProcess:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
+    def stop(self) -> int:
+        """Ask it to stop, and wait for its end; returns its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        code = self._process.wait(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
     def restart(self) -> None:
         self.kill()
         self.start()

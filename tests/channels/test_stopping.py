@@ -193,6 +193,15 @@ def test_a_socket_that_a_killed_server_left_is_no_obstacle(process: ServerProces
         client.put("Q", b"")
 
 
+def test_a_server_whose_disk_fails_while_it_stops_ends_all_the_same(process: ServerProcess) -> None:
+    process.path.rename(process.path.with_name("elsewhere"))  # so that no last checkpoint can be written
+    assert process.stop() != 0
+
+
+def test_a_server_that_stops_in_good_order_says_so(process: ServerProcess) -> None:
+    assert process.stop() == 0
+
+
 def _refuses(server: ServerThread) -> bool:
     try:
         connect(server.unix_url, reconnect_s=0).close()

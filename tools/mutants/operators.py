@@ -154,6 +154,11 @@ class _Finder(ast.NodeVisitor):
         one, other = (self._text(_call(each).func).rpartition(b".")[0] for each in (first, second))
         if one == other:
             return True
+        for note, reader in ((first, second), (second, first)):
+            owner = self._text(_call(note).func).partition(b".")[0]
+            # What is appended to a list matters only to a call that knows the list.
+            if _called(note) == "append" and owner != b"self" and owner not in re.findall(rb"\w+", self._text(reader)):
+                return False
         words = [set(re.findall(rb"\w+", self._text(each))) - {b"self"} for each in (first, second)]
         return (one != b"self" and one in words[1]) or (other != b"self" and other in words[0])
 

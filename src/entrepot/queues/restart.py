@@ -75,9 +75,9 @@ def lay_out(disk: Disk, clock: Clock, settings: ManagerSettings) -> None:
     """Make the files of a new queue manager, so that `restart` finds one that has never run."""
     for folder in (LOG, RUNS):
         disk.make_folder(folder)
-    disk.force_folder(".")
     log = RecoveryLog(disk, clock, settings.log, settings.manager_id)
     log.make_primaries()
+    # Forces the names of the two folders, too, which stand beside the checkpoint.
     write_first_checkpoint(disk, clock, settings)
 
 

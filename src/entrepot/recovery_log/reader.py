@@ -185,8 +185,8 @@ class LogReader:
             return data[offset : offset + size]
         parts = [data[offset:]]
         missing = size - len(parts[0])
-        # A segment shorter than it should be has nothing that could continue behind it.
-        while missing and len(data) == self._payload_bytes and number + 1 in self._numbers:
+        # A segment that is not there, or shorter than it should be, has nothing that could continue behind it.
+        while missing and len(data) == self._payload_bytes:
             number += 1
             data = self._segment(number)
             parts.append(data[:missing])

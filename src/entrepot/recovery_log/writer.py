@@ -64,7 +64,7 @@ class RecoveryLog:
         """The check of the group that was taken last."""
         self._key: tuple[int, GroupKey] | None = None
         """That of the segment in which the last group began, with the segment's number."""
-        self._secrets = GroupSecrets(0, 0)
+        self._secrets: GroupSecrets
         """Of the group that gathers."""
         self._heads: dict[int, SegmentHead] = {}
         """Of the segment that is written and of later ones, made or not."""
