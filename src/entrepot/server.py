@@ -586,15 +586,16 @@ class Server:
         self._stopping = True
         try:
             await self._end_connections(immediate, patience_s)
+            # Before the folder is let go: whoever starts next has an audit log and a socket of these names.
+            self._close_audit("immediate" if immediate else "quiesced")
+            with contextlib.suppress(OSError):
+                (self.path / SOCKET).unlink()
             await asyncio.to_thread(self.host.close)
         except EntrepotError as error:
             # What was acknowledged is in the log. The process ends all the same: one that stayed would serve nobody.
             self.failed = True
             _LOGGER.error("%s: it could not stop in good order: %s", self.host.settings.name, error)
         finally:
-            self._close_audit("immediate" if immediate else "quiesced")
-            with contextlib.suppress(OSError):
-                (self.path / SOCKET).unlink()
             self._stopped.set()
 
     async def _end_connections(self, immediate: bool, patience_s: float) -> None:

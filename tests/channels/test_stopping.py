@@ -17,6 +17,7 @@ from channels.processes import ServerProcess, until
 from entrepot import Connection
 from entrepot.connection import connect
 from entrepot.errors import ConnectFailed, ConnectionLost, EntrepotError, QueueManagerInUse, UnitBackedOut
+from entrepot.security.audit import AuditLog
 from entrepot.testing.servers import ServerThread
 
 
@@ -219,6 +220,23 @@ def test_the_folder_is_left_without_a_socket(server: ServerThread, connection: C
     assert (server.path / "socket").is_socket()
     server.stop(immediate=False)
     assert not (server.path / "socket").exists()
+
+
+def test_whoever_starts_when_the_folder_is_let_go_has_socket_and_audit_log_to_itself(
+    server: ServerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping = server.server
+    assert stopping is not None
+    close, left = stopping.host.close, []
+
+    def let_go() -> None:
+        close()
+        left.append((server.path / "socket").exists())
+        AuditLog.open(server.path).close()  # refused while another has it
+
+    monkeypatch.setattr(stopping.host, "close", let_go)
+    server.stop(immediate=False)
+    assert (left, stopping.failed) == ([False], False)
 
 
 def test_what_a_reader_has_seen_when_the_queue_manager_stops_was_not_tried(server: ServerThread, folder: Path) -> None:
