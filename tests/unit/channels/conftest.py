@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from entrepot.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.security.users import Users
+from recovery.channel_pair import Pair, copy_pair, new_pair, run
 
 from .guests import FOUNDED, PASSWORDS, Work, live
 
@@ -40,3 +42,27 @@ def house_path(founded: Path, tmp_path: Path) -> Path:
 def inside(house_path: Path) -> Callable[[Work], None]:
     """Run a test's coroutine in a house of its own, and see that its guests leave nothing behind."""
     return lambda work: live(house_path, work)
+
+
+@pytest.fixture(scope="session")
+def pair_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two queue managers with a channel between them, to be copied."""
+    path = tmp_path_factory.mktemp("channels") / "template"
+    new_pair(path)
+    return path
+
+
+@pytest.fixture
+def with_pair(pair_template: Path, tmp_path: Path) -> Callable[..., None]:
+    """Run something with a pair of queue managers; keywords change the definitions of the channel's ends."""
+
+    def open_and_run(
+        work: Callable[[Pair], Awaitable[Any]], *, receiver: dict[str, Any] | None = None, **sender: Any
+    ) -> None:
+        if sender or receiver:
+            new_pair(tmp_path / "pair", sender=sender, receiver=receiver)
+        else:
+            copy_pair(pair_template, tmp_path / "pair")
+        run(tmp_path / "pair", work)
+
+    return open_and_run

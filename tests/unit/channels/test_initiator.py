@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +12,7 @@ from entrepot.channels.sender import Status
 from entrepot.errors import ChannelInDoubt, ChannelNotAvailable, ObjectNotFound
 from entrepot.queues.definitions import CHANNEL_INITIATION_QUEUE, SYNCHRONIZATION_QUEUE, Channel, LocalQueue
 from entrepot.wire.verbs import Verb
-from recovery.channel_pair import CHANNEL, Cut, Pair, copy_pair, new_pair, run
-
-Work = Callable[[Pair], Awaitable[Any]]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("channels") / "template"
-    new_pair(path)
-    return path
-
-
-@pytest.fixture
-def with_pair(template: Path, tmp_path: Path) -> Callable[[Work], None]:
-    return lambda work: run(copy_pair(template, tmp_path / "pair"), work)
+from recovery.channel_pair import CHANNEL, Cut, Pair
 
 
 def opened(pair: Pair) -> ChannelInitiator:

@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,31 +22,7 @@ from entrepot.errors import (
 from entrepot.message import Message
 from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE, Channel, LocalQueue
 from entrepot.wire.verbs import Verb
-from recovery.channel_pair import CHANNEL, Cut, Pair, copy_pair, new_pair, run
-
-Work = Callable[[Pair], Awaitable[Any]]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("channels") / "template"
-    new_pair(path)
-    return path
-
-
-@pytest.fixture
-def with_pair(template: Path, tmp_path: Path) -> Callable[..., None]:
-    """Run something with a pair of queue managers; keywords change the definitions of the channel's ends."""
-
-    def open_and_run(work: Work, *, receiver: dict[str, Any] | None = None, **sender: Any) -> None:
-        if sender or receiver:
-            new_pair(tmp_path / "pair", sender=sender, receiver=receiver)
-        else:
-            copy_pair(template, tmp_path / "pair")
-        run(tmp_path / "pair", work)
-
-    return open_and_run
-
+from recovery.channel_pair import CHANNEL, Cut, Pair
 
 # --- messages ------------------------------------------------------------------------------------
 

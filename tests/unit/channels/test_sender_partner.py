@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,21 +10,7 @@ from msgspec.structs import replace
 
 from entrepot.channels.sender import SenderChannel, Status
 from entrepot.errors import SequenceMismatch
-from recovery.channel_pair import Pair, copy_pair, new_pair, run
-
-Work = Callable[[Pair], Awaitable[Any]]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("channels") / "template"
-    new_pair(path)
-    return path
-
-
-@pytest.fixture
-def with_pair(template: Path, tmp_path: Path) -> Callable[[Work], None]:
-    return lambda work: run(copy_pair(template, tmp_path / "pair"), work)
+from recovery.channel_pair import Pair
 
 
 def test_a_partner_of_another_name_gets_nothing_though_it_remembers_the_same(with_pair: Any) -> None:
