@@ -234,10 +234,11 @@ class Campaign:
         deadline = time.monotonic() + within_s
         while not reached():
             self.tend()
-            if within_s < PATIENCE_S and time.monotonic() > deadline:
+            is_late = time.monotonic() > deadline
+            if is_late and within_s < PATIENCE_S:
                 return
             log = self.folder / "driver.log"
-            assert time.monotonic() < deadline, f"{what}\n{log.read_text()[-3000:] if log.exists() else ''}"
+            assert not is_late, f"{what}\n{log.read_text()[-3000:] if log.exists() else ''}"
             time.sleep(0.05)
 
     def close(self) -> None:
