@@ -3,24 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-def open_files(folder: Path) -> list[str]:
-    """The files below a folder that this process has open."""
-    found = []
-    for descriptor in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            path = os.readlink(f"/proc/self/fd/{descriptor}")
-            if path.startswith(str(folder)):
-                found.append(path)
-    return found
 
 
 class Medium:

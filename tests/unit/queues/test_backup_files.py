@@ -28,8 +28,9 @@ from entrepot.queues.backup_files import (
     write_manifest,
 )
 from entrepot.queues.folder import SETTINGS
+from open_files import open_files
 
-from .medium import Medium, open_files
+from .medium import Medium
 
 
 @pytest.fixture(autouse=True)

@@ -38,8 +38,9 @@ from entrepot.queues.settings import ManagerSettings
 from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
+from open_files import open_files
 
-from .medium import Medium, open_files
+from .medium import Medium
 
 LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=1)
 

@@ -18,8 +18,9 @@ from entrepot.queues.folder import SETTINGS, create
 from entrepot.queues.host import Host
 from entrepot.queues.media import archive, backup, recover_queue, restore
 from entrepot.recovery_log.settings import LogSettings
+from open_files import open_files
 
-from .medium import Medium, open_files
+from .medium import Medium
 
 LINEAR = LogSettings(kind="linear", segment_bytes=64 * 1024, primary=2, secondary=2)
 CIRCULAR = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=2)

@@ -17,8 +17,8 @@ from entrepot.queues.restart import restart
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.recovery_log.writer import RecoveryLog
 from entrepot.testing import Fault, FaultyDisk, PlannedFaults, VirtualClock
+from open_files import open_files
 
-from .medium import open_files
 from .simulated import Simulated
 
 

@@ -14,8 +14,8 @@ from entrepot.queues.folder import create
 from entrepot.queues.restart import restart
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import Fault, PlannedFaults, VirtualClock
+from open_files import open_files
 
-from .medium import open_files
 from .simulated import Simulated
 
 SEEDS = pytest.mark.parametrize("seed", range(6))

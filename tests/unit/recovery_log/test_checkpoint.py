@@ -16,9 +16,10 @@ from entrepot.recovery_log.checkpoint import PATH, read_checkpoint, write_checkp
 from entrepot.recovery_log.record import FORMAT_VERSION, Checkpoint, Commit, Counts, End, Record, Run, frame
 from entrepot.testing import Fault, Faults, FaultyDisk, PlannedFaults, SimulatedDisk
 from folding import for_each
+from open_files import open_files
 
 from .logs import MANAGER_ID, put_record
-from .watching import Noted, open_files
+from .watching import Noted
 
 ROOM_BYTES_MIN = 128 * 1024
 

@@ -13,6 +13,7 @@ from entrepot.recovery_log.group import GROUP_BYTES
 from entrepot.recovery_log.record import Commit
 from entrepot.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SegmentHead, head_page, segment_path
 from entrepot.testing import SimulatedDisk
+from open_files import open_files
 
 from .logs import (
     MANAGER_ID,
@@ -29,7 +30,7 @@ from .logs import (
     reader,
     write,
 )
-from .watching import Noted, open_files
+from .watching import Noted
 
 OVERHEAD = GROUP_BYTES + framed_bytes(put_record(60_000)) - 60_000
 

@@ -13,8 +13,7 @@ from entrepot.disk import Disk
 from entrepot.recovery_log.reserve import Reserve
 from entrepot.recovery_log.run import FOLDER
 from entrepot.testing import Fault, FaultyDisk, PlannedFaults, SimulatedDisk
-
-from .watching import open_files
+from open_files import open_files
 
 USUAL = 4096
 

@@ -20,9 +20,10 @@ from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import FOLDER, UNWRITTEN_MAX, RunStore, StoredRun, run_path
 from entrepot.testing import FaultyDisk, SimulatedDisk
 from folding import for_each
+from open_files import open_files
 
 from .logs import MANAGER_ID
-from .watching import Noted, open_files, refusing
+from .watching import Noted, refusing
 
 
 class Late(Future[None]):

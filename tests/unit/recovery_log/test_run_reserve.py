@@ -13,9 +13,10 @@ from entrepot.recovery_log.record import Entry
 from entrepot.recovery_log.run import FOLDER, RunStore, run_path
 from entrepot.testing import FaultyDisk, PlannedFaults, SimulatedDisk
 from folding import for_each
+from open_files import open_files
 
 from .logs import MANAGER_ID
-from .watching import open_files, refusing
+from .watching import refusing
 
 USUAL = 4096
 

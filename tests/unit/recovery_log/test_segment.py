@@ -22,9 +22,10 @@ from entrepot.recovery_log.segment import (
 )
 from entrepot.testing import FaultyDisk, PlannedFaults, SimulatedDisk
 from folding import for_each
+from open_files import open_files
 
 from .logs import MANAGER_ID, PAYLOAD_BYTES, SALT, SMALL, new_disk, own_head_page
-from .watching import Written, open_files, refusing
+from .watching import Written, refusing
 
 SIZE = SMALL.segment_bytes
 UNSALTED = SegmentHead(b"", 7 * PAYLOAD_BYTES)

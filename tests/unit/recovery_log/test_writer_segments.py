@@ -18,6 +18,7 @@ from entrepot.recovery_log.segment import FOLDER, SegmentHead, head_page, read_h
 from entrepot.recovery_log.writer import RecoveryLog
 from entrepot.testing import Fault, PlannedFaults, SimulatedDisk, VirtualClock
 from folding import for_each
+from open_files import open_files
 
 from .logs import (
     MANAGER_ID,
@@ -34,7 +35,7 @@ from .logs import (
     reader,
     write,
 )
-from .watching import open_files, refusing
+from .watching import refusing
 
 
 def names(disk: SimulatedDisk, kind: str) -> int:
@@ -174,7 +175,7 @@ def test_only_the_segment_that_is_written_is_open_and_none_once_the_log_is_close
     log = open_log(folder_disk(tmp_path))
     for size, number in ((100, 0), (PAYLOAD_BYTES, 1), (2 * PAYLOAD_BYTES, 3)):
         write(log, put_record(size))
-        assert open_files(tmp_path) == [str(tmp_path / segment_path(number))]
+        assert open_files(tmp_path) == [Path(segment_path(number)).name]
     log.close()
     assert open_files(tmp_path) == []
 

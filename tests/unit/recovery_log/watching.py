@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import errno
-import os
-from pathlib import Path
 
 from entrepot.testing import Fault, Faults, PlannedFaults
 
@@ -42,14 +40,3 @@ class Written:
 def refusing(operation: str, number: int = errno.ENOSPC) -> PlannedFaults:
     """The next operation of this kind fails."""
     return PlannedFaults(Fault(at=1, error_number=number, operations=frozenset({operation})))
-
-
-def open_files(folder: Path) -> list[str]:
-    """The files below a folder, as often as this process has them open."""
-    targets = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            targets.append(os.readlink(f"/proc/self/fd/{name}"))
-        except FileNotFoundError:
-            continue  # the listing's own
-    return sorted(target for target in targets if Path(target).is_relative_to(folder))

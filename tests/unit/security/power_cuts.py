@@ -94,14 +94,3 @@ def restore(left: Left, folder: Path) -> Path:
         (folder / name).write_bytes(content)
         (folder / name).chmod(0o600)
     return folder
-
-
-def open_files(folder: Path) -> list[str]:
-    """Files in a folder, and the folder itself, as often as this process has them open."""
-    targets = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            targets.append(os.readlink(f"/proc/self/fd/{name}"))
-        except FileNotFoundError:
-            continue  # the listing's own
-    return sorted(Path(target).name for target in targets if Path(target).is_relative_to(folder))

@@ -15,8 +15,9 @@ from entrepot.errors import AuditDamaged, AuditFailed
 from entrepot.security import audit_chain, private_file
 from entrepot.security.audit import AuditLog, records, verify
 from entrepot.testing import VirtualClock
+from open_files import open_files
 
-from .power_cuts import Left, PowerCuts, open_files, restore
+from .power_cuts import Left, PowerCuts, restore
 
 FILE, HEAD, MARK = "audit.jsonl", "audit-head.json", "audit-mark.json"
 REFUSALS_WRITTEN = 100

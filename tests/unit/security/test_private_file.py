@@ -8,8 +8,7 @@ import pytest
 
 from entrepot.errors import FileNotPrivate, SecurityFileUnusable
 from entrepot.security import private_file
-
-from .power_cuts import open_files
+from open_files import open_files
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from entrepot.errors import FileNotPrivate, SecurityFileUnusable
 from entrepot.security import private_file
 from entrepot.security.credentials import Credentials
 from entrepot.security.users import Users
+from open_files import open_files
 
-from .power_cuts import PowerCuts, open_files, restore
+from .power_cuts import PowerCuts, restore
 
 
 @pytest.fixture

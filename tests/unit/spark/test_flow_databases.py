@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from sqlalchemy.pool import QueuePool
 from entrepot.errors import DatabaseFailed, InvalidSetting
 from entrepot.spark.live import flow_databases
 from entrepot.spark.live.flow_databases import FlowDatabases
+from open_files import open_files
 
 from .staged import Stage
 
@@ -183,14 +183,6 @@ def test_in_a_global_unit_the_coordinator_commits_and_nobody_else(
 # --- what is left open ------------------------------------------------------------------------------------------
 
 
-def _open_files(folder: Path) -> int:
-    count = 0
-    for name in os.listdir("/proc/self/fd"):
-        link = Path("/proc/self/fd") / name
-        count += link.is_symlink() and str(link.readlink()).startswith(str(folder))
-    return count
-
-
 @pytest.mark.parametrize("pooled", [False, True])
 def test_closing_leaves_no_connection_open_not_even_in_a_pool(
     tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch, pooled: bool
@@ -200,9 +192,9 @@ def test_closing_leaves_no_connection_open_not_even_in_a_pool(
         monkeypatch.setattr(flow_databases, "create_engine", lambda url, **_: engine)
     databases = FlowDatabases({"": f"sqlite:///{ledger}"})
     databases.execute("", INSERT, [1])
-    assert _open_files(tmp_path) > 0
+    assert open_files(tmp_path) != []
     databases.close()
-    assert _open_files(tmp_path) == 0
+    assert open_files(tmp_path) == []
 
 
 def test_sqlite_waits_half_a_minute_for_others(databases: FlowDatabases) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from entrepot.reading import Reader
 from entrepot.spark.live import instance as instances
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.live.instance import STOP, Instance, run_instance
+from open_files import open_files
 
 from .played_source import Outcomes, Script, flow_of_inputs, message, orders, ran, stepped
 from .staged import Stage, drawn, node, reads, writes
@@ -37,12 +37,6 @@ def flow(stage: Stage) -> FlowDefinition:
 def _claim(stage: Stage, flow: FlowDefinition) -> Any:
     (claim,) = stage.connection.claims(Deployment(flow, stage.url).claim_prefix)
     return claim
-
-
-def _open_files(folder: Path) -> set[str]:
-    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
-    paths = (str(link.readlink()) for link in links if link.is_symlink())
-    return {Path(path).name for path in paths if path.startswith(str(folder))}
 
 
 # --- its beginning ----------------------------------------------------------------------------------------------
@@ -182,14 +176,14 @@ def test_however_it_ends_nothing_of_it_is_left_open(
     )
     instance.open()
     assert instance._serve(instance._inputs[0], 0.0)
-    assert _open_files(tmp_path) == {"ledger.db", "trace.0"}
+    assert open_files(tmp_path) == ["ledger.db", "trace.0"]
     if ends == "stopped":
         instance.run()
     else:
         stage.connection.retire(_claim(stage, flow).name, 2 * ATTEMPTS_MAX)
         with pytest.raises(Fenced):
             instance.run()
-    assert _open_files(tmp_path) == set()
+    assert open_files(tmp_path) == []
     assert source.told == ["committed 1", "closed 0"]
     assert not _claim(stage, flow).connected
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from entrepot.flows.definition import FlowDefinition
 from entrepot.spark.live import flow_databases, live_flow
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.live.live_flow import _is_foreign, _reason, _Task, require_ready
+from open_files import open_files
 
 from .staged import Stage, drawn, node, reads, writes
 
@@ -102,13 +102,6 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[flow_databases.FlowDa
         each.close()
 
 
-def _open_files(folder: Path) -> list[str]:
-    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
-    return [
-        str(link.readlink()) for link in links if link.is_symlink() and str(link.readlink()).startswith(str(folder))
-    ]
-
-
 @pytest.mark.parametrize("coordinated", [False, True])
 def test_a_check_leaves_no_database_open_and_no_unit_of_work(
     stage: Stage, tmp_path: Path, kept: list[flow_databases.FlowDatabases], coordinated: bool
@@ -116,7 +109,7 @@ def test_a_check_leaves_no_database_open_and_no_unit_of_work(
     url = f"sqlite:///{tmp_path}/ledger.db"
     flow = _flow(stage, coordinated=coordinated)
     assert _problems(flow, {"": url}, stage.connection) == ()
-    assert _open_files(tmp_path) == []
+    assert open_files(tmp_path) == []
     assert _units(stage) == []
 
 
