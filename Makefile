@@ -31,10 +31,12 @@ test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
 check: .venv/made-check ## lint, formatting, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@PYTHONPATH=tools $(BIN)/python -m blocking --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
 fix: .venv/made-check ## mend what lint and formatting can mend themselves
+	@PYTHONPATH=tools $(BIN)/python -m blocking
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 

@@ -126,7 +126,7 @@ def _stream(spark: Any, flow: FlowDefinition, folder: Path, count: int) -> list[
     manager.start()
     try:
         manager.mqsc(*(f"DEFINE QLOCAL({name}) MAXDEPTH(999999999)" for name in ("BROKER.IN", "BROKER.OUT")))
-        from entrepot.connection import connect
+        from entrepot.client.blocking import connect
 
         body = cases()[CASE].body(4096).body
         with connect(manager.unix_url) as connection, connection.pipeline() as pipeline:

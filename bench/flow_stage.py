@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.starting.session import close_session, open_context
 from entrepot.workbench.broker.cases import Case

@@ -25,7 +25,7 @@ from sqlalchemy.engine import Engine
 
 import trial
 from contenders import BODY_BYTES
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.workbench.systems.unit_database import POSTGRESQL, UnitDatabase, choose
 from figures import Figure, Outcome
 

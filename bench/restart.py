@@ -30,8 +30,8 @@ CONTRACT = "every committed unit back; log damage detected"
 
 def fill(folder: str, log_bytes: int) -> dict[str, Any]:
     """Fill the log, print what must come back, and die."""
-    from entrepot.connection import Connection
-    from entrepot.embedded import EmbeddedHost
+    from entrepot.client.blocking.connecting import connected_to
+    from entrepot.client.embedded import EmbeddedHost
     from entrepot.queues.folder import create
     from entrepot.recovery_log.settings import LogSettings
 
@@ -42,7 +42,7 @@ def fill(folder: str, log_bytes: int) -> dict[str, Any]:
     )
     create(folder, name="RESTART", log=log)
     host = EmbeddedHost(folder)
-    connection = Connection(host)
+    connection = connected_to(host)
     begun = time.perf_counter()
     kept = [0] * THREADS
 

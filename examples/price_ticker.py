@@ -4,7 +4,7 @@
 import tempfile
 
 import entrepot
-from entrepot.subscription import Subscription
+from entrepot.client.blocking import Subscription
 
 with tempfile.TemporaryDirectory() as folder, entrepot.connect(f"embedded:{folder}/qm") as connection:
 

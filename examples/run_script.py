@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 
 import entrepot
-from entrepot.mqsc import dump
 
 script = Path(__file__).with_name("mqsc_script.mqsc")
 
@@ -16,4 +15,4 @@ with tempfile.TemporaryDirectory() as folder, entrepot.connect(f"embedded:{folde
     connection.put("INCOMING", b"10 crates of tea")
     (row,) = connection.mqsc("DISPLAY QLOCAL(ORDERS) CURDEPTH")[0].rows
     print("for programs:", row)
-    print(dump(connection.host))
+    print(connection.administration.dump())

@@ -16,14 +16,16 @@ import pytest
 from hypothesis import settings
 
 from entrepot import limits
+from entrepot.client.blocking import Connection, connect
+from entrepot.client.blocking.connecting import connected_to
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.clock import Clock
-from entrepot.connection import Connection, connect
-from entrepot.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.security import passwords
 from entrepot.security.users import Users
 from entrepot.testing import VirtualClock
+from hosted import Hosted
 
 # The same examples every time, so that a change is judged by itself; ENTREPOT_EXPLORE=1 looks for new ones, and more.
 # No deadline: a busy machine is no mistake of ours, and --timeout stops what hangs.
@@ -79,6 +81,11 @@ MEMORY = Path("/dev/shm")
 TESTER = "tester:secret"
 
 
+def host_of(connection: Connection) -> Any:
+    """The queue manager behind an embedded connection, for tests of what is inside."""
+    return Hosted(connection.calls.line._host)  # type: ignore[attr-defined]
+
+
 class Place:
     """A queue manager's folder, and whoever is connected to it."""
 
@@ -90,7 +97,7 @@ class Place:
     def open(self) -> Connection:
         """Start the queue manager and connect to it."""
         clock: Clock | None = self.clock
-        connection = Connection(EmbeddedHost(self.path, clock=clock), application="tests")
+        connection = connected_to(EmbeddedHost(self.path, clock=clock), application="tests")
         self._open.append(connection)
         return connection
 
@@ -114,10 +121,10 @@ class Place:
         assert self.clock is not None
         self.clock.advance(seconds)
         for connection in self._open:
-            manager = connection.host._manager
-            with connection.host._lock:
+            manager = host_of(connection)._manager
+            with connection.calls.line._lock:
                 manager.timers.tick()
-            connection.host._force_all()
+            host_of(connection)._force_all()
 
     def files(self, folder: str) -> list[str]:
         """The names in a folder, but for the space that is kept for a full disk."""

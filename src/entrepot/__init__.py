@@ -15,12 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from entrepot.connection import Browse, Connection, UnitOfWork, connect
-    from entrepot.delivery import Delivery
+    from entrepot.client.blocking import Browse, Connection, Delivery, Subscription, UnitOfWork, connect
+    from entrepot.client.worker import Worker
     from entrepot.errors import EntrepotError
     from entrepot.message import Feedback, Message, MessageType, Report
     from entrepot.queues.claims import Claim
-    from entrepot.subscription import Subscription
 
 __all__ = [
     "Browse",
@@ -34,16 +33,16 @@ __all__ = [
     "Report",
     "Subscription",
     "UnitOfWork",
+    "Worker",
     "connect",
 ]
 
 _HOMES = {
-    "entrepot.connection": ("Browse", "Connection", "UnitOfWork", "connect"),
-    "entrepot.delivery": ("Delivery",),
+    "entrepot.client.blocking": ("Browse", "Connection", "Delivery", "Subscription", "UnitOfWork", "connect"),
+    "entrepot.client.worker": ("Worker",),
     "entrepot.errors": ("EntrepotError",),
     "entrepot.message": ("Feedback", "Message", "MessageType", "Report"),
     "entrepot.queues.claims": ("Claim",),
-    "entrepot.subscription": ("Subscription",),
 }
 
 

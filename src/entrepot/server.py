@@ -22,8 +22,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from entrepot import checks
 from entrepot.channels.acceptor import HANDSHAKES_MAX, Acceptor, connections_max, listen_at
 from entrepot.channels.admission import Admission
@@ -31,6 +29,7 @@ from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.dialling import Dialler
 from entrepot.channels.gate import Gate
 from entrepot.channels.initiator import ChannelInitiator
+from entrepot.channels.managed import manage
 from entrepot.channels.memory_watch import MemoryWatch
 from entrepot.channels.native import NativeLink
 from entrepot.channels.neighbours import Neighbours
@@ -45,7 +44,6 @@ from entrepot.errors import (
     EntrepotError,
     ExtraMissing,
     HeartbeatMissed,
-    InvalidArgument,
     InvalidSetting,
     ListenerUnsafe,
     NotAuthorized,
@@ -54,11 +52,8 @@ from entrepot.errors import (
     QueueManagerStopped,
     UserLimitReached,
 )
-from entrepot.mqsc import dump
-from entrepot.queues import media
 from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.definitions import Channel, Listener, require_name
-from entrepot.queues.folder import as_recovery_error
 from entrepot.queues.host import Host
 from entrepot.queues.restart import Progress
 from entrepot.queues.unit_of_work import Unit
@@ -68,10 +63,10 @@ from entrepot.security.authority import Authority
 from entrepot.security.credentials import Credentials
 from entrepot.security.tls import client_context, server_context
 from entrepot.security.users import Users
+from entrepot.wire.frame import SOCKET
 
 _LOGGER = logging.getLogger("entrepot")
 
-SOCKET = "socket"
 _BACKLOG = 4096
 _CARE_S = 1.0
 _MEMORY_LOOK_S = 0.2
@@ -504,56 +499,29 @@ class Server:
     def _managed(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
         """What the command line asks; in the office's thread."""
         name = self.host.settings.name
+        if what == "backup" and session.identity.address != "unix":
+            raise NotAuthorized(session.identity.user, name, "backup to files of this machine")
+        if what in ("checkpoint", "backup"):
+            self.commanded(session.identity, what.upper(), "QMGR", name)
+        elif what in ("resolve", "forget"):
+            transaction_id = checks.transaction_id(arguments.get("transaction_id"))
+            self.commanded(session.identity, what.upper(), "UNIT", transaction_id.hex())
+        elif what == "stop":
+            return self._stop_for(session, immediate=bool(arguments.get("immediate")))
+        answer = manage(self.host, self.desk.supervised(session), what, arguments)
         if what == "status":
-            found: dict[str, Any] = dict(self.host.status())
-            found["connections"] = len(self.desk.sessions)
-            found["pid"] = os.getpid()
-            return found
-        if what == "checkpoint":
-            self.commanded(session.identity, "CHECKPOINT", "QMGR", name)
-            self.host.checkpoint()
-            return dict(self.host.status())
-        if what == "dump":
-            return dump(self.desk.supervised(session))
-        if what == "backup":
-            if session.identity.address != "unix":
-                raise NotAuthorized(session.identity.user, name, "backup to files of this machine")
-            self.commanded(session.identity, "BACKUP", "QMGR", name)
-            return self._back_up(arguments.get("destination"))
-        if what in ("in_doubt", "resolve", "forget"):
-            return self._in_doubt(session, what, arguments)
-        if what == "stop":
-            immediate = bool(arguments.get("immediate"))
-            waited_for = [] if immediate else self.on_loop(lambda: self._busy(session))
-            # Not refused when it cannot be written down: a full disk must not keep anybody from a clean stop.
-            self._audited("command", **_who(session.identity), object=f"STOP QMGR {name}")
-            self.desk.loop.call_soon_threadsafe(
-                lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
-            )
-            return {"name": name, "waits_for": waited_for, "patience_s": _PATIENCE_S}
-        raise InvalidSetting("MANAGE", what, "status, checkpoint, dump, backup, in_doubt, resolve, forget or stop")
+            answer |= {"connections": len(self.desk.sessions), "pid": os.getpid()}
+        return answer
 
-    def _in_doubt(self, session: Session, what: str, arguments: dict[str, Any]) -> Any:
-        """An operator looks at what is not settled everywhere, or settles it instead of a coordinator."""
-        coordinator = HostCoordinator(self.host)
-        if what == "in_doubt":
-            return coordinator.report()
-        transaction_id = checks.transaction_id(arguments.get("transaction_id"))
-        self.commanded(session.identity, what.upper(), "UNIT", transaction_id.hex())
-        if what == "forget":
-            coordinator.forget(transaction_id)
-        else:
-            commit = checks.flag("commit", arguments.get("commit"))
-            coordinator.resolve_heuristically(transaction_id, commit=commit)
-        return None
-
-    def _back_up(self, destination: object) -> Any:
-        if not isinstance(destination, str) or not destination.startswith("/") or "\0" in destination:
-            raise InvalidArgument("destination", checks.shortened(destination), "a folder's path from the root on")
-        try:
-            return msgspec.to_builtins(media.backup(self.host, Path(destination)))
-        except OSError as error:
-            raise as_recovery_error(Path(destination), error) from error
+    def _stop_for(self, session: Session, *, immediate: bool) -> dict[str, Any]:
+        name = self.host.settings.name
+        waited_for = [] if immediate else self.on_loop(lambda: self._busy(session))
+        # Not refused when it cannot be written down: a full disk must not keep anybody from a clean stop.
+        self._audited("command", **_who(session.identity), object=f"STOP QMGR {name}")
+        self.desk.loop.call_soon_threadsafe(
+            lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
+        )
+        return {"name": name, "waits_for": waited_for, "patience_s": _PATIENCE_S}
 
     def _busy(self, asking: Session) -> list[str]:
         """Whom a stop has to wait for: those in the middle of a unit of work."""

@@ -14,7 +14,7 @@ from channels.processes import ServerProcess
 from channels.proxy import Proxy
 from conftest import MEMORY, let_tester_in
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing.servers import ServerThread

@@ -18,7 +18,7 @@ from typing import Self
 
 from conftest import TESTER
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import EntrepotError
 
 PATIENCE_S = 60.0

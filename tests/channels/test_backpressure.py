@@ -18,7 +18,7 @@ import entrepot.aio
 from channels.processes import Program, ServerProcess, forget_peak, memory_bytes
 from conftest import MEMORY, let_tester_in
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ChannelError, QueueFull
 from entrepot.limits import MIB
 from entrepot.queues.folder import create

@@ -13,7 +13,7 @@ import pytest
 import entrepot.aio
 from channels.processes import ServerProcess, until
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import EntrepotError, Fenced, NotAuthorized, UnitBackedOut
 from entrepot.testing.servers import ServerThread
 from entrepot.wire import verbs
@@ -268,10 +268,10 @@ def test_a_task_claims_again_after_a_restart(folder: Path) -> None:
 def test_an_older_server_does_not_know_claims_and_says_so(
     server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from entrepot.channels.native import NativeLink
+    from entrepot.channels.conversation import Conversation
 
-    known = {verb: method for verb, method in NativeLink._VERBS.items() if verb != Verb.CLAIM}
-    monkeypatch.setattr(NativeLink, "_VERBS", known)
+    known = {verb: method for verb, method in Conversation._VERBS.items() if verb != Verb.CLAIM}
+    monkeypatch.setattr(Conversation, "_VERBS", known)
     with connect(server.unix_url) as connection:
         with pytest.raises(EntrepotError, match=r"C22.*30"):
             connection.claim("flow/1", 1)

@@ -38,7 +38,7 @@ def test_connections_cannot_stop_a_queue_manager_by_taking_all_descriptors(folde
                     for _ in range(400):
                         pipeline.put("DEEP", bytes(20_000), persistent=True)
                 for _ in range(3):
-                    connection.host.manage("checkpoint")  # type: ignore[attr-defined]
+                    connection.administration.manage("checkpoint")  # type: ignore[attr-defined]
                 with contextlib.suppress(EntrepotError):
                     entrepot.connect(f"unix:{folder}", reconnect_s=0).close()
                 for _ in range(400):

@@ -16,7 +16,7 @@ from channels.processes import until, without_stalls
 from channels.threads import in_threads
 from conftest import TESTER
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectFailed, ConnectionLost
 from entrepot.testing.certificates import make_certificates, openssl
 from entrepot.testing.servers import ServerThread
@@ -98,7 +98,7 @@ def test_an_encrypted_connection_is_kept_alive_while_nobody_uses_it(connection: 
                 time.sleep(4)
             consumption = client.consume("Q")
             assert consumption.get(wait_s=60) is not None
-            assert client.host.opened == 1
+            assert client.calls.core.opened == 1
 
     without_stalls(rest)
 
@@ -135,14 +135,14 @@ def test_a_server_that_stops_is_noticed(server: ServerThread, url: str) -> None:
 def test_an_idle_encrypted_connection_goes_on(server: ServerThread, client: Connection) -> None:
     client.put("Q", b"before", persistent=True)
     assert server.server is not None
-    opened = client.host._socket
+    opened = client.calls.line._socket
     for link in list(server.server.desk.links):
         server.server.desk.loop.call_soon_threadsafe(link.close)
     # A put that is under way when the connection breaks would rightly be told as unknown.
-    until(lambda: client.host._has_gone(opened), "the connection is gone")
+    until(lambda: client.calls.line._has_gone(opened), "the connection is gone")
     client.put("Q", b"after", persistent=True)
     assert [message.body for message in client.browse("Q")] == [b"before", b"after"]
-    assert client.host.opened == 2
+    assert client.calls.core.opened == 2
 
 
 def test_tasks_use_it_too(url: str) -> None:

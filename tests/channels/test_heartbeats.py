@@ -18,7 +18,7 @@ import entrepot.aio
 from channels.processes import Program, ServerProcess, until, without_stalls
 from channels.threads import in_threads
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectFailed, ConnectionLost
 from entrepot.testing.servers import ServerThread
 
@@ -102,7 +102,7 @@ def test_who_takes_his_time_is_not_ended(server: ServerThread, connection: Conne
                 assert unit.get("Q") is not None
                 time.sleep(4)
                 unit.put("R", b"done", persistent=True)
-            assert client.host.opened == 1, "by the same connection"
+            assert client.calls.core.opened == 1, "by the same connection"
 
     def wait_for_nothing() -> None:
         with connect(server.unix_url) as client:
@@ -110,7 +110,7 @@ def test_who_takes_his_time_is_not_ended(server: ServerThread, connection: Conne
             time.sleep(4)
             client.put("R", b"after a while", properties={"late": True})
             assert consumption.get(wait_s=60) is not None
-            assert client.host.opened == 1
+            assert client.calls.core.opened == 1
 
     def only_tell() -> None:
         with connect(server.unix_url) as client:
@@ -118,14 +118,14 @@ def test_who_takes_his_time_is_not_ended(server: ServerThread, connection: Conne
                 for _ in range(40):
                     pipeline.put("TOLD", b"")
                     time.sleep(0.1)
-            assert client.host.opened == 1
+            assert client.calls.core.opened == 1
 
     async def task() -> None:
         async with await entrepot.aio.connect(server.unix_url) as client:
             async with client.unit_of_work() as unit:
                 await unit.put("R", b"begun", persistent=True)
                 await asyncio.sleep(4)
-            assert client.binding.opened == 1
+            assert client.calls.core.opened == 1
 
     def all_at_once() -> None:
         connection.mqsc("CLEAR QLOCAL(TOLD)")
@@ -156,7 +156,7 @@ def test_who_waits_for_room_on_a_full_queue_is_not_ended(server: ServerThread, c
                     assert message.body in body
             waiting.join(60)
             assert not waiting.is_alive()
-            assert (producer.host.opened, other.host.opened) == (1, 1)
+            assert (producer.calls.core.opened, other.calls.core.opened) == (1, 1)
 
     without_stalls(wait)
 
@@ -221,7 +221,7 @@ def test_a_get_goes_on_when_a_frozen_server_thaws(process: ServerProcess) -> Non
         reader.start()
         with frozen(process.pid):
             # By a connection that the server, too, may take for dead the put would have an unknown outcome.
-            until(lambda: writer.host._socket is None, "it has noticed")
+            until(lambda: writer.calls.line._socket is None, "it has noticed")
         writer.put("Q", b"still wanted", persistent=True)
         reader.join(60)
         assert found[0].body == b"still wanted"  # type: ignore[attr-defined]

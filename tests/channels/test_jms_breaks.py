@@ -11,7 +11,7 @@ import pytest
 from channels.processes import until
 from channels.proxy import Proxy
 from entrepot import Connection, Message
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import UnitBackedOut
 from entrepot.jms import Acknowledge, Consumer, Session
 
@@ -148,9 +148,9 @@ def test_a_consumer_of_a_topic_begins_anew(connection: Connection, proxy: Proxy,
         consumer = session.consumer("topic:prices/#")
 
         def is_back(breaks: int) -> bool:
-            if client.host.opened <= breaks:
+            if client.calls.core.opened <= breaks:
                 consumer.receive(0.05)  # once more: the machine was too busy to see the break within its wait
-            return client.host.opened > breaks
+            return client.calls.core.opened > breaks
 
         for number in range(3):
             assert consumer.receive(0.05) is None

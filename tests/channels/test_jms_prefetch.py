@@ -17,7 +17,7 @@ from channels.proxy import Proxy
 from entrepot import Connection
 from entrepot.channels import stream
 from entrepot.channels.native_consumers import NativeConsumers
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectionLost, EntrepotError, UnitBackedOut
 from entrepot.jms import Acknowledge, Session
 from entrepot.testing.servers import ServerThread

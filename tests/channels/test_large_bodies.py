@@ -15,7 +15,7 @@ from channels.processes import Program, ServerProcess, forget_peak, memory_bytes
 from channels.proxy import Proxy
 from conftest import let_tester_in
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import MessageTooLong
 from entrepot.limits import BODY_BYTES_MAX, MIB
 from entrepot.queues.folder import create
@@ -114,7 +114,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_sent(connection: Connec
             assert (caught.value.body_bytes, caught.value.body_bytes_max) == (BODY_BYTES_MAX + 1, BODY_BYTES_MAX)
         assert len(proxy.asked) <= verbs + 1, "but for the reply queue"
         client.put("Q", b"after")
-        assert client.host.opened == 1
+        assert client.calls.core.opened == 1
     assert [message.body for message in connection.browse("Q")] == [b"before", b"after"]
 
 
@@ -125,7 +125,7 @@ def test_tasks_are_refused_the_same(server: ServerThread) -> None:
                 with pytest.raises(MessageTooLong):
                     await verb("Q", bytes(101 * MIB))
             await connection.put("Q", b"after")
-            assert connection.binding.opened == 1
+            assert connection.calls.core.opened == 1
 
     asyncio.run(main())
 
@@ -154,5 +154,5 @@ def test_long_messages_are_got_many_at_a_time_and_browsed(process: ServerProcess
         with connection.unit_of_work() as unit:
             assert [len(message.body) for message in unit.get_group("R") or ()] == sizes
             unit.back_out()
-        assert connection.host.opened == 1
+        assert connection.calls.core.opened == 1
         connection.mqsc("CLEAR QLOCAL(R)")

@@ -156,4 +156,4 @@ def test_two_children_that_come_at_once_are_both_remembered(tmp_path: Path) -> N
 
         running.run(come())
     with connect(f"embedded:{tmp_path / 'HQ'}") as connection:
-        assert connection.host._manager.objects.name_lists[CHILDREN].names == ("EAST", "WEST")
+        assert connection.calls.line._host._manager.objects.name_lists[CHILDREN].names == ("EAST", "WEST")

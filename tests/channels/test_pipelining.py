@@ -17,7 +17,7 @@ from channels.processes import ServerProcess, until
 from channels.proxy import Proxy
 from channels.threads import in_threads
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectionLost, EntrepotError, QueueFull, QueueNotFound
 
 

@@ -11,7 +11,7 @@ import pytest
 from channels.processes import Program, ServerProcess, until
 from channels.proxy import Proxy
 from entrepot import Connection, Message
-from entrepot.connection import Consumption, connect
+from entrepot.client.blocking import Consumption, connect
 from entrepot.errors import ConnectFailed, ConnectionClosed, GetInhibited
 
 

@@ -17,7 +17,7 @@ import entrepot.aio
 from channels.processes import ServerProcess, until
 from channels.proxy import Proxy, descriptors
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -80,7 +80,7 @@ def test_an_idle_connection_goes_on_after_a_restart(process: ServerProcess) -> N
         process.restart()
         connection.put("Q", b"after", persistent=True)
         assert bodies(connection) == [b"before", b"after"]
-        assert connection.host.opened == 2
+        assert connection.calls.core.opened == 2
 
 
 def test_every_verb_of_an_idle_connection_goes_on(connection: Connection, proxy: Proxy) -> None:
@@ -95,12 +95,12 @@ def test_every_verb_of_an_idle_connection_goes_on(connection: Connection, proxy:
                 client.dynamic_queue,
                 lambda: client.consume("Q").close(),
                 lambda: client.unit_of_work().commit(),
-                lambda: client.host.status(),
+                lambda: client.administration.status(),
             )
         ):
             cut_and_settle(proxy)
             verb()
-            assert client.host.opened == number + 2
+            assert client.calls.core.opened == number + 2
 
 
 READS: tuple[tuple[str, Callable[[Connection], Any]], ...] = (
@@ -108,9 +108,9 @@ READS: tuple[tuple[str, Callable[[Connection], Any]], ...] = (
     ("IN_DOUBT", lambda client: client.in_doubt()),
     ("BROWSE", lambda client: client.browse("Q")),
     ("CLAIMS", lambda client: client.claims("")),
-    ("OUTCOMES", lambda client: client.host.coordinator.outcomes(["x"])),
-    ("MANAGE", lambda client: client.host.status()),
-    ("MANAGE", lambda client: client.host.dump()),
+    ("OUTCOMES", lambda client: client._coordinator.outcomes(["x"])),
+    ("MANAGE", lambda client: client.administration.status()),
+    ("MANAGE", lambda client: client.administration.dump()),
 )
 
 
@@ -417,7 +417,7 @@ def test_many_threads_reconnect_once(connection: Connection, proxy: Proxy) -> No
         for put in puts:
             put.wait()
             assert put.error is None
-        assert client.host.opened == 2
+        assert client.calls.core.opened == 2
     assert sorted(map(int, bodies(connection))) == list(range(16))
 
 
@@ -447,7 +447,7 @@ def test_tasks_go_on_after_a_restart(process: ServerProcess) -> None:
         waiting = asyncio.create_task(client.get("R", wait_s=60))
         await client.put("Q", b"before", persistent=True)
         await asyncio.to_thread(process.restart)
-        await until_so(lambda: client.binding.opened == 2, "who waits is back")
+        await until_so(lambda: client.calls.core.opened == 2, "who waits is back")
         await client.put("Q", b"after", persistent=True)
         assert [message.body async for message in client.browse("Q")] == [b"before", b"after"]
         await client.put("R", b"came")
@@ -543,7 +543,7 @@ def test_many_tasks_reconnect_once(connection: Connection, proxy: Proxy) -> None
     async def test(client: entrepot.aio.Connection) -> None:
         await cut_for_tasks(proxy)
         await asyncio.gather(*(client.put("Q", b"%d" % n, persistent=True) for n in range(50)))
-        assert client.binding.opened == 2
+        assert client.calls.core.opened == 2
 
     run(test, proxy.url)
     assert sorted(map(int, bodies(connection))) == list(range(50))

@@ -15,7 +15,7 @@ import entrepot.aio
 from channels.processes import ServerProcess, until
 from channels.proxy import Proxy
 from entrepot import Connection, Message, MessageType
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectionLost, InvalidArgument, QueueNotFound, RequestTimedOut
 from entrepot.testing.servers import ServerThread
 

@@ -15,7 +15,7 @@ import pytest
 import entrepot.aio
 from channels.processes import ServerProcess, until
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectFailed, ConnectionLost, EntrepotError, QueueManagerInUse, UnitBackedOut
 from entrepot.security.audit import AuditLog
 from entrepot.testing.servers import ServerThread

@@ -12,7 +12,7 @@ import pytest
 import entrepot.aio
 from channels.proxy import Proxy
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import UnitBackedOut
 from entrepot.testing.servers import ServerThread
 from entrepot.wire import verbs

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import MEMORY, SMALL_LOG, TESTER, let_tester_in
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.queues.folder import create
 from entrepot.testing.servers import ServerThread
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import EntrepotError, Fenced, InvalidArgument, LimitExceeded, QueueFull, QueueNotFound
 from entrepot.testing.servers import ServerThread
 from folding import for_each
@@ -234,7 +234,7 @@ def test_epochs_outlive_the_queue_manager(folder: Path) -> None:
             assert connection.claims()[0].order == ""
             connection.instruct("flow", "stop")
     with connect(f"embedded:{folder}") as connection:
-        claims = connection.host.manager.objects.claims  # type: ignore[attr-defined]
+        claims = connection.calls.line._host.manager.objects.claims  # type: ignore[attr-defined]
         assert sorted(claims) == ["", "flow", "run"], "one for each name, not for each epoch"
         with pytest.raises(QueueNotFound):
             connection.put("SYSTEM.CLAIMS.QUEUE", b"", persistent=True)
@@ -264,7 +264,7 @@ def test_a_connection_that_broke_takes_its_own_claim_back(folder: Path) -> None:
     with ServerThread(folder) as server, connect(server.unix_url, reconnect_s=60) as worker:
         worker.claim("flow/1", 1)
         for _ in range(20):
-            worker.host._interrupted()  # type: ignore[attr-defined]  # as an interrupt does: the server may not know yet
+            worker.calls.line._interrupted()  # as an interrupt does: the server may not know yet
             assert worker.claim("flow/1", 1) == ""
             worker.put("Q", b"goes on")
         assert len(left(worker)) == 20
@@ -387,7 +387,7 @@ def test_a_lost_connection_counts_all_the_same(folder: Path) -> None:
         connection.put("Q", b"one", persistent=True)
         unit = connection.unit_of_work()
         assert unit.get("Q") is not None
-        connection.host._interrupted()  # type: ignore[attr-defined]
+        connection.calls.line._interrupted()  # type: ignore[attr-defined]
         unit.back_out(counted=False)
         assert left_soon(connection, 1) == [(b"one", 1)]
 
@@ -396,8 +396,8 @@ def test_counts_are_right_after_a_restart(folder: Path) -> None:
     with connect(f"embedded:{folder}") as connection:
         for number in range(4):
             connection.put("Q", b"%d" % number, persistent=True)
-        connection.host.checkpoint()
-        connection.host.checkpoint()  # the first ones are in a run now
+        connection.administration.checkpoint()
+        connection.administration.checkpoint()  # the first ones are in a run now
         for number in range(4, 8):
             connection.put("Q", b"%d" % number, persistent=True)
         for counted in (False, True, False):

@@ -13,7 +13,7 @@ import pytest
 
 import entrepot.aio
 from entrepot import Connection, Message
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectionClosed, DeliverySettled, InvalidArgument, QueueFull
 from entrepot.queues.definitions import DEAD_LETTER_QUEUE
 

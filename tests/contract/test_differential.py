@@ -21,22 +21,19 @@ from conftest import TESTER, folder_in_memory
 from entrepot import Connection, Delivery, Message, Subscription, UnitOfWork
 from entrepot.aio import Connection as AioConnection
 from entrepot.aio import Consumption as AioConsumption
+from entrepot.aio import Delivery as AioDelivery
+from entrepot.aio import Pipeline as AioPipeline
+from entrepot.aio import Reader as AioReader
 from entrepot.aio import Subscription as AioSubscription
 from entrepot.aio import UnitOfWork as AioUnitOfWork
-from entrepot.connection import Consumption, Pipeline, connect
-from entrepot.delivery import AioDelivery
-from entrepot.reading import Reader
+from entrepot.client.blocking import Consumption, Pipeline, Reader, connect
 from entrepot.testing.certificates import make_certificates, openssl
 from entrepot.testing.servers import ServerThread
 
-from .differential.scenarios import BLOCKING_ONLY, SCENARIOS
+from .differential.scenarios import SCENARIOS
 from .differential.stages import VERBS_USED, Blocking, Stage, told
 
-ASYNCIO_LACKS = {"pipeline", "reader", "global_unit_of_work"}
-"""Verbs that asyncio does not have yet; whoever adds one takes it, and its scenarios' marks, out."""
-NOT_VERBS = {
-    "begin", "binding", "ended", "give_back", "host", "left", "local", "open", "open_consumer", "opened", "queue",
-}  # fmt: skip
+NOT_VERBS = {"fetch", "give_back", "is_near", "left", "local", "open_incoming", "opened", "queue", "trouble"}
 """What other modules of ours ask of these objects."""
 ELSEWHERE = {("Connection", "global_unit_of_work")}
 """Needs databases: tests/global_units."""
@@ -77,8 +74,6 @@ def played(url: str, *, tasks: bool) -> dict[str, Any]:
         else:
             connection = Blocking(connect(url))
         for scenario in SCENARIOS:
-            if tasks and scenario.__name__ in BLOCKING_ONLY:
-                continue
             stage = Stage(url, connection, f"D{next(_numbers)}", tasks=tasks)
             try:
                 async with asyncio.timeout(60):
@@ -122,16 +117,17 @@ def _verbs(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")} - NOT_VERBS
 
 
-def test_asyncio_lacks_only_what_is_listed() -> None:
+def test_asyncio_has_the_same_verbs() -> None:
     for blocking, tasks in (
         (Connection, AioConnection),
         (UnitOfWork, AioUnitOfWork),
         (Consumption, AioConsumption),
         (Subscription, AioSubscription),
         (Delivery, AioDelivery),
+        (Reader, AioReader),
+        (Pipeline, AioPipeline),
     ):
-        lacks = _verbs(blocking) - _verbs(tasks)
-        assert lacks == (ASYNCIO_LACKS if blocking is Connection else set()), blocking.__name__
+        assert _verbs(blocking) == _verbs(tasks), blocking.__name__
 
 
 def test_every_verb_has_a_scenario(expected: dict[str, Any]) -> None:

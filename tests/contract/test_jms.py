@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from entrepot import Connection, Message
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import (
     EntrepotError,
     GetInhibited,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from entrepot import Connection, Message
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import (
     InvalidArgument,
     SelectorSyntaxError,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from entrepot import Connection
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import EntrepotError, GetInhibited, InvalidArgument, QueueFull, QueueNotFound, UnitFinished
 
 

@@ -21,7 +21,7 @@ def messages(count: int) -> list[PutInUnit]:
 
 def test_all_of_them_come_with_the_commit_and_in_order(connection: Connection) -> None:
     with connection.unit_of_work() as unit:
-        connection.host.put_many(unit._unit, messages(500))
+        unit.put_messages(messages(500))
         assert not list(connection.browse("Q"))
     found = list(connection.browse("Q"))
     assert [message.body for message in found] == [b"%d" % number for number in range(500)]
@@ -31,7 +31,7 @@ def test_all_of_them_come_with_the_commit_and_in_order(connection: Connection) -
 
 def test_none_of_them_comes_when_the_unit_is_backed_out(connection: Connection) -> None:
     unit = connection.unit_of_work()
-    connection.host.put_many(unit._unit, messages(3))
+    unit.put_messages(messages(3))
     unit.back_out()
     assert not list(connection.browse("Q"))
 
@@ -40,7 +40,7 @@ def test_long_bodies_properties_and_short_ones_keep_their_order(connection: Conn
     sizes = [10, 70_000, 5, 56 * 1024, 30_000, 30_000, 30_000, 1, 200_000, 2]
     puts = [("Q", None, None, Message(b"x" * size, properties={"n": size} if size % 2 else {})) for size in sizes]
     with connection.unit_of_work() as unit:
-        connection.host.put_many(unit._unit, puts, answered=True)
+        unit.put_messages(puts, answered=True)
     found = list(connection.browse("Q"))
     assert [len(message.body) for message in found] == sizes
     assert [message.properties.get("n") for message in found] == [size if size % 2 else None for size in sizes]
@@ -50,7 +50,7 @@ def test_long_bodies_properties_and_short_ones_keep_their_order(connection: Conn
 def test_a_refusal_is_told_with_its_queue_and_backs_everything_out(connection: Connection, answered: bool) -> None:
     puts = [*messages(2), ("NOWHERE", None, None, Message(b"")), *messages(2)]
     with pytest.raises(QueueNotFound) as caught, connection.unit_of_work() as unit:
-        connection.host.put_many(unit._unit, puts, answered=answered)
+        unit.put_messages(puts, answered=answered)
     assert caught.value.queue == "NOWHERE"
     assert not list(connection.browse("Q"))
 
@@ -58,24 +58,24 @@ def test_a_refusal_is_told_with_its_queue_and_backs_everything_out(connection: C
 def test_who_asks_hears_of_what_was_refused_before(connection: Connection) -> None:
     connection.mqsc("ALTER QLOCAL(Q) PUT(DISABLED)")
     with pytest.raises(PutInhibited), connection.unit_of_work() as unit:
-        connection.host.put_many(unit._unit, messages(1))
-        connection.host.put_many(unit._unit, [], answered=True)
+        unit.put_messages(messages(1))
+        unit.put_messages([], answered=True)
         pytest.fail("nobody told")
 
 
 def test_a_full_queue_refuses(connection: Connection) -> None:
     connection.mqsc("ALTER QLOCAL(Q) MAXDEPTH(3)")
     with pytest.raises(QueueFull), connection.unit_of_work() as unit:
-        connection.host.put_many(unit._unit, messages(4), answered=True)
+        unit.put_messages(messages(4), answered=True)
     with connection.unit_of_work() as unit:
-        connection.host.put_many(unit._unit, messages(3))
+        unit.put_messages(messages(3))
     assert len(list(connection.browse("Q"))) == 3
 
 
 def test_publications_reach_their_subscribers(connection: Connection) -> None:
     with connection.subscribe("prices/#") as subscription:
         with connection.unit_of_work() as unit:
-            connection.host.put_many(unit._unit, [("topic:prices/ibm", None, None, Message(b"231")), *messages(1)])
+            unit.put_messages([("topic:prices/ibm", None, None, Message(b"231")), *messages(1)])
         message = subscription.get(wait_s=60)
     assert message is not None
     assert message.body == b"231"
@@ -130,7 +130,7 @@ def test_a_body_that_is_too_long_for_the_channel_puts_none_of_them(connection: C
 
 
 def test_no_frame_is_longer_than_a_server_takes() -> None:
-    from entrepot.channels.client_core import ClientCore
+    from entrepot.client.protocol import ClientCore
 
     core = ClientCore("tests")
     core.message_id = lambda: b"m" * 24  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from entrepot import Connection
-from entrepot.connection import Reader, UnitOfWork, connect
+from entrepot.client.blocking import Reader, UnitOfWork, connect
 from entrepot.errors import (
     ConnectionClosed,
     GetInhibited,

@@ -17,7 +17,7 @@ import pytest
 import entrepot.aio
 from conftest import SMALL_LOG, let_tester_in
 from entrepot import Message
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import (
     ContentFilterSyntaxError,
     EntrepotError,
@@ -50,7 +50,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     create(path, log=SMALL_LOG)
     with connect(f"embedded:{path}") as connection:
         connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(R)\nDEFINE QLOCAL(SMALL) MAXDEPTH(1)")
-        host: Any = connection.host
+        host: Any = connection.calls.line._host
         host.define(Topic(name="SHUT", topic="shut", publish="DISABLED"), replace=False)
         for reach in REACHES:
             host.define(
@@ -81,14 +81,12 @@ class Waiting:
                 return await asyncio.wait_for(result, 120)
 
             result = self._runner.run(limited())
-        return Waiting(self._runner, result) if type(result).__module__ == "entrepot.aio" else result
+        return Waiting(self._runner, result) if type(result).__module__.startswith("entrepot.client.aio") else result
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._twin, name)
         if not callable(found):
             return found
-        if name == "queue":
-            return self._wait(found())
         return lambda *arguments, **options: self._wait(found(*arguments, **options))
 
     def __iter__(self) -> Iterator[Message]:
@@ -988,7 +986,7 @@ def client(request: pytest.FixtureRequest, folder: Path, restarting: Restarting)
 
 def opened(client: Any) -> int:
     """How many connections it has had."""
-    return int((client.host if isinstance(client, Connection) else client.binding).opened)
+    return int(client.calls.core.opened)
 
 
 @contextmanager

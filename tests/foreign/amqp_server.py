@@ -17,10 +17,10 @@ from entrepot.channels.desk import Desk
 from entrepot.mqsc import run_script
 from entrepot.queues.definitions import Listener
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.security.authority import Authority
 from entrepot.security.users import Users
+from hosted import Host
 
 LOG = LogSettings(segment_bytes=8 * 1024 * 1024, primary=3, secondary=4)
 

@@ -17,11 +17,11 @@ from proton.utils import BlockingConnection
 import entrepot
 from entrepot.mqsc import run_script
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.security.users import Users
 from entrepot.server import Server
 from entrepot.testing.certificates import Certificates, make_certificates, openssl
 from entrepot.testing.servers import ServerThread
+from hosted import Host, Hosted
 
 pytestmark = pytest.mark.skipif(openssl() is None, reason="needs the openssl command")
 
@@ -103,7 +103,7 @@ def test_listener_that_is_defined_accepts_amqp(running: Running) -> None:
     client.create_sender("Q").send(Message(body="plain", durable=True))
     assert [row["PROTOCOL"] for row in running.server._rows("CONN")] == ["AMQP"]
     client.close()
-    message = running.server.host.get("Q", wait_s=60)
+    message = Hosted(running.server.host).get("Q", wait_s=60)
     assert message is not None
     assert (message.body, message.user) == (b"plain", "guest")
 
@@ -117,7 +117,7 @@ def test_certificate_says_who_is_there(running: Running) -> None:
     )
     client.create_sender("Q").send(Message(body="certified", durable=True))
     client.close()
-    message = running.server.host.get("Q", wait_s=60)
+    message = Hosted(running.server.host).get("Q", wait_s=60)
     assert message is not None
     assert (message.body, message.user) == (b"certified", "app1")
 

@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from conftest import folder_in_memory
-from entrepot.connection import Connection
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking.connecting import connected_to
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import EntrepotError
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
+from hosted import Host
 from unit.amqp.fuzz import Mistakes
 from unit.amqp.peer import Place, StubAdmission
 from unit.channels.guests import FOUNDED, House, until
@@ -48,7 +48,7 @@ class RunningManager:
     def _start(self) -> asyncio.AbstractEventLoop:
         path = Path(self._stack.enter_context(folder_in_memory())) / "QM1"
         create(path, log=_LOG)
-        with Connection(EmbeddedHost(path), application="fuzz") as connection:
+        with connected_to(EmbeddedHost(path), application="fuzz") as connection:
             connection.mqsc(FOUNDED)
         _running.append(self)
         loop = self._loop = asyncio.new_event_loop()

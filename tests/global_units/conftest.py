@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
-from entrepot.connection import Connection, connect
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking import Connection, connect
 from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
@@ -88,7 +87,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Conne
 @pytest.fixture
 def successor(connection: Connection, tmp_path: Path) -> Iterator[Connection]:
     """Another connection to the same queue manager, which may take anybody's place."""
-    scheme = "embedded" if isinstance(connection.host, EmbeddedHost) else "unix"
+    scheme = "embedded" if connection.is_near else "unix"
     with connect(f"{scheme}:{tmp_path}/QM1") as found:
         yield found
 

@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.databases import points
 from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.queues.folder import create
@@ -277,7 +277,7 @@ def check(path: Path, postgres: Postgres) -> None:
             # What was finished is forgotten, at the latest when somebody has asked the databases once more.
             with connection.global_unit_of_work(*engines_of(postgres)):
                 pass
-            report = connection.host.coordinator.report()
+            report = connection.administration.in_doubt()
             # Not before: the application may have ended while a decided branch still waited for a dead database.
             database.rollback()
             found = [sorted(database.scalars(text(f"SELECT body FROM {table}")).all()) for table in ("orders", "audit")]

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.databases import points
 from entrepot.databases.branch import OneTimeBranch
 from entrepot.databases.points import PREPARED
@@ -107,7 +107,7 @@ def test_messages_are_given_back_uncounted(connection: Connection, sqlite: Engin
         reader.close()
     assert counts(connection) == [(b"0", 1), (b"1", 1), (b"2", 0)]
     assert rows(sqlite) == []
-    assert connection.host.coordinator.outcomes([unit.transaction_id]) == ["unknown"]
+    assert connection._coordinator.outcomes([unit.transaction_id]) == ["unknown"]
 
 
 def test_who_is_fenced_cannot_decide(

@@ -14,11 +14,11 @@ import pytest
 from sqlalchemy import create_engine
 
 from entrepot.channels import coordination
-from entrepot.channels.native import NativeLink
+from entrepot.channels.conversation import Conversation
+from entrepot.client.blocking.global_unit import GlobalUnitOfWork
 from entrepot.databases import points
 from entrepot.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
 from entrepot.databases.postgresql import PostgreSQL
-from entrepot.global_unit import GlobalUnitOfWork
 from entrepot.queues.global_units import GlobalUnits
 from entrepot.testing.postgres import Postgres
 from entrepot.wire.verbs import Verb
@@ -133,12 +133,12 @@ def test_queue_manager_dies_while_it_decides(moment: Plant, template: Path, tmp_
 
 
 def _answer_before_the_force() -> None:
-    def decide(link: NativeLink, number: int, frame: Any) -> None:
-        link._answer(number, None)
-        link.desk.loop.call_later(0.3, _decide, link, 0, frame)
+    def decide(conversation: Conversation, number: int, frame: Any) -> None:
+        conversation._answer(number, None)
+        conversation.desk.loop.call_later(0.3, _decide, conversation, 0, frame)
 
     _decide = coordination.COORDINATION[Verb.DECIDE]
-    NativeLink._VERBS[Verb.DECIDE] = decide
+    Conversation._VERBS[Verb.DECIDE] = decide
 
 
 def _presume_commit() -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.databases import points, recovery
 from entrepot.databases.branch import OneTimeBranch
 from entrepot.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
@@ -99,12 +99,12 @@ def test_two_databases_of_one_server_take_part(connection: Connection, engine: E
     connection.put("ORDERS", b"one", persistent=True)
     move(connection, engine, other_engine)
     assert rows(engine) == rows(engine, "audit") == ["one"]
-    assert connection.host.coordinator.unfinished(resource_name(engine.url)) == []
+    assert connection._coordinator.unfinished(resource_name(engine.url)) == []
 
 
 def test_a_unit_may_be_ended_by_hand(connection: Connection, engine: Engine) -> None:
     with connection.global_unit_of_work(engine) as unit:
-        unit.databases[0].execute(INSERT, {"body": "by hand"})
+        unit.databases()[0].execute(INSERT, {"body": "by hand"})
         unit.put("DONE", b"x", persistent=True)
         unit.commit()
         with pytest.raises(UnitFinished):
@@ -113,7 +113,7 @@ def test_a_unit_may_be_ended_by_hand(connection: Connection, engine: Engine) -> 
             unit.back_out()
     assert rows(engine) == ["by hand"]
     with connection.global_unit_of_work(engine) as unit:
-        unit.databases[0].execute(INSERT, {"body": "not at all"})
+        unit.databases()[0].execute(INSERT, {"body": "not at all"})
         unit.back_out()
     assert rows(engine) == ["by hand"]
 
@@ -150,7 +150,7 @@ def test_transaction_ids_are_never_used_twice(tmp_path: Path, engine: Engine) ->
             for _ in range(2):
                 with connection.global_unit_of_work(engine) as unit:
                     seen.add(unit.transaction_id)
-                    assert unit.transaction_id.startswith(connection.host.coordinator.prefix)
+                    assert unit.transaction_id.startswith(connection._coordinator.prefix())
     assert len(seen) == 6
 
 
@@ -237,8 +237,8 @@ def test_a_branch_that_somebody_else_has_committed_is_done(
 ) -> None:
     resource = resource_of(engine)
     connection.put("ORDERS", b"one", persistent=True)
-    coordinator = connection.host.coordinator
-    at_point(DECIDED, lambda: recovery.recover(resource, coordinator, coordinator.prefix))
+    coordinator = connection._coordinator
+    at_point(DECIDED, lambda: recovery.recover(resource, coordinator, coordinator.prefix()))
     unit = move(connection, engine)
     assert unit.unfinished == []
     assert rows(engine) == ["one"]
@@ -248,9 +248,9 @@ def test_a_branch_that_somebody_else_has_committed_is_done(
 def test_recovery_leaves_units_alone_that_are_active(connection: Connection, engine: Engine, at_point: Any) -> None:
     resource = resource_of(engine)
     connection.put("ORDERS", b"one", persistent=True)
-    coordinator = connection.host.coordinator
+    coordinator = connection._coordinator
     left: set[str] = set()
-    at_point(PREPARED, lambda: left.update(recovery.recover(resource, coordinator, coordinator.prefix)))
+    at_point(PREPARED, lambda: left.update(recovery.recover(resource, coordinator, coordinator.prefix())))
     unit = move(connection, engine)
     assert left == {unit.transaction_id}
     assert (unit.unfinished, rows(engine)) == ([], ["one"])
@@ -273,12 +273,12 @@ def test_a_branch_that_was_backed_out_by_hand_is_a_heuristic_outcome(
     at_point(DECIDED, lambda: [resource.roll_back(name) for name in resource.prepared("entrepot-")])
     embedded.put("ORDERS", b"one", persistent=True)
     unit = move(embedded, engine)
-    coordinator = embedded.host.coordinator
-    recovery.recover(resource, coordinator, coordinator.prefix)
-    (row,) = coordinator.report()
+    coordinator = embedded._coordinator
+    recovery.recover(resource, coordinator, coordinator.prefix())
+    (row,) = embedded.administration.in_doubt()
     assert (row["global_unit"], row["state"]) == (unit.transaction_id, "heuristic: backed out")
-    coordinator.forget(unit.transaction_id.encode())
-    assert coordinator.report() == []
+    embedded.administration.forget(unit.transaction_id.encode())
+    assert embedded.administration.in_doubt() == []
 
 
 def test_a_database_that_dies_behind_the_decision_is_finished_later(
@@ -295,7 +295,7 @@ def test_a_database_that_dies_behind_the_decision_is_finished_later(
         postgres.start()
     # Beside the program, without another unit that would look first.
     deadline = time.monotonic() + 60
-    while connection.host.coordinator.unfinished(resource_name(engine.url)):
+    while connection._coordinator.unfinished(resource_name(engine.url)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     engine.dispose()
@@ -305,19 +305,19 @@ def test_a_database_that_dies_behind_the_decision_is_finished_later(
 def test_the_general_way_of_two_phases_recovers_too(embedded: Connection, engine: Engine, at_point: Any) -> None:
     """What serves databases that have no module of their own, tried with one that has."""
     resource = Resource(engine)
-    coordinator = embedded.host.coordinator
+    coordinator = embedded._coordinator
     embedded.put("ORDERS", b"one", persistent=True)
-    at_point(DECIDED, lambda: recovery.recover(resource, coordinator, coordinator.prefix))
+    at_point(DECIDED, lambda: recovery.recover(resource, coordinator, coordinator.prefix()))
     move(embedded, engine)
     assert rows(engine) == ["one"]
-    assert coordinator.report() == []
-    (branch,) = [resource.open(f"{coordinator.prefix}0-0-0")]
+    assert embedded.administration.in_doubt() == []
+    (branch,) = [resource.open(f"{coordinator.prefix()}0-0-0")]
     branch.connection.execute(INSERT, {"body": "left"})
     branch.prepare()
     branch.leave()
-    assert recovery.recover(resource, coordinator, coordinator.prefix) == set()
+    assert recovery.recover(resource, coordinator, coordinator.prefix()) == set()
     assert prepared(engine) == []
-    resource.roll_back(f"{coordinator.prefix}0-0-0")  # twice does no harm
+    resource.roll_back(f"{coordinator.prefix()}0-0-0")  # twice does no harm
 
 
 # --- one phase -------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_a_database_with_one_phase_decides_as_the_last(connection: Connection, e
     assert unit.state == "committed"
     assert rows(engine) == rows(sqlite) == ["one"]
     assert (depth(connection, "ORDERS"), depth(connection, "DONE")) == (0, 1)
-    assert connection.host.coordinator.unfinished(resource_name(engine.url)) == []
+    assert connection._coordinator.unfinished(resource_name(engine.url)) == []
 
 
 def test_a_last_agent_that_refuses_backs_out_all(connection: Connection, engine: Engine, sqlite: Engine) -> None:
@@ -382,11 +382,11 @@ def test_a_lost_last_agent_is_asked_beside_the_program(
     connection.put("ORDERS", b"one", persistent=True)
     with pytest.raises(GlobalUnitInDoubt), connection.global_unit_of_work(sqlite, engine) as unit:
         assert unit.get("ORDERS", wait_s=60) is not None
-        for database in unit.databases:
+        for database in unit.databases():
             database.execute(INSERT, {"body": "one"})
         unit.put("DONE", b"one", persistent=True)
     deadline = time.monotonic() + 60
-    while successor.host.coordinator.report() or prepared(engine):
+    while successor.administration.in_doubt() or prepared(engine):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert rows(sqlite) == rows(engine) == ["one"]
@@ -404,19 +404,19 @@ def test_a_lost_last_agent_that_remembers_nothing_leaves_the_unit_in_doubt(
         unit.database(engine).execute(INSERT, {"body": "one"})
         unit.database(sqlite).execute(INSERT, {"body": "one"})
     assert unit.state == "unknown"
-    coordinator = embedded.host.coordinator
-    recovery.recover(resource_of(sqlite), coordinator, coordinator.prefix)
-    (row,) = coordinator.report()
+    coordinator = embedded._coordinator
+    recovery.recover(resource_of(sqlite), coordinator, coordinator.prefix())
+    (row,) = embedded.administration.in_doubt()
     assert row["state"] == "prepared"
     assert {each["resource"] for each in row["branches"]} == {resource_name(engine.url), resource_name(sqlite.url)}
     assert prepared(engine) == [f"{unit.transaction_id}-0"]
     # The operator looks into the database, finds the row, and says so.
-    coordinator.resolve_heuristically(unit.transaction_id.encode(), commit=True)
-    recovery.recover(resource_of(engine), coordinator, coordinator.prefix)
+    embedded.administration.resolve(unit.transaction_id.encode(), commit=True)
+    recovery.recover(resource_of(engine), coordinator, coordinator.prefix())
     assert rows(engine) == ["one"]
     assert depth(embedded, "ORDERS") == 0
-    coordinator.forget(unit.transaction_id.encode())
-    assert coordinator.report() == []
+    embedded.administration.forget(unit.transaction_id.encode())
+    assert embedded.administration.in_doubt() == []
 
 
 # --- broken connections ----------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def test_a_connection_that_breaks_before_the_decision_backs_out(
 ) -> None:
     with _server(tmp_path) as server, connect(server.unix_url) as connection:
         connection.put("ORDERS", b"one", persistent=True)
-        at_point(PREPARED, connection.host._interrupted)  # type: ignore[attr-defined]
+        at_point(PREPARED, connection.calls.line._interrupted)  # type: ignore[attr-defined]
         with pytest.raises(UnitBackedOut):
             move(connection, engine)
         assert rows(engine) == []

@@ -21,7 +21,7 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.databases import points, recovery
 from entrepot.databases.branch import OneTimeBranch
 from entrepot.databases.points import LAST_COMMITTED, LEFT_TO_LAST
@@ -79,15 +79,15 @@ def move(connection: Connection, engine: Engine, wait_s: float = 60) -> Any:
 
 
 def recover(connection: Connection, engine: Engine) -> None:
-    coordinator = connection.host.coordinator
-    recovery.recover(resource_of(engine), coordinator, coordinator.prefix)
+    coordinator = connection._coordinator
+    recovery.recover(resource_of(engine), coordinator, coordinator.prefix())
 
 
 def leave_in_doubt(connection: Connection, engine: Engine, *, committed: bool, body: str = "one") -> str:
     """A unit whose driver has died on either side of the database's commit."""
-    coordinator = connection.host.coordinator
+    coordinator = connection._coordinator
     unit, transaction_id = coordinator.begin()
-    connection.host.put("DONE", entrepot_message(body), persistent=True, unit=unit)
+    connection.calls.put("DONE", entrepot_message(body), persistent=True, unit=unit)
     resource = resource_of(engine)
     resource.check()
     branch = resource.open(f"{transaction_id}-0")
@@ -148,7 +148,7 @@ def check(path: Path, engine: Engine) -> None:
     with connect(f"embedded:{path}") as connection:
         with connection.global_unit_of_work(engine):
             pass
-        report = connection.host.coordinator.report()
+        report = connection.administration.in_doubt()
         done = sorted(message.body.decode() for message in connection.browse("DONE"))
         waiting = depth(connection, "ORDERS")
     found = rows(engine)
@@ -310,10 +310,10 @@ def test_recovery_that_backs_out_before_the_driver_does_gives_messages_back(
 @pytest.mark.parametrize("committed", [True, False])
 def test_the_next_use_ends_what_was_left(connection: Connection, sqlite: Engine, committed: bool) -> None:
     unit = leave_in_doubt(connection, sqlite, committed=committed)
-    assert connection.host.coordinator.undecided(resource_name(sqlite.url)) != []
+    assert connection._coordinator.undecided(resource_name(sqlite.url)) != []
     with connection.global_unit_of_work(sqlite):
         pass
-    assert connection.host.coordinator.outcomes([unit]) == ["unknown"]
+    assert connection._coordinator.outcomes([unit]) == ["unknown"]
     assert rows(sqlite) == ["one"] * committed
     assert depth(connection, "DONE") == committed
 
@@ -325,15 +325,15 @@ def test_another_database_of_the_same_name_is_not_asked(embedded: Connection, tm
     (tmp_path / "rows.db").rename(tmp_path / "elsewhere.db")
     with embedded.global_unit_of_work(sqlite):
         pass
-    assert embedded.host.coordinator.outcomes([unit]) == ["in doubt"]
+    assert embedded._coordinator.outcomes([unit]) == ["in doubt"]
     sqlite.dispose()
     (tmp_path / "elsewhere.db").replace(tmp_path / "rows.db")
     recover(embedded, sqlite)
-    assert (embedded.host.coordinator.report(), depth(embedded, "DONE")) == ([], 1)
+    assert (embedded.administration.in_doubt(), depth(embedded, "DONE")) == ([], 1)
 
 
 def test_a_unit_whose_database_cannot_be_asked_is_left_to_an_operator(embedded: Connection, sqlite: Engine) -> None:
-    coordinator = embedded.host.coordinator
+    coordinator = embedded._coordinator
     unit, transaction_id = coordinator.begin()
     coordinator.prepare(unit, [Branch(resource_name(sqlite.url), "")])
     with embedded.global_unit_of_work(sqlite):
@@ -354,7 +354,7 @@ def test_the_queue_manager_recovers_by_itself(
     with connect(f"embedded:{tmp_path}/QM1") as connection:
         define(connection)
         leave_in_doubt(connection, sqlite, committed=committed)
-        until(lambda: connection.host.coordinator.report() == [])
+        until(lambda: connection.administration.in_doubt() == [])
         assert depth(connection, "DONE") == committed
 
 
@@ -464,4 +464,4 @@ def test_rows_of_earlier_connections_are_swept_but_not_those_in_doubt(
         assert ("entrepot-another-1-1", "committed") in remembered(sqlite), "another queue manager's"
         assert most <= 8
         recover(connection, sqlite)
-        assert connection.host.coordinator.report() == []
+        assert connection.administration.in_doubt() == []

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from entrepot import global_unit
+from entrepot.client.blocking import global_unit
+from entrepot.client.blocking.global_unit import GlobalUnitOfWork
 from entrepot.databases import recovery
 from entrepot.databases.recovery import Recoveries, recover
 from entrepot.errors import ConnectFailed, ConnectionLost, GlobalUnitInDoubt, UnitBackedOut
-from entrepot.global_unit import GlobalUnitOfWork
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.recovery_log.record import Branch
 
@@ -23,7 +23,8 @@ BRANCH = f"{UNIT}-0"
 class FakeCoordinator:
     """A queue manager that answers what the test has laid out, the last answer for ever."""
 
-    prefix = "entrepot-00-"
+    def prefix(self) -> str:
+        return "entrepot-00-"
 
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes_left = list(outcomes)
@@ -159,8 +160,8 @@ class FakeBranch:
 
 def unit_whose_connection_breaks(*outcomes: Any) -> tuple[GlobalUnitOfWork, FakeCoordinator, FakeRecoveries]:
     coordinator, recoveries = FakeCoordinator(*outcomes), FakeRecoveries()
-    own = SimpleNamespace(number=7, state=UnitState.ACTIVE)
-    unit = GlobalUnitOfWork(None, own, UNIT, coordinator, [], recoveries, lambda: None)  # type: ignore[arg-type]
+    local = SimpleNamespace(remote=SimpleNamespace(number=7, state=UnitState.ACTIVE))
+    unit = GlobalUnitOfWork(local, UNIT, coordinator, [], recoveries, lambda _: None)  # type: ignore[arg-type]
     return unit, coordinator, recoveries
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
 from entrepot.cli.main import app
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.databases import watch
 from entrepot.databases.registered import FILE, RegisteredResources
 from entrepot.databases.resource import resource_of
@@ -49,7 +49,7 @@ def path(tmp_path: Path, postgres: Postgres) -> Path:
 
 def leave_two(connection: Connection, engine: Engine) -> None:
     """One branch that was decided and one that was not, and nobody who goes on with them."""
-    coordinator = connection.host.coordinator
+    coordinator = connection._coordinator
     resource = resource_of(engine)
     for decided in (True, False):
         unit, transaction_id = coordinator.begin()
@@ -59,7 +59,7 @@ def leave_two(connection: Connection, engine: Engine) -> None:
         if decided:
             coordinator.decide(unit, [branch.form])
         else:
-            connection.host.back_out(unit)
+            connection.calls.back_out(unit)
         branch.leave()
 
 
@@ -74,7 +74,7 @@ def test_a_server_recovers_by_itself(path: Path, engine: Engine) -> None:
     with ServerThread(path) as server, connect(server.unix_url) as connection:
         leave_two(connection, engine)
         until(lambda: prepared(engine) == [])
-        until(lambda: connection.host.coordinator.report() == [])
+        until(lambda: connection.administration.in_doubt() == [])
     assert rows(engine) == ["decided: True"]
 
 
@@ -82,7 +82,7 @@ def test_an_embedded_queue_manager_does_too(path: Path, engine: Engine) -> None:
     with connect(f"embedded:{path}") as connection:
         leave_two(connection, engine)
         until(lambda: prepared(engine) == [])
-        until(lambda: connection.host.coordinator.report() == [])
+        until(lambda: connection.administration.in_doubt() == [])
     assert rows(engine) == ["decided: True"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from entrepot import Connection, Message, connect
-from entrepot.connection import UnitOfWork
+from entrepot.client.blocking import UnitOfWork
 from entrepot.errors import EntrepotError
 from recovery.checker import Operation, Stamp, Standing, read_stamp, stamped
 

@@ -140,7 +140,7 @@ class Site:
             self.kill()
             self.start()
         with contextlib.suppress(EntrepotError), self.administer() as connection:
-            connection.host.manage("status")  # type: ignore[attr-defined]
+            connection.administration.manage("status")  # type: ignore[attr-defined]
             return True
         return False
 
@@ -204,14 +204,14 @@ class Site:
 
     def checkpoint(self) -> None:
         with self.administer() as connection:
-            connection.host.manage("checkpoint")  # type: ignore[attr-defined]
+            connection.administration.manage("checkpoint")  # type: ignore[attr-defined]
 
     def back_up(self) -> Path:
         """A backup that is made while everything goes on."""
         self._copies += 1
         destination = self._folder / f"backup-{self._copies}"
         with self.administer() as connection:
-            connection.host.manage("backup", destination=str(destination))  # type: ignore[attr-defined]
+            connection.administration.manage("backup", destination=str(destination))  # type: ignore[attr-defined]
         return destination
 
     def restore(self, backup: Path) -> None:

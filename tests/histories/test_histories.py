@@ -87,7 +87,7 @@ def _drain(site: Site) -> tuple[list[Standing], list[str]]:
     drained, damaged = [], []
     with site.administer() as connection:
         # A session that was cut off holds its messages until the server has noticed, and they would come last.
-        until(lambda: connection.host.manage("status")["connections"] == 1, "all other sessions have ended")
+        until(lambda: connection.administration.manage("status")["connections"] == 1, "all other sessions have ended")
         for queue in QUEUES:
             while (message := connection.get(queue)) is not None:
                 stamp = read_stamp(message.body)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.connection import Connection, connect
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking import Connection, connect
+from entrepot.client.blocking.connecting import connected_to
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.testing.certificates import Certificates, make_certificates
 from entrepot.testing.servers import ServerThread
 from unit.channels.conftest import founded
@@ -40,7 +41,7 @@ def path(founded: Path, certificates: Certificates, tmp_path_factory: pytest.Tem
     path = tmp_path_factory.mktemp("checklist") / "QM1"
     shutil.copytree(founded, path)
     shutil.copytree(certificates.folder, path / "tls")
-    with Connection(EmbeddedHost(path)) as connection:
+    with connected_to(EmbeddedHost(path)) as connection:
         connection.mqsc(SCRIPT)
     return path
 

@@ -16,12 +16,12 @@ from entrepot.amqp.handshake import AMQP_HEADER, SASL_HEADER
 from entrepot.errors import InternalQueue, NotAuthorized
 from entrepot.message import Message
 from entrepot.queues.definitions import AuthorityRecord, authority_key
-from entrepot.queues.host import Host
 from entrepot.testing.servers import ServerThread
 from entrepot.wire import verbs
 from entrepot.wire.error_form import from_wire
 from entrepot.wire.frame import VERSION
 from entrepot.wire.verbs import MAGIC, Verb
+from hosted import Hosted
 from unit.amqp.peer import NAMES, frame, init, transfer
 from unit.channels.guests import PASSWORDS
 
@@ -75,7 +75,7 @@ class World:
     def __init__(self, server: ServerThread) -> None:
         assert server.server is not None
         self.server = server
-        self.host: Host = server.server.host
+        self.host = Hosted(server.server.host)
         self._granted: list[str] = []
         self._names = 0
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.security import audit_chain
 from entrepot.testing.servers import ServerThread
 from entrepot.wire.codec import decode, encode

@@ -25,7 +25,7 @@ import pytest
 from conftest import MEMORY
 from entrepot.amqp.codec import Symbol, UInt
 from entrepot.amqp.mapping import encode_message
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import (
     AuthenticationFailed,
     EntrepotError,

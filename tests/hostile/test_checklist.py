@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection, connect
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking import Connection, connect
+from entrepot.client.blocking.connecting import connected_to
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import (
     AddressBlocked,
     AuthenticationFailed,
@@ -197,7 +198,7 @@ def test_a_listener_for_the_network_does_not_start_where_nobody_could_show_who_h
     path = tmp_path / "QM1"
     shutil.copytree(founded, path)
     (path / "users.json").unlink()
-    with Connection(EmbeddedHost(path)) as connection:
+    with connected_to(EmbeddedHost(path)) as connection:
         connection.mqsc("DEFINE LISTENER(OPEN) PORT(0) IPADDR('0.0.0.0')")
     with pytest.raises(ListenerUnsafe), ServerThread(path):
         pass

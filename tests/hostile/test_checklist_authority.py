@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.errors import (
     EntrepotError,
     MqscError,
@@ -141,19 +141,19 @@ def test_managing_is_for_administrators_and_backup_for_those_of_this_machine(
 ) -> None:
     for what in ("status", "checkpoint", "dump", "backup", "stop"):
         with pytest.raises(NotAuthorized):
-            ann.host.manage(what, destination=str(tmp_path / "stolen"))  # type: ignore[attr-defined]
+            ann.administration.manage(what, destination=str(tmp_path / "stolen"))  # type: ignore[attr-defined]
     with as_user(server, "boss", "ADM") as boss:
-        assert boss.host.manage("status")["name"] == "QM1"  # type: ignore[attr-defined]
+        assert boss.administration.manage("status")["name"] == "QM1"  # type: ignore[attr-defined]
         with pytest.raises(NotAuthorized):
-            boss.host.manage("backup", destination=str(tmp_path / "stolen"))  # type: ignore[attr-defined]
+            boss.administration.manage("backup", destination=str(tmp_path / "stolen"))  # type: ignore[attr-defined]
     assert not (tmp_path / "stolen").exists()
-    admin.host.manage("backup", destination=str(tmp_path / "kept"))  # type: ignore[attr-defined]
+    admin.administration.manage("backup", destination=str(tmp_path / "kept"))  # type: ignore[attr-defined]
     assert (tmp_path / "kept" / "manager.json").exists()
 
 
 @pytest.mark.parametrize("destination", [None, "", "relative", "/a\0b", 5, ["/tmp"], "/proc/nowhere/x"])
 def test_a_backup_to_nowhere_is_refused_and_the_connection_goes_on(admin: Connection, destination: Any) -> None:
     with pytest.raises(EntrepotError):
-        admin.host.manage("backup", destination=destination)  # type: ignore[attr-defined]
-    assert admin.host.manage("status")["state"] == "running"  # type: ignore[attr-defined]
+        admin.administration.manage("backup", destination=destination)  # type: ignore[attr-defined]
+    assert admin.administration.manage("status")["state"] == "running"  # type: ignore[attr-defined]
     assert not Path("None").exists()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection, connect
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking import Connection, connect
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import (
     AuditDamaged,
     AuditFailed,
@@ -59,7 +59,7 @@ def test_names_that_look_like_paths_are_names_and_nothing_more(admin: Connection
     for name in names:
         admin.mqsc(f"DEFINE QLOCAL('{name}')")
         admin.put(name, b"x" * 1000, persistent=True)
-    admin.host.manage("checkpoint")  # type: ignore[attr-defined]
+    admin.administration.manage("checkpoint")  # type: ignore[attr-defined]
     assert sorted(each.name for each in path.parent.iterdir()) == around
     found = {each.name for each in path.rglob("*")}
     assert not found & {"x", "passwd", "%2e", "etc"}
@@ -135,10 +135,10 @@ def test_no_password_is_anywhere_but_with_its_user(
             connect(f"mq://ann:{canary}@127.0.0.1:1/QM1?channel=APP", reconnect_s=0.0)
         told.append(f"{failed.value!r} {failed.value}")
         connection = as_user(server, "ann")
-        told.append(f"{connection!r} {connection.host!r} {vars(connection)}")
+        told.append(f"{connection!r} {connection.calls.line!r} {vars(connection.calls.line)}")
         connection.close()
     told += [str(answer) for answer in admin.mqsc(f"{EVERYTHING}\nDISPLAY CONN(*)\nDISPLAY CHSTATUS(*)")]
-    told.append(str(admin.host.manage("dump")))  # type: ignore[attr-defined]
+    told.append(str(admin.administration.manage("dump")))  # type: ignore[attr-defined]
     told.append(caplog.text)
     for secret in (canary, *PASSWORDS.values()):
         assert not [text for text in told if secret in text]
@@ -199,7 +199,7 @@ def test_without_audit_nobody_administers_and_messages_go_on(
                     with pytest.raises(MqscError, match="audit"):
                         admin.mqsc(command)
                 with pytest.raises(AuditFailed):
-                    admin.host.manage("backup", destination=str(tmp_path / "backup"))  # type: ignore[attr-defined]
+                    admin.administration.manage("backup", destination=str(tmp_path / "backup"))  # type: ignore[attr-defined]
                 assert not (tmp_path / "backup").exists()
                 assert admin.mqsc("DISPLAY QLOCAL(Q)")[0].rows
                 admin.put("Q", b"x", persistent=True)
@@ -219,7 +219,7 @@ def test_a_stop_is_written_down_and_a_full_disk_does_not_prevent_it(
     shutil.copytree(founded, path)
     with ServerThread(path) as server:
         with connect(server.unix_url, reconnect_s=0.0) as admin:
-            admin.host.manage("stop")  # type: ignore[attr-defined]
+            admin.administration.manage("stop")  # type: ignore[attr-defined]
         server._thread.join(60)
         assert not server._thread.is_alive()
     events = [(line["event"], line.get("object", "")) for line in audited(path)]

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from entrepot.channels import link
-from entrepot.connection import Connection, connect
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking import connect
+from entrepot.client.blocking.connecting import connected_to
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import AuthenticationFailed, HandshakeTimedOut, TooManyConnections
 from entrepot.limits import MIB
 from entrepot.security.audit_chain import FILE
@@ -51,7 +52,7 @@ def server(founded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     path = tmp_path_factory.mktemp("floods") / "QM1"
     shutil.copytree(founded, path)
     make_certificates(path / "tls", ["server"])
-    with Connection(EmbeddedHost(path)) as connection:
+    with connected_to(EmbeddedHost(path)) as connection:
         connection.mqsc(SCRIPT)
     with pytest.MonkeyPatch.context() as patched, ServerThread(path) as server:
         patched.setattr(link, "_FAREWELL_S", 0.3)
@@ -197,7 +198,7 @@ def test_a_flood_does_not_take_the_descriptors_that_the_log_needs(founded: Path,
     path = tmp_path / "QM1"
     shutil.copytree(founded, path)
     make_certificates(path / "tls", ["server"])
-    with Connection(EmbeddedHost(path)) as connection:
+    with connected_to(EmbeddedHost(path)) as connection:
         connection.mqsc(SCRIPT.replace("HSTIMEOUT(1)", "").replace("MAXCONNA(30)", ""))
     process = subprocess.Popen(
         [sys.executable, "-c", FEW_DESCRIPTORS, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

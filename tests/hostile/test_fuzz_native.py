@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from entrepot.channels import password_checks
-from entrepot.channels.address import open_socket, parse
-from entrepot.connection import connect
+from entrepot.client.address import open_socket, parse
+from entrepot.client.blocking import connect
 from entrepot.errors import UnitNotInDoubt
 from entrepot.limits import MIB
 from entrepot.testing.servers import ServerThread

@@ -24,10 +24,10 @@ from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.message import Message
 from entrepot.queues.definitions import Channel, LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.wire.error_form import to_wire
 from entrepot.wire.verbs import Failed, Verb
+from hosted import Host
 
 CHANNEL = "A.TO.B"
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=2, secondary=4)

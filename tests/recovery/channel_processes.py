@@ -33,9 +33,9 @@ from entrepot.channels.sender import SenderChannel, SenderLink, Status
 from entrepot.channels.transfer import Transfer
 from entrepot.errors import EntrepotError
 from entrepot.queues.definitions import Channel
-from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import Unit
 from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, ChannelMessage, Verb
+from hosted import Host
 from recovery.channel_pair import CHANNEL, AcceptedLink
 
 HEAL_S = 60.0

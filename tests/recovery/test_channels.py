@@ -27,9 +27,9 @@ from entrepot.errors import ChannelInDoubt, SequenceMismatch
 from entrepot.message import Message
 from entrepot.queues.definitions import CHANNEL_INITIATION_QUEUE, Channel, Definition, LocalQueue, RemoteQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.queues.media import backup, restore
 from entrepot.wire.verbs import Verb
+from hosted import Host
 from recovery.channel_pair import CHANNEL, AcceptedLink, Cut, Pair, copy_pair, new_pair, run
 from recovery.channel_processes import (
     HEAL_S,

@@ -15,7 +15,6 @@ import pytest
 from entrepot.errors import CheckpointDamaged, FormatUnsupported, LogDamaged, RecoveryError, RunDamaged
 from entrepot.message import Message
 from entrepot.queues.folder import read_settings
-from entrepot.queues.host import Host
 from entrepot.queues.restart import restart
 from entrepot.queues.settings import ManagerSettings
 from entrepot.recovery_log import reader as reader_module
@@ -28,6 +27,7 @@ from entrepot.recovery_log.run import RunStore, run_path
 from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
+from hosted import Host
 from recovery.workload import Script, body, new_manager, recovered
 
 TAIL_BYTES = 64 * 1024

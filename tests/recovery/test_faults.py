@@ -20,10 +20,10 @@ from entrepot.errors import DiskFull, EntrepotError, LogFull, QueueManagerFailed
 from entrepot.message import Message
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log import writer
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import Fault, FaultyDisk, PlannedFaults
+from hosted import Host
 from recovery.workload import SMALL_LOG, Script, body, in_process, new_manager, recovered, run_script
 
 SCRIPT = Script(40)

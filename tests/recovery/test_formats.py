@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, connect
 from entrepot.disk import SystemDisk
 from entrepot.errors import LogDamaged
 from entrepot.queues import media
 from entrepot.queues.folder import read_settings
-from entrepot.queues.host import Host
 from entrepot.recovery_log.segment import SegmentHead, head_page, read_head_page, segment_numbers, segment_path
 
 DATA = Path(__file__).parent / "data"
@@ -134,8 +134,7 @@ def test_media_recovery_and_restore_read_over_the_end_of_format_2(tmp_path: Path
         with connect(f"embedded:{path}") as connection:
             connection.put("TWO", b"%d" % number, persistent=True)
             if number == 0:
-                assert isinstance(connection.host, Host)
-                media.backup(connection.host, tmp_path / "backup")
+                media.backup(host_of(connection), tmp_path / "backup")
     assert media.recover_queue(path, "TWO") == 4
     media.restore(tmp_path / "backup", tmp_path / "restored", log_from=path)
     for folder in (path, tmp_path / "restored"):

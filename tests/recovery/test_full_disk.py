@@ -20,13 +20,13 @@ from entrepot.errors import DiskFull, EntrepotError, LogFull, SpillFailed
 from entrepot.message import Message
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.queues.restart import lay_out, restart
 from entrepot.queues.settings import ManagerSettings
 from entrepot.queues.settlement import Settlement
 from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
+from hosted import Host
 
 LOG = LogSettings(segment_bytes=256 * 1024, primary=2, secondary=2)
 DISK_BYTES = 20 * 1024 * 1024
@@ -130,7 +130,8 @@ def test_a_full_disk_is_drained_by_gets_with_kills_and_starts_in_between(small_d
 def drained_by_a_process_that_is_killed(place: Path, most: int, *, greedy: bool) -> list[int]:
     """The numbers of what was committed; the process ends with SIGKILL while a unit is open."""
     words = [sys.executable, str(Path(__file__)), str(place), str(most), str(int(greedy))]
-    result = subprocess.run(words, check=False, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
     assert result.returncode == -signal.SIGKILL, result.stderr
     return [int(word) for word in result.stdout.split()]
 

@@ -35,7 +35,6 @@ from entrepot.queues import media
 from entrepot.queues.backup_files import file_names
 from entrepot.queues.definitions import KINDS, LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.queues.media import archive, backup, recover_queue, restore
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.security.audit_chain import FILE as AUDIT
@@ -46,6 +45,7 @@ from entrepot.security.users import FILE as USERS
 from entrepot.security.users import Users
 from entrepot.server import SOCKET
 from entrepot.testing.clock import VirtualClock
+from hosted import Host
 
 LINEAR = LogSettings(kind="linear", segment_bytes=64 * 1024, primary=2, secondary=2, checkpoint_bytes=60_000)
 CIRCULAR = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=2, checkpoint_bytes=60_000)

@@ -23,13 +23,13 @@ from entrepot.message import Message
 from entrepot.queues import group_commit, queue_manager
 from entrepot.queues.definitions import LocalQueue, Subscription
 from entrepot.queues.folder import create, read_settings
-from entrepot.queues.host import Host
 from entrepot.queues.restart import restart
 from entrepot.queues.unit_of_work import Unit
 from entrepot.recovery_log import record, run, writer
 from entrepot.recovery_log.record import Put
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import KillingDisk
+from hosted import Host
 from recovery.workload import in_process
 
 LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=4, checkpoint_bytes=25_000)

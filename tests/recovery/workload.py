@@ -16,10 +16,10 @@ from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create, read_settings
-from entrepot.queues.host import Host
 from entrepot.queues.restart import restart
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.selectors import compile_selector
+from hosted import Host
 
 SMALL_LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=3, checkpoint_bytes=90_000)
 QUEUES = ("A", "B")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import entrepot
-from entrepot import connection as edge
+from conftest import host_of
+from entrepot.client import embedded as edge
 from entrepot.errors import InvalidArgument, InvalidName, InvalidUrl, QueueManagerNotFound, RecoveryError
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
@@ -32,7 +33,7 @@ def test_what_is_no_url_is_refused(wrong: Any) -> None:
 
 def test_new_folder_becomes_a_queue_manager(tmp_path: Path) -> None:
     with entrepot.connect(f"embedded:{tmp_path / 'NEW' / 'QM9'}") as connection:
-        assert connection.host.settings.name == "QM9"
+        assert host_of(connection).settings.name == "QM9"
         connection.mqsc("DEFINE QLOCAL(Q)")
         connection.put("Q", b"kept", persistent=True)
     with entrepot.connect(f"embedded:{tmp_path / 'NEW' / 'QM9'}") as connection:
@@ -66,7 +67,7 @@ def test_connections_of_one_process_share_the_queue_manager(url: str, monkeypatc
     path = Path(url.removeprefix("embedded:"))
     monkeypatch.chdir(path.parent)
     two = entrepot.connect("embedded:./QM1", application="two")
-    assert one.host is two.host
+    assert one.calls.line._host is two.calls.line._host  # type: ignore[attr-defined]
     one.mqsc("DEFINE QLOCAL(Q)")
     one.put("Q", b"")
     message = two.get("Q")
@@ -77,7 +78,7 @@ def test_connections_of_one_process_share_the_queue_manager(url: str, monkeypatc
     unit.put("Q", b"")
     one.close()
     assert two.get("Q") is None
-    assert two.host.find("QLOCAL", temporary) is None
+    assert host_of(two).find("QLOCAL", temporary) is None
     two.put("Q", b"", persistent=True)
     two.close()
     assert path not in edge._hosts

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-from entrepot import global_unit
+from entrepot.client.blocking import global_unit
+from entrepot.client.blocking.global_unit import Databases
 from entrepot.databases import points
 from entrepot.errors import (
     ConnectFailed,
@@ -27,7 +28,6 @@ from entrepot.errors import (
     UnitBackedOut,
     UnitFinished,
 )
-from entrepot.global_unit import Databases
 from entrepot.limits import BRANCHES_MAX
 from entrepot.queues.unit_of_work import UnitState
 from unit.databases.stand_in import two_phase
@@ -40,6 +40,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
     time = SimpleNamespace(sleep=slept.append, monotonic=lambda: sum(slept))
     monkeypatch.setattr(global_unit, "time", time)
+    monkeypatch.setattr(global_unit, "sleep", slept.append)
     return slept
 
 
@@ -286,7 +287,7 @@ class Recoveries:
 
 @pytest.fixture
 def databases() -> Databases:
-    databases = Databases(lambda: None)  # type: ignore[arg-type,return-value]
+    databases = Databases(None)  # type: ignore[arg-type]
     databases.recoveries = Recoveries()  # type: ignore[assignment]
     return databases
 

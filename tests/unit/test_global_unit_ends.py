@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot import global_unit
+from entrepot.client.blocking import global_unit
 from entrepot.databases import points
 from entrepot.errors import ConnectFailed, GlobalUnitInDoubt, LogFull, PrepareFailed, UnitBackedOut, UnitNotInDoubt
 from entrepot.queues.unit_of_work import UnitState
@@ -21,6 +21,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
     time = SimpleNamespace(sleep=slept.append, monotonic=lambda: sum(slept))
     monkeypatch.setattr(global_unit, "time", time)
+    monkeypatch.setattr(global_unit, "sleep", slept.append)
     return slept
 
 

@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -75,6 +77,24 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path: Path) -> None:
     assert all(trial.status == "measured" for trial in trials.values())
     again = {path.name: path.stat().st_mtime_ns for path in folder.glob("visits/*")}
     assert {name: again[name] for name in done} == done
+
+
+class Interrupted(threading.Thread):
+    def start(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_visit_begins_leaves_nothing_to_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path)
+    known = set(threading.enumerate())
+    threads = SimpleNamespace(Thread=Interrupted, Timer=threading.Timer, Event=threading.Event)
+    monkeypatch.setattr(running, "threading", threads)
+    with pytest.raises(KeyboardInterrupt):
+        run.go(Silent())
+    wait_for(lambda: not [thread for thread in threading.enumerate() if thread not in known and not thread.daemon])
+    assert len(run.open_visits) == 1
 
 
 def test_half_a_visit_is_not_counted_twice(tmp_path: Path) -> None:

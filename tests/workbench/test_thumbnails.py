@@ -41,7 +41,7 @@ Visits = dict[tuple[str, str], Future[int | None]]
 CONTEXT = multiprocessing.get_context("forkserver")
 # pyarrow looks for pandas when it makes its first array.
 CONTEXT.set_forkserver_preload(
-    ["entrepot.workbench.measuring.visit", "entrepot.connection", "entrepot.aio", "pandas", "pyarrow.parquet"]
+    ["entrepot.workbench.measuring.visit", "entrepot.client.blocking", "entrepot.aio", "pandas", "pyarrow.parquet"]
 )
 
 

@@ -25,13 +25,18 @@ class Room:
         return sorted(path for path in found - left_out if path.name != "__init__.py")
 
 
-_GLOBAL_UNITS = ("queues/coordinator.py", "queues/global_units.py", "queues/in_doubt.py", "global_unit.py")
+_GLOBAL_UNITS = (
+    "queues/coordinator.py",
+    "queues/global_units.py",
+    "queues/in_doubt.py",
+    "client/blocking/global_unit.py",
+)
 
 ROOMS = (
     Room("recovery_log", ("recovery_log/*.py",)),
     Room("queues", ("queues/*.py",), without=_GLOBAL_UNITS),
     Room("global units", (*_GLOBAL_UNITS, "databases/*.py")),
-    Room("channels", ("channels/*.py",)),
+    Room("channels", ("channels/*.py", "client/*.py", "client/blocking/*.py"), without=_GLOBAL_UNITS),
     Room("security", ("security/*.py",)),
     Room("live flows", ("spark/live/*.py", "flows/kernel.py", "flows/journey.py", "flows/nodes/input_node.py")),
 )

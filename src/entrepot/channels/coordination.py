@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of coordinators at a server: units that are prepared, and global units that we decide ourselves.
 
-They belong to `NativeLink`, whose table leads here.
+They belong to `Conversation`, whose table leads here.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from entrepot.wire import verbs
 from entrepot.wire.verbs import Verb
 
 if TYPE_CHECKING:
-    from entrepot.channels.native import NativeLink
+    from entrepot.channels.conversation import Conversation
     from entrepot.channels.session import Session
 
 _NUMBER_MAX = 2**63 - 1
 
 
-def _prepare(link: NativeLink, number: int, frame: verbs.Prepare) -> None:
-    session = _session(link)
+def _prepare(conversation: Conversation, number: int, frame: verbs.Prepare) -> None:
+    session = conversation.session
     name = checks.transaction_id(frame.transaction_id)
     branches = _vetted(frame.branches)
     _require_right(session)
-    unit = _taken(link, frame)
-    done = partial(_prepared, link, number, frame.unit, unit)
+    unit = _taken(conversation, frame)
+    done = partial(_prepared, conversation, number, frame.unit, unit)
     if not branches:
         session.prepare(unit, name, done)
     elif name != unit.transaction_id:
@@ -44,9 +44,9 @@ def _prepare(link: NativeLink, number: int, frame: verbs.Prepare) -> None:
         session.end_with(unit, partial(prepare, unit, branches, session.identity.user, limited=limited), done)
 
 
-def _prepared(link: NativeLink, number: int, named: int, unit: Unit, error: EntrepotError | None) -> None:
-    _session(link).tell_refused(error)
-    link._committed(number, named, unit, error)
+def _prepared(conversation: Conversation, number: int, named: int, unit: Unit, error: EntrepotError | None) -> None:
+    conversation.session.tell_refused(error)
+    conversation._committed(number, named, unit, error)
 
 
 def _require_right(session: Session) -> None:
@@ -58,37 +58,38 @@ def _require_right(session: Session) -> None:
     session.require("QMGR", session.desk.host.settings.name, "PREPARE")
 
 
-def _resolve(link: NativeLink, number: int, frame: verbs.Resolve) -> None:
-    session = _session(link)
+def _resolve(conversation: Conversation, number: int, frame: verbs.Resolve) -> None:
+    session = conversation.session
     name = checks.transaction_id(frame.transaction_id)
     manager = session.engine.manager
+    manager.group_commit.require_running()
     gone = name not in manager.in_doubt.units and not manager.global_units.heuristics_of(name)
     if gone and session.may("QMGR", session.desk.host.settings.name, "PREPARE"):
         raise UnitNotInDoubt(name.hex())  # resolved already: whose it was is not remembered
     _require_own(session, name)
-    session.resolve(name, partial(link._answer, number), commit=frame.commit)
+    session.resolve(name, partial(conversation._answer, number), commit=frame.commit)
 
 
-def _in_doubt(link: NativeLink, number: int, _: verbs.Empty) -> None:
+def _in_doubt(conversation: Conversation, number: int, _: verbs.Empty) -> None:
     """All of them for users with INQ on the queue manager, their own for others."""
-    session = _session(link)
+    session = conversation.session
     found = session.desk.host.in_doubt()
     if not session.may("QMGR", session.desk.host.settings.name, "INQ"):
         owner = session.engine.manager.global_units.owner
         found = [name for name in found if owner(name) == session.identity.user]
-    link._answer(number, None, found)
+    conversation._answer(number, None, found)
 
 
-def _begin_global(link: NativeLink, number: int, frame: verbs.OfUnit) -> None:
-    if not frame.unit or frame.unit in link._units or len(link._units) >= UNITS_PER_CONNECTION_MAX:
+def _begin_global(conversation: Conversation, number: int, frame: verbs.OfUnit) -> None:
+    if not frame.unit or frame.unit in conversation._units or len(conversation._units) >= UNITS_PER_CONNECTION_MAX:
         raise FrameUnreadable(f"unit {frame.unit} has begun already, or is one too many, or 0")
-    _require_right(_session(link))
-    unit = link._units[frame.unit] = _session(link).begin(everywhere=True)
-    link._answer(number, None, unit.transaction_id)
+    _require_right(conversation.session)
+    unit = conversation._units[frame.unit] = conversation.session.begin(everywhere=True)
+    conversation._answer(number, None, unit.transaction_id)
 
 
-def _decide(link: NativeLink, number: int, frame: verbs.Decide) -> None:
-    session = _session(link)
+def _decide(conversation: Conversation, number: int, frame: verbs.Decide) -> None:
+    session = conversation.session
     units = session.engine.manager.global_units
     name = checks.transaction_id(frame.transaction_id)
     branches = _vetted(frame.branches)
@@ -98,18 +99,18 @@ def _decide(link: NativeLink, number: int, frame: verbs.Decide) -> None:
             # Recovery may have been faster than who began it, and nobody's authority is remembered any more.
             raise UnitNotInDoubt(name.hex())
         _require_own(session, name)
-        session.attempt(partial(units.resolve, name, commit=frame.commit), partial(link._answer, number))
+        session.attempt(partial(units.resolve, name, commit=frame.commit), partial(conversation._answer, number))
         return
-    unit = _taken(link, frame)
+    unit = _taken(conversation, frame)
     if not frame.commit or unit.transaction_id != name:
         session.back_out(unit)
         raise InvalidArgument("transaction_id", "it is not this unit's", "what BEGIN_GLOBAL has answered")
     decide = partial(units.decide, unit, branches, session.identity.user, limited=not session.identity.administrator)
-    session.end_with(unit, decide, partial(_prepared, link, number, frame.unit, unit))
+    session.end_with(unit, decide, partial(_prepared, conversation, number, frame.unit, unit))
 
 
-def _outcomes(link: NativeLink, number: int, frame: verbs.Outcomes) -> None:
-    session = _session(link)
+def _outcomes(conversation: Conversation, number: int, frame: verbs.Outcomes) -> None:
+    session = conversation.session
     if len(frame.transaction_ids) > TRANSACTIONS_ASKED_MAX:
         raise LimitExceeded("transaction ids at a time", len(frame.transaction_ids), TRANSACTIONS_ASKED_MAX)
     names = [checks.transaction_id(name) for name in frame.transaction_ids]
@@ -124,12 +125,12 @@ def _outcomes(link: NativeLink, number: int, frame: verbs.Outcomes) -> None:
             for each in islice(found, TRANSACTIONS_ASKED_MAX)
         ]
         undecided = list(islice(units.undecided(resource, whose), TRANSACTIONS_ASKED_MAX))
-    link._answer(number, None, [units.prefix, outcomes, unfinished, undecided])
+    conversation._answer(number, None, [units.prefix, outcomes, unfinished, undecided])
 
 
-def _forget(link: NativeLink, number: int, frame: verbs.Forget) -> None:
+def _forget(conversation: Conversation, number: int, frame: verbs.Forget) -> None:
     """With number 0 nobody learns that it was refused, and nothing else is: the branches are asked once more."""
-    session = _session(link)
+    session = conversation.session
     units = session.engine.manager.global_units
     try:
         name = checks.transaction_id(frame.transaction_id)
@@ -142,7 +143,7 @@ def _forget(link: NativeLink, number: int, frame: verbs.Forget) -> None:
             if len(frame.branches) != 1:
                 raise InvalidArgument("branches", f"{len(frame.branches)} of them", "one, with an outcome")
             verb = partial(units.met_otherwise, name, frame.branches[0], outcome)
-            session.attempt(verb, partial(link._answer, number))
+            session.attempt(verb, partial(conversation._answer, number))
             return
         with session.desk.host.lock:
             units.finish(name, frame.branches)
@@ -150,7 +151,7 @@ def _forget(link: NativeLink, number: int, frame: verbs.Forget) -> None:
         if number:
             raise
         return
-    link._answer(number, None)
+    conversation._answer(number, None)
 
 
 def _require_own(session: Session, transaction_id: bytes) -> None:
@@ -160,12 +161,7 @@ def _require_own(session: Session, transaction_id: bytes) -> None:
         session.require("QMGR", session.desk.host.settings.name, "SET")
 
 
-def _session(link: NativeLink) -> Session:
-    assert link.session is not None
-    return link.session
-
-
-def _taken(link: NativeLink, frame: verbs.Prepare | verbs.Decide) -> Unit:
+def _taken(conversation: Conversation, frame: verbs.Prepare | verbs.Decide) -> Unit:
     """The unit that a frame is about to end, with what its consumers have used; if something was refused, it ends now.
 
     Raises:
@@ -173,16 +169,16 @@ def _taken(link: NativeLink, frame: verbs.Prepare | verbs.Decide) -> Unit:
         EntrepotError: A put of it was refused.
     """
     number, counted = frame.unit, frame.counted
-    problem = link._errors.pop(number, None)
-    unit = link._unit(number)
+    problem = conversation._errors.pop(number, None)
+    unit = conversation._unit(number)
     if unit is None:
         raise UnitFinished(number, "none")
     if problem is None or not counted:
-        too_many = link._consumers.enlist(frame.used, partial(link._begun, number))
+        too_many = conversation.consumers.enlist(frame.used, partial(conversation._begun, number))
         problem = problem or too_many
-    link._units.pop(number, None)
+    conversation._units.pop(number, None)
     if problem is not None:
-        _session(link).back_out(unit, counted=counted)
+        conversation.session.back_out(unit, counted=counted)
         raise problem
     unit.forgiving = not counted
     return unit

@@ -44,8 +44,10 @@ class Judge(Protocol):
 class Partner(Protocol):
     """A connection, as the server sees it that looks after all of them."""
 
-    session: Session | None
     heard: float
+
+    @property
+    def session(self) -> Session | None: ...
 
     @property
     def heartbeat_s(self) -> float: ...
@@ -54,13 +56,12 @@ class Partner(Protocol):
 
 
 class Desk:
-    """One for each server; on the loop's thread only."""
+    """One for each server, on the loop's thread only; or what an embedded queue manager has in its place."""
 
-    def __init__(self, host: Host, judge: Judge | None = None) -> None:
+    def __init__(self, host: Host, judge: Judge | None = None, engine: LoopHost | None = None) -> None:
         self.host = host
-        self.engine = LoopHost(host)
-        self.engine.keep_free()
-        self.loop = asyncio.get_running_loop()
+        self.engine = engine or LoopHost(host)
+        self.loop: Any = self.engine.loop
         self.deadlines = Deadlines(self.loop)
         self.judge = judge
         self.authority_epoch = 0
@@ -69,7 +70,6 @@ class Desk:
         """The queue manager ends, and with it all sessions."""
         self.sessions: dict[int, Session] = {}
         self.succession = Succession()
-        self._session_next = 0
         self.links: set[Partner] = set()
         """Connections, whether or not they have a session yet."""
         self.supervised: Callable[[Session], Administered] = lambda _: host
@@ -86,14 +86,17 @@ class Desk:
         """Reads long selectors, and asks many subscribers' conditions about a publication."""
         self.memory = MemoryWatch(math.inf, math.inf)
         """Whether there is memory for more; a server puts one here that knows its process's limits."""
-        for pool in (self.office, self.judging):
-            pool.submit(lambda: None)  # now: when memory is short, no thread can be started
+        if engine is None:
+            # Strangers come to a server: none may hold up others, nor find it without threads when memory is short.
+            self.engine.keep_free()
+            for pool in (self.office, self.judging):
+                pool.submit(lambda: None)
         self._checkpoint_waiters: list[Callable[[EntrepotError | None], None]] = []
 
     def enter(self, session: Session) -> int:
-        self._session_next += 1
-        self.sessions[self._session_next] = session
-        return self._session_next
+        number: int = self.host.manager.next_session()
+        self.sessions[number] = session
+        return number
 
     def leave(self, number: int) -> None:
         self.sessions.pop(number, None)

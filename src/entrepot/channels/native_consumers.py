@@ -21,29 +21,28 @@ from entrepot.wire.error_form import to_wire
 from entrepot.wire.verbs import Verb
 
 if TYPE_CHECKING:
-    from entrepot.channels.native import NativeLink
+    from entrepot.channels.conversation import Conversation, Partner
     from entrepot.channels.session import Done
 
 
 class NativeConsumers:
     """Verbs about consumers become verbs of their streams, and what these deliver becomes frames."""
 
-    __slots__ = ("_link", "_streams")
+    __slots__ = ("_conversation", "_streams")
 
-    def __init__(self, link: NativeLink) -> None:
-        self._link = link
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
         self._streams: dict[int, Stream] = {}
 
     def open(
         self, frame: verbs.Consume, criteria: Criteria | None, done: Callable[[EntrepotError | None, int | None], None]
     ) -> None:
-        session = self._link.session
-        assert session is not None
+        session = self._conversation.session
         vetting.require_names(frame.queue)
         if frame.consumer in self._streams or len(self._streams) >= WAITING_PER_CONNECTION_MAX:
             raise FrameUnreadable(f"consumer {frame.consumer} is there already, or one too many")
         credit = checks.whole_number("credit", frame.credit, 0, CONSUMER_CREDIT_MAX)
-        numbered = _Numbered(self._link, frame.consumer, together=frame.together)
+        numbered = _Numbered(self._conversation.partner, frame.consumer, together=frame.together)
         failed = partial(self._failed, frame.consumer)
         stream = session.stream(frame.queue, criteria, numbered.deliver, failed, held=frame.held)
         self._streams[frame.consumer] = stream
@@ -65,7 +64,7 @@ class NativeConsumers:
 
     def give_back(self, number: int, frame: verbs.Return) -> None:
         """One delivery returns or is rejected; what goes wrong with those before it is told later, as of CREDIT."""
-        done, used = partial(self._link._answer, number), partial(self._link._answer, 0)
+        done, used = partial(self._conversation._answer, number), partial(self._conversation._answer, 0)
         stream = self._streams.get(frame.consumer)
         if stream is None:
             done(None)
@@ -107,7 +106,7 @@ class NativeConsumers:
 
     def _failed(self, consumer: int, error: EntrepotError | None) -> None:
         assert error is not None
-        self._link.send(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(consumer, to_wire(error)))
+        self._conversation.partner.send(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(consumer, to_wire(error)))
 
     def see_all(self) -> None:
         """The partner has fallen silent: what it was sent may be seen by now, and its word of that be lost."""
@@ -127,10 +126,10 @@ class NativeConsumers:
 class _Numbered:
     """Numbers what a stream delivers."""
 
-    __slots__ = ("_delivered", "_link", "_number", "_together")
+    __slots__ = ("_delivered", "_number", "_partner", "_together")
 
-    def __init__(self, link: NativeLink, number: int, *, together: bool) -> None:
-        self._link = link
+    def __init__(self, partner: Partner, number: int, *, together: bool) -> None:
+        self._partner = partner
         self._number = number
         self._together = together
         self._delivered = 0
@@ -153,7 +152,7 @@ class _Numbered:
 
     def _deliver_one(self, message: Message) -> None:
         self._delivered += 1
-        self._link.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
+        self._partner.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
 
     def _deliver_batch(self, batch: list[Message]) -> None:
         if len(batch) == 1:
@@ -161,4 +160,4 @@ class _Numbered:
             return
         first = self._delivered + 1
         self._delivered += len(batch)
-        self._link.send(Verb.DELIVERIES, 0, verbs.Deliveries(self._number, first, batch))
+        self._partner.send(Verb.DELIVERIES, 0, verbs.Deliveries(self._number, first, batch))

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from entrepot.channels.consumer import Consumer, Deliver
 from entrepot.channels.desk import Desk, Identity
-from entrepot.channels.judging import judge
 from entrepot.channels.open_subscriptions import OpenSubscriptions
 from entrepot.channels.session_authority import SessionAuthority
+from entrepot.channels.session_put import PutDone, SessionPut
 from entrepot.channels.stream import Stream
 from entrepot.channels.waiting_get import Got, WaitingGet
 from entrepot.channels.waiting_group import GotGroup, WaitingGroup
@@ -49,8 +49,6 @@ from entrepot.queues.unit_of_work import Unit, UnitState
 _FULL_RETRY_S = 0.01
 _TEMPORARY_MAX = 1000
 _WAITING_GROUPS_MAX = 100
-_ASIDE_MAX = 32
-"""Puts that wait for room beside other verbs: each keeps its message in memory, and asks again and again."""
 _WAITING_STEP = 64
 
 Done = Callable[[EntrepotError | None], None]
@@ -61,10 +59,10 @@ class Session(SessionAuthority):
 
     __slots__ = (
         "__weakref__",
-        "_aside",
         "_blockers",
         "_waiting_held",
         "application",
+        "aside",
         "closed",
         "consumers",
         "desk",
@@ -96,7 +94,8 @@ class Session(SessionAuthority):
         self.temporary: list[str] = []
         self.subscriptions = OpenSubscriptions(self)
         self._blockers = 0
-        self._aside = 0
+        self.aside = 0
+        """Puts that wait for room beside other verbs."""
         self._waiting_held = 0
         self.closed = False
         self.fenced: Fenced | None = None
@@ -115,7 +114,7 @@ class Session(SessionAuthority):
         self,
         name: str | list[str],
         message: Message,
-        done: Callable[[bytes, EntrepotError | None], None],
+        done: PutDone,
         *,
         persistent: bool | None = None,
         priority: int | None = None,
@@ -128,40 +127,7 @@ class Session(SessionAuthority):
         `aside`: verbs behind it need not wait with it, for among them may be
         the gets that make room. Its partner waits for the answer if order matters.
         """
-        if message.retained and not (isinstance(name, str) and name.startswith(TOPIC_PREFIX)):
-            message = replace(message, retained=False)  # a queue keeps everything
-        try:
-            self.require_put(name)
-            self.desk.memory.require(len(message.body), self.desk.host.settings.name)
-            if isinstance(name, str) and name.startswith(TOPIC_PREFIX):
-                again = partial(self._put, name, message, done, persistent, priority, unit, wait_s, aside)
-                if judge(self, name, message, again):
-                    return
-        except EntrepotError as error:
-            done(b"", error)
-            return
-        self._put(name, message, done, persistent, priority, unit, wait_s, aside)
-
-    def _put(
-        self,
-        name: str | list[str],
-        message: Message,
-        done: Callable[[bytes, EntrepotError | None], None],
-        persistent: bool | None,
-        priority: int | None,
-        unit: Unit | None,
-        wait_s: float,
-        aside: bool,
-    ) -> None:
-        try:
-            self._require_unfenced()
-            self.engine.put(name, message, persistent, priority, unit, done)
-        except (LogFull, QueueFull, SpillFailed) as error:
-            self._put_later(name, message, done, persistent, priority, unit, wait_s, aside, error)
-        except EntrepotError as error:
-            done(b"", error)
-        if message.delay_s:
-            self.desk.host.wake_housekeeper()
+        SessionPut(self, name, message, done, persistent, priority, unit, wait_s, aside).begin()
 
     def put_in_unit(
         self, name: str, message: Message, persistent: bool | None, priority: int | None, unit: Unit
@@ -178,54 +144,6 @@ class Session(SessionAuthority):
         self.engine.put_in_unit(name, message, persistent, priority, unit)
         if message.delay_s:
             self.desk.host.wake_housekeeper()
-
-    def _put_later(
-        self,
-        name: str | list[str],
-        message: Message,
-        done: Callable[[bytes, EntrepotError | None], None],
-        persistent: bool | None,
-        priority: int | None,
-        unit: Unit | None,
-        wait_s: float,
-        aside: bool,
-        error: EntrepotError,
-    ) -> None:
-        """There was no room for it: wait for a checkpoint, or for readers, if it may wait."""
-        message_id = b""
-
-        def put() -> Settlement | None:
-            nonlocal message_id
-            message_id, settlement = self.engine.manager.put(
-                name, message, persistent=persistent, priority=priority, unit=unit
-            )
-            return settlement
-
-        if wait_s <= 0 and not isinstance(error, LogFull):
-            done(b"", error)
-        elif aside and self._aside < _ASIDE_MAX and not isinstance(error, LogFull):
-            self._aside += 1
-            self._wait_aside(put, lambda error: done(message_id, error), self.desk.loop.time() + wait_s)
-        else:
-            self.attempt(put, lambda error: done(message_id, error), wait_s=wait_s)
-
-    def _wait_aside(self, verb: Callable[[], Settlement | None], done: Done, deadline: float) -> None:
-        if self.closed:
-            return
-        try:
-            self._require_unfenced()
-            if self.engine.run(verb, done):
-                done(None)
-        except (QueueFull, SpillFailed) as full:
-            if self.desk.loop.time() < deadline:
-                self.desk.loop.call_later(_FULL_RETRY_S, self._wait_aside, verb, done, deadline)
-                return
-            done(full)
-        except LogFull:
-            self.attempt(verb, done)
-        except EntrepotError as failed:
-            done(failed)
-        self._aside -= 1
 
     def attempt(self, verb: Callable[[], Settlement | None], done: Done, *, wait_s: float = 0.0) -> None:
         """Run a verb of the engine; a full log or queue blocks the session until there is room, or time is up."""
@@ -271,7 +189,7 @@ class Session(SessionAuthority):
         if self.closed:
             return
         try:
-            self._require_unfenced()
+            self.require_unfenced()
             if error is not None:
                 raise error
             if self.engine.run(verb, done):
@@ -315,7 +233,7 @@ class Session(SessionAuthority):
 
         def get() -> None:
             try:
-                self._require_unfenced()
+                self.require_unfenced()
                 guard = unit or self.desk.host.private_unit()
                 if wait_s > 0:
                     self._count_waiting()
@@ -533,6 +451,30 @@ class Session(SessionAuthority):
         self._stop_gets(unit)
         self.engine.back_out(unit, counted=counted)
 
+    def retry(self, unit: Unit, delay_s: float) -> None:
+        """Back out a unit of work; what it has got counts as tried, and comes again after a delay.
+
+        Raises:
+            UnitFinished: It has ended otherwise.
+        """
+        self.units.discard(unit)
+        unit.require_active()
+        self._stop_gets(unit)
+        self.engine.retry(unit, delay_s)
+
+    def reject_unit(self, unit: Unit, problem: str, done: Done) -> None:
+        """End a unit of work whose messages its partner can make nothing of; see `reject`."""
+        unit.require_active()
+        self._stop_gets(unit)
+
+        def rejected(error: EntrepotError | None) -> None:
+            if error is not None:
+                self.engine.back_out(unit)
+            self.units.discard(unit)
+            done(error)
+
+        self.attempt(lambda: self.engine.manager.consequences.reject(unit, problem), rejected)
+
     def _stop_gets(self, unit: Unit) -> None:
         """A unit of work ends: nothing may come under it any more."""
         for waiting in [each for each in self.waiting if each.guard is unit]:
@@ -627,7 +569,7 @@ class Session(SessionAuthority):
         self.fenced = error
         self._let_go()
 
-    def _require_unfenced(self) -> None:
+    def require_unfenced(self) -> None:
         if self.fenced is not None:
             raise self.fenced
 

@@ -32,7 +32,7 @@ def place(text: str) -> Path:
 def reachable(text: str) -> Path | str:
     """A queue manager that messages can go to: a folder, or a URL of one that runs as a server."""
     if text.startswith(("unix:", "mq:", "mqs:")):
-        from entrepot.channels.address import parse
+        from entrepot.client.address import parse
 
         parse(text)  # refuses what is no URL before anything happens
         return text

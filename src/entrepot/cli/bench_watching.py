@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from entrepot.cli import output
 from entrepot.errors import ExtraMissing
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """Draws on standard error, so that an answer in JSON stays clean."""
+    """Draws on standard error, so that an answer in JSON stays clean; for the main thread."""
 
     def __init__(self, folder: Path, *, quiet: bool = False) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
@@ -39,15 +40,26 @@ class Watching:
         self._left = ""
         self.without_figure: list[str] = []
         """Trials that were carried out, and in which no message arrived."""
+        self._interrupted = False
+        self._interrupt_before: Any = None
 
     def __enter__(self) -> Watching:
+        self._interrupt_before = signal.signal(signal.SIGINT, self._interrupt)
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+        signal.signal(signal.SIGINT, self._interrupt_before)
+
+    def _interrupt(self, *_: object) -> NoReturn:
+        # A library may swallow the exception: pyarrow does, while it is imported.
+        self._interrupted = True
+        raise KeyboardInterrupt
 
     def visit_begins(self, number: int, total: int, visit: Visit, left_s: float) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
         self._now = f"{visit.plan.scenario} {visit.plan.system} {visit.plan.point().key}"
         self._left = f"about {minutes(left_s)} left"
         self._progress.update(self._task, completed=number - 1, total=total)

@@ -26,7 +26,7 @@ from entrepot.spark.live.deployment import ATTEMPTS_MAX
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from entrepot.connection import Connection
+    from entrepot.client.blocking import Connection
     from entrepot.spark.live.live_flow import LiveFlow
 
 Show = Callable[[Mapping[str, int]], None]
@@ -187,7 +187,8 @@ class Run:
 
     def _kill_task(self, flow: str, tell: Event) -> None:
         live = self._flows[flow]
-        row = next(row for row in live.status() if row["connected"] and row.get("pid"))
+        # After a kill of the queue manager a task may have reconnected and not said yet which process it is.
+        row = self._wait_for(live, lambda _: True)
         tell(f"SIGKILL to the task {row['name']}, process {row['pid']}, after {self._done:,} orders")
         begun = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
@@ -217,7 +218,7 @@ class Run:
                     if row["connected"] and row.get("pid") and wanted(row):
                         return row
             time.sleep(_LOOK_S / 2)
-        raise FlowEnded(live.name, f"its task has not come back within {_AGAIN_S_MAX:g} s")
+        raise FlowEnded(live.name, f"no task of it has come back within {_AGAIN_S_MAX:g} s")
 
 
 def _counts(depths: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from entrepot.cli.demo_orders import OrderBook
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import ChannelError, EntrepotError, QueueingError
 
 PLACE = "ORDERS.SENT"

@@ -22,7 +22,7 @@ from entrepot.cli import demo_sender, opening
 from entrepot.cli.demo_orders import number_of_correlation
 from entrepot.cli.demo_verdict import EMPTY, LEDGER, NEWS, OUTCOMES, REFUSED, Seen
 from entrepot.cli.serving import start_server, stop_server
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import ChannelError
 from entrepot.message import Message
 
@@ -132,7 +132,7 @@ class World:
 
     def in_doubt(self, connection: Connection) -> list[str]:
         """Units that were prepared and wait for what SQLite did."""
-        rows = connection.host.coordinator.report()
+        rows = connection.administration.in_doubt()
         return [str(row["global_unit"]) for row in rows if row["state"] == "prepared"]
 
 

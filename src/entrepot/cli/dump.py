@@ -12,7 +12,7 @@ from entrepot.cli.arguments import Json, Reachable
 def dump(path: Reachable, json: Json = False) -> None:
     """Write an MQSC script that makes the same objects again."""
     with opening.connected(path) as connection:
-        script = connection.host.dump()
+        script = connection.administration.dump()
     if json:
         output.print_json({"script": script})
     else:

@@ -29,7 +29,7 @@ TransactionId = Annotated[
 def list_(path: Manager, json: Json = False) -> None:
     """List prepared units, decided ones that a database does not know yet, and heuristic outcomes."""
     with opening.connected(path) as connection:
-        found = connection.host.coordinator.report()
+        found = connection.administration.in_doubt()
     if json:
         output.print_json(found)
         return
@@ -62,13 +62,13 @@ def forget(path: Manager, transaction_id: TransactionId, json: Json = False) -> 
     A database that still has the unit prepared would back it out then.
     """
     with opening.connected(path) as connection:
-        connection.host.coordinator.forget(transaction_id)
+        connection.administration.forget(transaction_id)
     _tell(transaction_id, "forgotten", json)
 
 
 def _resolve(path: Path, transaction_id: bytes, *, committed: bool, json: bool) -> None:
     with opening.connected(path) as connection:
-        connection.host.coordinator.resolve_heuristically(transaction_id, commit=committed)
+        connection.administration.resolve(transaction_id, commit=committed)
     _tell(transaction_id, "committed" if committed else "backed out", json)
 
 

@@ -21,7 +21,7 @@ _NOT_EXACT = 3
 def backup(path: Manager, destination: Destination, json: Json = False) -> None:
     """Copy a queue manager, with everything that was acknowledged, to another folder."""
     with opening.connected(path) as connection:
-        report = connection.host.back_up(destination.resolve())
+        report = connection.administration.back_up(destination.resolve())
     _show(f"Backed up to {destination}.", report, json)
 
 

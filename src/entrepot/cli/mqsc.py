@@ -48,9 +48,9 @@ def mqsc(
         return
     with opening.connected(path) as connection:
         if not commands and file is None and sys.stdin.isatty():
-            answers = converse(connection.host.mqsc, connection.host.manager_name, input)
+            answers = converse(connection.administration.mqsc, connection.administration.manager_name, input)
         else:
-            answers = _run(_scripts(file, commands), connection.host.mqsc)
+            answers = _run(_scripts(file, commands), connection.administration.mqsc)
         failed = _tell(answers, json)
     if failed:
         raise typer.Exit(1)

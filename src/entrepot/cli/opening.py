@@ -14,7 +14,7 @@ from entrepot.disk import File, SystemDisk
 from entrepot.errors import QueueManagerInUse
 
 if TYPE_CHECKING:
-    from entrepot.connection import Connection
+    from entrepot.client.blocking import Connection
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def connected(path: Path | str) -> Iterator[Connection]:
         QueueManagerNotFound: There is none; unlike `entrepot.connect`, a command never creates one by accident.
         QueueManagerInUse: Another process has it, and is no server.
     """
-    from entrepot.connection import connect
+    from entrepot.client.blocking import connect
     from entrepot.queues.folder import read_settings
 
     if isinstance(path, str):

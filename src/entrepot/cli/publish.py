@@ -42,7 +42,6 @@ def publish(
       entrepot publish ./qm1 orders/eu --file order.xml -p region=EU
       entrepot publish ./qm1 prices.ibm "231.50" --style jms
     """
-    from entrepot.embedded import EmbeddedHost
     from entrepot.topics import from_style, require_topic
 
     topic = require_topic(from_style(topic, style))
@@ -61,7 +60,7 @@ def publish(
         "reply_to": reply_to,
     }
     with opening.connected(path) as connection:
-        embedded = isinstance(connection.host, EmbeddedHost)
+        embedded = connection.is_near
         message_ids = sending.send(
             connection, count, len(content), lambda unit: unit.publish(topic, content, **descriptor)
         )

@@ -30,7 +30,6 @@ def put(
     json: Json = False,
 ) -> None:
     """Leave a message on a queue; it is on disk when this command ends."""
-    from entrepot.embedded import EmbeddedHost
 
     content = sending.read_body(body, file)
     descriptor: dict[str, Any] = {
@@ -46,7 +45,7 @@ def put(
         "reply_to": reply_to,
     }
     with opening.connected(path) as connection:
-        embedded = isinstance(connection.host, EmbeddedHost)
+        embedded = connection.is_near
         message_ids = sending.send(connection, count, len(content), lambda unit: unit.put(queue, content, **descriptor))
     if json:
         output.print_json({"queue": queue, "body_bytes": len(content), "message_ids": message_ids})

@@ -88,7 +88,7 @@ def status(
         found.update(_from_inside(path))
     elif opening.serves(path) and not files_only:
         with opening.connected(path) as connection:
-            found.update(connection.host.status())
+            found.update(connection.administration.status())
     if json:
         output.print_json(found)
         return
@@ -124,16 +124,8 @@ def _from_files(path: Path) -> dict[str, Any]:
 
 
 def _from_inside(path: Path) -> dict[str, Any]:
-    from entrepot.embedded import EmbeddedHost
-
     with opening.connected(path) as connection:
-        host = connection.host
-        assert isinstance(host, EmbeddedHost), "nobody else has it"
-        found: dict[str, Any] = host.status()
-        restarted = host.restarted
-        found["replayed_bytes"] = restarted.replayed_bytes
-        found["replayed_records"] = restarted.replayed_records
-        found["torn"] = restarted.torn
+        found: dict[str, Any] = connection.administration.status()
     # Running was only for this look.
     del found["state"], found["starts"]
     return found
@@ -149,8 +141,8 @@ def _for_people(key: str, value: Any) -> Any:
 def checkpoint(path: Manager, json: Json = False) -> None:
     """Take a checkpoint, so that the next start has less log to read."""
     with opening.connected(path) as connection:
-        connection.host.checkpoint()
-        found = connection.host.status()
+        connection.administration.checkpoint()
+        found = connection.administration.status()
     if json:
         output.print_json(found)
         return

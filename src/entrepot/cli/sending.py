@@ -14,7 +14,7 @@ from entrepot.cli import output
 from entrepot.cli.arguments import identifier
 
 if TYPE_CHECKING:
-    from entrepot.connection import Connection, UnitOfWork
+    from entrepot.client.blocking import Connection, UnitOfWork
 
 _UNIT_BYTES = 256 * 1024
 """Several messages share a unit of work, and so a force, but no more than the smallest log has room for."""

@@ -165,7 +165,7 @@ def open_log(path: Path) -> BinaryIO:
 def stop_server(path: Path, *, immediate: bool = False) -> None:
     """Stop a queue manager that runs in the background, and wait until it has."""
     with opening.connected(f"unix:{path}") as connection:
-        answer = connection.host.manage("stop", immediate=immediate)  # type: ignore[attr-defined]
+        answer = connection.administration.stop(immediate=immediate)
     if isinstance(answer, dict) and answer["waits_for"]:
         output.note(f"It waits up to {answer['patience_s']:g} s for units of work to end (--immediate does not), of:")
         for whom in answer["waits_for"][:_SHOWN_MAX]:

@@ -18,7 +18,7 @@ from entrepot.cli.arguments import Json, Reachable, Selector, Style
 from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
-    from entrepot.connection import Connection
+    from entrepot.client.blocking import Connection
 
 _INTERRUPTED = 130
 """What a shell says of a program that Ctrl-C has ended."""
@@ -72,7 +72,6 @@ def subscribe(
       entrepot subscribe ./qm1 "orders/#" --content "xpath:/order\\[total > 9]"
       entrepot subscribe ./qm1 "orders/#" --name pool --shared
     """
-    from entrepot.embedded import EmbeddedHost
     from entrepot.topics import from_style
 
     if json and body_only:
@@ -89,7 +88,7 @@ def subscribe(
                 topic, durable=durable, name=name, shared=shared, selector=selector, content=content, new_only=new_only
             ) as subscription,
         ):
-            alone = isinstance(connection.host, EmbeddedHost)
+            alone = connection.is_near
             if alone and not json:
                 output.note(f"No server runs at {path}, so nobody can publish meanwhile: entrepot qm start.")
             elif wait is None and not json:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from entrepot.binding import Coordinator
 from entrepot.databases.branch import unit_of
+from entrepot.databases.coordinator import Coordinator
 from entrepot.databases.resource import Resource, problem_of
 from entrepot.databases.sqlite import SQLite
 from entrepot.errors import ConnectionClosed, EntrepotError, HeuristicOutcome, UnitNotInDoubt
@@ -154,7 +154,7 @@ class Recoveries:
     def _recover(self, resource: Resource) -> set[str]:
         coordinator = self._coordinator()
         if not self._prefix:
-            self._prefix = coordinator.prefix
+            self._prefix = coordinator.prefix()
         return recover(resource, coordinator, self._prefix)
 
     def later(self, resources: Sequence[Resource], transaction_id: str) -> None:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from entrepot.binding import Coordinator
+from entrepot.databases.coordinator import Coordinator
 from entrepot.databases.registered import FILE, RegisteredResources
 from entrepot.errors import EntrepotError, ExtraMissing, QueueManagerFailed, QueueManagerStopped
 
@@ -74,7 +74,7 @@ class ResourceWatch:
         except ImportError as error:
             raise ExtraMissing("a database as a resource", "sql") from error
         try:
-            recover(self._resource(name), self._coordinator, self._coordinator.prefix)
+            recover(self._resource(name), self._coordinator, self._coordinator.prefix())
         except (QueueManagerStopped, QueueManagerFailed):
             raise
         except (SQLAlchemyError, EntrepotError, ImportError) as error:

@@ -119,6 +119,7 @@ from entrepot.errors.permission import (
 )
 from entrepot.errors.queueing import (
     AliasBroken,
+    BodyUnreadable,
     DeliverySettled,
     DistributionFailed,
     GetInhibited,
@@ -252,6 +253,7 @@ __all__ = [
     "AuditFailed",
     "AuthenticationFailed",
     "BackupDamaged",
+    "BodyUnreadable",
     "BudgetSpent",
     "CastFailed",
     "CertificateUnusable",

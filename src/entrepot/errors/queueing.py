@@ -172,6 +172,15 @@ class DeliverySettled(QueueingError):
     hint = "Say ack, retry or reject once, before the loop asks for the next message and before it is left."
 
 
+class BodyUnreadable(QueueingError):
+    wanted: str
+    problem: str
+    code = "Q22"
+    reason = 2110
+    text = "the body cannot be read as {wanted}: {problem}"
+    hint = "The message is set aside as it came; correct its sender, or the annotation of the handler."
+
+
 class SelectorError(QueueingError):
     code = "Q20"
 

@@ -14,12 +14,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from entrepot.connection import Connection, UnitOfWork
+from entrepot.client.blocking import Connection, Subscription, UnitOfWork
 from entrepot.errors import ConnectionClosed, InvalidArgument, QueueNotFound, UnitBackedOut
 from entrepot.jms.source import Source
 from entrepot.message import Message
 from entrepot.queues.unit_of_work import UnitState
-from entrepot.subscription import Subscription
 
 if TYPE_CHECKING:
     from entrepot.jms.dispatcher import Dispatcher

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Self, Unpack
 
 from entrepot import checks
-from entrepot.connection import Connection, UnitOfWork
+from entrepot.client.blocking import Connection, Subscription, UnitOfWork
+from entrepot.client.options import GetOptions, PutOptions, criteria
 from entrepot.errors import InvalidArgument
 from entrepot.jms.consumer import Consumer
 from entrepot.jms.reception import Acknowledge, Reception
 from entrepot.jms.source import Source
 from entrepot.limits import CONSUMER_CREDIT_MAX
-from entrepot.options import GetOptions, PutOptions, criteria
-from entrepot.subscription import Subscription
 
 TOPIC = "topic:"
 """What the name of a destination begins with if it is no queue."""

@@ -6,11 +6,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from entrepot.connection import Connection, Consumption, Reader, UnitOfWork
+from entrepot.client.blocking import Connection, Consumption, Reader, Subscription, SubscriptionConsumption, UnitOfWork
+from entrepot.client.options import GetOptions
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
-from entrepot.options import GetOptions
-from entrepot.subscription import Subscription, SubscriptionConsumption
 
 Listener = Callable[[Message], None]
 

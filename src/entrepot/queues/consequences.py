@@ -120,7 +120,7 @@ class Consequences:
             QueueNotFound, QueueFull: Neither backout queue nor dead-letter queue takes it; the unit is still active.
         """
         unit.require_active()
-        planned = len(unit.puts)
+        self._manager.forget_puts(unit, 0)  # what it was to put is not wanted any more
         try:
             for queue, entry in unit.takes:
                 if not self._plan_move(unit, queue.definition, entry.message, problem, REJECTED_BY_READER):
@@ -131,7 +131,7 @@ class Consequences:
             return self._manager.commit(unit, delivered=False)
         except EntrepotError:
             if unit.state is UnitState.ACTIVE:
-                self._manager.forget_puts(unit, planned)
+                self._manager.forget_puts(unit, 0)
             raise
 
     def _plan_move(

@@ -23,7 +23,6 @@ class HostCoordinator:
         self._host = host
         self._units = host.manager.global_units
 
-    @property
     def prefix(self) -> str:
         """How the transaction ids of this queue manager begin."""
         return self._units.prefix.decode()

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, Protocol
 
 from entrepot.clock import Clock, SystemClock
 from entrepot.disk import Disk, SystemDisk
@@ -26,21 +28,18 @@ from entrepot.errors import (
     DiskFull,
     EntrepotError,
     LogFull,
-    QueueFull,
     QueueManagerFailed,
     QueueManagerStopped,
-    SpillFailed,
 )
 from entrepot.limits import RUN_BYTES
-from entrepot.message import Message
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Definition, LocalQueue, ManagerAttributes, Subscription
+from entrepot.queues.definitions import Definition, LocalQueue, ManagerAttributes
 from entrepot.queues.folder import as_recovery_error, own, read_settings
 from entrepot.queues.missing_objects import define_missing
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import Progress, restart
 from entrepot.queues.retrying import return_unseen
 from entrepot.queues.serverless import Serverless
+from entrepot.queues.settings import ManagerSettings
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.topic_status import subscription_status, topic_status
 from entrepot.queues.unit_of_work import Unit
@@ -59,6 +58,18 @@ _FULL_RETRY_S = 0.005
 _FORCES_REMEMBERED = 16
 
 
+class Done(Protocol):
+    """Something that is done at some time."""
+
+    done: bool
+
+
+class Waiting(Done, Protocol):
+    """The same for a thread that waits for it."""
+
+    ticket: threading.Lock | None
+
+
 class Host(Serverless):
     """A running queue manager. All methods may be called from any thread."""
 
@@ -69,10 +80,12 @@ class Host(Serverless):
         disk: Disk | None = None,
         clock: Clock | None = None,
         progress: Progress | None = None,
+        settings: ManagerSettings | None = None,
     ) -> None:
+        """`settings` are those of a queue manager without a folder: its disk has all that it keeps."""
         self.path = Path(path)
-        self.settings = read_settings(self.path)  # first: nothing is written into a folder that is not ours
-        self._lock_descriptor = own(self.path)
+        self.settings = settings or read_settings(self.path)  # first: nothing is written into a folder that is not ours
+        self._lock_descriptor = own(self.path) if settings is None else None
         # Its thread starts with the first queue that outgrows its memory.
         self._spiller = ThreadPoolExecutor(1, "entrepot-spiller")
         try:
@@ -88,16 +101,16 @@ class Host(Serverless):
             define_missing(self.restarted.manager)
         except BaseException as error:
             self._spiller.shutdown()
-            os.close(self._lock_descriptor)
+            self._let_folder_go()
             if isinstance(error, OSError):
                 raise as_recovery_error(self.path, error) from error
             raise
         self._manager = self.restarted.manager
         self._manager.on_stop = self._wake_served
         self._checkpoints = self.restarted.checkpoints
-        self._lock = threading.Lock()
+        self._lock = self._make_lock()
         self._forcing = False
-        self._followers: list[tuple[Settlement, threading.Lock]] = []
+        self._followers: list[tuple[Done, threading.Lock]] = []
         self._checkpoint_lock = threading.Lock()
         self._checkpoint_after = 0.0
         self._short_position = 0
@@ -112,91 +125,11 @@ class Host(Serverless):
         self._housekeeper = threading.Thread(target=self._keep_house, name="entrepot-housekeeper", daemon=True)
         self._housekeeper.start()
 
+    def _make_lock(self) -> Any:
+        """The engine's lock; a thread that has it may take it once more."""
+        return threading.RLock()
+
     # --- verbs ----------------------------------------------------------------------------
-
-    def put(
-        self,
-        name: str | Sequence[str],
-        message: Message,
-        *,
-        persistent: bool | None = None,
-        priority: int | None = None,
-        unit: Unit | None = None,
-        wait_s: float = 0.0,
-    ) -> bytes:
-        if wait_s > 0:
-            return self._put_when_there_is_room(name, message, persistent, priority, unit, wait_s)
-        message_id = b""
-
-        def put() -> Settlement | None:
-            nonlocal message_id
-            message_id, settlement = self._manager.put(
-                name, message, persistent=persistent, priority=priority, unit=unit
-            )
-            return settlement
-
-        self.durably(put)
-        if message.delay_s:
-            self._wake_housekeeper.set()
-        return message_id
-
-    def _put_when_there_is_room(
-        self,
-        name: str | Sequence[str],
-        message: Message,
-        persistent: bool | None,
-        priority: int | None,
-        unit: Unit | None,
-        wait_s: float,
-    ) -> bytes:
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                return self.put(name, message, persistent=persistent, priority=priority, unit=unit)
-            except (QueueFull, SpillFailed):
-                if time.monotonic() >= deadline:
-                    raise
-            # Asking again is simpler than a list of senders for each queue, and a full queue is no hurry.
-            time.sleep(_FULL_RETRY_S)
-
-    def get(
-        self,
-        name: str,
-        criteria: Criteria | None = None,
-        *,
-        unit: Unit | None = None,
-        wait_s: float = 0.0,
-    ) -> Message | None:
-        message: Message | None = None
-
-        def get() -> Settlement | None:
-            nonlocal message
-            message, settlement = self._manager.get(name, criteria, unit)
-            return settlement
-
-        self.durably(get)
-        if message is not None or wait_s <= 0:
-            return message
-        return self.get_when_it_comes(name, criteria, unit or self.private_unit(), wait_s)
-
-    def get_when_it_comes(self, name: str, criteria: Criteria | None, guard: Unit, wait_s: float) -> Message | None:
-        """Wait for a message under a unit of work, or under a private one outside of any."""
-        ticket = threading.Lock()
-        ticket.acquire()
-        waiter = Waiter(criteria, guard, ticket.release)
-        self.wait(name, waiter)
-        try:
-            if not ticket.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX)):
-                self.stop_waiting(waiter)
-            if waiter.error is not None:
-                raise waiter.error
-            if guard.private:
-                self.durably(lambda: self._manager.commit(guard))
-            return waiter.message
-        except BaseException:
-            # An interrupt must not leave a reader behind that takes messages nobody will see.
-            self.give_back(name, waiter)
-            raise
 
     def private_unit(self) -> Unit:
         """A unit that guards a waiting get outside of any unit of work, so that it can be given up."""
@@ -204,16 +137,6 @@ class Host(Serverless):
         unit.private = True
         unit.counted = False
         return unit
-
-    def wait(self, name: str, waiter: Waiter) -> None:
-        """Let a reader wait without blocking this thread; serve it at once if something has come meanwhile."""
-        with self._lock:
-            message, waiter.settlement = self._manager.get(name, waiter.criteria, waiter.unit)
-            if message is None:
-                self._manager.wait(name, waiter)
-                return
-            waiter.message = message
-            waiter.wake()
 
     def stop_waiting(self, waiter: Waiter) -> None:
         """The reader waits no longer; what has come at the last moment is in the waiter."""
@@ -227,38 +150,6 @@ class Host(Serverless):
         with self._lock:
             return_unseen(self._manager, name, waiter)
 
-    def get_group(self, name: str, criteria: Criteria, *, unit: Unit, wait_s: float = 0.0) -> list[Message] | None:
-        deadline = time.monotonic() + wait_s
-        while True:
-            with self._lock:
-                messages = self._manager.get_group(name, criteria, unit)
-            # Groups become whole rarely; a short sleep is simpler than a waiter that takes many messages.
-            if messages is not None or time.monotonic() >= deadline:
-                return messages
-            time.sleep(min(0.01, max(deadline - time.monotonic(), 0.0)))
-
-    def browse(
-        self, name: str, criteria: Criteria | None, place: tuple[int, int] | None, limit: int
-    ) -> tuple[list[Message], tuple[int, int] | None]:
-        with self._lock:
-            return self._manager.browse(name, criteria, place, limit)
-
-    def begin(self) -> Unit:
-        return self._manager.begin()
-
-    def commit(self, unit: Unit, *, counted: bool = True) -> None:
-        self.durably(lambda: self._manager.commit(unit, counted=counted))
-
-    def back_out(self, unit: Unit, *, counted: bool = True) -> None:
-        with self._lock:
-            self._manager.back_out(unit, counted=counted)
-
-    def prepare(self, unit: Unit, transaction_id: bytes) -> None:
-        self.durably(lambda: self._manager.in_doubt.prepare(unit, transaction_id))
-
-    def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
-        self.durably(lambda: self._manager.in_doubt.resolve(transaction_id, commit=commit))
-
     def in_doubt(self) -> list[bytes]:
         """The transaction ids of prepared units, oldest first."""
         with self._lock:
@@ -266,25 +157,10 @@ class Host(Serverless):
 
     # --- publish/subscribe ------------------------------------------------------------------
 
-    def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
-        """See `Publishing.subscribe`."""
-        found = wanted
-
-        def subscribe() -> Settlement | None:
-            nonlocal found
-            found, settlement = self._manager.publishing.subscribe(wanted, new_only=new_only)
-            return settlement
-
-        self.durably(subscribe)
-        return found
-
     def leave_subscription(self, name: str) -> None:
         """A reader has gone from it."""
         with self._lock:
             self._manager.publishing.leave(name)
-
-    def unsubscribe(self, name: str) -> None:
-        self.durably(lambda: self._manager.publishing.unsubscribe(name))
 
     def clear_retained(self, topic: str) -> int:
         count = 0
@@ -352,17 +228,6 @@ class Host(Serverless):
             if noun == "TPSTATUS":
                 return topic_status(self._manager)
             return subscription_status(self._manager) if noun == "SBSTATUS" else []
-
-    def make_dynamic(self, model: str, pattern: str) -> str:
-        name = ""
-
-        def make() -> Settlement | None:
-            nonlocal name
-            name, settlement = self._manager.administration.make_dynamic(model, pattern)
-            return settlement
-
-        self.durably(make)
-        return name
 
     def remove_temporary(self, names: Iterable[str]) -> None:
         with self._lock:
@@ -443,6 +308,35 @@ class Host(Serverless):
                 with contextlib.suppress(EntrepotError):
                     self._await(newest)
 
+    def wait_for(self, waiting: Waiting, deadline: float = math.inf) -> None:
+        """Return when something is done, or at the deadline; what has gathered is forced unless another thread does.
+
+        The thread that is to be woken waits on the `ticket`, which whoever is done releases.
+        """
+        while not waiting.done:
+            self._lock.acquire()
+            if waiting.done:
+                self._lock.release()
+                return
+            if not self._forcing and self._manager.group_commit.newest is not None:
+                self._force()
+                self._lock.release()
+                continue
+            waiting.ticket = ticket = threading.Lock()
+            ticket.acquire()
+            follower = (waiting, ticket)
+            if self._forcing:
+                self._followers.append(follower)
+            self._lock.release()
+            left_s = deadline - time.monotonic()
+            try:
+                if left_s <= 0 or not ticket.acquire(timeout=min(left_s, threading.TIMEOUT_MAX)):
+                    self._leave(follower)
+                    return
+            except BaseException:
+                self._leave(follower)
+                raise
+
     def _await(self, settlement: Settlement) -> None:
         """Return when a settlement is done, having forced the log if nobody else was at it.
 
@@ -470,7 +364,7 @@ class Host(Serverless):
         if settlement.error is not None:
             raise settlement.error
 
-    def _leave(self, follower: tuple[Settlement, threading.Lock]) -> None:
+    def _leave(self, follower: tuple[Done, threading.Lock]) -> None:
         """An interrupted thread waits no longer; if it was its turn to force, it is the next one's."""
         with self._lock:
             if follower in self._followers:
@@ -479,8 +373,11 @@ class Host(Serverless):
                 self._pass_the_turn()
 
     def _pass_the_turn(self) -> None:
-        if self._followers:
-            self._followers.pop(0)[1].release()
+        while self._followers:
+            waiting, ticket = self._followers.pop(0)
+            if not waiting.done:
+                _release(ticket)
+                return
 
     def _force(self) -> None:
         """Force what has gathered; called and left with the lock held.
@@ -530,7 +427,7 @@ class Host(Serverless):
         waiting = []
         for follower in self._followers:
             if follower[0].done:
-                follower[1].release()
+                _release(follower[1])
             else:
                 waiting.append(follower)
         self._followers = waiting
@@ -625,7 +522,7 @@ class Host(Serverless):
         return _HOUSEKEEPING_S if due is None else min(max(due - now, 0.0), _HOUSEKEEPING_S)
 
     @property
-    def lock(self) -> threading.Lock:
+    def lock(self) -> Any:
         """The engine's lock, for whoever runs several verbs under it; held for microseconds, never across I/O."""
         return self._lock
 
@@ -692,4 +589,14 @@ class Host(Serverless):
             self._stop()
             self._spiller.shutdown()
             self._manager.log.close()
+            self._let_folder_go()
+
+    def _let_folder_go(self) -> None:
+        if self._lock_descriptor is not None:
             os.close(self._lock_descriptor)
+
+
+def _release(ticket: threading.Lock) -> None:
+    """Wake whoever waits for a ticket; it may be awake already."""
+    with contextlib.suppress(RuntimeError):
+        ticket.release()

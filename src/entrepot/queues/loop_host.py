@@ -16,7 +16,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
@@ -49,11 +49,11 @@ class Writer(Protocol):
 class LoopHost:
     """A host for one event loop; all methods are for the loop's own thread."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, loop: Any = None) -> None:
         self.host = host
         self.manager: QueueManager = host.manager
         self._lock = host.lock
-        self.loop = asyncio.get_running_loop()
+        self.loop: Any = loop or asyncio.get_running_loop()
         self._ready: deque[Callable[[], None]] = deque()
         self._announced = False
         self._inside = False

@@ -113,6 +113,7 @@ class QueueManager:
         self.claims = Claims(self)
         self.backout_counts = BackoutCounts(self)
         self._unit_numbers = count(1)
+        self.next_session = partial(next, count(1))  # each has its own range of message ids
         self._id_head = b""
         self.objects.clock_steps = lambda: self.steady.steps
         self.timers = Timers(self.steady.now)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from entrepot.message import Message
-from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.queues.unit_of_work import Unit, UnitState, give_up_places
 from entrepot.queues.waiting import Waiter
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def retry_later(manager: QueueManager, unit: Unit, delay_s: float) -> None:
-    """Back out a unit that only got something; its messages count as tried, and come again after a delay.
+    """Back out a unit; the messages it has got count as tried, and come again after a delay.
 
     Until then they stay locked, though no unit has them. The log knows nothing
     of it: after a restart they are there at once.
@@ -26,6 +26,8 @@ def retry_later(manager: QueueManager, unit: Unit, delay_s: float) -> None:
         manager.back_out(unit)
         return
     unit.state = UnitState.BACKED_OUT
+    unit.let_go()
+    give_up_places(unit.puts)
     due = manager.steady.now() + delay_s
     for queue, entry in unit.takes:
         threshold = queue.definition.backout_threshold

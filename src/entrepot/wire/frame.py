@@ -19,6 +19,10 @@ from entrepot.errors import ForeignProtocol, FrameTooLong, FrameUnreadable
 from entrepot.limits import FRAME_OVERHEAD_BYTES_MAX, KIB
 from entrepot.wire.foreign import foreign_protocol
 
+PORT = 1414
+"""Where servers listen unless they are told otherwise."""
+SOCKET = "socket"
+"""What the Unix socket in a queue manager's folder is called."""
 VERSION = 1
 HEAD = struct.Struct("<IBxxxI")
 HEAD_BYTES = HEAD.size

@@ -196,7 +196,11 @@ class BackOut(Payload, gc=False):
     counted: bool = True
     """Whether what returns counts as tried."""
     used: list[tuple[int, int]] = []
-    """Of an uncounted one: what it has used of consumers, which does not count either."""
+    """What it has used of consumers, where that shares its fate: uncounted, delayed or rejected."""
+    delay_s: float = 0.0
+    """How long what it has got stays away from readers."""
+    rejected: str | None = None
+    """Why what it has got moves to the backout queue or the dead-letter queue instead."""
 
 
 class Commit(Payload, gc=False):

@@ -12,15 +12,13 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from entrepot.message import MessageType, Report
+from entrepot.message import Message, MessageType, Report
 
 from .stages import Stage, outcome
 
 Scenario = Callable[[Stage], Awaitable[Any]]
 
 SCENARIOS: list[Scenario] = []
-BLOCKING_ONLY: set[str] = set()
-"""Scenarios of verbs that the asyncio connection does not have."""
 
 
 def scenario(work: Scenario) -> Scenario:
@@ -28,12 +26,31 @@ def scenario(work: Scenario) -> Scenario:
     return work
 
 
-def blocking_only(work: Scenario) -> Scenario:
-    BLOCKING_ONLY.add(work.__name__)
-    return scenario(work)
-
-
 # --- put and get ----------------------------------------------------------------------------------
+
+
+@scenario
+async def a_message_is_put_as_it_is(s: Stage) -> Any:
+    queue = await s.define()
+    message = Message(b"whole", correlation_id=b"c", properties={"n": 1}, user="someone else")
+    await s.c.put_message(queue, message, priority=3)
+    async with s.c.unit_of_work() as unit:
+        await unit.put_message(queue, message, priority=2)
+        await unit.put_messages([(queue, None, 1, message), (queue, True, 0, message)], answered=True)
+    found = await s.browse(queue)
+    return [(each.body, each.correlation_id, each.properties, each.priority, each.persistent) for each in found], {
+        each.user == "someone else" for each in found
+    }
+
+
+@scenario
+async def pages_of_a_browse_follow_each_other(s: Stage) -> Any:
+    queue = await s.define()
+    await s.fill(queue, 5)
+    first, place = await s.c.browse_page(queue, None, None, 3)
+    second, place = await s.c.browse_page(queue, None, place, 3)
+    last, _ = await s.c.browse_page(queue, None, place, 3)
+    return [[message.body for message in page] for page in (first, second, last)]
 
 
 @scenario
@@ -867,7 +884,7 @@ async def a_subscription_uses_a_queue_of_ours(s: Stage) -> Any:
     topic, queue = s.name("t"), await s.define()
     async with await s.c.subscribe(topic, queue=queue) as opened:
         await s.c.publish(topic, b"x")
-        return await s.queue_of(opened) == queue, (await s.c.get(queue)).body
+        return opened.queue == queue, (await s.c.get(queue)).body
 
 
 @scenario
@@ -1308,7 +1325,7 @@ async def a_delivery_report_is_made_when_a_message_is_settled(s: Stage) -> Any:
 # --- what only threads have -----------------------------------------------------------------------
 
 
-@blocking_only
+@scenario
 async def a_reader_reads_in_units(s: Stage) -> Any:
     queue = await s.define()
     await s.fill(queue)
@@ -1323,7 +1340,7 @@ async def a_reader_reads_in_units(s: Stage) -> Any:
     return first, second.body, (again.body, again.backout_count), await s.left(queue)
 
 
-@blocking_only
+@scenario
 async def a_reader_loses_nothing_at_the_limit(s: Stage) -> Any:
     queue = await s.define()
     await s.fill(queue, 12)
@@ -1345,13 +1362,13 @@ async def a_reader_loses_nothing_at_the_limit(s: Stage) -> Any:
         await s.c.mqsc("ALTER QMGR MAXUMSGS(10000)")
 
 
-@blocking_only
+@scenario
 async def a_reader_wants_a_unit_of_its_connection(s: Stage) -> Any:
     queue, other = await s.define(), await s.connect()
     await s.fill(queue, 2)
     reader = s.c.reader(queue)
     unit = s.c.unit_of_work()
-    await reader.look_ahead(5)
+    reader.look_ahead(5)
     found = [await outcome(reader.get(other.unit_of_work())), (await reader.get(unit, wait_s=1)).body]
     found.append(await outcome(reader.get(s.c.unit_of_work())))
     await reader.close()
@@ -1359,7 +1376,7 @@ async def a_reader_wants_a_unit_of_its_connection(s: Stage) -> Any:
     return found, await s.left(queue)
 
 
-@blocking_only
+@scenario
 async def a_pipeline_puts_and_waits(s: Stage) -> Any:
     queue, topic = await s.define(), s.name("t")
     async with await s.c.subscribe(topic) as opened:
@@ -1370,7 +1387,7 @@ async def a_pipeline_puts_and_waits(s: Stage) -> Any:
         return await s.left(queue), (await opened.get()).body
 
 
-@blocking_only
+@scenario
 async def a_pipeline_tells_the_first_refusal(s: Stage) -> Any:
     queue = await s.define(options="MAXDEPTH(2)")
     pipeline = s.c.pipeline()

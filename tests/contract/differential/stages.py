@@ -12,14 +12,14 @@ from typing import Any
 
 import entrepot.aio
 from entrepot import Connection, Message
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import EntrepotError
 
 VERBS_USED: set[tuple[str, str]] = set()
 """Class and name of every public verb that a scenario has called through the blocking connection."""
 
-_AT_ONCE = ("unit_of_work", "pipeline", "reader")
-"""What the asyncio connection does without waiting, or would do so."""
+_AT_ONCE = ("unit_of_work", "pipeline", "reader", "look_ahead")
+"""What the asyncio connection does without waiting."""
 _DEAD = "SYSTEM.DEAD.LETTER.QUEUE"
 _PLAIN = (str, bytes, int, float, list, tuple, dict, type(None))
 
@@ -174,10 +174,6 @@ class Stage:
             for message in consumption:
                 if await turn(Blocking(message)):
                     break
-
-    async def queue_of(self, subscription: Any) -> str:
-        found = subscription.queue
-        return str(await found() if self.tasks else found)
 
     @contextmanager
     def responder(self, queue: str) -> Iterator[None]:

@@ -19,8 +19,8 @@ from entrepot.errors import AuthenticationFailed
 from entrepot.mqsc import run_script
 from entrepot.queues.definitions import Channel, Listener
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
+from hosted import Host
 
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=3, secondary=4)
 NAMES = {

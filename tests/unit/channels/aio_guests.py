@@ -14,13 +14,27 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from entrepot.channels.address import Address
-from entrepot.channels.aio_client import AioClient
+from entrepot.client.address import Address
+from entrepot.client.aio.calls import Calls
+from entrepot.client.aio.connection import Connection
+from entrepot.client.aio.line import Line
+from entrepot.client.options import Sender
 from entrepot.wire.codec import decode
 from entrepot.wire.frame import FrameReader
 from entrepot.wire.verbs import Verb
 
 from .guests import Guest, House
+
+
+class Client(Calls):
+    """All that stands on a line, in one place."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(line)
+        self.line: Line = line
+        self.connection = Connection(line, Sender("ann", "tests"))
+        self.administration = self.connection.administration
+        self.close = line.close
 
 
 class ClientWire:
@@ -119,7 +133,7 @@ class Street:
         self.is_heard = True
         """Whether the server has heard that verb, nevertheless."""
         self.is_passable = True
-        self.client: AioClient
+        self.client: Client
 
     async def connect(self, make: Callable[[], Any], _path: str) -> tuple[ClientWire, Any]:
         """In the place of the loop's `create_unix_connection`."""
@@ -143,8 +157,9 @@ async def connected(house: House, *, reconnect_s: float = 30.0) -> AsyncIterator
     street = Street(house)
     house.loop.create_unix_connection = street.connect  # type: ignore[method-assign, assignment]
     address = Address(folder=house.host.path)
-    street.client = AioClient(address, application="tests", reconnect_s=reconnect_s)
-    await street.client.open()
+    line = Line(address, application="tests", reconnect_s=reconnect_s)
+    await line.open()
+    street.client = Client(line)
     try:
         yield street
     finally:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking.connecting import connected_to
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.security.users import Users
@@ -23,7 +23,7 @@ def founded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A queue manager QM1 to be copied; two users, and what one of them may do is what `FOUNDED` says."""
     path = tmp_path_factory.mktemp("founded") / "QM1"
     create(path, log=LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4))
-    with Connection(EmbeddedHost(path), application="tests") as connection:
+    with connected_to(EmbeddedHost(path), application="tests") as connection:
         connection.mqsc(FOUNDED)
     users = Users.load(path)
     for name, groups in (("ann", ["clerks"]), ("boss", ["mqm"])):

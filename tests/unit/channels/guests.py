@@ -26,7 +26,6 @@ from entrepot.channels.gate import Gate
 from entrepot.channels.native import NativeLink
 from entrepot.message import Message
 from entrepot.mqsc import require_ok, run_script
-from entrepot.queues.host import Host
 from entrepot.security.authority import Authority
 from entrepot.security.users import Users
 from entrepot.wire import verbs
@@ -34,6 +33,7 @@ from entrepot.wire.codec import decode, encode
 from entrepot.wire.error_form import from_wire
 from entrepot.wire.frame import VERSION, FrameReader
 from entrepot.wire.verbs import MAGIC, Verb
+from hosted import Host
 
 PATIENCE_S = 60.0
 """How long a test waits for what must come; only a failing test ever waits that long."""

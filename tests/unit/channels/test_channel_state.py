@@ -27,9 +27,9 @@ from entrepot.errors import SequenceMismatch
 from entrepot.message import Message
 from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE, LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
 from folding import for_each
+from hosted import Host
 
 NONE = Mark(0, b"")
 FIRST = Mark(50, b"first")

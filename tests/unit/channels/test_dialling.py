@@ -15,10 +15,10 @@ from entrepot.channels.link import Link
 from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.queues.definitions import Channel
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.security.tls import client_context, server_context
 from entrepot.testing.certificates import Certificates, make_certificates, openssl
+from hosted import Host
 
 
 @pytest.fixture

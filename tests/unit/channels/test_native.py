@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.channels import native
+from entrepot.channels import conversation
 from entrepot.errors import (
     EntrepotError,
     FrameTooLong,
@@ -134,7 +134,7 @@ def test_two_requests_with_one_number_end_the_connection_and_nobody_elses(inside
 
 
 def test_one_connection_waits_for_so_many_messages_and_no_more(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "WAITING_PER_CONNECTION_MAX", 3)
+    monkeypatch.setattr(conversation, "WAITING_PER_CONNECTION_MAX", 3)
 
     async def work(house: House) -> None:
         guest = await house.admitted()
@@ -148,7 +148,7 @@ def test_one_connection_waits_for_so_many_messages_and_no_more(inside: Inside, m
 
 
 def test_who_never_acknowledges_does_not_get_all_messages(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "WAITING_PER_CONNECTION_MAX", 3)
+    monkeypatch.setattr(conversation, "WAITING_PER_CONNECTION_MAX", 3)
 
     async def work(house: House) -> None:
         guest, sender = await house.admitted(), await house.admitted()
@@ -165,7 +165,7 @@ def test_who_never_acknowledges_does_not_get_all_messages(inside: Inside, monkey
 
 
 def test_one_connection_has_so_many_units_and_no_more(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "UNITS_PER_CONNECTION_MAX", 3)
+    monkeypatch.setattr(conversation, "UNITS_PER_CONNECTION_MAX", 3)
 
     async def work(house: House) -> None:
         guest = await house.admitted()
@@ -181,7 +181,7 @@ def test_one_connection_has_so_many_units_and_no_more(inside: Inside, monkeypatc
 
 
 def test_errors_nobody_waited_for_are_kept_but_not_without_end(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "UNITS_PER_CONNECTION_MAX", 3)
+    monkeypatch.setattr(conversation, "UNITS_PER_CONNECTION_MAX", 3)
 
     async def work(house: House) -> None:
         guest = await house.admitted()
@@ -203,7 +203,7 @@ def test_an_error_that_is_kept_does_not_keep_its_message(inside: Inside) -> None
             before = sys.getrefcount(body)
             guest.link.on_frame(Verb.PUT, 0, put(queue, body, unit=unit))
             gc.collect()
-            assert unit in guest.link._errors
+            assert unit in guest.link.conversation._errors
             assert sys.getrefcount(body) == before, queue
 
     inside(work)

@@ -376,7 +376,7 @@ def test_a_put_that_somebody_waits_for_does_not_keep_back_the_get_that_makes_roo
 
 
 def test_puts_that_wait_for_room_are_few_at_a_time(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("entrepot.channels.session._ASIDE_MAX", 3)
+    monkeypatch.setattr("entrepot.channels.session_put._ASIDE_MAX", 3)
 
     async def work(house: House) -> None:
         house.mqsc("ALTER QLOCAL(Q) MAXDEPTH(1)")

@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from entrepot.channels.served_host import ServedHost
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.message import Message, Report
 from entrepot.queues.definitions import DEAD_LETTER_QUEUE
-from entrepot.queues.host import Host
+from hosted import Host, Hosted
 
 from .guests import PATIENCE_S
 
@@ -21,14 +22,14 @@ def depths(host: Host, *queues: str) -> list[int]:
 
 @pytest.mark.parametrize("kind", [ServedHost, EmbeddedHost])
 def test_what_expires_right_after_a_restart_is_reported_only_where_its_sender_may_put(
-    house_path: Path, kind: type[Host]
+    house_path: Path, kind: type[Any]
 ) -> None:
     wanted = {"report": Report.EXPIRATION | Report.WITH_DATA, "reply_to": "R", "expiry_s": 0.2}
-    first = kind(house_path)  # on a slow machine they expire here, and the same holds
+    first: Any = Hosted(kind(house_path))  # on a slow machine they expire here, and the same holds
     for user in ("ann", "boss"):
         first.put("Q", Message(b"of " + user.encode(), user=user, **wanted), persistent=True)  # type: ignore[arg-type]
     first.close()
-    host = kind(house_path)
+    host: Any = Hosted(kind(house_path))
     deadline = time.monotonic() + PATIENCE_S
     while depths(host, "Q") != [0]:
         assert time.monotonic() < deadline

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of the workbench tells at the terminal of a trial that gave no figure."""
+"""What a run of the workbench tells at the terminal of a trial that gave no figure, and how Ctrl-C ends it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,3 +52,19 @@ def test_a_trial_with_a_figure_is_told_by_it(tmp_path: Path, monkeypatch: pytest
 def test_a_machine_with_time_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (0.4, 0.0, 0.0))
     assert environment.busy_reason() == ""
+
+
+VISIT: Any = SimpleNamespace(
+    plan=SimpleNamespace(scenario="nstl/1", system="rabbitmq", point=lambda: SimpleNamespace(key="bytes=100"))
+)
+
+
+def test_an_interrupt_that_a_library_swallows_ends_the_run_before_its_next_visit(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Watching(tmp_path) as watching:
+        watching.visit_begins(1, 3, VISIT, 60.0)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            watching.visit_begins(2, 3, VISIT, 40.0)
+    assert signal.getsignal(signal.SIGINT) is before

@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import entrepot
-from entrepot.cli import demo_sender
+from entrepot.cli import demo_run, demo_sender
 from entrepot.cli.demo_orders import (
     CUSTOMERS,
     FORMS,
@@ -20,6 +23,7 @@ from entrepot.cli.demo_orders import (
 )
 from entrepot.cli.demo_verdict import EMPTY, LEDGER, NEWS, OUTCOMES, PLACES, Seen, expectations, judge, ranges
 from entrepot.cli.demo_world import FLOWS, _reason, _seen, flow_path
+from entrepot.errors import ConnectFailed
 from entrepot.esql import SqlDatabase
 from entrepot.flows import Kernel, load_flow
 from entrepot.flows.outside import QueueFacts
@@ -219,6 +223,43 @@ def test_sender_goes_on_from_its_place(tmp_path: Path) -> None:
 
 
 # --- the command --------------------------------------------------------------------------------------
+
+
+class Watched:
+    """A flow whose tasks are seen so, one look after the other."""
+
+    name = "confirm"
+    is_running = True
+
+    def __init__(self, *looks: list[dict[str, Any]] | Exception) -> None:
+        self._looks = list(looks)
+
+    def status(self) -> list[dict[str, Any]]:
+        look = self._looks.pop(0)
+        if isinstance(look, Exception):
+            raise look
+        return look
+
+
+def test_a_task_that_has_not_said_its_process_yet_is_waited_for_before_it_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    killed = []
+    monkeypatch.setattr(demo_run.os, "kill", lambda pid, number: killed.append((pid, number)))
+    run = demo_run.Run(SimpleNamespace(url=""), BOOK, None)  # type: ignore[arg-type]
+    task = {"name": "confirm/0", "connected": True, "epoch": 7, "pid": 40}
+    run._flows["confirm"] = Watched(  # type: ignore[assignment]
+        [],
+        ConnectFailed("unix:./qm", "it starts"),
+        [task | {"pid": None}],
+        [task | {"connected": False}],
+        [task],
+        [task],
+        [task | {"epoch": 8, "pid": 41}],
+    )
+    run._kill_task("confirm", lambda _: None)
+    assert killed == [(40, signal.SIGKILL)]
+    assert run._flows["confirm"]._looks == []  # type: ignore[attr-defined]
 
 
 def test_demo_wants_enough_orders(shell: Shell) -> None:

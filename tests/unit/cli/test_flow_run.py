@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from entrepot.cli import flow_run, opening
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import ConnectFailed, Fenced, FlowEnded
 from entrepot.flows import load_flow
 from entrepot.queues.folder import create

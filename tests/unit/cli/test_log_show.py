@@ -4,6 +4,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import entrepot
+from conftest import host_of
+from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.definitions import founding_objects, system_objects
 from entrepot.recovery_log.group import MARK_BYTES
 from entrepot.recovery_log.record import Branch
@@ -77,14 +79,14 @@ def test_prepared_units_are_shown(shell: Shell, qm: Path) -> None:
 
 def test_decisions_of_global_units_are_shown_with_their_branches(shell: Shell, qm: Path) -> None:
     with entrepot.connect(f"embedded:{qm}") as connection:
-        coordinator = connection.host.coordinator
+        coordinator = HostCoordinator(host_of(connection))
         unit, name = coordinator.begin()
-        connection.host.put("Q", entrepot.Message(b"x"), persistent=True, unit=unit)
+        host_of(connection).put("Q", entrepot.Message(b"x"), persistent=True, unit=unit)
         branches = [f"{name}-0", f"{name}-1"]
         coordinator.decide(unit, [Branch("postgresql://db/shop", branch) for branch in branches])
         coordinator.finish(name, branches[:1])
         coordinator.met_otherwise(name, branches[1], "backed out")
-        connection.host.prepare(connection.host.begin(), b"\xca\xfe")
+        host_of(connection).prepare(host_of(connection).begin(), b"\xca\xfe")
         coordinator.resolve_heuristically(b"\xca\xfe", commit=True)
     *records, _ = shell.lines("log", "show", qm, "--type", "DECISION,FORGET,HEURISTIC,RESOLVE")
     decision, forget, heuristic, resolve = records

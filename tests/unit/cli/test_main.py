@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.queues.host import Host
 from folding import for_each
+from hosted import Host
 
 from .conftest import Complaint, Shell
 

@@ -66,7 +66,7 @@ def test_conversation_joins_continued_lines_and_ends_with_end(qm: Path) -> None:
         return next(typed)
 
     with opening.connected(qm) as connection:
-        answers = list(converse(connection.host.mqsc, "QM1", read))
+        answers = list(converse(connection.administration.mqsc, "QM1", read))
     assert [answer.ok for answer in answers] == [True, True]
     assert prompts == ["QM1> ", "   + ", "QM1> ", "QM1> ", "QM1> "]
 
@@ -76,7 +76,7 @@ def test_conversation_ends_with_its_input(qm: Path) -> None:
         raise EOFError
 
     with opening.connected(qm) as connection:
-        assert list(converse(connection.host.mqsc, "QM1", read)) == []
+        assert list(converse(connection.administration.mqsc, "QM1", read)) == []
 
 
 def test_dump_makes_the_same_objects_again(shell: Shell, qm: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import entrepot
 from entrepot.queues.definitions import LocalQueue, system_objects
-from entrepot.queues.host import Host
+from hosted import Host
 
 from .conftest import SMALL, Complaint, Shell
 
@@ -115,7 +115,7 @@ def test_units_in_doubt_are_listed_and_committed(shell: Shell, in_doubt: Path) -
     (row,) = shell.json("qm", "indoubt", "list", in_doubt)
     assert (row["transaction_id"], row["state"], row["branches"]) == ("cafe", "prepared", [])
     said = shell("qm", "indoubt", "list", in_doubt).stdout.split()
-    assert (said[:2], said[-1]) == (["cafe", "prepared"], "s"), "with its age in seconds"
+    assert (said[:2], said[3]) == (["cafe", "prepared"], "s"), "with its age in seconds"
     assert "committed" in shell("qm", "indoubt", "commit", in_doubt, "CAFE").stdout
     (row,) = shell.json("qm", "indoubt", "list", in_doubt)
     assert (row["transaction_id"], row["state"]) == ("cafe", "heuristic: committed")

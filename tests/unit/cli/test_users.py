@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 from entrepot.cli import audit, users
 from entrepot.cli.main import Commands
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.security.audit import records
 from entrepot.security.users import Users
+from hosted import Host
 
 CANARY = "canary-Kx7-bird"
 

@@ -26,7 +26,8 @@ BRANCH = f"{UNIT}-0"
 class FakeCoordinator:
     """A queue manager that knows some outcomes; all others are unknown to it."""
 
-    prefix = PREFIX
+    def prefix(self) -> str:
+        return PREFIX
 
     def __init__(self, **outcomes: str) -> None:
         self.known = {f"{PREFIX}1-{name.removeprefix('u')}": outcome for name, outcome in outcomes.items()}

@@ -68,7 +68,7 @@ def file(tmp_path: Path) -> RegisteredResources:
 @pytest.fixture
 def watching(tmp_path: Path, threads: Threads, caplog: pytest.LogCaptureFixture) -> ResourceWatch:
     caplog.set_level(logging.INFO, "entrepot")
-    return ResourceWatch(tmp_path, SimpleNamespace(prefix="entrepot-00-"), every_s=7.0)
+    return ResourceWatch(tmp_path, SimpleNamespace(prefix=lambda: "entrepot-00-"), every_s=7.0)
 
 
 def lost(problem: str) -> ConnectionLost:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from entrepot.client.blocking.global_unit import GlobalUnitOfWork
 from entrepot.databases import points
 from entrepot.databases.branch import OneTimeBranch, OpenBranch
 from entrepot.errors import ConnectionLost
-from entrepot.global_unit import GlobalUnitOfWork
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.recovery_log.record import Branch
 
@@ -62,7 +62,6 @@ class World:
         resources += [Database(self, "2", one_phase=True)] * last
         self.unit = GlobalUnitOfWork(
             Local(self),  # type: ignore[arg-type]
-            self.own,
             UNIT,
             QueueManager(self),  # type: ignore[arg-type]
             resources,
@@ -70,7 +69,7 @@ class World:
             self._told,
         )
 
-    def _told(self) -> None:
+    def _told(self, _: Any) -> None:
         self.connections_told += 1
 
     def happens(self, event: str) -> None:
@@ -83,7 +82,7 @@ class World:
 
     def begin(self) -> GlobalUnitOfWork:
         """All its databases take part."""
-        assert len(self.unit.databases) > 0
+        assert len(self.unit.databases()) > 0
         return self.unit
 
     def since(self, event: str) -> list[str]:
@@ -96,6 +95,7 @@ class Local:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.remote = world.own
 
     def commit(self, *, counted: bool) -> None:
         self._world.happens(f"local commit: counted {counted}")
@@ -109,6 +109,7 @@ class Local:
 class QueueManager:
     def __init__(self, world: World) -> None:
         self._world = world
+        self.remote = world.own
 
     def decide(self, unit: Any, forms: list[Branch], *, counted: bool) -> None:
         self._world.happens(f"decide: {[form.branch_id for form in forms]} counted {counted}")
@@ -136,6 +137,7 @@ class QueueManager:
 class Recovery:
     def __init__(self, world: World) -> None:
         self._world = world
+        self.remote = world.own
 
     def later(self, resources: list[Any], _: str) -> None:
         self._world.happens(f"later: {[resource.name for resource in resources]}")

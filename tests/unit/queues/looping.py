@@ -16,12 +16,12 @@ from entrepot.queues import host as host_module
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.queues.loop_host import LoopHost
 from entrepot.queues.unit_of_work import Unit
 from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import FaultyDisk, VirtualClock
+from hosted import Host
 
 PATIENCE_S = 60.0
 

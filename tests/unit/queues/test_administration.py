@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection
 from entrepot.errors import (
     DiskFull,
@@ -24,7 +25,7 @@ from entrepot.queues.waiting import Waiter
 
 
 def status(connection: Connection, queue: str = "Q") -> dict[str, Any]:
-    return dict(connection.host.queue_status(queue))
+    return dict(host_of(connection).queue_status(queue))
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -42,18 +43,18 @@ def test_definitions_survive(place: Any, how: str) -> None:
         ALTER QMGR MAXUMSGS(77)
         DELETE QLOCAL(GONE)"""
     )
-    before = {(d.kind, d.name): d for d in connection.host.definitions()}
+    before = {(d.kind, d.name): d for d in host_of(connection).definitions()}
     target = place.killed() if how == "kill" else place
     place.close()
     connection = target.open()
-    assert {(d.kind, d.name): d for d in connection.host.definitions()} == before
-    assert connection.host.manager_attributes().uncommitted_max == 77
-    assert connection.host.find("QLOCAL", "Q").description == "second"
+    assert {(d.kind, d.name): d for d in host_of(connection).definitions()} == before
+    assert host_of(connection).manager_attributes().uncommitted_max == 77
+    assert host_of(connection).find("QLOCAL", "Q").description == "second"
     target.close()
 
 
 def test_queue_names_are_shared_by_all_kinds_and_defined_once(connection: Connection) -> None:
-    host = connection.host
+    host = host_of(connection)
     with pytest.raises(QueueExists):
         host.define(LocalQueue(name="Q"), replace=False)
     for replace in (False, True):
@@ -64,12 +65,12 @@ def test_queue_names_are_shared_by_all_kinds_and_defined_once(connection: Connec
 def test_replace_keeps_the_messages(connection: Connection) -> None:
     connection.put("Q", b"kept")
     connection.mqsc("DEFINE QLOCAL(Q) MAXDEPTH(3) REPLACE")
-    assert connection.host.find("QLOCAL", "Q").depth_max == 3  # type: ignore[union-attr]
+    assert host_of(connection).find("QLOCAL", "Q").depth_max == 3  # type: ignore[union-attr]
     assert connection.get("Q") is not None
 
 
 def test_alter_and_delete_need_an_object_of_that_kind(connection: Connection) -> None:
-    host = connection.host
+    host = host_of(connection)
     with pytest.raises(ObjectNotFound):
         host.alter(LocalQueue(name="MISSING"))
     with pytest.raises(ObjectNotFound):
@@ -103,7 +104,7 @@ def test_delivery_sequence_changes_only_on_an_empty_queue(connection: Connection
 
 
 def test_delete_refuses_what_would_be_missed(connection: Connection) -> None:
-    host = connection.host
+    host = host_of(connection)
     connection.put("Q", b"", persistent=True)
     with pytest.raises(QueueNotEmpty):
         host.delete("QLOCAL", "Q", purge=False)
@@ -131,7 +132,7 @@ def test_queue_of_the_same_name_begins_empty(place: Any, how: str) -> None:
     connection = place.open()
     connection.mqsc("DEFINE QLOCAL(Q)")
     connection.put("Q", b"old", persistent=True)
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
     connection.put("Q", b"old too", persistent=True)
     connection.mqsc("DELETE QLOCAL(Q) PURGE\nDEFINE QLOCAL(Q)")
     connection.put("Q", b"new", persistent=True)
@@ -143,7 +144,7 @@ def test_queue_of_the_same_name_begins_empty(place: Any, how: str) -> None:
 
 
 def test_nothing_arrives_on_a_queue_whose_deletion_is_on_its_way(connection: Connection) -> None:
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     connection.mqsc("DEFINE QALIAS(A) TARGET(Q)")
     settlement = manager.administration.delete("QLOCAL", "Q", purge=False)
     for name in ("Q", "A"):
@@ -151,11 +152,11 @@ def test_nothing_arrives_on_a_queue_whose_deletion_is_on_its_way(connection: Con
             connection.put(name, b"would be lost", persistent=True)
     manager.force()
     assert settlement.done
-    assert connection.host.find("QLOCAL", "Q") is None
+    assert host_of(connection).find("QLOCAL", "Q") is None
 
 
 def test_deletion_that_the_disk_refused_leaves_the_queue(connection: Connection) -> None:
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     settlement = manager.administration.delete("QLOCAL", "Q", purge=False)
     settlement.fail(DiskFull("/"))
     connection.put("Q", b"")
@@ -167,8 +168,8 @@ def test_clear_takes_everything_for_good(place: Any) -> None:
     connection.mqsc("DEFINE QLOCAL(Q)")
     for number in range(2_500):
         connection.put("Q", b"", persistent=number < 3, priority=number % 2)
-    assert connection.host.clear("Q") == 2_500
-    assert connection.host.clear("Q") == 0
+    assert host_of(connection).clear("Q") == 2_500
+    assert host_of(connection).clear("Q") == 0
     assert place.reopen().get("Q") is None
 
 
@@ -184,7 +185,7 @@ def test_triggering_that_is_switched_on_starts_a_program_only_for_messages_that_
         connection.put("Q", b"")
     waiter = Waiter(Criteria(message_id=b"another"), None, lambda: None)
     if reads:
-        connection.host._manager.wait("Q", waiter)
+        host_of(connection)._manager.wait("Q", waiter)
     connection.mqsc(f"ALTER QLOCAL(Q) {trigger} TRIGTYPE(FIRST) INITQ({initiation})")
     assert len(list(connection.browse(initiation))) == triggered
     waiter.leave()
@@ -200,7 +201,7 @@ def test_messages_in_the_hands_of_a_unit_start_no_program(connection: Connection
 
 def test_readers_of_a_queue_that_is_shut_are_told(connection: Connection) -> None:
     waiter = Waiter(None, None, lambda: None)
-    connection.host._manager.wait("Q", waiter)
+    host_of(connection)._manager.wait("Q", waiter)
     connection.mqsc("ALTER QLOCAL(Q) MAXDEPTH(7)")
     assert waiter.error is None
     connection.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
@@ -229,7 +230,7 @@ def test_status_shows_how_a_queue_is_doing(timed: Any) -> None:
     unit.put("Q", b"")
     unit.put("Q", b"")
     waiter = Waiter(None, None, lambda: None)
-    connection.host._manager.wait("Q", waiter)
+    host_of(connection)._manager.wait("Q", waiter)
     timed.advance(12)
     shown = status(connection)
     assert (shown["CURDEPTH"], shown["IPPROCS"], shown["UNCOM"], shown["DELAYED"]) == (3, 1, 3, 1)

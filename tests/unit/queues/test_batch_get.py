@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, Message
 from entrepot.errors import GetInhibited, QueueFull, TooManyUncommitted
 from entrepot.message import Report
@@ -29,7 +30,7 @@ def got(messages: list[Message]) -> list[tuple[bytes, int]]:
 
 
 def status(connection: Connection, what: str) -> int:
-    return int(str(connection.host.queue_status("Q")[what]))
+    return int(str(host_of(connection).queue_status("Q")[what]))
 
 
 def test_what_was_given_back_comes_first_and_counted(connection: Connection) -> None:
@@ -55,7 +56,7 @@ def test_what_another_unit_has_is_passed_over_and_what_it_gave_back_is_counted(c
 
 
 def test_what_a_stream_has_sent_from_the_middle_is_passed_over(connection: Connection) -> None:
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     sent = manager.internal_unit()
     sent.counted = False
     assert manager.get("Q", Criteria(message_id=b"3"), sent)[0] is not None
@@ -116,7 +117,7 @@ def test_a_unit_takes_no_more_than_it_may(connection: Connection) -> None:
 def test_an_error_behind_the_first_message_ends_the_batch_and_comes_at_the_next_call(
     connection: Connection, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     real, calls = manager.get, []
 
     def get(name: str, criteria: Criteria | None = None, unit: Any = None, search: Any = None) -> Any:
@@ -147,7 +148,7 @@ def test_a_batch_of_puts_is_in_its_unit_as_a_whole_or_not_at_all(connection: Con
 
 @pytest.mark.parametrize(("body_bytes", "count"), [(1, 1), (2, 2), (3, 3), (100, 6)])
 def test_bodies_have_a_bound_that_only_the_last_exceeds(connection: Connection, body_bytes: int, count: int) -> None:
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     unit = manager.begin()
     assert len(get_up_to(manager, "Q", None, unit, 99, body_bytes)) == count
     manager.back_out(unit)

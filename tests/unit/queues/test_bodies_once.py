@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import MEMORY
+from conftest import MEMORY, host_of
 from entrepot import Connection, Message
 from entrepot.queues.definitions import LocalQueue, Subscription
 from entrepot.queues.entry import QueuedMessage
@@ -44,7 +44,7 @@ EVERY_VARIANT = pytest.mark.parametrize("variant", [alike, varied])
 
 def subscribe_all(connection: Connection, variant: Variant) -> list[str]:
     """A hundred durable subscribers, each with a queue of its own."""
-    host: Any = connection.host
+    host: Any = host_of(connection)
     names = [f"Q{number:03}" for number in range(SUBSCRIBERS)]
     for number, name in enumerate(names):
         host.define(LocalQueue(name=name), replace=False)
@@ -53,7 +53,7 @@ def subscribe_all(connection: Connection, variant: Variant) -> list[str]:
 
 
 def messages(connection: Connection, names: list[str]) -> list[Message]:
-    manager = connection.host.manager  # type: ignore[attr-defined]
+    manager = host_of(connection).manager  # type: ignore[attr-defined]
     found: list[QueuedMessage] = []
     for name in names:
         queue = manager.objects.queues[name]
@@ -62,7 +62,7 @@ def messages(connection: Connection, names: list[str]) -> list[Message]:
 
 
 def log_bytes(connection: Connection) -> int:
-    return int(connection.host.manager.log.appended_position)  # type: ignore[attr-defined]
+    return int(host_of(connection).manager.log.appended_position)  # type: ignore[attr-defined]
 
 
 def run_bytes(place: Any) -> int:
@@ -115,12 +115,12 @@ def test_runs_have_a_body_once(place: Any, variant: Variant, body_bytes: int) ->
     before = run_bytes(place)
     connection.publish("a", b"x" * body_bytes, persistent=True)
     # The first only counts it as old, the second moves it from the log to a run.
-    connection.host.checkpoint()
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
+    connection.administration.checkpoint()
     assert body_bytes < run_bytes(place) - before < body_bytes + 3 * REST_BYTES
     require_once(messages(connection, names), variant)
     again = place.reopen()
-    assert again.host.manager.runs
+    assert host_of(again).manager.runs
     require_body_once(messages(again, names))
 
 
@@ -131,8 +131,8 @@ def test_runs_have_several_bodies_once_each(place: Any, variant: Variant) -> Non
     before = run_bytes(place)
     for number in range(5):
         connection.publish("a", b"%d" % number * 2_000, persistent=True)
-    connection.host.checkpoint()
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
+    connection.administration.checkpoint()
     # A frame of a run may end between two who share a body, so now and then there is one more.
     assert run_bytes(place) - before < 7 * 2_000 + 5 * 3 * REST_BYTES
     again = place.reopen()
@@ -151,17 +151,17 @@ def test_a_run_goes_when_its_last_reader_has_read(place: Any) -> None:
     connection = place.open()
     names = subscribe_all(connection, alike)
     connection.publish("a", BODY, persistent=True)
-    connection.host.checkpoint()
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
+    connection.administration.checkpoint()
     for name in names[:-1]:
         assert connection.get(name) is not None
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
     again = place.killed().open()
     assert [message.body for message in messages(again, names)] == [BODY]
     again.close()
     assert connection.get(names[-1]) is not None
-    connection.host.checkpoint()
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
+    connection.administration.checkpoint()
     assert run_bytes(place) == 0
 
 
@@ -176,9 +176,9 @@ def test_what_one_reader_does_with_its_message_does_not_reach_the_others(place: 
     assert connection.get(names[1]) is not None
     again = place.killed().open()
     for checkpoints in range(3):
-        depths = [again.host.queue_status(name)["CURDEPTH"] for name in names[:3]]
+        depths = [host_of(again).queue_status(name)["CURDEPTH"] for name in names[:3]]
         assert depths == [1, 0, 1], checkpoints
-        again.host.checkpoint()
+        host_of(again).checkpoint()
     counts = [message.backout_count for name in names[:3] for message in again.browse(name)]
     assert counts == [1, 0]
     again.close()
@@ -189,9 +189,9 @@ def test_memory_of_a_queue_counts_its_share_of_a_body_and_comes_back_to_nothing(
     names = subscribe_all(connection, varied)
     connection.publish("a", BODY, persistent=True)
     for opened in (connection, place.killed().open()):
-        counted = sum(opened.host.queue_status(name)["MEMORY"] for name in names)
+        counted = sum(host_of(opened).queue_status(name)["MEMORY"] for name in names)
         assert counted < 20 * BODY_BYTES
         for name in names:
             assert opened.get(name) is not None
-            assert opened.host.queue_status(name)["MEMORY"] == 0
+            assert host_of(opened).queue_status(name)["MEMORY"] == 0
         opened.close()

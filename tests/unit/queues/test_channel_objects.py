@@ -24,11 +24,11 @@ from entrepot.queues.definitions import (
     system_objects,
 )
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.queues.media import recover_queue
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.recovery_log.writer import RecoveryLog
+from hosted import Host
 
 LINEAR = LogSettings(kind="linear", segment_bytes=256 * 1024)
 SCRIPT = """

@@ -14,7 +14,7 @@ from entrepot.limits import CLAIM_NAME_CHARACTERS_MAX, CLAIM_STATUS_BYTES_MAX, E
 from entrepot.message import Message
 from entrepot.queues.claims import Claims, require_name, require_prefix, require_status, status_form
 from entrepot.queues.definitions import CLAIMS_QUEUE, ClaimRecord, LocalQueue
-from entrepot.queues.host import Host
+from hosted import Host
 
 from .simulated import Simulated
 

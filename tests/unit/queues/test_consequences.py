@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, Feedback, Message, MessageType, Report
 from entrepot.errors import PutInhibited
 from entrepot.queues.waiting import Waiter
@@ -72,7 +73,7 @@ def test_reports_of_a_unit_come_with_its_commit(told: Connection) -> None:
 
 
 def test_delivery_to_a_waiting_reader_is_told_too(told: Connection) -> None:
-    manager = told.host._manager
+    manager = host_of(told)._manager
     waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
     told.put("Q", b"", report=Report.DELIVERY, reply_to="R")
@@ -138,7 +139,7 @@ def test_every_arriving_message_is_copied(connection: Connection, persistent: bo
 def test_copy_is_made_although_a_reader_waits(connection: Connection) -> None:
     connection.mqsc("DEFINE QLOCAL(COPY)\nALTER QLOCAL(Q) STREAMQ(COPY)")
     waiter = Waiter(None, None, lambda: None)
-    connection.host._manager.wait("Q", waiter)
+    host_of(connection)._manager.wait("Q", waiter)
     connection.put("Q", b"1")
     assert waiter.message is not None
     assert bodies(connection, "COPY") == [b"1"]
@@ -156,7 +157,7 @@ def test_best_effort_copy_may_fail_and_a_required_one_refuses_the_put(connection
         unit.put("Q", b"3")
     assert unit.state == "backed out"
     assert bodies(connection, "Q") == [b"1"]
-    assert connection.host.queue_status("Q")["UNCOM"] == 0
+    assert host_of(connection).queue_status("Q")["UNCOM"] == 0
 
 
 def test_unit_whose_copy_failed_may_commit_later_and_copies_once(connection: Connection) -> None:
@@ -251,7 +252,7 @@ def test_depth_triggers_once_and_switches_itself_off(triggered: Any) -> None:
     assert connection.mqsc("DISPLAY QLOCAL(Q) TRIGGER")[0].rows[0]["TRIGGER"] in ("NO", "NOTRIGGER")
     place.advance(0)
     connection = place.reopen()
-    assert connection.host.find("QLOCAL", "Q").trigger_enabled is False
+    assert host_of(connection).find("QLOCAL", "Q").trigger_enabled is False
     connection.mqsc("ALTER QLOCAL(Q) TRIGGER")
     for _ in range(2):
         connection.put("Q", b"")
@@ -275,7 +276,7 @@ def test_no_trigger_while_a_reader_waits(triggered: Any, kind: str, persistent: 
     _, connection = triggered
     connection.mqsc(f"ALTER QLOCAL(Q) TRIGTYPE({kind})")
     waiter = Waiter(None, None, lambda: None)
-    connection.host._manager.wait("Q", waiter)
+    host_of(connection)._manager.wait("Q", waiter)
     connection.put("Q", b"", persistent=persistent)
     assert waiter.message is not None
     assert triggers(connection) == 0

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, Message
-from entrepot.embedded import EmbeddedHost
 from entrepot.queues.coordinator import HostCoordinator
 from entrepot.queues.unit_of_work import Unit
 from entrepot.recovery_log.record import Branch
@@ -21,15 +21,15 @@ ROWS = "sqlite:////rows.db"
 
 @pytest.fixture
 def coordinator(connection: Connection) -> HostCoordinator:
-    found = connection.host.coordinator
+    found = HostCoordinator(host_of(connection))
     assert isinstance(found, HostCoordinator)
     return found
 
 
 def begun(connection: Connection) -> tuple[Unit, str, list[Branch]]:
     """A unit with a message, and a branch for it."""
-    unit, name = connection.host.coordinator.begin()
-    connection.host.put("Q", Message(b"x"), persistent=True, unit=unit)
+    unit, name = HostCoordinator(host_of(connection)).begin()
+    host_of(connection).put("Q", Message(b"x"), persistent=True, unit=unit)
     return unit, name, [Branch(SHOP, f"{name}-0", 700)]
 
 
@@ -54,7 +54,7 @@ def test_a_decision_is_on_disk_when_it_returns(
     assert unit.state.value == "committed"
     with after_a_kill(place) as restarted:
         assert bodies(connection) == bodies(restarted) == [b"x"]
-        assert restarted.host.coordinator.outcomes([name]) == ["committed"]
+        assert HostCoordinator(host_of(restarted)).outcomes([name]) == ["committed"]
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -67,8 +67,8 @@ def test_a_resolve_is_on_disk_when_it_returns(
     coordinator.resolve(name, commit=commit)
     with after_a_kill(place) as restarted:
         assert bodies(connection) == bodies(restarted) == [b"x"] * commit
-        assert restarted.host.coordinator.outcomes([name]) == ["committed" if commit else "unknown"]
-        assert restarted.host.coordinator.undecided(ROWS) == []
+        assert HostCoordinator(host_of(restarted)).outcomes([name]) == ["committed" if commit else "unknown"]
+        assert HostCoordinator(host_of(restarted)).undecided(ROWS) == []
 
 
 @pytest.mark.parametrize(("counted", "count"), [(True, 1), (False, 0)])
@@ -77,7 +77,7 @@ def test_a_unit_that_is_backed_out_counts_its_gets_unless_it_was_forgiven(
 ) -> None:
     connection.put("Q", b"got", persistent=True)
     unit, name = coordinator.begin()
-    assert connection.host.get("Q", unit=unit) is not None
+    assert host_of(connection).get("Q", unit=unit) is not None
     coordinator.prepare(unit, [Branch(ROWS, "", 4711)], counted=counted)
     coordinator.resolve(name, commit=False)
     (message,) = connection.browse("Q")
@@ -87,7 +87,7 @@ def test_a_unit_that_is_backed_out_counts_its_gets_unless_it_was_forgiven(
 def test_what_is_not_settled_is_shown_with_its_age_and_its_parts(timed: Any) -> None:
     connection = timed.open()
     connection.mqsc("DEFINE QLOCAL(Q)")
-    coordinator = connection.host.coordinator
+    coordinator = HostCoordinator(host_of(connection))
     unit, name, branches = begun(connection)
     coordinator.prepare(unit, [*branches, Branch(ROWS, "", 4711), Branch("", f"{name}-9")])
     timed.clock.advance(60)
@@ -122,10 +122,10 @@ def test_an_operators_word_and_a_branch_that_ended_otherwise_are_shown_until_for
     unit, name, branches = begun(connection)
     coordinator.decide(unit, branches)
     coordinator.met_otherwise(name, f"{name}-0", "backed out")
-    connection.host.prepare(connection.host.begin(), b"\xff")
+    host_of(connection).prepare(host_of(connection).begin(), b"\xff")
     coordinator.resolve_heuristically(b"\xff", commit=False)
     with after_a_kill(place) as restarted:
-        reports = [coordinator.report(), restarted.host.coordinator.report()]
+        reports = [coordinator.report(), HostCoordinator(host_of(restarted)).report()]
     for report in reports:
         otherwise, word = report
         assert (otherwise["state"], otherwise["global_unit"]) == ("heuristic: backed out", name)
@@ -138,8 +138,7 @@ def test_an_operators_word_and_a_branch_that_ended_otherwise_are_shown_until_for
 
 
 def test_an_age_that_is_not_known_is_not_shown(connection: Connection, coordinator: HostCoordinator) -> None:
-    host = connection.host
-    assert isinstance(host, EmbeddedHost)
+    host = host_of(connection)
     host.prepare(host.begin(), b"foreign")
     host.manager.global_units.since.clear()  # as with units that an older version has prepared
     (row,) = coordinator.report()

@@ -31,13 +31,13 @@ from entrepot.errors import (
     UnsafeFolder,
 )
 from entrepot.queues.folder import SETTINGS, create, read_settings, settings_text, write_settings
-from entrepot.queues.host import Host
 from entrepot.queues.queue_manager import QueueManager
 from entrepot.queues.restart import restart
 from entrepot.queues.settings import ManagerSettings
 from entrepot.recovery_log.record import FORMAT_VERSION
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
+from hosted import Host
 from open_files import open_files
 
 from .medium import Medium

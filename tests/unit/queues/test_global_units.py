@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, Message
 from entrepot.errors import (
     HeuristicOutcome,
@@ -28,13 +29,13 @@ HOW = pytest.mark.parametrize("how", ["stop", "kill", "checkpoint and kill"])
 def opened(place: Any) -> tuple[Connection, HostCoordinator]:
     connection = place.open()
     connection.mqsc("DEFINE QLOCAL(Q) REPLACE")
-    return connection, connection.host.coordinator
+    return connection, HostCoordinator(host_of(connection))
 
 
 def again(place: Any, connection: Connection, how: str) -> tuple[Connection, HostCoordinator]:
     if how.startswith("checkpoint"):
-        connection.host.checkpoint()
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
+        connection.administration.checkpoint()
     # A kill leaves a copy, and the next one a copy of that.
     current = getattr(place, "current", place)
     if how == "stop":
@@ -42,12 +43,12 @@ def again(place: Any, connection: Connection, how: str) -> tuple[Connection, Hos
     else:
         place.current = current.killed()
         found = place.current.open()
-    return found, found.host.coordinator
+    return found, HostCoordinator(host_of(found))
 
 
 def begun(connection: Connection, body: bytes = b"x") -> tuple[Unit, str]:
-    unit, transaction_id = connection.host.coordinator.begin()
-    connection.host.put("Q", Message(body), persistent=True, unit=unit)
+    unit, transaction_id = HostCoordinator(host_of(connection)).begin()
+    host_of(connection).put("Q", Message(body), persistent=True, unit=unit)
     return unit, transaction_id
 
 
@@ -65,9 +66,9 @@ def bodies(connection: Connection) -> list[bytes]:
 def test_an_active_unit_is_active_until_it_ends(place: Any) -> None:
     connection, coordinator = opened(place)
     unit, transaction_id = begun(connection)
-    assert transaction_id.startswith(coordinator.prefix)
+    assert transaction_id.startswith(coordinator.prefix())
     assert coordinator.outcomes([transaction_id, "entrepot-00-1-1"]) == ["active", "unknown"]
-    connection.host.back_out(unit)
+    host_of(connection).back_out(unit)
     assert coordinator.outcomes([transaction_id]) == ["unknown"]
     assert bodies(connection) == []
 
@@ -75,10 +76,10 @@ def test_an_active_unit_is_active_until_it_ends(place: Any) -> None:
 def test_a_unit_that_nobody_has_any_more_is_not_active(place: Any) -> None:
     connection, coordinator = opened(place)
     unit, transaction_id = begun(connection)
-    connection.host.back_out(unit)
+    host_of(connection).back_out(unit)
     del unit
     assert coordinator.outcomes([transaction_id]) == ["unknown"]
-    assert len(connection.host.manager.global_units._active) == 0
+    assert len(host_of(connection).manager.global_units._active) == 0
 
 
 @HOW
@@ -116,7 +117,7 @@ def test_a_decision_takes_what_the_unit_got(place: Any) -> None:
     connection, coordinator = opened(place)
     connection.put("Q", b"one", persistent=True)
     unit, transaction_id = coordinator.begin()
-    assert connection.host.get("Q", unit=unit) is not None
+    assert host_of(connection).get("Q", unit=unit) is not None
     coordinator.decide(unit, branches(transaction_id))
     with pytest.raises(UnitFinished):
         coordinator.decide(unit, branches(transaction_id))
@@ -143,7 +144,7 @@ def test_a_decision_without_branches_is_a_plain_commit(place: Any) -> None:
 def test_what_cannot_be_decided_is_refused_and_stays_active(place: Any) -> None:
     connection, coordinator = opened(place)
     unit, transaction_id = begun(connection)
-    local = connection.host.begin()
+    local = host_of(connection).begin()
     with pytest.raises(NotCoordinated):
         coordinator.decide(local, branches(transaction_id))
     with pytest.raises(NotCoordinated):
@@ -157,9 +158,9 @@ def test_what_cannot_be_decided_is_refused_and_stays_active(place: Any) -> None:
 
 def test_nobody_else_prepares_under_an_id_of_ours(place: Any) -> None:
     connection, coordinator = opened(place)
-    unit = connection.host.begin()
+    unit = host_of(connection).begin()
     with pytest.raises(TransactionIdInUse):
-        connection.host.prepare(unit, f"{coordinator.prefix}1-1".encode())
+        host_of(connection).prepare(unit, f"{coordinator.prefix()}1-1".encode())
 
 
 def test_a_stopped_queue_manager_tells_no_outcome(place: Any) -> None:
@@ -208,9 +209,9 @@ def test_a_last_agent_that_did_not_commit_backs_out(place: Any, how: str) -> Non
 @pytest.mark.parametrize("commit", [True, False])
 def test_an_operators_word_is_remembered_until_forgotten(place: Any, how: str, commit: bool) -> None:
     connection, coordinator = opened(place)
-    unit = connection.host.begin()
-    connection.host.put("Q", Message(b"x"), persistent=True, unit=unit)
-    connection.host.prepare(unit, b"foreign")
+    unit = host_of(connection).begin()
+    host_of(connection).put("Q", Message(b"x"), persistent=True, unit=unit)
+    host_of(connection).prepare(unit, b"foreign")
     coordinator.resolve_heuristically(b"foreign", commit=commit)
     connection, coordinator = again(place, connection, how)
     assert bodies(connection) == ([b"x"] if commit else [])
@@ -227,7 +228,7 @@ def test_an_operators_word_is_remembered_until_forgotten(place: Any, how: str, c
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_coordinator_that_agrees_is_content(place: Any, commit: bool) -> None:
     connection, coordinator = opened(place)
-    connection.host.prepare(connection.host.begin(), b"foreign")
+    host_of(connection).prepare(host_of(connection).begin(), b"foreign")
     coordinator.resolve_heuristically(b"foreign", commit=commit)
     connection.resolve(b"foreign", commit=commit)
     assert coordinator.report() == []
@@ -237,7 +238,7 @@ def test_a_coordinator_that_agrees_is_content(place: Any, commit: bool) -> None:
 
 def test_a_programs_own_resolve_is_no_heuristic(place: Any) -> None:
     connection, coordinator = opened(place)
-    connection.host.prepare(connection.host.begin(), b"foreign")
+    host_of(connection).prepare(host_of(connection).begin(), b"foreign")
     connection.resolve(b"foreign", commit=True)
     assert coordinator.report() == []
 

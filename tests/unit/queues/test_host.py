@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SMALL_LOG
+from conftest import SMALL_LOG, host_of
 from entrepot import Connection
 from entrepot.disk import SystemDisk
 from entrepot.errors import DiskFailed, DiskFull, EntrepotError, QueueManagerFailed
@@ -21,10 +21,10 @@ from entrepot.message import Message
 from entrepot.queues import host as host_module
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.recovery_log.group import Group
 from entrepot.recovery_log.reader import LogReader
 from entrepot.testing import FaultyDisk
+from hosted import Host
 
 
 def together(*actions: Callable[[], Any]) -> None:
@@ -60,7 +60,7 @@ def test_concurrent_units_are_all_or_nothing(place: Any) -> None:
             for part in range(8):
                 mine = [number for number in found if number // 100 == part]
                 assert mine == sorted(mine), "each thread's messages keep their order"
-    assert connection.host.queue_status("C")["CURDEPTH"] == len(expected)
+    assert host_of(connection).queue_status("C")["CURDEPTH"] == len(expected)
     killed.close()
 
 
@@ -86,7 +86,7 @@ def test_persistent_messages_move_between_queues_without_loss_or_duplicate(conne
 
     together(*(lambda part=part: move(part) for part in range(6)))
     assert sorted(int(message.body) for message in connection.browse("OUT")) == list(range(200))
-    assert connection.host.queue_status("Q")["CURDEPTH"] == 0
+    assert host_of(connection).queue_status("Q")["CURDEPTH"] == 0
 
 
 def test_checkpoints_run_beside_the_verbs(connection: Connection) -> None:
@@ -94,7 +94,7 @@ def test_checkpoints_run_beside_the_verbs(connection: Connection) -> None:
 
     def checkpoint() -> None:
         while not done.is_set():
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
 
     def verbs() -> None:
         for number in range(300):
@@ -120,17 +120,16 @@ def test_failed_disk_stops_every_verb_and_wakes_every_reader(connection: Connect
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while not connection.host.queue_status("Q")["IPPROCS"]:
+    while not host_of(connection).queue_status("Q")["IPPROCS"]:
         time.sleep(0.001)
-    with connection.host._lock:
-        connection.host._manager.fail(DiskFailed("/", "I/O error"))
+    with connection.calls.line._lock:
+        host_of(connection)._manager.fail(DiskFailed("/", "I/O error"))
     thread.join()
     assert isinstance(results[0], QueueManagerFailed)
     for verb in (
         lambda: connection.put("Q", b""),
         lambda: connection.get("Q"),
         lambda: connection.browse("Q"),
-        connection.unit_of_work,
         lambda: connection.resolve(b"x", commit=True),
     ):
         with pytest.raises(QueueManagerFailed):
@@ -141,7 +140,7 @@ def test_failed_disk_stops_every_verb_and_wakes_every_reader(connection: Connect
 def test_status_tells_how_the_queue_manager_is_doing(connection: Connection) -> None:
     connection.put("Q", b"")
     connection.unit_of_work().prepare(b"x")
-    status = connection.host.status()
+    status = connection.administration.status()
     assert (status["name"], status["state"], status["messages"], status["in_doubt"]) == ("QM1", "running", 1, 1)
     assert status["starts"] == 1
 
@@ -149,22 +148,28 @@ def test_status_tells_how_the_queue_manager_is_doing(connection: Connection) -> 
 def test_a_quiet_queue_manager_closes_its_log_with_a_mark(connection: Connection) -> None:
     """Damage to the last group is told from a torn write of it by the mark alone."""
     connection.put("Q", b"the last", persistent=True)
-    log = connection.host._manager.log
+    host = host_of(connection)
+    log = host._manager.log
     end = log.forced_position
-    while log.appended_position == end:
+
+    def is_marked() -> bool:
+        with host.lock:  # the mark is on disk when its writer lets the lock go, and not before
+            return log.appended_position != end
+
+    while not is_marked():
         time.sleep(0.001)
-    settings = connection.host.settings
-    reader = LogReader(SystemDisk(connection.host.path), settings.log, settings.manager_id)
+    settings = host.settings
+    reader = LogReader(SystemDisk(host.path), settings.log, settings.manager_id)
     last = list(reader.records(0))[-1]
     assert isinstance(last.record, Group)
     assert (last.position, last.record.body_bytes, last.record.forced_position) == (end, 0, end)
 
 
 def test_close_may_be_repeated(place: Any) -> None:
-    host = place.open().host
+    host = host_of(place.open())
     host.close()
     host.close()
-    assert place.open().host.status()["starts"] == 2
+    assert host_of(place.open()).status()["starts"] == 2
 
 
 # --- what a start takes and an end lets go ------------------------------------------------------
@@ -255,7 +260,7 @@ def test_a_close_lets_files_and_threads_go(folder: Path) -> None:
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_reader_that_waited_in_vain_takes_nothing_later(connection: Connection, persistent: bool) -> None:
-    host = connection.host
+    host = host_of(connection)
     unit = host.begin()
     for waits_in in (None, unit):
         assert host.get("Q", unit=waits_in, wait_s=0.001) is None
@@ -266,7 +271,7 @@ def test_a_reader_that_waited_in_vain_takes_nothing_later(connection: Connection
 
 
 def test_a_reader_that_begins_to_wait_gets_what_has_come_meanwhile(connection: Connection) -> None:
-    host = connection.host
+    host = host_of(connection)
     for persistent in (False, True):
         connection.put("Q", b"came", persistent=persistent)
         message = host.get_when_it_comes("Q", None, host.private_unit(), 60)
@@ -279,11 +284,11 @@ def test_a_reader_that_waits_is_served_by_another_thread(connection: Connection)
     for persistent in (False, True):
         reader = threading.Thread(target=lambda: found.append(connection.get("Q", wait_s=60)))
         reader.start()
-        while not connection.host.queue_status("Q")["IPPROCS"]:
+        while not host_of(connection).queue_status("Q")["IPPROCS"]:
             time.sleep(0.001)
         connection.put("Q", b"%d" % persistent, persistent=persistent)
         reader.join()
-        assert connection.host.queue_status("Q")["CURDEPTH"] == 0
+        assert host_of(connection).queue_status("Q")["CURDEPTH"] == 0
     assert [message.body for message in found] == [b"0", b"1"]
 
 

@@ -22,10 +22,10 @@ from entrepot.message import Message
 from entrepot.queues import host as host_module
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import FaultyDisk
+from hosted import Host
 
 THREADS = 16
 SMALL_LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=6)

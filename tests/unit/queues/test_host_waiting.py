@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 
 from conftest import SMALL_LOG
-from entrepot.errors import EntrepotError, QueueFull, QueueManagerStopped
+from entrepot.errors import EntrepotError, QueueManagerStopped
 from entrepot.message import Message
 from entrepot.queues import host as host_module
-from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import create
-from entrepot.queues.host import Host
 from entrepot.queues.unit_of_work import UnitState
 from entrepot.testing import FaultyDisk, VirtualClock
+from hosted import Host
 
 PATIENCE_S = 60.0
 
@@ -101,31 +100,6 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.001)
 
 
-# --- senders -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("wait_s", [0.5, 1.0, 2.0])
-def test_a_sender_waits_for_room_as_long_as_it_says(bench: Bench, passing: FakeTime, wait_s: float) -> None:
-    bench.host.alter(LocalQueue(name="Q", depth_max=1))
-    bench.put(b"fills it")
-    begin = passing.now
-    with pytest.raises(QueueFull):
-        bench.host.put("Q", Message(b"waits"), wait_s=wait_s)
-    assert passing.now - begin == pytest.approx(wait_s, abs=0.01)
-    assert len(passing.slept) > 50
-    with pytest.raises(QueueFull):
-        bench.put()
-    assert passing.now - begin == pytest.approx(wait_s, abs=0.01), "without a wait no time passes"
-
-
-def test_a_sender_that_waits_goes_on_when_there_is_room(bench: Bench, passing: FakeTime) -> None:
-    bench.host.alter(LocalQueue(name="Q", depth_max=1))
-    bench.put(b"fills it")
-    passing.while_asleep = lambda: bench.host.get("Q")
-    assert bench.host.put("Q", Message(b"waits"), wait_s=60)
-    assert (bench.bodies(), len(passing.slept)) == ([b"waits"], 1)
-
-
 # --- readers -------------------------------------------------------------------------------------
 
 
@@ -176,20 +150,6 @@ def test_a_reader_that_waits_on_a_queue_that_is_shut_is_told(bench: Bench) -> No
     bench.host.alter(LocalQueue(name="Q", get_enabled=False))
     reader.join(PATIENCE_S)
     assert ended == ["GetInhibited"]
-
-
-def test_a_reader_of_groups_looks_again_until_its_time_is_over(bench: Bench, passing: FakeTime) -> None:
-    unit = bench.host.begin()
-    criteria = Criteria(whole_group=True)
-    assert bench.host.get_group("Q", criteria, unit=unit) is None
-    assert passing.slept == []
-    begin = passing.now
-    assert bench.host.get_group("Q", criteria, unit=unit, wait_s=0.5) is None
-    assert passing.now - begin == pytest.approx(0.5)
-    assert max(passing.slept) <= 0.01
-    passing.while_asleep = lambda: bench.put(b"alone")
-    found = bench.host.get_group("Q", criteria, unit=unit, wait_s=60)
-    assert [message.body for message in found or ()] == [b"alone"]
 
 
 # --- the housekeeper -----------------------------------------------------------------------------

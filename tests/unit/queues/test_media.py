@@ -15,9 +15,9 @@ from entrepot.errors import BackupDamaged, InvalidArgument, LogNotLinear, Object
 from entrepot.message import Message
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.folder import SETTINGS, create
-from entrepot.queues.host import Host
 from entrepot.queues.media import archive, backup, recover_queue, restore
 from entrepot.recovery_log.settings import LogSettings
+from hosted import Host
 from open_files import open_files
 
 from .medium import Medium

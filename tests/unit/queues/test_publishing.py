@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from conftest import MEMORY
+from conftest import MEMORY, host_of
 from entrepot import Connection, Message
 from entrepot.errors import (
     DiskFull,
@@ -48,13 +48,13 @@ def tmp_path() -> Iterator[Path]:
 
 
 def engine(connection: Connection) -> QueueManager:
-    manager: QueueManager = connection.host.manager  # type: ignore[attr-defined]
+    manager: QueueManager = host_of(connection).manager  # type: ignore[attr-defined]
     return manager
 
 
 def define(connection: Connection, *definitions: Any, replace: bool = True) -> None:
     for definition in definitions:
-        connection.host.define(definition, replace=replace)  # type: ignore[attr-defined]
+        host_of(connection).define(definition, replace=replace)  # type: ignore[attr-defined]
 
 
 def subscription(name: str, topic: str = "a", queue: str = "Q", **attributes: Any) -> Subscription:
@@ -106,7 +106,7 @@ def test_attributes_come_from_the_nearest_topic_object_that_says_anything(
         ruling = engine(connection).objects.subscribers.ruling(topic)
         return getattr(ruling.topic, attribute), ruling.sources[attribute]
 
-    base = connection.host.find("TOPIC", BASE_TOPIC)  # type: ignore[attr-defined]
+    base = host_of(connection).find("TOPIC", BASE_TOPIC)  # type: ignore[attr-defined]
     at_first = (getattr(base, attribute), BASE_TOPIC)
     assert says("a/b/c") == at_first
     define(
@@ -120,7 +120,7 @@ def test_attributes_come_from_the_nearest_topic_object_that_says_anything(
     assert [says(topic) for topic in ("", "b", "aa", "/a")] == [at_first] * 4
     define(connection, replace(base, **{attribute: below}), Topic(name="A", topic="a"))
     assert says("a/b") == (below, BASE_TOPIC)
-    connection.host.delete("TOPIC", "ABC", purge=False)  # type: ignore[attr-defined]
+    host_of(connection).delete("TOPIC", "ABC", purge=False)  # type: ignore[attr-defined]
     assert says("a/b/c") == (below, BASE_TOPIC)
 
 
@@ -217,9 +217,9 @@ def test_topic_objects_survive(place: Any, how: str) -> None:
     connection = place.open()
     wanted = Topic(name="A", topic="a", description="kept", publish="DISABLED", default_priority=3, wildcard="BLOCK")
     define(connection, wanted, Topic(name="GONE", topic="gone", publish="DISABLED"))
-    connection.host.delete("TOPIC", "GONE", purge=False)  # type: ignore[attr-defined]
+    host_of(connection).delete("TOPIC", "GONE", purge=False)  # type: ignore[attr-defined]
     again = place.reopen() if how == "stop" else place.killed().open()
-    assert again.host.find("TOPIC", "A") == wanted
+    assert host_of(again).find("TOPIC", "A") == wanted
     with pytest.raises(PublishInhibited):
         again.publish("a", b"")
     again.publish("gone", b"")
@@ -227,7 +227,7 @@ def test_topic_objects_survive(place: Any, how: str) -> None:
 
 
 def test_topic_objects_have_a_place_of_their_own(connection: Connection) -> None:
-    host: Any = connection.host
+    host: Any = host_of(connection)
     define(connection, Topic(name="A", topic="a"))
     with pytest.raises(TopicObjectTaken, match="A already"):
         host.define(Topic(name="OTHER", topic="a"), replace=True)
@@ -264,10 +264,10 @@ def test_a_plan_is_kept_until_something_changes_that_it_is_made_of(connection: C
         lambda: connection.mqsc("DEFINE QLOCAL(NEW)"),
         lambda: connection.mqsc("DELETE QLOCAL(NEW)"),
         lambda: define(connection, subscription("T", "a/b")),
-        lambda: connection.host.delete("SUB", "T", purge=False),  # type: ignore[attr-defined]
+        lambda: host_of(connection).delete("SUB", "T", purge=False),  # type: ignore[attr-defined]
         lambda: define(connection, Topic(name="A", topic="a")),
-        lambda: connection.host.alter(Topic(name="A", topic="a", default_priority=3)),  # type: ignore[attr-defined]
-        lambda: connection.host.delete("TOPIC", "A", purge=False),  # type: ignore[attr-defined]
+        lambda: host_of(connection).alter(Topic(name="A", topic="a", default_priority=3)),  # type: ignore[attr-defined]
+        lambda: host_of(connection).delete("TOPIC", "A", purge=False),  # type: ignore[attr-defined]
         lambda: connection.subscribe("x").close(),
     )
     for change in changes:
@@ -299,9 +299,9 @@ def test_publications_see_every_change_at_once(connection: Connection) -> None:
     connection.mqsc("DEFINE QALIAS(ALIAS) TARGET(Q)")
     define(connection, subscription("T", "+", "R"))
     assert where() == ["Q", "R"]
-    connection.host.alter(subscription("T", "+", "R", selector="n = 1"))  # type: ignore[attr-defined]
+    host_of(connection).alter(subscription("T", "+", "R", selector="n = 1"))  # type: ignore[attr-defined]
     assert where() == ["Q"]
-    connection.host.delete("SUB", "S", purge=False)  # type: ignore[attr-defined]
+    host_of(connection).delete("SUB", "S", purge=False)  # type: ignore[attr-defined]
     assert where() == []
 
 
@@ -368,7 +368,7 @@ def test_variants_of_a_publication_survive(place: Any, how: str) -> None:
     names = [f"{number:02}" for number in range(20)]
     define(connection, *(subscription(name, priority=int(name) % 3, user_data=name) for name in names))
     connection.publish("a", b"body" * 1000, persistent=True)
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
     connection.publish("a", b"later" * 1000, persistent=True)
     again = place.reopen() if how == "stop" else place.killed().open()
     found = [(m.body[:5], m.priority, m.properties["MQSubUserData"]) for m in drain(again)]
@@ -387,7 +387,7 @@ def test_a_message_that_was_published_under_an_id_of_its_own_keeps_it(connection
 
 
 def test_subscriptions_can_be_defined_altered_and_deleted(connection: Connection) -> None:
-    host: Any = connection.host
+    host: Any = host_of(connection)
     connection.mqsc("DEFINE QLOCAL(R)")
     wanted = subscription("S", "a/+", selector="n > 1", user_data="u", priority=4)
     host.define(wanted, replace=False)
@@ -435,9 +435,9 @@ def test_durable_subscriptions_survive_and_others_do_not(place: Any, how: str) -
     connection.publish("m", b"kept", persistent=True)
     connection.subscribe("gone", durable="GONE").close()
     connection.unsubscribe("GONE")
-    before = {each.name: each for each in connection.host.definitions() if each.kind == "SUB" and each.durable}
+    before = {each.name: each for each in host_of(connection).definitions() if each.kind == "SUB" and each.durable}
     again = place.reopen() if how == "stop" else place.killed().open()
-    assert {each.name: each for each in again.host.definitions() if each.kind == "SUB"} == before
+    assert {each.name: each for each in host_of(again).definitions() if each.kind == "SUB"} == before
     assert before.keys() == {"S", "C", "M"}
     queues = {name for name in engine(again).objects.queues if ".MANAGED." in name}
     assert managed in queues and fleeting not in queues and len(queues) == 1
@@ -467,7 +467,7 @@ def test_a_content_filter_in_a_language_that_nobody_knows_any_more(place: Any, m
         patch.setattr(publishing, "compile_conditions", lambda _: None)
         define(connection, subscription("S", content="cobol:TOTAL > 100"), subscription("T", queue="R"))
     again = place.reopen()
-    assert again.host.find("SUB", "S").content == "cobol:TOTAL > 100"
+    assert host_of(again).find("SUB", "S").content == "cobol:TOTAL > 100"
     again.publish("a", b"1", persistent=True)
     assert (bodies(again), bodies(again, "R")) == ([], [b"1"])
     (dead,) = drain(again, DEAD_LETTERS)
@@ -476,7 +476,7 @@ def test_a_content_filter_in_a_language_that_nobody_knows_any_more(place: Any, m
     define(again, Topic(name="A", topic="a", use_dead_letter_queue="NO"))
     with pytest.raises(PublicationFailed, match="cobol"):
         again.publish("a", b"", persistent=True)
-    again.host.alter(replace(again.host.find("SUB", "S"), content=""))
+    host_of(again).alter(replace(host_of(again).find("SUB", "S"), content=""))
     again.publish("a", b"2", persistent=True)
     assert bodies(again) == [b"2"]
 
@@ -494,8 +494,8 @@ def test_a_subscription_ends_when_its_time_has_come(timed: Any, durable: bool) -
     timed.advance(0.2)
     connection.publish("a", b"2")
     assert bodies(connection) == [b"1"]
-    assert connection.host.find("SUB", "S") is None
-    assert timed.reopen().host.find("SUB", "S") is None
+    assert host_of(connection).find("SUB", "S") is None
+    assert host_of(timed.reopen()).find("SUB", "S") is None
 
 
 def test_time_goes_on_while_nobody_runs(timed: Any) -> None:
@@ -508,9 +508,9 @@ def test_time_goes_on_while_nobody_runs(timed: Any) -> None:
     timed.advance(0)
     again.publish("a", b"")
     assert len(drain(again)) == 1
-    assert again.host.find("SUB", "S") is None
+    assert host_of(again).find("SUB", "S") is None
     timed.advance(50)
-    assert again.host.find("SUB", "T") is None
+    assert host_of(again).find("SUB", "T") is None
 
 
 def test_another_expiry_counts_from_the_same_beginning(timed: Any) -> None:
@@ -518,15 +518,15 @@ def test_another_expiry_counts_from_the_same_beginning(timed: Any) -> None:
     connection.mqsc("DEFINE QLOCAL(Q)")
     define(connection, subscription("S"), subscription("T", expiry_s=10))
     timed.advance(5)
-    connection.host.alter(subscription("S", expiry_s=20))
-    connection.host.alter(subscription("T", expiry_s=30))
+    host_of(connection).alter(subscription("S", expiry_s=20))
+    host_of(connection).alter(subscription("T", expiry_s=30))
     timed.advance(14.9)
-    assert connection.host.find("SUB", "S") is not None
+    assert host_of(connection).find("SUB", "S") is not None
     timed.advance(0.2)
-    assert connection.host.find("SUB", "S") is None
-    assert connection.host.find("SUB", "T") is not None
+    assert host_of(connection).find("SUB", "S") is None
+    assert host_of(connection).find("SUB", "T") is not None
     timed.advance(10)
-    assert connection.host.find("SUB", "T") is None
+    assert host_of(connection).find("SUB", "T") is None
 
 
 def test_a_later_subscription_of_the_same_name_has_its_own_time(timed: Any) -> None:
@@ -534,26 +534,26 @@ def test_a_later_subscription_of_the_same_name_has_its_own_time(timed: Any) -> N
     connection.mqsc("DEFINE QLOCAL(Q)")
     define(connection, subscription("S", expiry_s=10))
     timed.advance(5)
-    connection.host.delete("SUB", "S", purge=False)
+    host_of(connection).delete("SUB", "S", purge=False)
     define(connection, subscription("S", expiry_s=10))
     timed.advance(6)
-    assert connection.host.find("SUB", "S") is not None
+    assert host_of(connection).find("SUB", "S") is not None
     timed.advance(4)
-    assert connection.host.find("SUB", "S") is None
+    assert host_of(connection).find("SUB", "S") is None
 
 
 def test_an_expired_subscription_whose_queue_is_in_use_ends_later(timed: Any) -> None:
     connection = timed.open()
     opened = connection.subscribe("a", durable="D")
     connection.publish("a", b"", persistent=True)
-    connection.host.alter(replace(connection.host.find("SUB", "D"), expiry_s=10))
+    host_of(connection).alter(replace(host_of(connection).find("SUB", "D"), expiry_s=10))
     unit = connection.unit_of_work()
     unit.get(opened.queue)
     timed.advance(11)
-    assert connection.host.find("SUB", "D") is not None
+    assert host_of(connection).find("SUB", "D") is not None
     unit.commit()
     timed.advance(61)
-    assert connection.host.find("SUB", "D") is None
+    assert host_of(connection).find("SUB", "D") is None
     assert opened.queue not in engine(connection).objects.queues
 
 
@@ -669,7 +669,7 @@ def test_persistent_retained_publications_survive_and_others_do_not(place: Any, 
     connection.publish("was", b"is not", retain=True)
     assert sorted(retained(connection)) == [b"is not", b"n2", b"p2"]
     # Nobody waits for the older one to leave the disk; the housekeeper sees to it.
-    connection.host._force_all()
+    host_of(connection)._force_all()
     again = place.reopen() if how == "stop" else place.killed().open()
     assert retained(again) == [b"p2"]
     assert engine(again).objects.queues[RETAINED_QUEUE].depth == 1
@@ -689,7 +689,7 @@ def test_a_crash_before_the_older_one_was_removed_leaves_the_newer(
             connection.publish("a", b"%d" % number, retain=True, persistent=True, priority=9 - number)
             connection.publish("b", b"other", retain=True, persistent=True)
         for _ in range(checkpoints):
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
         crashed = place.killed()
     again = crashed.open()
     assert retained(again, "a") == [b"4"]
@@ -702,7 +702,7 @@ def test_a_crash_before_the_older_one_was_removed_leaves_the_newer(
 def test_retained_publications_are_as_many_as_there_are_topics(connection: Connection) -> None:
     for number in range(50):
         connection.publish(f"t/{number % 5}", b"%d" % number, retain=True, persistent=number % 2 == 0)
-    connection.host._force_all()  # type: ignore[attr-defined]
+    host_of(connection)._force_all()  # type: ignore[attr-defined]
     assert engine(connection).objects.queues[RETAINED_QUEUE].depth == 5
     assert retained(connection, "t/#") == [b"45", b"46", b"47", b"48", b"49"]
 
@@ -712,7 +712,7 @@ def test_what_is_retained_can_be_cleared(place: Any, persistent: bool) -> None:
     connection = place.open()
     for topic in ("a", "a/b", "c"):
         connection.publish(topic, topic.encode(), retain=True, persistent=persistent)
-    host: Any = connection.host
+    host: Any = host_of(connection)
     assert host.clear_retained("a") == 1
     assert host.clear_retained("a") == host.clear_retained("x") == 0
     assert retained(connection) == [b"a/b", b"c"]
@@ -732,7 +732,7 @@ def test_clearing_that_the_log_has_no_room_for_is_told(connection: Connection, m
     with monkeypatch.context() as patch:
         patch.setattr(engine(connection).log, "require_room", refuse)
         with pytest.raises(LogFull):
-            connection.host.clear_retained("a")  # type: ignore[attr-defined]
+            host_of(connection).clear_retained("a")  # type: ignore[attr-defined]
     assert retained(connection) == [b"kept"]
 
 
@@ -754,7 +754,7 @@ def test_what_is_retained_expires(timed: Any) -> None:
 
 def test_a_message_of_no_topic_on_the_retained_queue_harms_nobody(place: Any) -> None:
     connection = place.open()
-    host, stray = connection.host, Message(b"no publication")
+    host, stray = host_of(connection), Message(b"no publication")
     host.durably(lambda: host.manager.put(RETAINED_QUEUE, stray, persistent=True, internal=True)[1])
     connection.publish("a", b"one", retain=True, persistent=True)
     again = place.reopen()
@@ -835,14 +835,14 @@ def test_a_prepared_unit_with_publications_waits_over_checkpoints_and_restarts(
     unit.put("Q", b"put", persistent=True)
     unit.prepare(b"T")
     for _ in range(checkpoints):
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
     if checkpoints:
         # Eleven subscribers and a retained one have two bodies between them.
         assert len((place.path / "checkpoint").read_bytes().rstrip(b"\0")) < 40_000
     crashed = place.killed()
     again = crashed.open()
     for _ in range(checkpoints):
-        again.host.checkpoint()
+        host_of(again).checkpoint()
         again = crashed.reopen()
     assert again.in_doubt() == [b"T"]
     assert all(entries(again, queue) == [] for queue in (*queues, "R", "Q"))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection
 from entrepot.errors import DistributionFailed, EntrepotError, InternalQueue, NotAuthorized
 from entrepot.message import Message, Report
@@ -16,7 +17,7 @@ FIRST_BODY = b"forged"
 
 
 def depth(connection: Connection, queue: str) -> int:
-    return int(connection.host.queue_status(queue)["CURDEPTH"])  # type: ignore[attr-defined]
+    return int(host_of(connection).queue_status(queue)["CURDEPTH"])  # type: ignore[attr-defined]
 
 
 @pytest.fixture(params=[*sorted(INTERNAL_QUEUES), "STARTS", "BEHIND"])
@@ -28,7 +29,7 @@ def internal(connection: Connection, request: pytest.FixtureRequest) -> str:
         DEFINE QLOCAL(R)
     """)
     name: str = request.param
-    if connection.host.find("QLOCAL", name) is None:  # type: ignore[attr-defined]
+    if host_of(connection).find("QLOCAL", name) is None:  # type: ignore[attr-defined]
         connection.mqsc(f"DEFINE QLOCAL({name})")
     return name
 
@@ -105,12 +106,12 @@ class Permitted:
 
 
 def test_a_subscription_to_a_queue_lasts_as_long_as_the_right_of_its_user(connection: Connection) -> None:
-    objects = connection.host.manager.objects  # type: ignore[attr-defined]
+    objects = host_of(connection).manager.objects  # type: ignore[attr-defined]
     objects.originators = Permitted()
     with pytest.raises(NotAuthorized):
-        connection.host.subscribe(Subscription(name="s", topic="t", destination="Q", user="ann", type="API"))
+        host_of(connection).subscribe(Subscription(name="s", topic="t", destination="Q", user="ann", type="API"))
     objects.originators = Permitted("Q")
-    connection.host.subscribe(Subscription(name="s", topic="t", destination="Q", user="ann", type="API"))
+    host_of(connection).subscribe(Subscription(name="s", topic="t", destination="Q", user="ann", type="API"))
     connection.publish("t", b"1")
     objects.originators = Permitted()
     connection.mqsc("SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(GET)")
@@ -122,11 +123,11 @@ def test_a_report_goes_where_the_recorded_user_may_put_and_else_to_the_dead_lett
     connection: Connection,
 ) -> None:
     connection.mqsc("DEFINE QLOCAL(REPLY)")
-    objects = connection.host.manager.objects  # type: ignore[attr-defined]
+    objects = host_of(connection).manager.objects  # type: ignore[attr-defined]
     asked = Message(b"x", user="ann", reply_to="REPLY", report=Report.ARRIVAL | Report.WITH_DATA)
     for permitted, place in ((Permitted(), DEAD_LETTER_QUEUE), (Permitted("REPLY"), "REPLY")):
         objects.originators = permitted
-        connection.host.put("Q", asked)
+        host_of(connection).put("Q", asked)
         (report,) = connection.browse(place)
         assert (report.body, report.user) == (b"x", "ann")
     objects.originators = Permitted()
@@ -143,9 +144,9 @@ def test_reports_about_a_message_from_elsewhere_take_the_authority_of_the_channe
         def require_put(self, user: str, queues: Iterable[str]) -> None:
             self.users.append(user)
 
-    connection.host.manager.objects.originators = Recorded()  # type: ignore[attr-defined]
+    host_of(connection).manager.objects.originators = Recorded()  # type: ignore[attr-defined]
     told = Message(b"x", user="boss", authorized_as="mover", reply_to="Q", report=Report.ARRIVAL)
-    connection.host.put("Q", told)
+    host_of(connection).put("Q", told)
     assert Recorded.users == ["mover"]
 
 
@@ -156,7 +157,7 @@ def test_what_a_put_is_asked_for(connection: Connection) -> None:
         DEFINE QREMOTE(R) RNAME(X) RQMNAME(QM2)
         DEFINE QREMOTE(QM3) RQMNAME(QM2); DEFINE QREMOTE(ME) RQMNAME(QM1)
     """)
-    objects = connection.host.manager.objects  # type: ignore[attr-defined]
+    objects = host_of(connection).manager.objects  # type: ignore[attr-defined]
     asked = {
         "Q": ("Q",),
         "A": ("A",),

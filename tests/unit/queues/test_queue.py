@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, Message, limits
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.queue import Queue
@@ -28,7 +29,7 @@ def drain(connection: Connection, queue: str = "Q") -> list[int]:
 
 
 def the_queue(connection: Connection) -> Queue:
-    return connection.host._manager.objects.queues["Q"]
+    return host_of(connection)._manager.objects.queues["Q"]
 
 
 @pytest.fixture
@@ -52,9 +53,9 @@ def test_order_holds_beyond_the_buffer(spilling: Any, kind: str, delivery: str) 
     expected = sorted(numbers, key=lambda n: 0 if delivery == "FIFO" else -(n % 2))
     assert [number_of(message) for message in connection.browse("Q")] == expected
     assert drain(connection) == expected
-    assert connection.host.queue_status("Q")["MEMORY"] == 0
+    assert host_of(connection).queue_status("Q")["MEMORY"] == 0
     for _ in range(3):
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
     assert place.files("runs") == []
 
 
@@ -81,14 +82,14 @@ def test_restart_keeps_persistent_messages_of_a_deep_queue_in_order(spilling: An
         if number % 7 == 0:
             assert number_of(connection.get("Q")) == expected.pop(0)
         if number in (100, 200, 300):
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
     expected = [number for number in expected if number % 4 != 0]
     if how == "kill":
         place = place.killed()
     else:
         place.close()
     connection = place.open()
-    assert connection.host.queue_status("Q")["CURDEPTH"] == len(expected)
+    assert host_of(connection).queue_status("Q")["CURDEPTH"] == len(expected)
     assert [number_of(message) for message in connection.browse("Q")] == expected
     connection = place.reopen()
     for number in range(1000, 1100):
@@ -109,7 +110,7 @@ def test_restart_keeps_order_when_checkpoints_and_spills_overlap(spilling: Any) 
         expected.append(number)
         if number % 25 == 24:
             for _ in range(2):
-                connection.host.checkpoint()
+                connection.administration.checkpoint()
     for _ in range(3):
         connection = place.reopen()
         assert [number_of(message) for message in connection.browse("Q")] == expected
@@ -197,7 +198,7 @@ def test_reading_many_by_one_selector_reads_each_run_once(spilling: Any, monkeyp
     _, connection = spilling
     for number in range(300):
         connection.put("Q", body_of(number), properties={"odd": number % 2 == 1})
-    store = connection.host._manager.store
+    store = host_of(connection)._manager.store
     reads = []
     read = store.read
 
@@ -227,7 +228,7 @@ def test_whole_groups_are_found_on_disk(spilling: Any, restart: bool) -> None:
         connection.put("Q", body_of(number), group_id=b"incomplete", sequence=number - 98, persistent=True)
     if restart:
         for _ in range(2):
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
         connection = place.reopen()
     with connection.unit_of_work() as unit:
         for group in range(3):
@@ -235,7 +236,7 @@ def test_whole_groups_are_found_on_disk(spilling: Any, restart: bool) -> None:
             assert found == list(range(87 + group, -1, -3))
         assert unit.get_group("Q") is None
     assert number_of(connection.get("Q", group_id=b"incomplete")) == 100
-    assert connection.host.queue_status("Q")["CURDEPTH"] == 59
+    assert host_of(connection).queue_status("Q")["CURDEPTH"] == 59
 
 
 def test_a_message_that_was_got_before_groups_are_looked_at_is_no_part_of_its_group(spilling: Any) -> None:
@@ -251,7 +252,7 @@ def test_a_message_that_was_got_before_groups_are_looked_at_is_no_part_of_its_gr
             persistent=True,
         )
     for _ in range(2):
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
     connection = place.reopen()
     assert the_queue(connection).run_count > 1
     assert number_of(connection.get("Q", message_id=b"m55")) == 55
@@ -340,7 +341,7 @@ def test_expired_messages_on_disk_reach_nobody(timed: Any, small_runs: int) -> N
     assert [number_of(message) for message in connection.browse("Q")] == list(range(0, 100, 2))
     assert drain(connection) == list(range(0, 100, 2))
     timed.advance(0)
-    assert connection.host.queue_status("Q")["CURDEPTH"] == 0
+    assert host_of(connection).queue_status("Q")["CURDEPTH"] == 0
 
 
 def test_clear_empties_a_deep_queue(spilling: Any) -> None:
@@ -349,7 +350,7 @@ def test_clear_empties_a_deep_queue(spilling: Any) -> None:
         connection.put("Q", body_of(number), persistent=number % 2 == 0)
     answer = connection.mqsc("CLEAR QLOCAL(Q)")[0]
     assert "200" in " ".join(answer.output)
-    assert connection.host.queue_status("Q")["CURDEPTH"] == 0
+    assert host_of(connection).queue_status("Q")["CURDEPTH"] == 0
     connection = place.reopen()
     assert drain(connection) == []
 
@@ -364,7 +365,7 @@ def test_backout_counts_of_messages_on_disk_survive(spilling: Any) -> None:
         assert message is not None
         assert message.backout_count == times - 1
         unit.back_out()
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
     killed = place.killed()
     again = killed.open()
     assert [m.backout_count for m in again.browse("Q", message_id=b"m80")] == [2]
@@ -408,13 +409,13 @@ def test_late_arrivals_of_prepared_units_keep_their_places_over_restarts(spillin
             connection.put("Q", body_of(number), persistent=True)
             expected.append(number)
         if round_ % 2:
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
         connection.resolve(b"%d" % round_, commit=True)
         connection.put("Q", body_of(round_ * 100 + 40), persistent=True)
         expected.append(round_ * 100 + 40)
         assert [number_of(message) for message in connection.browse("Q")] == expected
     for _ in range(3):
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
         connection = place.reopen()
         assert [number_of(message) for message in connection.browse("Q")] == expected
     assert drain(connection) == expected
@@ -423,7 +424,8 @@ def test_late_arrivals_of_prepared_units_keep_their_places_over_restarts(spillin
 @pytest.mark.parametrize("persistent", [False, True])
 def test_indexes_have_only_what_is_in_memory(spilling: Any, persistent: bool) -> None:
     _, connection = spilling
-    connection.get("Q", message_id=b"none")  # from now on there is an index by message id
+    connection.put("Q", b"", message_id=b"first")
+    connection.get("Q", message_id=b"first")  # from now on there is an index by message id
     for number in range(100):
         ids = {"message_id": b"m%d" % number, "correlation_id": b"c%d" % number}
         connection.put("Q", body_of(number), persistent=persistent, **ids)  # type: ignore[arg-type]
@@ -443,8 +445,8 @@ def test_after_a_restart_a_search_gets_to_know_groups_a_run_in_a_turn(
     for number in range(100):
         connection.put("Q", body_of(number), group_id=b"g", sequence=number + 1, persistent=True)
     for _ in range(2):
-        connection.host.checkpoint()
-    manager = place.reopen().host.manager
+        connection.administration.checkpoint()
+    manager = host_of(place.reopen()).manager
     runs = manager.objects.queues["Q"].run_count
     assert runs > 3
     reads, read = [0], manager.store.read

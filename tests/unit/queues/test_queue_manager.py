@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, Message, MessageType, Report
 from entrepot.errors import LogFull, SpillFailed, TooManyUncommitted
 from entrepot.queues import unit_of_work
@@ -22,7 +23,7 @@ def bodies(connection: Connection, queue: str = "Q") -> list[bytes]:
 
 
 def status(connection: Connection, queue: str = "Q") -> dict[str, float]:
-    return {key: float(value) for key, value in connection.host.queue_status(queue).items()}
+    return {key: float(value) for key, value in host_of(connection).queue_status(queue).items()}
 
 
 # --- persistence ------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ def test_got_messages_do_not_come_back(place: Any, how: str) -> None:
     connection.mqsc("DEFINE QLOCAL(Q)")
     for number in range(6):
         connection.put("Q", b"%d" % number, persistent=True)
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
     connection.get("Q")
     with connection.unit_of_work() as unit:
         unit.get("Q")
@@ -78,7 +79,7 @@ def test_checkpoints_in_the_middle_change_nothing(place: Any) -> None:
             assert message is not None
             assert message.body == expected.pop(0)
         if number % 10 == 0:
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
     again = place.killed().open()
     assert bodies(again) == expected
     again.close()
@@ -177,7 +178,7 @@ def test_message_that_expired_in_a_unit_is_discarded_when_it_returns(aging: Any,
 
 def test_message_that_expired_before_its_commit_reaches_nobody(aging: Any) -> None:
     place, connection = aging
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     unit = connection.unit_of_work()
     unit.put("Q", b"", expiry_s=5)
     waiter = Waiter(None, None, lambda: None)
@@ -201,7 +202,7 @@ def test_whole_group_has_no_expired_message(aging: Any) -> None:
 
 def test_timers_of_messages_that_were_got_do_not_pile_up(aging: Any) -> None:
     _place, connection = aging
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     for _ in range(5_000):
         connection.put("Q", b"", expiry_s=3_600)
         connection.get("Q")
@@ -238,7 +239,7 @@ def test_delay_is_counted_from_the_put_also_in_a_unit(aging: Any) -> None:
 
 def test_waiting_reader_is_served_when_the_delay_is_over(aging: Any) -> None:
     place, connection = aging
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     connection.put("Q", b"late", delay_s=10)
     waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
@@ -268,7 +269,7 @@ def test_delay_goes_on_after_a_restart(aging: Any, how: str) -> None:
 def test_message_that_expires_before_it_is_due_is_discarded(aging: Any) -> None:
     place, connection = aging
     connection.put("Q", b"", delay_s=10, expiry_s=5, report=Report.EXPIRATION, reply_to="REPLIES")
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
     place.advance(11)
@@ -370,10 +371,10 @@ def test_waiting_reader_is_not_given_poison(aging: Any) -> None:
     _, connection = aging
     connection.mqsc("ALTER QLOCAL(Q) BOTHRESH(1)")
     connection.put("Q", b"poison")
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     bad = connection.unit_of_work()
     bad.get("Q")
-    unit = connection.host.begin()
+    unit = host_of(connection).begin()
     waiter = Waiter(None, unit, lambda: None)
     manager.wait("Q", waiter)
     bad.back_out()
@@ -381,7 +382,7 @@ def test_waiting_reader_is_not_given_poison(aging: Any) -> None:
     connection.put("Q", b"healthy")
     assert waiter.message is not None
     assert waiter.message.body == b"healthy"
-    connection.host.back_out(unit)
+    host_of(connection).back_out(unit)
 
 
 def test_poisoned_group_moves_as_a_whole(aging: Any) -> None:
@@ -470,7 +471,7 @@ def test_prepared_unit_survives_a_restart(place: Any, how: str, commit: bool) ->
     connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(OUT)")
     for number in range(3):
         connection.put("Q", b"%d" % number, persistent=True)
-    connection.host.checkpoint()
+    connection.administration.checkpoint()
     unit = connection.unit_of_work()
     unit.get("Q")
     unit.put("OUT", b"out", persistent=True)
@@ -509,7 +510,7 @@ def test_commit_that_met_a_full_log_adds_copies_and_reports_only_once(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection.mqsc("DEFINE QLOCAL(COPY)\nDEFINE QLOCAL(REPLIES)\nALTER QLOCAL(Q) STREAMQ(COPY)")
-    log = connection.host._manager.log
+    log = host_of(connection)._manager.log
     require_room = log.require_room
     refusals = [1]
 
@@ -531,7 +532,7 @@ def test_commit_that_met_a_full_log_adds_copies_and_reports_only_once(
 
 
 def test_message_for_a_waiting_reader_never_stands_on_the_queue(connection: Connection) -> None:
-    manager = connection.host._manager
+    manager = host_of(connection)._manager
     waiter = Waiter(None, None, lambda: None)
     manager.wait("Q", waiter)
     connection.put("Q", b"straight")
@@ -549,7 +550,7 @@ def test_put_that_cannot_spill_stores_nothing(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(connection.host._manager.store, "write", refuse)
+    monkeypatch.setattr(host_of(connection)._manager.store, "write", refuse)
     stored = 0
     with pytest.raises(SpillFailed) as caught:
         for _ in range(100):

@@ -20,9 +20,10 @@ from hypothesis.stateful import (
     rule,
 )
 
+from conftest import host_of
 from entrepot import UnitOfWork, limits
-from entrepot.connection import Connection
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.blocking.connecting import connected_to
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 
@@ -56,7 +57,7 @@ class QueueModel(RuleBasedStateMachine):
         limits.RUN_BYTES = 4_000
         self.folder = Path(tempfile.mkdtemp(prefix="entrepot-model-"))
         create(self.folder / "QM1", log=LOG)
-        self.connection = Connection(EmbeddedHost(self.folder / "QM1"))
+        self.connection = connected_to(EmbeddedHost(self.folder / "QM1"))
         self.connection.mqsc("DEFINE QLOCAL(Q) BUFFER(4000)")
         self.items: list[Item] = []
         self.open: list[Work] = []
@@ -207,7 +208,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule()
     def checkpoint(self) -> None:
-        self.connection.host.checkpoint()
+        self.connection.administration.checkpoint()
 
     @rule()
     def restart(self) -> None:
@@ -218,7 +219,7 @@ class QueueModel(RuleBasedStateMachine):
         self.items = [item for item in self.items if item.persistent]
         for work in self.prepared.values():
             work.puts = [item for item in work.puts if item.persistent]
-        self.connection = Connection(EmbeddedHost(self.folder / "QM1"))
+        self.connection = connected_to(EmbeddedHost(self.folder / "QM1"))
 
     @rule()
     def clear(self) -> None:
@@ -237,7 +238,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @invariant()
     def numbers_add_up(self) -> None:
-        status = self.connection.host.queue_status("Q")
+        status = host_of(self.connection).queue_status("Q")
         assert status["CURDEPTH"] == len(self.items)
         held = sum(1 for item in self.items if item.holder is not None)
         pending = [*self.open, *self.prepared.values()]

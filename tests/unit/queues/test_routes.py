@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from conftest import host_of
 from entrepot import Connection, Message
+from entrepot.client.blocking.connecting import connected_to
 from entrepot.errors import (
     AliasBroken,
     GetInhibited,
@@ -91,14 +93,14 @@ def test_model_holds_no_messages_itself(connection: Connection) -> None:
 def test_temporary_queue_goes_with_its_connection(place: Any) -> None:
     connection = place.open()
     connection.mqsc("DEFINE QMODEL(M) MAXDEPTH(2) DEFPRTY(3)")
-    other = Connection(connection.host)
+    other = connected_to(host_of(connection), leave=lambda: None)
     name = connection.dynamic_queue("M", "TEMP.*")
     other.put(name, b"1")
     assert take(other, name).priority == 3
     with pytest.raises(PersistentNotAllowed):
         other.put(name, b"", persistent=True)
-    assert connection.host.find("QLOCAL", name).depth_max == 2
-    connection.host.remove_temporary([name])
+    assert host_of(connection).find("QLOCAL", name).depth_max == 2
+    host_of(connection).remove_temporary([name])
     with pytest.raises(QueueNotFound):
         other.put(name, b"")
 
@@ -106,17 +108,17 @@ def test_temporary_queue_goes_with_its_connection(place: Any) -> None:
 def test_closing_the_connection_drops_its_temporary_queues(place: Any) -> None:
     connection = place.open()
     connection.mqsc("DEFINE QLOCAL(Q)")
-    host = connection.host
+    host = host_of(connection)
     name = connection.dynamic_queue()
     connection.put(name, b"")
     assert host.find("QLOCAL", name) is not None
     connection.mqsc(f"ALTER QLOCAL({name}) MAXDEPTH(7)")
     killed = place.killed()
     again = killed.open()
-    assert again.host.find("QLOCAL", name) is None, "a log knows nothing of temporary queues"
+    assert host_of(again).find("QLOCAL", name) is None, "a log knows nothing of temporary queues"
     killed.close()
     place.close()
-    assert place.open().host.find("QLOCAL", name) is None
+    assert host_of(place.open()).find("QLOCAL", name) is None
 
 
 def test_permanent_dynamic_queue_stays(place: Any) -> None:
@@ -149,7 +151,7 @@ def test_files_of_a_temporary_queue_go_with_it(place: Any, small_runs: int) -> N
     for _ in range(100):
         connection.put(name, b"x" * 500)
     assert place.files("runs")
-    connection.host.remove_temporary([name])
+    host_of(connection).remove_temporary([name])
     assert place.files("runs") == []
 
 

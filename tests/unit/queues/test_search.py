@@ -23,7 +23,7 @@ def number_of(message: Message | None) -> int | None:
 
 
 def the_manager(connection: Connection) -> QueueManager:
-    return connection.host.manager
+    return connection.calls.line._host.manager
 
 
 @pytest.fixture

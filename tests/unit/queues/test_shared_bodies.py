@@ -64,7 +64,7 @@ def test_spilled_bodies_are_stored_once(path: Path) -> None:
         for number in range(SUBSCRIBERS):
             drain(connection, f"s{number}", 0, MESSAGES)
         for _ in range(2):
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
         assert stored_bytes(path, "bodies") == 0
 
 
@@ -96,23 +96,23 @@ def test_spilled_bodies_survive_restarts(path: Path, clean: bool) -> None:
         for number in range(SUBSCRIBERS):
             connection.subscribe("t", durable=f"s{number}").close()
         fill(connection, persistent=True)
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
         here = restarted(1, here)
     with connect(f"embedded:{here}") as connection:
         for number in range(SUBSCRIBERS):
             drain(connection, f"s{number}", 0, MESSAGES // 2)
         here = restarted(2, here)
     with connect(f"embedded:{here}") as connection:
-        connection.host.checkpoint()
+        connection.administration.checkpoint()
         for number in range(1, SUBSCRIBERS):
             drain(connection, f"s{number}", MESSAGES // 2, MESSAGES)
         for _ in range(3):
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
         here = restarted(3, here)
     with connect(f"embedded:{here}") as connection:
         drain(connection, "s0", MESSAGES // 2, MESSAGES)
         for _ in range(3):
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
         assert stored_bytes(here, "bodies") == 0
 
 
@@ -135,7 +135,7 @@ def test_a_queue_that_is_deleted_lets_its_bodies_go(path: Path) -> None:
         for number in range(SUBSCRIBERS):
             connection.unsubscribe(f"s{number}")
         for _ in range(2):
-            connection.host.checkpoint()
+            connection.administration.checkpoint()
         assert stored_bytes(path, "bodies") == 0
         assert stored_bytes(path, "run") == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.embedded import EmbeddedHost
+from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import NotAuthorized
 from entrepot.queues.definitions import AuthorityRecord, authority_key
 from entrepot.queues.folder import create

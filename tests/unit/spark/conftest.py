@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.queues.folder import create
 from entrepot.recovery_log.settings import LogSettings
 from entrepot.spark.live import instance as instances

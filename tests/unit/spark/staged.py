@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment

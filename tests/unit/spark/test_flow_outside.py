@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import DatabaseFailed
 from entrepot.flows.journey import Journey
 from entrepot.flows.outside import Output
@@ -69,13 +69,13 @@ def outside(connection: Connection, traced: list[tuple[str, str]]) -> FlowOutsid
 def sent(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     """How many messages each frame had, and whether it was answered."""
     sent: list[tuple[int, bool]] = []
-    original = connection.host.put_many
+    original = connection.calls.put_many
 
     def put_many(unit: Any, puts: Any, *, answered: bool = False) -> list[bytes]:
         sent.append((len(puts), answered))
         return original(unit, puts, answered=answered)
 
-    monkeypatch.setattr(connection.host, "put_many", put_many)
+    monkeypatch.setattr(connection.calls, "put_many", put_many)
     return sent
 
 

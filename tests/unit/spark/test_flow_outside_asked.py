@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import MqscError
 from entrepot.flows.journey import Journey
 from entrepot.flows.outside import Output, QueueFacts

@@ -493,7 +493,7 @@ def _deleted(stage: Stage, queue: str) -> None:
     stage.connection.mqsc(f"ALTER QLOCAL({queue}) GET(DISABLED)")
 
     def is_deleted() -> bool:
-        return stage.connection.host.mqsc(f"DELETE QLOCAL({queue})", "-")[0].ok
+        return stage.connection.administration.mqsc(f"DELETE QLOCAL({queue})")[0].ok
 
     until(is_deleted, lambda: f"{queue} is deleted")
 

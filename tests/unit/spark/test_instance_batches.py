@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import UnitOfWork
+from entrepot.client.blocking import Reader, UnitOfWork
 from entrepot.flows.definition import FlowDefinition
-from entrepot.reading import Reader
 from entrepot.spark.live import instance as instances
 from entrepot.spark.live.instance import Instance
 

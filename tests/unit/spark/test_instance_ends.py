@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import UnitOfWork
+from entrepot.client.blocking import UnitOfWork
 from entrepot.errors import ConnectionLost, Fenced, GlobalUnitInDoubt, SparkGone
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message

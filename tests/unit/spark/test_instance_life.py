@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-from entrepot.connection import UnitOfWork
+from entrepot.client.blocking import Reader, UnitOfWork
 from entrepot.errors import ConnectionLost, DatabaseFailed, Fenced, OnePhaseTwice
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.journey import Journey
 from entrepot.flows.outside import Output
 from entrepot.message import Message
-from entrepot.reading import Reader
 from entrepot.spark.live import instance as instances
 from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.live.instance import STOP, Instance, run_instance
@@ -276,7 +275,7 @@ def test_nothing_of_a_message_in_a_unit_that_a_database_has_undone_reaches_the_q
     instance = stepped(stage, flow, source)
     instance.open()
     sent: list[int] = []
-    monkeypatch.setattr(instance._connection.host, "put_many", lambda unit, puts, **_: sent.append(len(puts)))
+    monkeypatch.setattr(instance._connection.calls, "put_many", lambda unit, puts, **_: sent.append(len(puts)))
 
     def require_sound() -> None:
         if problems:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import UnitOfWork
+from entrepot.client.blocking import UnitOfWork
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from conftest import Place
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.errors import LedgerUnreadable
 from entrepot.spark.tables.ledger import LEDGER, Ledger, finish_single_writes, undecided, unit_name
 

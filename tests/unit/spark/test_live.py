@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.errors import (
     ConnectFailed,
     EntrepotError,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import EntrepotError, Fenced, FlowEnded, FlowNotReady, InstancesTooMany
 from entrepot.spark.live.deployment import ATTEMPTS_MAX
 from entrepot.spark.live.instance import REPLACED, STOP

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.errors import FlowEnded, FolderUnusable
 from entrepot.spark.live.deployment import ATTEMPTS_MAX
 from entrepot.spark.live.instance import REPLACED, STOP

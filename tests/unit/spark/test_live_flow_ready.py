@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.errors import FlowNotReady, NotAuthorized
 from entrepot.flows.definition import FlowDefinition
 from entrepot.spark.live import flow_databases, live_flow

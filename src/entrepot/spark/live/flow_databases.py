@@ -22,7 +22,7 @@ from entrepot.errors import DatabaseFailed, DatabaseUnavailable, InvalidSetting
 from entrepot.esql import SqlDatabase
 
 if TYPE_CHECKING:
-    from entrepot.global_unit import GlobalUnitOfWork
+    from entrepot.client.blocking.global_unit import GlobalUnitOfWork
 
 _UNKNOWN_SOURCE = "IM002"
 AFTERMATH = "25P02"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from entrepot.connection import Connection, UnitOfWork
+from entrepot.client.blocking import Connection, UnitOfWork
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -43,11 +43,10 @@ from entrepot.flows.journey import Journey, Kept
 from entrepot.flows.outside import TOPIC, Output, QueueFacts
 from entrepot.flows.rehearsal import NoDatabase
 from entrepot.message import Message, PutInUnit, Report
-from entrepot.queues.criteria import Criteria
 from entrepot.spark.live.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
-    from entrepot.global_unit import GlobalUnitOfWork
+    from entrepot.client.blocking.global_unit import GlobalUnitOfWork
     from entrepot.spark.live.flow_databases import FlowDatabases
 
     Unit = UnitOfWork | GlobalUnitOfWork
@@ -151,7 +150,8 @@ class FlowOutside:
     def _send(self, *, answered: bool = False) -> None:
         puts, self._puts, self._put_bytes = self._puts, [], 0
         if puts or answered:
-            self._connection.host.put_many(_local(self._unit), puts, answered=answered)
+            assert self._unit is not None
+            self._unit.local.put_messages(puts, answered=answered)
 
     def settle(self) -> None:
         """Send what leaves with this unit, and put back what nodes keep; then all of it can be committed."""
@@ -247,18 +247,20 @@ class FlowOutside:
 
     def put(self, output: Output) -> None:
         message = output.message
-        self._connection.host.put(
+        within = self._connection if self._unit is None else self._unit.local
+        within.put_message(
             output.destination,
             message,
             persistent=message.persistent,
             priority=message.priority,
-            unit=_local(self._unit),
             wait_s=0.0 if output.destination.startswith(TOPIC) else _ROOM_S,
         )
 
     def put_now(self, output: Output) -> None:
         message = output.message
-        self._connection.host.put(output.destination, message, persistent=message.persistent, priority=message.priority)
+        self._connection.put_message(
+            output.destination, message, persistent=message.persistent, priority=message.priority
+        )
 
     def get(
         self,
@@ -298,7 +300,7 @@ class FlowOutside:
             kept = self._states[place]
             return None if kept is None else kept.message
         try:
-            found = self._connection.host.get(store, Criteria(correlation_id=key), unit=_local(self._unit))
+            found = (self._unit or self._connection).get(store, correlation_id=key)
         except QueueNotFound:
             return None
         if found is not None:
@@ -331,13 +333,6 @@ class FlowOutside:
 
     def trace(self, destination: str, text: str) -> None:
         self._write_trace(destination, text)
-
-
-def _local(unit: Unit | None) -> Any:
-    """The queue manager's own part of a unit of work."""
-    if unit is None:
-        return None
-    return unit._unit
 
 
 def reason_of(error: Exception) -> Exception:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from entrepot.connection import Connection, Reader, connect
+from entrepot.client.blocking import Connection, Reader, connect
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,

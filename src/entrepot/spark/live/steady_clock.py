@@ -16,8 +16,8 @@ import hashlib
 import math
 from pathlib import Path
 
+from entrepot.client.blocking import Connection
 from entrepot.clock import Clock, SystemClock
-from entrepot.connection import Connection
 from entrepot.errors import MqscError, NotAuthorized, QueueFull, QueueNotFound
 
 QUEUE = "SYSTEM.FLOW.CLOCK"

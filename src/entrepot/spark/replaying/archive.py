@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from entrepot.client.options import criteria
 from entrepot.errors import ArchiveUnreadable
 from entrepot.message import Message, MessageType
-from entrepot.options import criteria
 from entrepot.spark.tables.places import extents, messages_within
 from entrepot.spark.tables.rows import DESCRIPTOR, QUEUE_SCHEMA, cut, message_arrays, queue_batch
 
@@ -48,17 +48,17 @@ def archive_queue(url: str, queue: str, path: str | Path, *, selector: str = "")
     """
     import pyarrow.parquet as pq
 
-    from entrepot.connection import connect
+    from entrepot.client.blocking import connect
 
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     wanted = criteria({"selector": selector}) if selector else None
     written = 0
     with connect(url, application="entrepot-archive") as connection:
-        reached = extents(connection.host, queue)
+        reached = extents(connection, queue)
         with pq.ParquetWriter(unfinished, QUEUE_SCHEMA, compression="zstd") as writer:
             for extent in reached:
-                seen = messages_within(connection.host, queue, extent, wanted)
+                seen = messages_within(connection, queue, extent, wanted)
                 for piece in cut(seen, _BATCH_BYTES, _BATCH_ROWS):
                     writer.write_batch(queue_batch(queue, piece))
                     written += len(piece)

@@ -26,7 +26,7 @@ from contextlib import suppress
 import msgspec
 
 from entrepot import checks
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.errors import LedgerBusy, LedgerUnreadable, MqscError, QueueNotFound, UnitNotInDoubt
 
 LEDGER = "SYSTEM.SPARK.LEDGER"

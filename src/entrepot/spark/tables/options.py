@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from entrepot import checks
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.errors import InvalidArgument, QueueNotFound
 from entrepot.limits import UNCOMMITTED_MESSAGES_DEFAULT
 from entrepot.spark.tables.reaching import require_reachable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from entrepot.message import Message
 
 if TYPE_CHECKING:
-    from entrepot.binding import Binding
+    from entrepot.client.blocking import Connection
     from entrepot.queues.criteria import Criteria
 
 Spot = tuple[int, int]
@@ -40,54 +40,54 @@ class Extent:
         return [Extent(self.lane, low, high) for low, high in pairwise(edges)]
 
 
-def extents(host: Binding, queue: str) -> list[Extent]:
+def extents(connection: Connection, queue: str) -> list[Extent]:
     """How far a queue reaches right now, lane by lane; what comes later lies behind it."""
     found: list[Extent] = []
     place: Spot | None = None
-    while (next_place := _next(host, queue, place)) is not None:
+    while (next_place := _next(connection, queue, place)) is not None:
         lane, first = next_place
-        last = _last(host, queue, lane, first)
+        last = _last(connection, queue, lane, first)
         found.append(Extent(lane, first - 1, last))
         place = (lane, _NUMBER_MAX)
     return found
 
 
-def _next(host: Binding, queue: str, place: Spot | None) -> Spot | None:
+def _next(connection: Connection, queue: str, place: Spot | None) -> Spot | None:
     """The place of the first message behind another one."""
-    found, at = host.browse(queue, None, place, 1)
+    found, at = connection.browse_page(queue, None, place, 1)
     return at if found and at is not None else None
 
 
-def _last(host: Binding, queue: str, lane: int, first: int) -> int:
+def _last(connection: Connection, queue: str, lane: int, first: int) -> int:
     step = 1024
     low, high = first, first + step
-    while _is_beyond(host, queue, lane, high):
+    while _is_beyond(connection, queue, lane, high):
         low, step = high, step * 2
         high = low + step
     while low < high:
         middle = (low + high) // 2
-        if _is_beyond(host, queue, lane, middle):
+        if _is_beyond(connection, queue, lane, middle):
             low = middle + 1
         else:
             high = middle
     return low
 
 
-def _is_beyond(host: Binding, queue: str, lane: int, number: int) -> bool:
+def _is_beyond(connection: Connection, queue: str, lane: int, number: int) -> bool:
     """Whether the lane has a message behind a number."""
-    place = _next(host, queue, (lane, number))
+    place = _next(connection, queue, (lane, number))
     return place is not None and place[0] == lane
 
 
 def pages_within(
-    host: Binding, queue: str, extent: Extent, criteria: Criteria | None
+    connection: Connection, queue: str, extent: Extent, criteria: Criteria | None
 ) -> Iterator[tuple[Spot, Spot, list[Message]]]:
     """The messages of a stretch that meet the criteria, in pieces, each with the place before it and its last one."""
     place: Spot = (extent.lane, extent.first)
     end: Spot = (extent.lane, extent.last)
     limit = AT_A_TIME
     while place < end:
-        found, after = host.browse(queue, criteria, place, limit)
+        found, after = connection.browse_page(queue, criteria, place, limit)
         if not found or after is None:
             return  # nothing matches behind this place, here or further on
         if after <= end:
@@ -100,7 +100,7 @@ def pages_within(
             return
 
 
-def messages_within(host: Binding, queue: str, extent: Extent, criteria: Criteria | None) -> Iterator[Message]:
+def messages_within(connection: Connection, queue: str, extent: Extent, criteria: Criteria | None) -> Iterator[Message]:
     """The messages of a stretch that meet the criteria, left where they are."""
-    for _, _, found in pages_within(host, queue, extent, criteria):
+    for _, _, found in pages_within(connection, queue, extent, criteria):
         yield from found

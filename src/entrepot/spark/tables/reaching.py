@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import ChannelError, ConnectionClosed, EntrepotError, InvalidArgument
 
 PATIENCE_S = 30.0

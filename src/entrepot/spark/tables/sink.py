@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from entrepot.connection import Connection, UnitOfWork
+from entrepot.client.blocking import Connection, UnitOfWork
+from entrepot.client.options import PutOptions
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message, MessageType
-from entrepot.options import PutOptions
 from entrepot.spark.tables.ledger import Ledger, finish_single_writes, unit_name
 from entrepot.spark.tables.options import WritingOptions
 from entrepot.spark.tables.reaching import reach, surely

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, InputPartition
 
+from entrepot.client.options import criteria
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message
-from entrepot.options import criteria
 from entrepot.queues.criteria import Criteria
 from entrepot.spark.tables.options import ReadingOptions
 from entrepot.spark.tables.payload import Payload
@@ -73,7 +73,7 @@ class QueueReader(DataSourceReader):
             found = [name for name in found if name in self.names]
         stretches: list[InputPartition] = []
         for name in found:
-            whole = surely(options.url, lambda connection, name=name: extents(connection.host, name))  # type: ignore[misc]
+            whole = surely(options.url, lambda connection, name=name: extents(connection, name))  # type: ignore[misc]
             stretches += [Stretch(name, part) for extent in whole for part in extent.split(options.partitions)]
         return stretches
 
@@ -81,7 +81,7 @@ class QueueReader(DataSourceReader):
         if partition is None:
             return
         connection = reach(self.options.url)
-        seen = messages_within(connection.host, partition.queue, partition.extent, wanted(self.options.selector))
+        seen = messages_within(connection, partition.queue, partition.extent, wanted(self.options.selector))
         for piece in cut_for_spark(seen):
             yield with_payload(partition.queue, piece, self.payload)
 

@@ -24,7 +24,7 @@ import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from entrepot.connection import Connection
+from entrepot.client.blocking import Connection
 from entrepot.message import Message
 from entrepot.spark.tables.options import ReadingOptions
 from entrepot.spark.tables.payload import Payload
@@ -87,7 +87,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.targets = surely(self.options.url, self._reach)
 
     def _reach(self, connection: Connection) -> dict[str, list[Extent]]:
-        return {name: extents(connection.host, name) for name in self.options.names(connection)}
+        return {name: extents(connection, name) for name in self.options.names(connection)}
 
     def _within_targets(self, queue: str, extent: Extent) -> Extent:
         if self.targets is None:
@@ -131,7 +131,7 @@ class ConsumingReader(_StreamReader):
         for queue, reached in self._reach(connection).items():
             for extent in reached:
                 inside = self._within_targets(queue, extent)
-                for before, last, messages in pages_within(connection.host, queue, inside, self.criteria):
+                for before, last, messages in pages_within(connection, queue, inside, self.criteria):
                     chosen: list[tuple[bytes, int]] = []
                     for message in messages:
                         item = (message.message_id, mark_of(message))
@@ -165,7 +165,7 @@ class ConsumingReader(_StreamReader):
     def _messages(self, connection: Connection, page: Page) -> Iterator[Message]:
         listed = dict.fromkeys(page.messages)
         stretch = Extent(page.last[0], page.before[1], page.last[1])
-        for message in messages_within(connection.host, page.queue, stretch, self.criteria):
+        for message in messages_within(connection, page.queue, stretch, self.criteria):
             if (message.message_id, mark_of(message)) in listed:
                 yield message
 
@@ -217,7 +217,7 @@ class BrowsingReader(_StreamReader):
             lanes = seen.setdefault(queue, {})
             for extent in reached:
                 inside = self._within_targets(queue, _behind(extent, lanes))
-                for _, last, messages in pages_within(connection.host, queue, inside, None):
+                for _, last, messages in pages_within(connection, queue, inside, None):
                     lanes[str(last[0])] = last[1]
                     rows_left -= len(messages)
                     if rows_left <= 0:
@@ -236,7 +236,7 @@ class BrowsingReader(_StreamReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         connection = reach(self.options.url)
-        seen = messages_within(connection.host, partition.queue, partition.extent, self.criteria)
+        seen = messages_within(connection, partition.queue, partition.extent, self.criteria)
         for piece in cut_for_spark(seen):
             yield with_payload(partition.queue, piece, self.payload)
 

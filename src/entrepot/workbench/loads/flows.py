@@ -27,7 +27,7 @@ from entrepot.workbench.measuring.stage import Pids, Stage, Trial
 from entrepot.workbench.scenario import Parameter
 
 if TYPE_CHECKING:
-    from entrepot.connection import Connection
+    from entrepot.client.blocking import Connection
     from entrepot.workbench.broker.cases import Case
     from entrepot.workbench.broker.engine import FlowsAtWork
     from entrepot.workbench.generators.client import Client

@@ -260,11 +260,13 @@ def _in_a_process(visit: Visit, watcher: Watcher) -> str:
         _end(process)
 
     timer = threading.Timer(limit_s, end_it)
-    timer.start()
+    # Or an interrupt that comes before the `try` would let our own end wait for it.
+    timer.daemon = True
     errors: list[str] = []
     reader = threading.Thread(target=lambda: errors.append(_text(process.stderr)), daemon=True)
-    reader.start()
     try:
+        timer.start()
+        reader.start()
         _feed(process, visit.plan)
         assert process.stdout is not None
         for line in process.stdout:

@@ -10,9 +10,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from entrepot.client.options import reply_to
 from entrepot.errors import QueueFull
 from entrepot.message import Message, MessageType
-from entrepot.options import reply_to
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_server import CHANNEL, EntrepotServer
 from entrepot.workbench.systems.entrepot_system import ON_DISK, depth_max, queue_definition

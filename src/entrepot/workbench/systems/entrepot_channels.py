@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.errors import SystemFailed
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import entrepot_clients as clients

@@ -16,10 +16,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from entrepot.connection import Connection, UnitOfWork
+from entrepot.client.blocking import Connection, UnitOfWork
+from entrepot.client.options import reply_to
 from entrepot.errors import RequestTimedOut
 from entrepot.message import Message
-from entrepot.options import reply_to
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.system import REPLY_S, Caller, Receiver, Replier, Requester, Sender, TaskRequester
 

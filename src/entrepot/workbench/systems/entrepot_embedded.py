@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.queues.folder import SETTINGS, create
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_system import (
@@ -66,7 +66,9 @@ class EntrepotEmbedded(EntrepotSystem):
 
     def is_alive(self) -> bool:
         """Whether the queue manager has not stopped itself, because its disk failed."""
-        return super().is_alive() and self._held is not None and self._held.host.failure is None
+        if not super().is_alive() or self._held is None:
+            return False
+        return self._held.administration.status()["state"] == "running"
 
     def settings(self) -> dict[str, str]:
         return {

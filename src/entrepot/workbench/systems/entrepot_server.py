@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from entrepot.connection import connect
+from entrepot.client.blocking import connect
 from entrepot.disk import lock_folder
 from entrepot.errors import SystemFailed
 from entrepot.mqsc import Answer

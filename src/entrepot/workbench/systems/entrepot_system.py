@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
-from entrepot.connection import Connection, connect
+from entrepot.client.blocking import Connection, connect
 from entrepot.limits import MIB
 from entrepot.mqsc import Answer
 from entrepot.recovery_log.settings import LogSettings

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated from entrepot/client/aio/lines.py by tools/blocking: change that one.
+"""What a client stands on: a line to a queue manager, at the end of a connection or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, Self, TypeVar
+
+from entrepot.client.protocol import ClientCore
+from entrepot.client.read_ahead import ReadAhead
+
+Result = TypeVar("Result")
+
+
+class Line(Protocol):
+    """Verbs gather in its core by steps; a step is taken as a whole, and then sent."""
+
+    core: ClientCore
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the queue manager is in this process, and lives and dies with us."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    @property
+    def mends_itself(self) -> bool:
+        """Whether it connects again when it has broken."""
+
+    @property
+    def reconnect_s(self) -> float:
+        """How long it tries to."""
+
+    @property
+    def problem(self) -> str:
+        """Why the last connection broke."""
+
+    def do(self, step: Callable[[], Result], *, urgent: bool = True) -> Result:
+        """Have a connection, take a step, and send what it has gathered; what is not `urgent` may wait for more.
+
+        Raises:
+            ConnectFailed, SecurityError: There is no connection to be had. The step was not taken.
+            ConnectionClosed, Fenced: The step was not taken.
+        """
+
+    def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
+        """Take a step only if there is a connection now; None when there is none."""
+
+    def do_later(self, step: Callable[[], Any]) -> None:
+        """The same, soon, for the garbage collector: on any thread, and in the middle of anything."""
+
+    def slot(self) -> Any:
+        """Where an answer goes."""
+
+    def answer(self, slot: Any) -> Any:
+        """Wait for what a step has asked.
+
+        Raises:
+            ConnectionLost: The connection broke; the outcome is unknown.
+            EntrepotError: What the queue manager has answered.
+        """
+
+    def arrived(self, ahead: ReadAhead, deadline: float) -> None:
+        """Return when a message has come ahead or something has gone wrong, or at the deadline."""
+
+    def another(self) -> Self:
+        """A second line to the same queue manager."""
+
+    def close(self) -> None:
+        """End it; what is open is backed out."""

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What deliveries have in common, to threads and to tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import astuple
+
+from entrepot.errors import InvalidArgument
+from entrepot.limits import TEXT_BYTES_MAX
+from entrepot.message import Message
+
+
+class ConsumedMessage(Message, frozen=True, array_like=True, gc=False):
+    """A message, and who brought it as the how manieth."""
+
+    _source: Any = None
+    _number: int = 0
+
+    @property
+    def message(self) -> Message:
+        """The plain message."""
+        return Message(*astuple(self)[:_FIELDS])
+
+    def __reduce__(self) -> Any:
+        return Message, astuple(self)[:_FIELDS]
+
+    def __repr__(self) -> str:
+        return repr(self.message).replace("Message", type(self).__name__, 1)
+
+
+_FIELDS = len(Message.__struct_fields__)
+
+
+def reason_text(reason: object) -> str:
+    """Why a message is rejected, as it is kept with the message: cut to 1,024 bytes, since errors' texts may be long.
+
+    Raises:
+        InvalidArgument: It is no text.
+    """
+    if not isinstance(reason, str):
+        raise InvalidArgument("reason", f"{type(reason).__name__} is no text", "str")
+    return reason.encode(errors="replace")[:TEXT_BYTES_MAX].decode(errors="ignore")
