@@ -65,7 +65,7 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path: Path) -> None:
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=120)
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert f"entrepot bench run --resume {folder}" in said
     done = {path.name: path.stat().st_mtime_ns for path in folder.glob("visits/*")}
     run = running.resume(folder)

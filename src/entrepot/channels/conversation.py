@@ -22,7 +22,7 @@ from entrepot.channels.native_consumers import NativeConsumers
 from entrepot.channels.open_subscriptions import subscribe, unsubscribe
 from entrepot.channels.putting import PUTTING
 from entrepot.channels.session import Session
-from entrepot.channels.waiting_get import WaitingGet
+from entrepot.channels.waiting_get import Got, WaitingGet
 from entrepot.channels.waiting_group import WaitingGroup
 from entrepot.errors import (
     EntrepotError,
@@ -39,6 +39,7 @@ from entrepot.queues.browsing import browse
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.search import Search, SearchPaused
 from entrepot.queues.unit_of_work import Unit
+from entrepot.queues.waiting import Waiter
 from entrepot.selectors import NotCompiledYet, ready_selector
 from entrepot.wire import verbs
 from entrepot.wire.error_form import to_wire
@@ -173,6 +174,12 @@ class Conversation:
 
     def _put(self, number: int, frame: verbs.Put) -> None:
         session = self.session
+        if not frame.unit and not frame.wait_s:
+            message_id = session.put_plain(frame.queue, frame.message, frame.persistent, frame.priority)
+            if message_id:
+                if number:
+                    self.partner.send(Verb.DONE, number, verbs.Done(message_id))
+                return
         try:
             vetting.require_names(frame.queue)
             message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
@@ -218,7 +225,8 @@ class Conversation:
     def _get(self, number: int, frame: verbs.Get) -> None:
         vetting.require_names(frame.queue)
         wanted = None if frame.wanted is None else self._criteria(frame.wanted)
-        self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), wanted, self._got)
+        got = partial(self._got, number)
+        self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), wanted, got)
 
     def _begin_get(
         self,
@@ -227,13 +235,13 @@ class Conversation:
         unit: int,
         wait_s: float,
         criteria: Criteria | None,
-        got: Callable[..., None],
+        got: Got,
         search: Search | None = None,
     ) -> None:
         self._require_number(number)
         own = self._unit(unit) if unit else None
         waits = partial(self._asked.__setitem__, number)
-        self.session.get(queue, criteria, own, wait_s, partial(got, number), waits=waits, search=search)
+        self.session.get(queue, criteria, own, wait_s, got, waits=waits, search=search)
 
     def _require_number(self, number: int) -> None:
         if not number or number in self._asked:
@@ -270,6 +278,17 @@ class Conversation:
         vetting.require_names(frame.reply_queue)
         timeout_s = checks.seconds("timeout_s", frame.timeout_s, positive=True)
         session.require("QUEUE", frame.reply_queue, "GET")
+        replied = partial(self._replied, number, frame.queue, timeout_s)
+
+        def waits(message_id: bytes) -> Waiter:
+            waiting = WaitingGet(session, frame.reply_queue, Criteria(correlation_id=message_id), None, replied)
+            waiting.begin(timeout_s)
+            self._asked[number] = waiting
+            return waiting.waiter
+
+        session.count_waiting()
+        if session.put_plain(frame.queue, frame.message, frame.persistent, frame.priority, waits, frame.reply_queue):
+            return
         with self.desk.host.lock:
             self.desk.engine.manager.readable(frame.reply_queue)  # or nothing is put
         message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
@@ -286,11 +305,6 @@ class Conversation:
             except ProtocolError as misused:
                 self.partner.close(misused)
 
-        def replied(number: int, reply: Message | None, lease: Unit | None, error: EntrepotError | None) -> None:
-            if reply is None and error is None:
-                error = RequestTimedOut(frame.queue, timeout_s)
-            self._got(number, reply, lease, error)
-
         session.put(
             frame.queue,
             message,
@@ -298,6 +312,19 @@ class Conversation:
             persistent=frame.persistent,
             priority=vetting.priority(frame.priority),
         )
+
+    def _replied(
+        self,
+        number: int,
+        queue: str,
+        timeout_s: float,
+        reply: Message | None,
+        lease: Unit | None,
+        error: EntrepotError | None,
+    ) -> None:
+        if reply is None and error is None:
+            error = RequestTimedOut(queue, timeout_s)
+        self._got(number, reply, lease, error)
 
     def _get_many(self, number: int, frame: verbs.GetMany) -> None:
         """The first may be waited for; what else is there comes with it."""
@@ -310,7 +337,7 @@ class Conversation:
             raise FrameUnreadable("GET_MANY without a unit of work")
         search = self.desk.engine.search_for(criteria)
 
-        def got(number: int, message: Message | None, _: Unit | None, error: EntrepotError | None) -> None:
+        def got(message: Message | None, _: Unit | None, error: EntrepotError | None) -> None:
             self._asked.pop(number, None)
             if error is not None:
                 self._answer(number, error)

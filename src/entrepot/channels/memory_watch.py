@@ -58,6 +58,10 @@ class MemoryWatch:
         self._is_limited = min(self.address_space_bytes, self.resident_bytes) < math.inf
         self.look()
 
+    def is_ample(self, body_bytes: int) -> bool:
+        """Whether there is memory for a message, without looking; if not, `require` does."""
+        return not self.is_short and body_bytes < _LARGE_BODY_BYTES
+
     def require(self, body_bytes: int, manager: str) -> None:
         """Refuse a message for which there is no memory; before a large one memory is looked at.
 

@@ -36,6 +36,7 @@ from entrepot.errors import (
 )
 from entrepot.message import Message
 from entrepot.mqsc import run_script
+from entrepot.queues import express
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import CHECKPOINTS_FOR_ROOM
 from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
@@ -45,6 +46,7 @@ from entrepot.queues.settlement import Settlement
 from entrepot.queues.system_queues import is_system
 from entrepot.queues.unit_of_work import Holder as UnitHolder
 from entrepot.queues.unit_of_work import Unit, UnitState
+from entrepot.queues.waiting import Waiter
 
 _FULL_RETRY_S = 0.01
 _TEMPORARY_MAX = 1000
@@ -128,6 +130,32 @@ class Session(SessionAuthority):
         the gets that make room. Its partner waits for the answer if order matters.
         """
         SessionPut(self, name, message, done, persistent, priority, unit, wait_s, aside).begin()
+
+    def put_plain(
+        self,
+        name: str | list[str],
+        message: Message,
+        persistent: bool | None,
+        priority: int | None,
+        replied: Callable[[bytes], Waiter] | None = None,
+        reply_queue: str = "",
+    ) -> bytes:
+        """Put a message of which nothing is special, vetted or not; its id, or b"" when it has to be vetted and `put`.
+
+        `replied`: see `LoopHost.put_plain`.
+        """
+        if (
+            name.__class__ is not str
+            or not express.is_plain(message)
+            or not self.desk.memory.is_ample(len(message.body))
+            or not self.is_known_to_have("QUEUE", name, "PUT")
+        ):
+            return b""
+        user, application = self.identity.user, self.application
+        try:
+            return self.engine.put_plain(name, message, persistent, priority, user, application, replied, reply_queue)
+        except SpillFailed:
+            return b""  # the general way waits for room, or tells
 
     def put_in_unit(
         self, name: str, message: Message, persistent: bool | None, priority: int | None, unit: Unit
@@ -234,13 +262,13 @@ class Session(SessionAuthority):
         def get() -> None:
             try:
                 self.require_unfenced()
-                guard = unit or self.desk.host.private_unit()
                 if wait_s > 0:
-                    self._count_waiting()
-                    waiting = WaitingGet(self, name, criteria, guard, unit is None, done)
+                    self.count_waiting()
+                    waiting = WaitingGet(self, name, criteria, unit, done)
                     if waiting.start(wait_s, search) and waiting.is_waiting:
                         waits(waiting)
                 elif unit is None:
+                    guard = self.desk.host.private_unit()
                     message = self.engine.lease(name, criteria, guard, search)
                     done(message, self.leased(guard), None)
                 else:
@@ -281,10 +309,10 @@ class Session(SessionAuthority):
         # Each of them costs a look a hundred times a second.
         if sum(isinstance(each, WaitingGroup) for each in self.waiting) >= _WAITING_GROUPS_MAX:
             raise LimitExceeded("gets that wait for groups", _WAITING_GROUPS_MAX + 1, _WAITING_GROUPS_MAX)
-        self._count_waiting()
+        self.count_waiting()
         return WaitingGroup(self, name, criteria, unit, wait_s, done)
 
-    def _count_waiting(self) -> None:
+    def count_waiting(self) -> None:
         """Count one more get that may wait, or consumer: the session stands for the most it ever had at once.
 
         Raises:
@@ -319,7 +347,7 @@ class Session(SessionAuthority):
         self.require("QUEUE", name, "GET")
         with self.desk.host.lock:
             self.engine.manager.readable(name)
-        self._count_waiting()
+        self.count_waiting()
         consumer = Consumer(self, name, criteria, deliver, failed, locked=locked)
         self.consumers.add(consumer)
         return consumer
@@ -341,7 +369,7 @@ class Session(SessionAuthority):
         self.require("QUEUE", name, "GET")
         with self.desk.host.lock:
             self.engine.manager.readable(name)
-        self._count_waiting()
+        self.count_waiting()
         stream = Stream(self, name, criteria, deliver, failed, held=held)
         self.consumers.add(stream)
         return stream

@@ -57,6 +57,12 @@ class SessionAuthority:
         self.desk.refused(identity, error)
         raise error
 
+    def is_known_to_have(self, object_type: str, name: str, what: str) -> bool:
+        """Whether an authority need not be asked for any more; if it need, `require` does so."""
+        return self.identity.administrator or (
+            (object_type, name, what) in self._allowed and self._allowed_at == self.desk.authority_epoch
+        )
+
     def may(self, object_type: str, name: str, what: str) -> bool:
         """Whether this partner has an authority; nothing is told to the audit log."""
         identity, judge = self.identity, self.desk.judge

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from entrepot.errors import EntrepotError, FrameUnreadable
 from entrepot.limits import CONSUMER_CREDIT_MAX, MIB
 from entrepot.message import Message
+from entrepot.queues import express
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.unit_of_work import Take, Unit
 from entrepot.queues.waiting import StandingWaiter
@@ -121,7 +122,8 @@ class Stream:
     def grant(self, more: int) -> None:
         """Let so many more messages come."""
         self._waiter.credit += more
-        self.pump()
+        if self._waiter.among is None:
+            self.pump()
 
     def pause(self) -> None:
         """The partner does not read what it is sent: let nothing come meanwhile."""
@@ -195,6 +197,18 @@ class Stream:
         if count <= 0 or self.closed:
             done(None)
             return
+        takes = self._unit.takes
+        if not self.held and not self._unit.consequential:
+            gone = takes[:count]
+            size = sum([len(take.entry.message.body) for take in gone])
+            with self._session.engine.host.lock:
+                settled = express.settle(gone)
+            if settled:
+                del takes[:count]
+                self._settled += count
+                self._held_bytes -= size
+                done(None)
+                return
         unit = self._fresh_unit()
         self._move(count, unit)
         self._session.settle(unit, done)

@@ -12,7 +12,7 @@ from entrepot.message import Message
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.search import Search
 from entrepot.queues.unit_of_work import Unit
-from entrepot.queues.waiting import Waiter
+from entrepot.queues.waiting import LeasingWaiter, Waiter
 
 if TYPE_CHECKING:
     from entrepot.channels.session import Session
@@ -24,17 +24,26 @@ Got = Callable[[Message | None, Unit | None, EntrepotError | None], None]
 class WaitingGet:
     """A get on its way to its message."""
 
-    __slots__ = ("_done", "_leasing", "_name", "_session", "_waiter", "guard")
+    __slots__ = ("_done", "_leasing", "_name", "_session", "guard", "waiter")
 
-    def __init__(
-        self, session: Session, name: str, criteria: Criteria | None, guard: Unit, leasing: bool, done: Got
-    ) -> None:
+    def __init__(self, session: Session, name: str, criteria: Criteria | None, unit: Unit | None, done: Got) -> None:
         self._session = session
         self._name = name
-        self.guard = guard
-        self._leasing = leasing
+        self.guard = unit
+        """The unit of work that gets; outside of any, the waiter makes a lease when it needs one."""
+        self._leasing = unit is None
         self._done: Got | None = done
-        self._waiter = Waiter(criteria, guard, session.engine.waker(self._woken))
+        engine = session.engine
+        self.waiter = (
+            LeasingWaiter(criteria, engine.host.private_unit, engine.waker(self._woken))
+            if unit is None
+            else Waiter(criteria, unit, engine.waker(self._woken))
+        )
+
+    def _lease(self) -> Unit | None:
+        """What holds the message until its reader has it, if anything has to."""
+        lease = self.waiter.lease if isinstance(self.waiter, LeasingWaiter) else None
+        return None if lease is None else self._session.leased(lease)
 
     def start(self, wait_s: float, search: Search | None = None) -> bool:
         """Get, or wait for it; False when that was all.
@@ -43,20 +52,24 @@ class WaitingGet:
             SearchPaused: The search has to go on later, and nothing waits.
         """
         session, engine = self._session, self._session.engine
-        waiter = self._waiter
+        waiter = self.waiter
         look = engine.lease_or_wait if self._leasing else engine.get_or_wait
         message = look(self._name, waiter, search)
         if message is not None:
             done, self._done = self._done, None
             if done is not None:
-                done(message, session.leased(self.guard) if self._leasing else None, None)
+                done(message, self._lease(), None)
             return False
         if self._done is None:
             return False  # it came at once, by way of another verb's consequences
-        session.waiting.add(self)
-        if wait_s != math.inf:
-            session.desk.deadlines.after(wait_s, self)
+        self.begin(wait_s)
         return True
+
+    def begin(self, wait_s: float) -> None:
+        """Wait for so long, now that the waiter stands among those of its queue."""
+        self._session.waiting.add(self)
+        if wait_s != math.inf:
+            self._session.desk.deadlines.after(wait_s, self)
 
     @property
     def is_waiting(self) -> bool:
@@ -69,7 +82,7 @@ class WaitingGet:
 
     def _woken(self) -> None:
         done = self._end()
-        waiter = self._waiter
+        waiter = self.waiter
         if done is None or self._session.closed:
             # Nobody is there for it any more.
             if self._leasing:
@@ -80,13 +93,12 @@ class WaitingGet:
                 self._session.desk.host.give_back(self._name, waiter)
             done(None, None, self._session.fenced)
             return
-        lease = self._session.leased(self.guard) if self._leasing else None
-        done(waiter.message, lease, waiter.error)
+        done(waiter.message, self._lease(), waiter.error)
 
     def expire(self) -> None:
         """Its time is up; a message that has come at the last moment is delivered all the same."""
-        self._session.engine.stop_waiting(self._waiter)
-        if self._waiter.message is None and self._waiter.error is None:
+        self._session.engine.stop_waiting(self.waiter)
+        if self.waiter.message is None and self.waiter.error is None:
             done = self._end()
             if done is not None:
                 done(None, None, self._session.fenced)

@@ -19,6 +19,12 @@ class Criteria(msgspec.Struct, frozen=True, kw_only=True):
     whole_group: bool = False
     """Only messages whose whole group is there; those of no group are a group of one."""
 
+    @property
+    def is_correlation_only(self) -> bool:
+        return (
+            self.message_id is None and self.group_id is None and self.selector is None and not self.whole_group
+        )
+
     def steps_for(self, message: Message) -> int:
         """What `matches` costs at most, in the steps of selectors."""
         return 1 if self.selector is None else self.selector.steps_for(message)

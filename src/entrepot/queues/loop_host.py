@@ -24,6 +24,7 @@ from entrepot.queues.batch_get import get_up_to
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
 from entrepot.queues.queue_manager import QueueManager
+from entrepot.queues import express
 from entrepot.queues.retrying import retry_later
 from entrepot.queues.search import STEPS_PER_TURN, Search, SearchPaused
 from entrepot.queues.settlement import Settlement
@@ -116,6 +117,44 @@ class LoopHost:
             self._want_force()
         if self._ready:
             self.drain()
+
+    def put_plain(
+        self,
+        name: str,
+        message: Message,
+        persistent: bool | None,
+        priority: int | None,
+        user: str,
+        application: str,
+        replied: Callable[[bytes], Waiter] | None = None,
+        reply_queue: str = "",
+    ) -> bytes:
+        """Put a plain message by the flat way; its message id, or b"" when nothing was done and `put` has to.
+
+        `replied` makes what waits for its reply on `reply_queue`, where nothing may be yet.
+        """
+        manager = self.manager
+        with self._lock:
+            route = express.route_for(manager, name)
+            if route is None:
+                return b""
+            replies = None
+            if replied is not None:
+                replies = express.waited_for(manager, reply_queue)
+                if replies is None:
+                    return b""
+            message_id = message.message_id or manager.new_message_id()
+            self._inside = True
+            try:
+                if not express.put(manager, route, message, message_id, persistent, priority, user, application):
+                    return b""
+                if replies is not None and replied is not None:
+                    replies.waiters.add(replied(message_id))
+            finally:
+                self._inside = False
+        if self._ready:
+            self.drain()
+        return message_id
 
     def put_in_unit(
         self, name: str, message: Message, persistent: bool | None, priority: int | None, unit: Unit

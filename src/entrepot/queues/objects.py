@@ -95,6 +95,10 @@ class Objects:
         targets = (self.queue_definitions.get(name) for name in named)
         return INTERNAL_QUEUES.union(named, (each.target for each in targets if isinstance(each, AliasQueue)))
 
+    def known_route(self, name: str) -> Route | None:
+        """Where a name leads, if that is a queue and was asked before."""
+        return None if name in self.name_lists else self._routes.get(name)
+
     def route(self, name: str) -> Route:
         """Where a put or get on this name goes; remembered until a definition changes."""
         try:

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 class Waiter:
     """One reader. `wake` is called once, when `message` or `error` is there."""
 
-    __slots__ = ("among", "criteria", "error", "message", "number", "search", "settlement", "shelf", "unit", "wake")
+    __slots__ = (
+        "among", "criteria", "error", "is_private", "message", "number", "search", "settlement", "shelf", "unit", "wake",
+    )  # fmt: skip
 
     def __init__(self, criteria: Criteria | None, unit: Unit | None, wake: Callable[[], None]) -> None:
         self.criteria = criteria
         self.unit = unit
+        self.is_private = unit is None or unit.private
+        """Whether a nonpersistent message that it is given has left for good."""
         self.wake = wake
         self.number = 0
         self.message: Message | None = None
@@ -62,6 +66,33 @@ class Waiter:
         self.wake()
 
 
+class LeasingWaiter(Waiter):
+    """A reader outside of any unit of work: it has one as soon as it is given what has to be held for it."""
+
+    __slots__ = ("_begin", "_unit")
+
+    def __init__(self, criteria: Criteria | None, begin: Callable[[], Unit], wake: Callable[[], None]) -> None:
+        self._begin = begin
+        self._unit: Unit | None = None
+        super().__init__(criteria, None, wake)
+        self.is_private = True
+
+    @property
+    def unit(self) -> Unit | None:
+        if self._unit is None:
+            self._unit = self._begin()
+        return self._unit
+
+    @unit.setter
+    def unit(self, _: Unit | None) -> None:
+        pass  # it makes its own
+
+    @property
+    def lease(self) -> Unit | None:
+        """What holds its message, if anything does."""
+        return self._unit
+
+
 class StandingWaiter(Waiter):
     """A reader that wants one message after the other, as many as it has credit for; others get theirs in turn.
 
@@ -95,16 +126,17 @@ class Waiters:
 
     def __init__(self) -> None:
         self._next = 0
-        self._any: dict[int, Waiter] = {}
-        self._by_correlation: dict[bytes, dict[int, Waiter]] = {}
+        self.any: dict[int, Waiter] = {}
+        """Those who want any message, or one that is not found by its correlation id alone."""
+        self.by_correlation: dict[bytes, dict[int, Waiter]] = {}
         self.for_groups = 0
         """How many of them wait for whole groups, which any message may complete."""
 
     def __bool__(self) -> bool:
-        return bool(self._any or self._by_correlation)
+        return bool(self.any or self.by_correlation)
 
     def __len__(self) -> int:
-        return len(self._any) + sum(map(len, self._by_correlation.values()))
+        return len(self.any) + sum(map(len, self.by_correlation.values()))
 
     def add(self, waiter: Waiter) -> None:
         waiter.number = self._next
@@ -127,8 +159,8 @@ class Waiters:
         correlation_id = waiter.criteria.correlation_id if waiter.criteria else None
         # Any message may be the one that completes a group.
         if correlation_id is None or waiter.wants_whole_group:
-            return self._any
-        return self._by_correlation.setdefault(correlation_id, {})
+            return self.any
+        return self.by_correlation.setdefault(correlation_id, {})
 
     def remove(self, waiter: Waiter) -> None:
         waiter.among = None
@@ -136,10 +168,21 @@ class Waiters:
             self.for_groups -= 1
         shelf = waiter.shelf
         shelf.pop(waiter.number, None)
-        if not shelf and shelf is not self._any:
+        if not shelf and shelf is not self.any:
             assert waiter.criteria is not None
             assert waiter.criteria.correlation_id is not None
-            del self._by_correlation[waiter.criteria.correlation_id]
+            del self.by_correlation[waiter.criteria.correlation_id]
+
+    def obvious_for(self, correlation_id: bytes) -> Waiter | None:
+        """Who takes a message without groups and properties, if nobody else has to be asked; None: ask `first_for`."""
+        shelf = self.by_correlation.get(correlation_id)
+        if not shelf:
+            waiter = next(iter(self.any.values()), None)
+            return None if waiter is None or waiter.criteria is not None else waiter
+        if self.any:
+            return None  # who came first?
+        waiter = next(iter(shelf.values()))
+        return waiter if waiter.criteria is not None and waiter.criteria.is_correlation_only else None
 
     def first_for(self, message: Message, turn: Turn, number: int = 0) -> Waiter | None:
         """Who takes this message, of those that came as `number` or later; whole groups are left out.
@@ -165,12 +208,12 @@ class Waiters:
         return None
 
     def _candidates(self, message: Message) -> Iterable[Waiter]:
-        keyed = self._by_correlation.get(message.correlation_id) if self._by_correlation else None
+        keyed = self.by_correlation.get(message.correlation_id) if self.by_correlation else None
         if not keyed:
-            return self._any.values()
-        if not self._any:
+            return self.any.values()
+        if not self.any:
             return keyed.values()
-        return heapq.merge(self._any.values(), keyed.values(), key=lambda waiter: waiter.number)
+        return heapq.merge(self.any.values(), keyed.values(), key=lambda waiter: waiter.number)
 
     def for_message(self, message: Message) -> Iterator[Waiter]:
         """Who would take this message, in the order they came; whole groups are the caller's to judge.
@@ -182,4 +225,4 @@ class Waiters:
                 yield waiter
 
     def all(self) -> list[Waiter]:
-        return [*self._any.values(), *(w for shelf in self._by_correlation.values() for w in shelf.values())]
+        return [*self.any.values(), *(w for shelf in self.by_correlation.values() for w in shelf.values())]

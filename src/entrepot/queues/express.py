@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flat way of the verbs that run most, for what most messages are.
+
+Each function first looks whether anything special is asked. If so, it
+returns having done nothing, and the general way of `QueueManager` runs; if
+not, it does the whole verb in one piece. Both ways lead to the same state:
+the simulation takes one of them at random, and a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from entrepot.errors import SpillFailed
+from entrepot.limits import ID_BYTES_MAX, NAME_CHARACTERS_MAX
+from entrepot.message import Message
+from entrepot.queues.entry import LOCKED, QueuedMessage
+from entrepot.queues.unit_of_work import Take
+
+if TYPE_CHECKING:
+    from entrepot.queues.queue import Queue
+    from entrepot.queues.queue_manager import QueueManager
+    from entrepot.queues.routes import Route
+    from entrepot.queues.waiting import Waiter
+
+_PLAIN = Message(b"")
+_CCSID, _ENCODING = _PLAIN.ccsid, _PLAIN.encoding
+_EXPIRY_S_MAX = 1e9
+
+
+def is_plain(message: Message) -> bool:
+    """Whether a message says no more than body, ids, type, reply-to queue and how long it is of use, within limits.
+
+    It may come from a stranger: a plain message needs no further vetting.
+    """
+    return not (
+        message.properties
+        or message.delay_s
+        or message.group_id
+        or message.report
+        or message.retained
+        or message.feedback
+        or message.format
+        or message.reply_to_manager
+        or message.sequence != 1
+        or message.last_in_group
+        or message.ccsid != _CCSID
+        or message.encoding != _ENCODING
+        or len(message.message_id) > ID_BYTES_MAX
+        or len(message.correlation_id) > ID_BYTES_MAX
+        or len(message.reply_to) > NAME_CHARACTERS_MAX
+        or (message.expiry_s is not None and not 0 < message.expiry_s < _EXPIRY_S_MAX)
+    )
+
+
+def route_for(manager: QueueManager, name: str) -> Route | None:
+    """Where a nonpersistent message goes that need only be stored, or handed over; None: the general way."""
+    objects = manager.objects
+    route = objects.known_route(name)
+    if (
+        route is None
+        or not route.put_enabled
+        or route.internal
+        or route.target_queue
+        or manager.group_commit.failure is not None
+    ):
+        return None
+    queue = route.queue
+    definition = queue.definition
+    if (
+        queue.watched
+        or queue.unoffered
+        or definition.stream_queue
+        or queue.depth + queue.reserved >= definition.depth_max
+    ):
+        return None
+    return route
+
+
+def put(
+    manager: QueueManager,
+    route: Route,
+    message: Message,
+    message_id: bytes,
+    persistent: bool | None,
+    priority: int | None,
+    user: str,
+    application: str,
+) -> bool:
+    """Put a plain nonpersistent message outside of units of work; False: the general way has to.
+
+    Raises:
+        SpillFailed: The disk has no room for what no longer fits into memory; nothing was stored.
+    """
+    if persistent or (persistent is None and route.default_persistent) or len(message.body) > route.body_bytes_max:
+        return False
+    if priority is None:
+        priority = route.default_priority
+    elif not 0 <= priority <= 9:
+        return False
+    queue = route.queue
+    waiters = queue.waiters
+    waiter: Waiter | None = None
+    if waiters.by_correlation or waiters.any:
+        waiter = waiters.obvious_for(message.correlation_id)
+        if waiter is None:
+            return False
+    elif message.expiry_s is not None:
+        return False  # its time has to be watched on the queue
+    stored = Message(
+        message.body,
+        message_id,
+        message.correlation_id,
+        False,
+        priority,
+        message.type,
+        manager.clock.now() if message.expiry_s is None else manager.follow_clock(),
+        message.expiry_s,
+        0.0,
+        message.reply_to,
+        user=user,
+        application=application,
+    )
+    manager.key_next += 1
+    if waiter is None:
+        entry = QueuedMessage(manager.key_next, queue.number, stored)
+        try:
+            manager.arrive(queue, entry)
+        except SpillFailed:
+            queue.remove(entry)  # refused, so that a full disk does not fill the memory instead
+            raise
+        return True
+    waiter.take_turn()
+    if not waiter.is_private:
+        unit = waiter.unit
+        assert unit is not None
+        entry = QueuedMessage(manager.key_next, queue.number, stored)
+        queue.depth += 1
+        queue.hold(entry)
+        unit.takes.append(Take(queue, entry))
+        if unit.counted:
+            manager.backout_counts.count(queue, entry)
+    waiter.serve(stored)
+    return True
+
+
+def waited_for(manager: QueueManager, name: str) -> Queue | None:
+    """An empty queue that a reader can simply wait for; None: the general way has to look."""
+    route = manager.objects.known_route(name)
+    if route is None or route.target_queue or not route.get_enabled or route.queue.depth:
+        return None
+    return route.queue
+
+
+def settle(takes: Sequence[Take]) -> bool:
+    """Let messages leave that their reader has used; False when one of them is not plain, and all are still there."""
+    for queue, entry in takes:
+        message = entry.message
+        if entry.log_position >= 0 or entry.state != LOCKED or message.report or message.group_id or queue.watched:
+            return False
+    for queue, entry in takes:
+        queue.remove(entry)
+    return True
