@@ -130,6 +130,9 @@ app.add_typer(bench.app, name="bench", rich_help_panel=_WORKBENCH)
 app.command("report", rich_help_panel=_WORKBENCH)(report.report)
 
 
+_INTERRUPTED = 130
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -150,7 +153,11 @@ def _root(
 
 def main() -> None:
     """The entry point of the `entrepot` command."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        # Typer catches it around a command, but not while it deals with another error.
+        sys.exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":
