@@ -137,7 +137,7 @@ class Bench:
         return self._number
 
     def request(self) -> bytes:
-        message = Message(BODY, type=MessageType.REQUEST, expiry_s=30.0, reply_to="REPLIES", user="u", application="bench")
+        message = Message(BODY, type=MessageType.REQUEST, expiry_s=30.0, reply_to="REPLIES")
         return encode(Verb.REQUEST, self._next(), verbs.Request("RQ", "REPLIES", 30.0, False, None, message))
 
     def reply(self, request: Message) -> bytes:

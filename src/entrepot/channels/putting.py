@@ -50,6 +50,8 @@ class _ManyPuts:
         conversation, session, unit = self._conversation, self._conversation.session, self._unit
         puts = self._frame.puts
         try:
+            if first == 0 and judged is None and session.plan(puts, unit):
+                first = len(puts)
             for index in range(first, len(puts)):
                 queue, persistent, priority, message = puts[index]
                 vetting.require_names(queue)

@@ -9,7 +9,7 @@ order. Whatever a partner leaves open is backed out when it goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ from entrepot.errors import (
     UnitFinished,
     UserLimitReached,
 )
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.mqsc import run_script
 from entrepot.queues import express
 from entrepot.queues.criteria import Criteria
@@ -156,6 +156,20 @@ class Session(SessionAuthority):
             return self.engine.put_plain(name, message, persistent, priority, user, application, replied, reply_queue)
         except SpillFailed:
             return b""  # the general way waits for room, or tells
+
+    def plan(self, puts: Sequence[PutInUnit], unit: Unit) -> bool:
+        """Put messages with a unit of work of which nothing is special, vetted or not; False: none was put.
+
+        Raises:
+            EntrepotError: The unit takes none of them.
+        """
+        if not self.desk.memory.is_ample(0):
+            return False
+        for name in {put[0] for put in puts}:
+            if not self.is_known_to_have("QUEUE", name, "PUT"):
+                return False
+        with self.desk.host.lock:
+            return express.plan(self.engine.manager, unit, puts, self.identity.user, self.application)
 
     def put_in_unit(
         self, name: str, message: Message, persistent: bool | None, priority: int | None, unit: Unit

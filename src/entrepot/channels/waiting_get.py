@@ -51,7 +51,7 @@ class WaitingGet:
         Raises:
             SearchPaused: The search has to go on later, and nothing waits.
         """
-        session, engine = self._session, self._session.engine
+        engine = self._session.engine
         waiter = self.waiter
         look = engine.lease_or_wait if self._leasing else engine.get_or_wait
         message = look(self._name, waiter, search)

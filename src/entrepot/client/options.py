@@ -158,16 +158,17 @@ Draft = tuple[Message, bool | None, int | None, float]
 """A message, the persistence and priority asked for, if any, and how long to wait for room."""
 
 
-def draft(body: object, options: PutOptions, sender: Sender) -> Draft:
-    """The message that the options describe, and what they say about putting it.
+def draft(body: object, options: PutOptions, sender: Sender, **own: Any) -> Draft:
+    """The message that the options describe, and what they say about putting it; `own` fields are not theirs to say.
 
     Raises:
         InvalidArgument: The first option that is wrong.
     """
     content = body if body.__class__ is bytes else checks.body(body)
-    if not options:
-        return Message(content, user=sender.user, application=sender.application), None, None, 0.0
-    fields = _checked(_PUT, options, "put")
+    persistent = options.get("persistent")
+    if len(options) == (persistent.__class__ is bool):  # that alone is said most, or nothing
+        return Message(content, user=sender.user, application=sender.application, **own), persistent, None, 0.0
+    fields = _checked(_PUT, options, "put") | own
     persistent = fields.pop("persistent", None)
     priority = fields.pop("priority", None)
     wait_s = fields.pop("wait_s", 0.0)

@@ -14,6 +14,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -178,7 +179,8 @@ class ClientCore:
         self._number = 0
         self._consumer_next = 0
         self._unit_next = 0
-        self._made = 0
+        self._made = count(1)
+        """Whoever makes message ids needs no lock for it."""
         self._id_head = b""
 
     # --- what goes out ------------------------------------------------------------------------
@@ -267,8 +269,7 @@ class ClientCore:
 
     def message_id(self) -> bytes:
         """One that nobody else makes: the server has given us our own range."""
-        self._made += 1
-        return self._id_head + self._made.to_bytes(4, "big")
+        return self._id_head + next(self._made).to_bytes(4, "big")
 
     def begin_unit(self) -> RemoteUnit:
         self._unit_next = self._unit_next % _NUMBER_MAX + 1

@@ -21,9 +21,7 @@ class Criteria(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_correlation_only(self) -> bool:
-        return (
-            self.message_id is None and self.group_id is None and self.selector is None and not self.whole_group
-        )
+        return self.message_id is None and self.group_id is None and self.selector is None and not self.whole_group
 
     def steps_for(self, message: Message) -> int:
         """What `matches` costs at most, in the steps of selectors."""

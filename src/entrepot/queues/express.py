@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from entrepot.errors import SpillFailed
-from entrepot.limits import ID_BYTES_MAX, NAME_CHARACTERS_MAX
-from entrepot.message import Message
+from entrepot.limits import ID_BYTES_MAX, NAME_CHARACTERS_MAX, PRIORITY_MAX
+from entrepot.message import Message, PutInUnit
 from entrepot.queues.entry import LOCKED, QueuedMessage
-from entrepot.queues.unit_of_work import Take
+from entrepot.queues.unit_of_work import PendingPut, Take, Unit
 
 if TYPE_CHECKING:
     from entrepot.queues.queue import Queue
@@ -97,7 +97,7 @@ def put(
         return False
     if priority is None:
         priority = route.default_priority
-    elif not 0 <= priority <= 9:
+    elif not 0 <= priority <= PRIORITY_MAX:
         return False
     queue = route.queue
     waiters = queue.waiters
@@ -142,6 +142,71 @@ def put(
         if unit.counted:
             manager.backout_counts.count(queue, entry)
     waiter.serve(stored)
+    return True
+
+
+def plan(manager: QueueManager, unit: Unit, puts: Sequence[PutInUnit], user: str, application: str) -> bool:
+    """Let plain messages arrive when a unit of work commits, vetted or not; False: none was taken, and `put` has to.
+
+    Raises:
+        UnitFinished, TooManyUncommitted, UserLimitReached: The unit takes none of them.
+    """
+    if manager.group_commit.failure is not None or unit.clock_steps != manager.steady.count:
+        return False
+    now = manager.clock.now()
+    planned: list[PendingPut] = []
+    places: dict[Queue, int] = {}
+    body_bytes = 0
+    for name, persistent, priority, message in puts:
+        route = manager.objects.known_route(name)
+        if (
+            route is None
+            or not route.put_enabled
+            or route.internal
+            or route.target_queue
+            or message.expiry_s is not None
+            or not is_plain(message)
+        ):
+            return False
+        size = len(message.body)
+        if persistent is None:
+            persistent = route.default_persistent
+        if priority is None:
+            priority = route.default_priority
+        queue = route.queue
+        definition = queue.definition
+        taken = places.get(queue, 0)
+        if (
+            size > route.body_bytes_max
+            or not 0 <= priority <= PRIORITY_MAX
+            or definition.stream_queue
+            or queue.depth + queue.reserved + taken >= definition.depth_max
+            or (persistent and definition.dynamic == "TEMPORARY")
+        ):
+            return False
+        places[queue] = taken + 1
+        body_bytes += size
+        stored = Message(
+            message.body,
+            message.message_id or manager.new_message_id(),
+            message.correlation_id,
+            persistent,
+            priority,
+            message.type,
+            now,
+            None,
+            0.0,
+            message.reply_to,
+            user=user,
+            application=application,
+        )
+        planned.append(PendingPut([queue], stored))
+    unit.require_active()
+    unit.require_room(body_bytes, len(planned))
+    for queue, count in places.items():
+        queue.reserved += count
+    unit.puts += planned
+    unit.body_bytes += body_bytes
     return True
 
 

@@ -20,11 +20,11 @@ from typing import Any, Protocol
 
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
+from entrepot.queues import express
 from entrepot.queues.batch_get import get_up_to
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.host import Host
 from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues import express
 from entrepot.queues.retrying import retry_later
 from entrepot.queues.search import STEPS_PER_TURN, Search, SearchPaused
 from entrepot.queues.settlement import Settlement

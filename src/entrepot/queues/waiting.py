@@ -21,7 +21,8 @@ class Waiter:
     """One reader. `wake` is called once, when `message` or `error` is there."""
 
     __slots__ = (
-        "among", "criteria", "error", "is_private", "message", "number", "search", "settlement", "shelf", "unit", "wake",
+        "among", "criteria", "error", "is_private", "message", "number", "search", "settlement", "shelf", "unit",
+        "wake",
     )  # fmt: skip
 
     def __init__(self, criteria: Criteria | None, unit: Unit | None, wake: Callable[[], None]) -> None:

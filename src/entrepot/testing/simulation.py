@@ -32,6 +32,7 @@ from entrepot.errors import (
     UnitBackedOut,
 )
 from entrepot.message import Message
+from entrepot.queues import express
 from entrepot.queues.checkpointing import CheckpointPlan
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import LocalQueue, Subscription
@@ -100,8 +101,11 @@ class Promise:
 class Simulation:
     """One seed's world. `run` raises AssertionError when the queue manager breaks a promise."""
 
-    def __init__(self, seed: int, *, faults: bool = True, topics: bool = False) -> None:
+    def __init__(self, seed: int, *, faults: bool = True, topics: bool = False, flat: bool = True) -> None:
         self.random = Random(seed)
+        # Of its own, so that a seed does the same verbs by whatever way.
+        self.ways = Random(seed + 2) if flat else None
+        """Chooses between the flat way of a verb and the general one; None: always the general one."""
         self.disk = SimulatedDisk(Random(seed + 1))
         self.clock = VirtualClock()
         self.settings = ManagerSettings(
@@ -221,17 +225,35 @@ class Simulation:
         )
         body = b"%d:" % item.number + b"x" * self.random.choice((0, 10, 400, 3000))
         self.bodies[item.number] = body
-        _, settlement = self.manager.put(
-            item.queue,
-            Message(body, correlation_id=b"c%d" % (item.number % 5)),
-            persistent=item.persistent,
-            priority=item.priority,
-            unit=work.unit if work else None,
-        )
+        message = Message(body, correlation_id=b"c%d" % (item.number % 5))
+        settlement = None
+        if not self._put_flat(item, message, work):
+            _, settlement = self.manager.put(
+                item.queue,
+                message,
+                persistent=item.persistent,
+                priority=item.priority,
+                unit=work.unit if work else None,
+            )
         if work is not None:
             work.puts.append(item)
         else:
             self._promise(settlement, Work(Unit(0, 0), puts=[item]))
+
+    def _put_flat(self, item: Item, message: Message, work: Work | None) -> bool:
+        """Put by the flat way, if that is chosen and takes it."""
+        if self.ways is None or self.ways.random() < 0.5:
+            return False
+        manager = self.manager
+        if work is not None:
+            done = express.plan(manager, work.unit, [(item.queue, item.persistent, item.priority, message)], "", "")
+        else:
+            route = express.route_for(manager, item.queue)
+            done = route is not None and express.put(
+                manager, route, message, manager.new_message_id(), item.persistent, item.priority, "", ""
+            )
+        self._count("flat" if done else "not flat")
+        return done
 
     def _publish(self) -> None:
         """The same message to every queue, all or nothing."""
@@ -300,6 +322,9 @@ class Simulation:
         if not self.open:
             return
         work = self.open[self.random.randrange(len(self.open))]
+        unit = work.unit
+        if self.ways is not None and self.ways.random() < 0.5 and not unit.puts and express.settle(unit.takes):
+            unit.takes.clear()
         try:
             settlement = self.manager.commit(work.unit)
         except LogFull:

@@ -143,8 +143,9 @@ class Connection(Verbs):
         while True:
             reply_queue, opened = await self._own_reply_queue()
             # A request that is waited for no longer is of no use.
-            options |= {"type": MessageType.REQUEST, "reply_to": reply_queue, "expiry_s": timeout_s}
-            message, persistent, priority, _ = draft(body, options, self._sender)
+            message, persistent, priority, _ = draft(
+                body, options, self._sender, type=MessageType.REQUEST, reply_to=reply_queue, expiry_s=timeout_s
+            )
             reply = await self.calls.request(
                 queue, message, reply_queue, timeout_s, persistent=persistent, priority=priority, opened=opened
             )

@@ -373,6 +373,29 @@ class Line:
         self._flush_soon()
         return result
 
+    async def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
+        """See `lines.Line.call`."""
+        core, slot = self.core, self.slot()
+
+        def step() -> bool:
+            if opened and core.opened != opened:
+                return False
+            core.ask(verb, payload, slot, with_message=with_message)
+            return True
+
+        return await self.answer(slot) if await self.do(step) else None
+
+    async def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
+        """See `lines.Line.tell`."""
+
+        def step() -> bool:
+            if self.core.opened != opened:
+                return False
+            self.core.tell(verb, payload, with_message=True)
+            return True
+
+        return await self.do(step, urgent=urgent)
+
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """See `lines.Line.do_if_connected`."""
         if self._wire is None:

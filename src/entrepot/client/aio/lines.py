@@ -47,6 +47,15 @@ class Line(Protocol):
             ConnectionClosed, Fenced: The step was not taken.
         """
 
+    async def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
+        """`do` and `answer` in one, for a verb that belongs to no unit of work.
+
+        `opened`: only on that connection; None when it is no longer there, and nothing was asked.
+        """
+
+    async def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
+        """`do` for a verb with a message that wants no answer; False when that connection is no longer there."""
+
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """Take a step only if there is a connection now; None when there is none."""
 

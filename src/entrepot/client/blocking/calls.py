@@ -50,10 +50,8 @@ class Calls:
         """Ask and wait for the answer; what may be repeated is asked again when the connection breaks."""
         deadline = _FOREVER
         while True:
-            slot = self.line.slot()
-            self.line.do(partial(self.core.ask, verb, request, slot))
             try:
-                return self.line.answer(slot)
+                return self.line.call(verb, request)
             except ConnectionLost:
                 now = time.monotonic()
                 if not self.line.mends_itself or now >= deadline or not is_repeatable(verb, request):
@@ -108,21 +106,23 @@ class Calls:
     ) -> bytes:
         """Put a message. In a unit of work far away a refusal is told when that commits, unless it waits for room."""
         core = self.core
-        slot = self.line.slot() if unit is None or wait_s or self.line.is_near else None
+        while unit is None:
+            opened = core.opened
+            message_id, frame = core.put(name, message, persistent, priority, 0, wait_s)
+            if self.line.call(Verb.PUT, frame, with_message=True, opened=opened) is not None:
+                return message_id  # else it has an id of a connection that is gone
+        slot = self.line.slot() if wait_s or self.line.is_near else None
 
         def step() -> bytes:
-            number = 0 if unit is None else self._number_of(unit)
-            message_id, frame = core.put(name, message, persistent, priority, number, wait_s)
+            message_id, frame = core.put(name, message, persistent, priority, self._number_of(unit), wait_s)
             if slot is None:
                 core.tell(Verb.PUT, frame, with_message=True)
             else:
                 core.ask(Verb.PUT, frame, slot, with_message=True)
-            if unit is not None:
-                unit.messages += 1
+            unit.messages += 1
             return message_id
 
-        taken = self.line.do(step) if unit is None else self.do_in(unit, step, urgent=slot is not None)
-        message_id = taken
+        message_id = self.do_in(unit, step, urgent=slot is not None)
         if slot is not None:
             self._answer_in(unit, slot)
         return message_id
@@ -159,13 +159,11 @@ class Calls:
     ) -> bytes:
         """Send a put; should it be refused, the next `synchronize` tells."""
         core = self.core
-
-        def step() -> bytes:
+        while True:
+            opened = core.opened
             message_id, frame = core.put(name, message, persistent, priority, 0, wait_s)
-            core.tell(Verb.PUT, frame, with_message=True)
-            return message_id
-
-        return self.line.do(step, urgent=urgent)
+            if self.line.tell(Verb.PUT, frame, opened=opened, urgent=urgent):
+                return message_id  # else it has an id of a connection that is gone
 
     def synchronize(self) -> None:
         """Return when all puts that wanted no answer are where they belong.
@@ -194,20 +192,9 @@ class Calls:
         Raises:
             RequestTimedOut: No reply came in time.
         """
-        core = self.core
+        self.core.require_fitting(message)
         frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, priority, message)
-        slot = self.line.slot()
-
-        def step() -> bool:
-            if core.opened != opened:
-                return False
-            core.require_fitting(message)
-            core.ask(Verb.REQUEST, frame, slot, with_message=True)
-            return True
-
-        if not self.line.do(step):
-            return None
-        reply: Message = self.line.answer(slot)
+        reply: Message | None = self.line.call(Verb.REQUEST, frame, with_message=True, opened=opened)
         return reply
 
     # --- get and browse -------------------------------------------------------------------------

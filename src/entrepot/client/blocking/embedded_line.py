@@ -82,6 +82,29 @@ class EmbeddedLine:
         self._near.ask_all()
         return result
 
+    def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
+        """See `lines.Line.call`."""
+        core, slot = self.core, self.slot()
+
+        def step() -> bool:
+            if opened and core.opened != opened:
+                return False
+            core.ask(verb, payload, slot, with_message=with_message)
+            return True
+
+        return self.answer(slot) if self.do(step) else None
+
+    def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
+        """See `lines.Line.tell`."""
+
+        def step() -> bool:
+            if self.core.opened != opened:
+                return False
+            self.core.tell(verb, payload, with_message=True)
+            return True
+
+        return self.do(step, urgent=urgent)
+
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """See `lines.Line.do_if_connected`."""
         with self._lock:

@@ -13,6 +13,7 @@ import contextlib
 import select
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections import deque
@@ -41,6 +42,9 @@ _READ_BYTES = 64 * KIB
 _HANDSHAKE_S = 15.0
 _RETRY_FIRST_S = 0.05
 _RETRY_MAX_S = 1.0
+_PATIENCE_S = 0.02
+"""How long the kernel waits in a read. Most answers are there by then, and cost one system call instead of two."""
+_PATIENCE = struct.pack("ll", 0, int(_PATIENCE_S * 1_000_000))
 _STALE_S = 0.01
 """After so long a connection may have been closed while nobody was reading."""
 _GOODBYE_S = 2.0
@@ -52,6 +56,7 @@ _JOIN_BYTES = 256 * KIB
 _PIECES_MAX = 512
 """What one gathered write takes; the kernel's limit is 1,024."""
 _FOREVER = float("inf")
+_CLOSED = "the queue manager has closed the connection"
 _WAIT_MAX_S = 3600.0
 _HEARTBEAT = encode(Verb.HEARTBEAT, 0, verbs.Empty())
 
@@ -61,19 +66,19 @@ Result = TypeVar("Result")
 class Slot:
     """One verb's answer; whoever waits for it may have to read for others."""
 
-    __slots__ = ("done", "error", "number", "ticket", "unit_active", "value", "verb")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.value: Any = None
-        self.error: EntrepotError | None = None
-        self.unit_active = False
-        self.verb = self.number = 0
-        self.ticket: threading.Lock | None = None
+    # As the class's attributes, because a slot is made for every verb and most of these stay as they are.
+    done = False
+    value: Any = None
+    error: EntrepotError | None = None
+    unit_active = False
+    verb = number = 0
+    ticket: threading.Lock | None = None
 
     def resolve(self, value: Any) -> None:
         self.value = value
-        self._finish()
+        self.done = True
+        if self.ticket is not None:
+            self._finish()
 
     def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None:
         self.error = error
@@ -197,6 +202,7 @@ class Line:
         self._encrypted = isinstance(opened, ssl.SSLSocket)
         # TLS is not for two threads at a time, so its reads and writes never block and have the lock.
         opened.settimeout(0.0 if self._encrypted else None)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PATIENCE)
         self._hung_up = select.poll()
         self._hung_up.register(opened, select.POLLRDHUP)
         # In this order: whoever finds the socket unchanged after having looked at the reader has its reader.
@@ -229,7 +235,7 @@ class Line:
             if time.monotonic() - self._heard < _STALE_S or not self._has_gone(opened):
                 return
             # What we said now would be lost, and nobody could tell whether it was.
-            self._give_up(opened, "the queue manager has closed the connection")
+            self._give_up(opened, _CLOSED)
         if self._reconnect_s <= 0:
             raise ConnectFailed(self.core.peer, self._problem)
         deadline = time.monotonic() + self._reconnect_s
@@ -291,12 +297,20 @@ class Line:
 
     # --- asking ---------------------------------------------------------------------------------
 
+    @property
+    def _is_hindered(self) -> bool:
+        return self._socket is None or self._closed or bool(self._later) or self.core.fenced is not None
+
+    def _make_ready(self) -> None:
+        """Have a connection for a verb, and do what has to come before it; called with the lock held."""
+        self._ensure()
+        while self._later:
+            self._later.popleft()()
+
     def do(self, step: Callable[[], Result], *, urgent: bool = True) -> Result:
         """See `lines.Line.do`."""
         with self._lock:
-            self._ensure()
-            while self._later:
-                self._later.popleft()()
+            self._make_ready()
             try:
                 result = step()
                 if urgent or self.core.out_bytes > GATHER_BYTES:
@@ -309,6 +323,45 @@ class Line:
         if self._backlog:
             self._relieve()
         return result
+
+    def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
+        """See `lines.Line.call`."""
+        core, slot = self.core, Slot()
+        with self._lock:
+            now = time.monotonic()
+            if self._is_hindered or now - self._heard >= _STALE_S:
+                self._make_ready()
+            if opened and core.opened != opened:
+                return None
+            try:
+                core.ask(verb, payload, slot, with_message=with_message)
+                self._send()
+            except EntrepotError:
+                raise
+            except BaseException:
+                self._interrupted()
+                raise
+        return self.answer(slot)
+
+    def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
+        """See `lines.Line.tell`."""
+        with self._lock:
+            if self._is_hindered or time.monotonic() - self._heard >= _STALE_S:
+                self._make_ready()
+            if self.core.opened != opened:
+                return False
+            try:
+                self.core.tell(verb, payload, with_message=True)
+                if urgent or self.core.out_bytes > GATHER_BYTES:
+                    self._send()
+            except EntrepotError:
+                raise
+            except BaseException:
+                self._interrupted()
+                raise
+        if self._backlog:
+            self._relieve()
+        return True
 
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """See `lines.Line.do_if_connected`."""
@@ -333,8 +386,14 @@ class Line:
         """See `lines.Line.answer`."""
         if self._backlog:
             self._relieve()
-        if not slot.done:
-            self._wait(lambda: slot.done, slot)
+        while not slot.done:
+            if self._reading.acquire(blocking=False):
+                try:
+                    self._read_for(slot)
+                finally:
+                    self._stop_reading()
+            else:
+                self._follow(lambda: slot.done, slot, _FOREVER)
         if slot.error is not None:
             raise slot.error
         return slot.value
@@ -497,6 +556,21 @@ class Line:
                         slot.ticket.release()
                     return
 
+    def _read_for(self, slot: Slot) -> None:
+        """Read until an answer is there; `_read_until` for what is read most."""
+        self._reader_thread = threading.get_ident()
+        while not slot.done:
+            opened = self._socket
+            if opened is None:
+                return
+            try:
+                self._read_or_send(opened, _FOREVER)
+            except (OSError, ValueError, ProtocolError) as error:
+                self._break(opened, _words(error))
+            except BaseException:
+                self._interrupted()
+                raise
+
     def _read_until(self, ready: Callable[[], bool], deadline: float) -> None:
         self._reader_thread = threading.get_ident()
         while not ready() and (deadline == _FOREVER or time.monotonic() < deadline):
@@ -504,10 +578,7 @@ class Line:
             if opened is None:
                 return
             try:
-                if deadline != _FOREVER or self._encrypted or self._backlog:
-                    self._read_or_send(opened, deadline)
-                else:
-                    self._read(opened)
+                self._read_or_send(opened, deadline)
             except (OSError, ValueError, ProtocolError) as error:
                 self._break(opened, _words(error))
             except BaseException:
@@ -522,6 +593,19 @@ class Line:
 
     def _read_or_send(self, opened: socket.socket, deadline: float) -> None:
         """Wait until one of both can be done, but no longer than till the deadline."""
+        if not self._encrypted and not self._backlog and deadline - time.monotonic() >= _PATIENCE_S * 0.8:
+            reader = self._reader
+            if self._socket is not opened:
+                return
+            try:
+                count = opened.recv_into(reader.buffer())
+            except BlockingIOError:
+                pass  # it takes longer
+            else:
+                if count == 0:
+                    raise ConnectionResetError(_CLOSED)
+                self._heed(opened, reader, count)
+                return
         events = select.POLLIN | (select.POLLOUT if self._backlog else 0)
         found = select.POLLIN
         if not self._is_pending(opened):
@@ -624,7 +708,7 @@ class Line:
 def _receive(opened: socket.socket, reader: FrameReader) -> int:
     count = opened.recv_into(reader.buffer())
     if count == 0:
-        raise ConnectionResetError("the queue manager has closed the connection")
+        raise ConnectionResetError(_CLOSED)
     return count
 
 
