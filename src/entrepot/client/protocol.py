@@ -43,6 +43,8 @@ from entrepot.wire.error_form import from_wire
 from entrepot.wire.frame import VERSION
 from entrepot.wire.verbs import MAGIC, Verb
 
+NOT_ASKED = object()
+"""In place of an answer: the connection that a verb was for is no longer there, and it was not sent."""
 GATHER_BYTES = 128 * KIB
 """Verbs that want no answer gather up to here before they are sent."""
 ANSWER_BYTES_MAX = 2**32 - 1

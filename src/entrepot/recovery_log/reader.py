@@ -28,6 +28,7 @@ from entrepot.recovery_log.record import (
     check,
     decode,
     parse_head,
+    parse_plain,
     type_name,
 )
 from entrepot.recovery_log.segment import (
@@ -129,6 +130,26 @@ class LogReader:
             self.end_position = position + size
             yield Logged(position, record)
             position += size
+            if self.incarnation >= incarnation or group_end <= boundary:
+                for logged in self._plain_records(position, group_end):
+                    yield logged
+                    position = self.end_position
+
+    def _plain_records(self, position: int, group_end: int) -> Iterator[Logged]:
+        """The records of a group from a position on, as far as they lie in one segment and nothing is wrong.
+
+        It is what `records` does for each of them, without looking for what is
+        wrong: at the first doubt it ends, and the general way finds out.
+        """
+        data, base, seed = self._data, self._base, self._seed
+        offset, end = position - base, min(group_end - base, len(data))
+        if offset < 0 or position // self._payload_bytes in self._left:
+            return
+        while (found := parse_plain(data, offset, end, base + offset, seed)) is not None:
+            record, behind = found
+            self.end_position = base + behind
+            yield Logged(base + offset, record)
+            offset = behind
 
     def _begin_group(self, group: Group, position: int, group_end: int) -> None:
         # A later start writes over a torn group's remains, so its groups may begin inside of one.

@@ -379,6 +379,28 @@ def decode(kind: int, payload: Buffer) -> Record:
         raise msgspec.DecodeError(str(error)) from error
 
 
+def parse_plain(data: memoryview, offset: int, end: int, position: int, seed: int) -> tuple[Record, int] | None:
+    """The record at an offset of data, for a position of the log, and the offset behind it.
+
+    None when there is any doubt about it: `parse_head`, `check` and `decode` say which.
+    """
+    begin = offset + FRAME_HEAD_BYTES
+    if begin > end:
+        return None
+    length, kind, stated, crc = _HEAD_AND_CRC.unpack_from(data, offset)
+    behind = begin + length
+    decoder = _DECODERS.get(kind)
+    if stated != position or behind > end or decoder is None:
+        return None
+    payload = data[begin:behind]
+    if crc32c(payload, crc32c(data[offset : offset + _HEAD_BYTES], seed)) != crc:
+        return None
+    try:
+        return decoder.decode(payload), behind
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
+        return None
+
+
 def parse(content: memoryview, position: int) -> tuple[Record, int]:
     """The record at a position of a file that was read whole, and where the next one begins.
 

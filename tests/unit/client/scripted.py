@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import select
 import socket
+import struct
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,7 +96,11 @@ class Telephone(socket.socket):
     def recv_into(self, *arguments: Any) -> int:  # type: ignore[override]
         poll = select.poll()
         poll.register(self, select.POLLIN)
-        assert poll.poll(0), "the client would wait for ever"
+        if not poll.poll(0):
+            seconds, micros = struct.unpack("ll", self.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16))
+            assert seconds or micros, "the client would wait for ever"
+            self.server.script.clock.advance(seconds + micros / 1_000_000)
+            raise BlockingIOError(errno.EAGAIN, "nothing came")
         return super().recv_into(*arguments)
 
 
@@ -107,7 +112,7 @@ class Connected:
         self.client = Telephone(fileno=theirs.detach())
         self.client.server = self
         self._end = ours
-        self._script = script
+        self.script = script
         self._reader = FrameReader(memoryview(bytearray(256 * 1024)), 2**31)
         self.heard: list[tuple[int, int, Any]] = []
 
@@ -119,7 +124,7 @@ class Connected:
             data = data[count:]
             for verb, number, view in self._reader.frames(count):
                 self.heard.append((verb, number, decode(verb, view)))
-                self._script.answer(self, *self.heard[-1])
+                self.script.answer(self, *self.heard[-1])
 
     def say(self, verb: int, number: int, payload: Any) -> None:
         self._end.sendall(encode(verb, number, payload))

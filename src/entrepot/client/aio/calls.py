@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from entrepot.client.aio.lines import Line
-from entrepot.client.protocol import is_repeatable
+from entrepot.client.protocol import NOT_ASKED, is_repeatable
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit, ended_with
 from entrepot.client.requests import queue_name, wanted
 from entrepot.errors import (
@@ -108,7 +108,7 @@ class Calls:
         while unit is None:
             opened = core.opened
             message_id, frame = core.put(name, message, persistent, priority, 0, wait_s)
-            if await self.line.call(Verb.PUT, frame, with_message=True, opened=opened) is not None:
+            if await self.line.call(Verb.PUT, frame, with_message=True, opened=opened) is not NOT_ASKED:
                 return message_id  # else it has an id of a connection that is gone
         slot = self.line.slot() if wait_s or self.line.is_near else None
 
@@ -193,8 +193,8 @@ class Calls:
         """
         self.core.require_fitting(message)
         frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, priority, message)
-        reply: Message | None = await self.line.call(Verb.REQUEST, frame, with_message=True, opened=opened)
-        return reply
+        reply: Any = await self.line.call(Verb.REQUEST, frame, with_message=True, opened=opened)
+        return None if reply is NOT_ASKED else reply
 
     # --- get and browse -------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from entrepot.client.aio.line import Slot, answer_of, arrived
 from entrepot.client.embedded import EmbeddedHost, NearPartner, share_host
-from entrepot.client.protocol import ClientCore
+from entrepot.client.protocol import NOT_ASKED, ClientCore
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import ConnectionClosed
 from entrepot.queues.loop_host import LoopHost
@@ -73,7 +73,7 @@ class EmbeddedLine:
             core.ask(verb, payload, slot, with_message=with_message)
             return True
 
-        return await self.answer(slot) if await self.do(step) else None
+        return await self.answer(slot) if await self.do(step) else NOT_ASKED
 
     async def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
         """See `lines.Line.tell`."""

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from entrepot.client.address import NO_TLS_THERE, Address, closed_at_once, problem_of
-from entrepot.client.protocol import ANSWER_BYTES_MAX, TAKING, ClientCore, waited_for
+from entrepot.client.protocol import ANSWER_BYTES_MAX, NOT_ASKED, TAKING, ClientCore, waited_for
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import (
     ConnectFailed,
@@ -383,7 +383,7 @@ class Line:
             core.ask(verb, payload, slot, with_message=with_message)
             return True
 
-        return await self.answer(slot) if await self.do(step) else None
+        return await self.answer(slot) if await self.do(step) else NOT_ASKED
 
     async def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
         """See `lines.Line.tell`."""

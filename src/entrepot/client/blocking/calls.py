@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from entrepot.client.blocking.lines import Line
-from entrepot.client.protocol import is_repeatable
+from entrepot.client.protocol import NOT_ASKED, is_repeatable
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit, ended_with
 from entrepot.client.requests import queue_name, wanted
 from entrepot.errors import (
@@ -109,7 +109,7 @@ class Calls:
         while unit is None:
             opened = core.opened
             message_id, frame = core.put(name, message, persistent, priority, 0, wait_s)
-            if self.line.call(Verb.PUT, frame, with_message=True, opened=opened) is not None:
+            if self.line.call(Verb.PUT, frame, with_message=True, opened=opened) is not NOT_ASKED:
                 return message_id  # else it has an id of a connection that is gone
         slot = self.line.slot() if wait_s or self.line.is_near else None
 
@@ -194,8 +194,8 @@ class Calls:
         """
         self.core.require_fitting(message)
         frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, priority, message)
-        reply: Message | None = self.line.call(Verb.REQUEST, frame, with_message=True, opened=opened)
-        return reply
+        reply: Any = self.line.call(Verb.REQUEST, frame, with_message=True, opened=opened)
+        return None if reply is NOT_ASKED else reply
 
     # --- get and browse -------------------------------------------------------------------------
 

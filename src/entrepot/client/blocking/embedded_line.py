@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from entrepot.client.blocking.line import Slot
 from entrepot.client.embedded import EmbeddedHost, NearPartner, share_host
-from entrepot.client.protocol import ClientCore
+from entrepot.client.protocol import NOT_ASKED, ClientCore
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import ConnectionClosed, ConnectionLost
 
@@ -92,7 +92,7 @@ class EmbeddedLine:
             core.ask(verb, payload, slot, with_message=with_message)
             return True
 
-        return self.answer(slot) if self.do(step) else None
+        return self.answer(slot) if self.do(step) else NOT_ASKED
 
     def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
         """See `lines.Line.tell`."""

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from entrepot.client.address import Address, closed_at_once, open_socket, problem_of
 from entrepot.client.blocking import keeper
-from entrepot.client.protocol import ANSWER_BYTES_MAX, GATHER_BYTES, ClientCore, waited_for
+from entrepot.client.protocol import ANSWER_BYTES_MAX, GATHER_BYTES, NOT_ASKED, ClientCore, waited_for
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import (
     ConnectFailed,
@@ -332,7 +332,7 @@ class Line:
             if self._is_hindered or now - self._heard >= _STALE_S:
                 self._make_ready()
             if opened and core.opened != opened:
-                return None
+                return NOT_ASKED
             try:
                 core.ask(verb, payload, slot, with_message=with_message)
                 self._send()

@@ -51,7 +51,7 @@ class Line(Protocol):
     def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
         """`do` and `answer` in one, for a verb that belongs to no unit of work.
 
-        `opened`: only on that connection; None when it is no longer there, and nothing was asked.
+        `opened`: only on that connection; NOT_ASKED when it is no longer there.
         """
 
     def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
