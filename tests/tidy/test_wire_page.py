@@ -14,7 +14,7 @@ from entrepot.channels import session
 from entrepot.message import Message
 from entrepot.wire.codec import decode, encode
 from entrepot.wire.frame import HANDSHAKE_FRAME_BYTES_MAX, HEAD, HEAD_BYTES, VERSION, frame_bytes_max
-from entrepot.wire.verbs import MAGIC, PAYLOADS, Put, Verb, Wanted
+from entrepot.wire.verbs import ASKED, MAGIC, PAYLOADS, Put, Verb, Wanted
 
 from .pages import DOCS, blocks
 
@@ -133,3 +133,17 @@ def test_page_says_version_magic_and_limits() -> None:
         "properties of a message": f"{limits.PROPERTIES_MAX:,}",
         "bytes of a transaction id": f"{limits.TRANSACTION_ID_BYTES_MAX:,}",
     }
+
+
+def test_what_verbs_take_and_answer_is_the_table_of_their_definitions() -> None:
+    rows = [
+        f"| {verb.name} | {each.answer} | {each.when} | {each.authority or '–'} | {each.again.value} |"
+        for verb, each in ASKED.items()
+        if each.answer
+    ]
+    begin = "| Asked | Answer | When | Takes authority | Again after a break |\n|---|---|---|---|---|\n"
+    assert begin + "\n".join(rows) + "\n\n" in PAGE.read_text()
+
+
+def test_every_verb_is_asked_or_answered() -> None:
+    assert set(PAYLOADS) == set(Verb)

@@ -48,7 +48,7 @@ from entrepot.wire.verbs import Verb
 _ANSWER_BYTES = 512 * KIB
 """When an answer has this much, no more messages join it: with one more it still fits into the longest frame."""
 _BROWSE_MESSAGES_MAX = 1000
-_HEARD_FROM_THE_FENCED = (Verb.HEARTBEAT, Verb.GOODBYE)
+_FOR_THE_FENCED = frozenset(verb for verb, definition in verbs.ASKED.items() if definition.for_fenced)
 _NOTHING = verbs.Empty()
 
 
@@ -112,7 +112,7 @@ class Conversation:
         if method is None:
             raise UnknownVerb(verb)
         session = self.session
-        if session.fenced is not None and verb not in _HEARD_FROM_THE_FENCED:
+        if session.fenced is not None and verb not in _FOR_THE_FENCED:
             self._answer(number, session.fenced)
             return
         try:

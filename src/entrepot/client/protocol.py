@@ -57,30 +57,15 @@ _DELIVERIES = int(Verb.DELIVERIES)
 _MESSAGE = int(Verb.MESSAGE)
 
 
-_REPEATABLE = frozenset(
-    {
-        # These only read.
-        Verb.BROWSE,
-        Verb.IN_DOUBT,
-        Verb.OUTCOMES,
-        Verb.CLAIMS,
-        # The token tells the server that the same client asks again.
-        Verb.CLAIM,
-        Verb.RETIRE,
-        Verb.INSTRUCT,
-        # An epoch that is lost is no one's; what was open on a connection has gone with it.
-        Verb.NEXT_EPOCH,
-        Verb.SUBSCRIBE,
-    }
-)
 _MANAGED_READS = ("status", "dump", "in_doubt")
 
 
 def is_repeatable(verb: int, payload: Any) -> bool:
     """Whether a verb whose answer was lost may be asked again on the next connection without doing anything twice."""
-    if verb == Verb.MQSC:
-        return only_reads(payload.script)
-    return verb in _REPEATABLE or (verb == Verb.MANAGE and payload.what in _MANAGED_READS)
+    again = verbs.ASKED[Verb(verb)].again
+    if again is not verbs.Again.IF_IT_READS:
+        return again is verbs.Again.ALWAYS
+    return only_reads(payload.script) if verb == Verb.MQSC else payload.what in _MANAGED_READS
 
 
 class Slot(Protocol):
@@ -98,7 +83,8 @@ class Slot(Protocol):
 
 SlotKind = TypeVar("SlotKind", bound=Slot)
 
-TAKING = frozenset({Verb.GET, Verb.GET_MANY, Verb.GET_GROUP, Verb.REQUEST})
+_WITH_MESSAGE = frozenset(verb for verb, definition in verbs.ASKED.items() if definition.has_message)
+TAKING = frozenset(verb for verb, definition in verbs.ASKED.items() if definition.takes)
 """Verbs whose answer must not get lost: it may hold a message that is nowhere else any more."""
 
 
@@ -191,22 +177,22 @@ class ClientCore:
         self._number = self._number % _NUMBER_MAX + 1
         return self._number
 
-    def ask(self, verb: int, payload: Any, slot: Slot, *, with_message: bool = False) -> int:
+    def ask(self, verb: int, payload: Any, slot: Slot) -> int:
         """Gather a frame that will be answered."""
         slot.verb = verb
         slot.number = number = self._next()
         self.pending[number] = slot
-        self._gather(verb, number, payload, with_message)
+        self._gather(verb, number, payload)
         return number
 
-    def tell(self, verb: int, payload: Any, *, with_message: bool = False) -> None:
+    def tell(self, verb: int, payload: Any) -> None:
         """Gather a frame that wants no answer."""
-        self._gather(verb, 0, payload, with_message)
+        self._gather(verb, 0, payload)
 
-    def _gather(self, verb: int, number: int, payload: Any, with_message: bool) -> None:
+    def _gather(self, verb: int, number: int, payload: Any) -> None:
         if not self._framed:
             self.out.append((verb, number, payload))
-        elif with_message and len(payload.message.body) >= LONG_BODY_BYTES:
+        elif verb in _WITH_MESSAGE and len(payload.message.body) >= LONG_BODY_BYTES:
             parts = encode_parts(verb, number, payload)
             self.out += parts
             self.out_bytes += sum(map(len, parts))
@@ -336,7 +322,7 @@ class ClientCore:
             return message_ids
         for frame in frames:
             if isinstance(frame, verbs.Put):
-                self.tell(Verb.PUT, frame, with_message=True)
+                self.tell(Verb.PUT, frame)
             else:
                 self.tell(Verb.PUT_MANY, frame)
         if slot is not None:

@@ -17,7 +17,7 @@ from entrepot.errors import FrameTooLong, FrameUnreadable, UnknownVerb
 from entrepot.limits import FRAME_OVERHEAD_BYTES_MAX, KIB, PROPERTIES_BYTES_MAX
 from entrepot.message import Message
 from entrepot.wire.frame import HEAD, HEAD_BYTES
-from entrepot.wire.verbs import PAYLOADS, Payload, Verb
+from entrepot.wire.verbs import ASKED, PAYLOADS, Payload, Verb
 
 LONG_BODY_BYTES = 64 * KIB
 """From here on copying a body costs more than one more piece in a gathered write."""
@@ -25,14 +25,13 @@ LONG_BODY_BYTES = 64 * KIB
 _ASKED_BYTES_MAX = 64 * KIB
 """What a verb without a message may have: names, ids, numbers, a selector."""
 _PROPERTIES_HEADS_BYTES = 16 * KIB
-_FIRST_ANSWER = 64
 
 _encoder = msgspec.msgpack.Encoder()
 _encode = _encoder.encode
 _DECODERS: list[Any] = [None] * 256
 for _verb, _payload in PAYLOADS.items():
     _DECODERS[_verb] = msgspec.msgpack.Decoder(_payload).decode
-_ASKED_DECODERS = [*_DECODERS[:_FIRST_ANSWER], *([None] * (len(_DECODERS) - _FIRST_ANSWER))]
+_ASKED_DECODERS = [decoder if verb in ASKED else None for verb, decoder in enumerate(_DECODERS)]
 
 # MessagePack that nests too deep, or text that is none, come as other errors than msgspec's own.
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -126,4 +125,6 @@ def _sketch(payload: type[Payload]) -> Any:
     return msgspec.msgpack.Decoder(msgspec.defstruct("Sketch", parts, array_like=True)).decode
 
 
-_SKETCHES: dict[int, Any] = {verb: _sketch(PAYLOADS[verb]) for verb in (Verb.PUT, Verb.REQUEST, Verb.CHANNEL_MESSAGE)}
+_SKETCHES: dict[int, Any] = {
+    verb: _sketch(definition.request) for verb, definition in ASKED.items() if definition.has_message
+}

@@ -8,7 +8,7 @@ from 64 on. docs/WIRE.md tells them with all that they promise.
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -489,47 +489,152 @@ class Closing(Payload, gc=False):
     error: Any
 
 
-PAYLOADS: dict[Verb, type[Payload]] = {
-    Verb.HELLO: Hello,
-    Verb.PUT: Put,
-    Verb.PUT_MANY: PutMany,
-    Verb.GET: Get,
-    Verb.REQUEST: Request,
-    Verb.GET_MANY: GetMany,
-    Verb.GET_GROUP: GetGroup,
-    Verb.BROWSE: Browse,
-    Verb.COMMIT: Commit,
-    Verb.BACK_OUT: BackOut,
-    Verb.PREPARE: Prepare,
-    Verb.RESOLVE: Resolve,
-    Verb.IN_DOUBT: Empty,
-    Verb.CONSUME: Consume,
-    Verb.CREDIT: Credit,
-    Verb.STOP_CONSUMING: OfConsumer,
-    Verb.RETURN: Return,
-    Verb.ACKNOWLEDGE: OfNumber,
-    Verb.CANCEL: OfNumber,
-    Verb.SYNCHRONIZE: Empty,
-    Verb.MQSC: Mqsc,
-    Verb.DYNAMIC: Dynamic,
-    Verb.HEARTBEAT: Empty,
-    Verb.GOODBYE: Empty,
-    Verb.MANAGE: Manage,
-    Verb.SUBSCRIBE: Subscribe,
-    Verb.UNSUBSCRIBE: Unsubscribe,
-    Verb.BEGIN_GLOBAL: OfUnit,
-    Verb.DECIDE: Decide,
-    Verb.OUTCOMES: Outcomes,
-    Verb.FORGET: Forget,
-    Verb.CLAIM: Claim,
-    Verb.RETIRE: Retire,
-    Verb.INSTRUCT: Instruct,
-    Verb.CLAIMS: OfPrefix,
-    Verb.NEXT_EPOCH: OfPrefix,
-    Verb.CHANNEL_HELLO: ChannelHello,
-    Verb.CHANNEL_MESSAGE: ChannelMessage,
-    Verb.CHANNEL_END_OF_BATCH: ChannelEndOfBatch,
-    Verb.CHANNEL_PING: Empty,
+class Again(enum.Enum):
+    """Whether a verb whose answer was lost may be asked again on the next connection."""
+
+    NEVER = "no"
+    """It might happen twice, or its outcome is asked for in another way."""
+    ALWAYS = "yes"
+    """It only reads, or the server can tell that the same client asks the same."""
+    IF_IT_READS = "if it only reads"
+    """Its arguments say whether it changes anything."""
+
+
+class Definition(NamedTuple):
+    """All there is to know of a verb: the decoders, clients, servers and docs/WIRE.md go by it."""
+
+    request: type[Payload]
+    answer: str = ""
+    """What comes back, and when; docs/WIRE.md has both columns from here."""
+    when: str = ""
+    authority: str = ""
+    """What the partner has to be allowed."""
+    again: Again = Again.NEVER
+    takes: bool = False
+    """Whether its answer may hold a message that is nowhere else any more, so that it must not get lost."""
+    for_fenced: bool = False
+    """Whether it is answered though another connection acts in the partner's place."""
+
+    @property
+    def has_message(self) -> bool:
+        """Whether the last field is a message, whose body may be long."""
+        return self.request.__struct_fields__[-1:] == ("message",)
+
+
+_AT_ONCE, _FORCED = "at once", "the log is forced"
+_PUT = "PUT on the queue, PUB on the topic"
+
+ASKED: dict[Verb, Definition] = {
+    Verb.HELLO: Definition(Hello, "WELCOME", "the partner is known and admitted", "CONNECT on the queue manager"),
+    Verb.PUT: Definition(
+        Put,
+        "DONE with the message id",
+        "persistent: the log is forced; nonpersistent: it is on its queue or with a reader; in a unit: at once",
+        _PUT,
+    ),
+    Verb.PUT_MANY: Definition(PutMany, "DONE", "nothing of the unit was refused so far", _PUT),
+    Verb.GET: Definition(
+        Get, "MESSAGE, nil when none came in time", "a message is there, or time is up", "GET on the queue", takes=True
+    ),
+    Verb.REQUEST: Definition(
+        Request,
+        "MESSAGE, nil when none came in time",
+        "a message is there, or time is up",
+        "PUT on the queue, GET on the reply queue",
+        takes=True,
+    ),
+    Verb.GET_MANY: Definition(
+        GetMany, "MESSAGES, empty when none came", "the first is there, or time is up", "GET on the queue", takes=True
+    ),
+    Verb.GET_GROUP: Definition(
+        GetGroup, "MESSAGES, empty when none came", "the group is whole, or time is up", "GET on the queue", takes=True
+    ),
+    Verb.BROWSE: Definition(
+        Browse, "MESSAGES with the `place` to go on from", _AT_ONCE, "BROWSE on the queue", Again.ALWAYS
+    ),
+    Verb.COMMIT: Definition(Commit, "DONE", _FORCED),
+    Verb.BACK_OUT: Definition(BackOut, "DONE", _AT_ONCE),
+    Verb.PREPARE: Definition(Prepare, "DONE", _FORCED, "PREPARE on the queue manager"),
+    Verb.RESOLVE: Definition(Resolve, "DONE", _FORCED, "to have prepared it, or SET on the queue manager"),
+    Verb.IN_DOUBT: Definition(
+        Empty, "DONE with transaction ids", _AT_ONCE, "for units of others, INQ on the queue manager", Again.ALWAYS
+    ),
+    Verb.CONSUME: Definition(
+        Consume, "DONE, if `held` with how many it may hold", "at once, before the first delivery", "GET on the queue"
+    ),
+    Verb.CREDIT: Definition(
+        Credit, "DONE", "the messages have left their queue for good, on disk where they have to be"
+    ),
+    Verb.STOP_CONSUMING: Definition(OfConsumer, "DONE", _AT_ONCE),
+    Verb.RETURN: Definition(
+        Return, "DONE", "it is back on its queue; rejected: it is on the other queue, on disk where it has to be"
+    ),
+    Verb.ACKNOWLEDGE: Definition(
+        OfNumber, "DONE", "the message has left its queue for good, on disk where it has to be"
+    ),
+    Verb.CANCEL: Definition(OfNumber, "DONE", _AT_ONCE),
+    Verb.SYNCHRONIZE: Definition(Empty, "DONE", "every PUT before it is where it belongs"),
+    Verb.MQSC: Definition(
+        Mqsc, "ANSWERS", "all commands have been carried out", "what each command takes", Again.IF_IT_READS
+    ),
+    Verb.DYNAMIC: Definition(Dynamic, "DONE with the queue's name", "it is defined", "GET on the model queue"),
+    Verb.HEARTBEAT: Definition(Empty, "ALIVE", "at once, also with number 0", for_fenced=True),
+    Verb.GOODBYE: Definition(Empty, "DONE", "the connection ends then", for_fenced=True),
+    Verb.MANAGE: Definition(
+        Manage, "DONE with what was asked for", "it is done", "to be an administrator", Again.IF_IT_READS
+    ),
+    Verb.SUBSCRIBE: Definition(
+        Subscribe,
+        "DONE with the subscription's name and its queue",
+        "publications reach it; a durable one: the log is forced",
+        "SUB on the topic, PUT on a queue that was there",
+        # What was open on a connection has gone with it.
+        Again.ALWAYS,
+    ),
+    Verb.UNSUBSCRIBE: Definition(
+        Unsubscribe, "DONE", "closed: at once; ended: the log is forced", "to own the subscription"
+    ),
+    Verb.BEGIN_GLOBAL: Definition(OfUnit, "DONE with the transaction id", _AT_ONCE, "PREPARE on the queue manager"),
+    Verb.DECIDE: Definition(Decide, "DONE", _FORCED, "to have begun it, or SET on the queue manager"),
+    Verb.OUTCOMES: Definition(
+        Outcomes,
+        "DONE with an array of four: how our transaction ids begin, outcomes, unfinished branches, undecided units",
+        _AT_ONCE,
+        again=Again.ALWAYS,
+    ),
+    Verb.FORGET: Definition(
+        Forget,
+        "DONE",
+        "at once; with an `outcome`, the log is forced",
+        "to have begun it, or SET on the queue manager",
+    ),
+    Verb.CLAIM: Definition(
+        Claim,
+        'DONE with the order that was given to it, or ""',
+        "at once; a higher epoch than ever: the log is forced",
+        "SET on the claim",
+        # The token tells the server that the same client asks again.
+        Again.ALWAYS,
+    ),
+    Verb.RETIRE: Definition(Retire, "DONE", _FORCED, "SET on the claim", Again.ALWAYS),
+    Verb.INSTRUCT: Definition(Instruct, "DONE with how many were reached", _AT_ONCE, "SET on the claims", Again.ALWAYS),
+    Verb.CLAIMS: Definition(
+        OfPrefix,
+        "DONE with an array for each: name, epoch, connected, user, application, since, renewed_at, status, order",
+        _AT_ONCE,
+        "SET on the claims",
+        Again.ALWAYS,
+    ),
+    # An epoch that is lost is no one's.
+    Verb.NEXT_EPOCH: Definition(OfPrefix, "DONE with a number", _FORCED, "SET on the claims", Again.ALWAYS),
+    Verb.CHANNEL_HELLO: Definition(ChannelHello),
+    Verb.CHANNEL_MESSAGE: Definition(ChannelMessage),
+    Verb.CHANNEL_END_OF_BATCH: Definition(ChannelEndOfBatch),
+    Verb.CHANNEL_PING: Definition(Empty),
+}
+"""What a partner may ask. docs/decisions/0034-verbs-in-one-table.md says how one is added."""
+
+ANSWERED: dict[Verb, type[Payload]] = {
     Verb.WELCOME: Welcome,
     Verb.DONE: Done,
     Verb.MESSAGE: MessageAnswer,
@@ -544,3 +649,6 @@ PAYLOADS: dict[Verb, type[Payload]] = {
     Verb.CHANNEL_WELCOME: ChannelWelcome,
     Verb.CHANNEL_CONFIRM: ChannelConfirm,
 }
+"""What a server says, asked or not."""
+
+PAYLOADS: dict[Verb, type[Payload]] = {verb: definition.request for verb, definition in ASKED.items()} | ANSWERED

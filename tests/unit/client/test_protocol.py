@@ -50,7 +50,7 @@ def core() -> ClientCore:
 def test_a_long_body_is_sent_without_being_copied(core: ClientCore, size: int, is_copied: bool) -> None:
     body = b"x" * size
     _, frame = core.put("Q", Message(body), None, None, 0, 0.0)
-    core.tell(Verb.PUT, frame, with_message=True)
+    core.tell(Verb.PUT, frame)
     assert all(part is not body for part in core.out) == is_copied
     assert core.out_bytes == sum(map(len, core.out))
     assert said(core)[0][2].message.body == body

@@ -108,16 +108,16 @@ class Calls:
         while unit is None:
             opened = core.opened
             message_id, frame = core.put(name, message, persistent, priority, 0, wait_s)
-            if await self.line.call(Verb.PUT, frame, with_message=True, opened=opened) is not NOT_ASKED:
+            if await self.line.call(Verb.PUT, frame, opened=opened) is not NOT_ASKED:
                 return message_id  # else it has an id of a connection that is gone
         slot = self.line.slot() if wait_s or self.line.is_near else None
 
         def step() -> bytes:
             message_id, frame = core.put(name, message, persistent, priority, self._number_of(unit), wait_s)
             if slot is None:
-                core.tell(Verb.PUT, frame, with_message=True)
+                core.tell(Verb.PUT, frame)
             else:
-                core.ask(Verb.PUT, frame, slot, with_message=True)
+                core.ask(Verb.PUT, frame, slot)
             unit.messages += 1
             return message_id
 
@@ -193,7 +193,7 @@ class Calls:
         """
         self.core.require_fitting(message)
         frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, priority, message)
-        reply: Any = await self.line.call(Verb.REQUEST, frame, with_message=True, opened=opened)
+        reply: Any = await self.line.call(Verb.REQUEST, frame, opened=opened)
         return None if reply is NOT_ASKED else reply
 
     # --- get and browse -------------------------------------------------------------------------

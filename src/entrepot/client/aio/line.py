@@ -373,14 +373,14 @@ class Line:
         self._flush_soon()
         return result
 
-    async def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
+    async def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
         """See `lines.Line.call`."""
         core, slot = self.core, self.slot()
 
         def step() -> bool:
             if opened and core.opened != opened:
                 return False
-            core.ask(verb, payload, slot, with_message=with_message)
+            core.ask(verb, payload, slot)
             return True
 
         return await self.answer(slot) if await self.do(step) else NOT_ASKED
@@ -391,7 +391,7 @@ class Line:
         def step() -> bool:
             if self.core.opened != opened:
                 return False
-            self.core.tell(verb, payload, with_message=True)
+            self.core.tell(verb, payload)
             return True
 
         return await self.do(step, urgent=urgent)

@@ -324,7 +324,7 @@ class Line:
             self._relieve()
         return result
 
-    def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
+    def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
         """See `lines.Line.call`."""
         core, slot = self.core, Slot()
         with self._lock:
@@ -334,7 +334,7 @@ class Line:
             if opened and core.opened != opened:
                 return NOT_ASKED
             try:
-                core.ask(verb, payload, slot, with_message=with_message)
+                core.ask(verb, payload, slot)
                 self._send()
             except EntrepotError:
                 raise
@@ -351,7 +351,7 @@ class Line:
             if self.core.opened != opened:
                 return False
             try:
-                self.core.tell(verb, payload, with_message=True)
+                self.core.tell(verb, payload)
                 if urgent or self.core.out_bytes > GATHER_BYTES:
                     self._send()
             except EntrepotError:

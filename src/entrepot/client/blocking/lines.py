@@ -48,7 +48,7 @@ class Line(Protocol):
             ConnectionClosed, Fenced: The step was not taken.
         """
 
-    def call(self, verb: int, payload: Any, *, with_message: bool = False, opened: int = 0) -> Any:
+    def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
         """`do` and `answer` in one, for a verb that belongs to no unit of work.
 
         `opened`: only on that connection; NOT_ASKED when it is no longer there.
