@@ -174,7 +174,14 @@ class Conversation:
 
     def _put(self, number: int, frame: verbs.Put) -> None:
         session = self.session
-        if not frame.unit and not frame.wait_s:
+        if frame.unit or frame.wait_s:
+            pass  # not by the flat way
+        elif frame.persistent:
+            self._outstanding += 1
+            if session.put_durably(frame.queue, frame.message, frame.priority, partial(self._was_put, number, 0)):
+                return
+            self._outstanding -= 1
+        else:
             message_id = session.put_plain(frame.queue, frame.message, frame.persistent, frame.priority)
             if message_id:
                 if number:

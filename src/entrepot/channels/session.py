@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
@@ -144,18 +144,30 @@ class Session(SessionAuthority):
 
         `replied`: see `LoopHost.put_plain`.
         """
-        if (
-            name.__class__ is not str
-            or not express.is_plain(message)
-            or not self.desk.memory.is_ample(len(message.body))
-            or not self.is_known_to_have("QUEUE", name, "PUT")
-        ):
+        if not self._may_go_flat(name, message):
             return b""
         user, application = self.identity.user, self.application
         try:
             return self.engine.put_plain(name, message, persistent, priority, user, application, replied, reply_queue)
         except SpillFailed:
             return b""  # the general way waits for room, or tells
+
+    def put_durably(self, name: str | list[str], message: Message, priority: int | None, done: PutDone) -> bool:
+        """The same for a persistent message; False: nothing was done."""
+        if not self._may_go_flat(name, message):
+            return False
+        try:
+            return self.engine.put_durably(name, message, priority, self.identity.user, self.application, done)
+        except EntrepotError:
+            return False  # the general way waits for room, or tells
+
+    def _may_go_flat(self, name: str | list[str], message: Message) -> TypeGuard[str]:
+        return (
+            name.__class__ is str
+            and express.is_plain(message)
+            and self.desk.memory.is_ample(len(message.body))
+            and self.is_known_to_have("QUEUE", name, "PUT")
+        )
 
     def plan(self, puts: Sequence[PutInUnit], unit: Unit) -> bool:
         """Put messages with a unit of work of which nothing is special, vetted or not; False: none was put.

@@ -10,18 +10,22 @@ the simulation takes one of them at random, and a test compares them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from entrepot.errors import SpillFailed
+from entrepot.errors import EntrepotError, SpillFailed
 from entrepot.limits import ID_BYTES_MAX, NAME_CHARACTERS_MAX, PRIORITY_MAX
 from entrepot.message import Message, PutInUnit
 from entrepot.queues.entry import LOCKED, QueuedMessage
-from entrepot.queues.unit_of_work import PendingPut, Take, Unit
+from entrepot.queues.unit_of_work import RECORD_BYTES, PendingPut, Take, Unit
+from entrepot.recovery_log.record import Put
 
 if TYPE_CHECKING:
     from entrepot.queues.queue import Queue
     from entrepot.queues.queue_manager import QueueManager
     from entrepot.queues.routes import Route
+    from entrepot.queues.settlement import Settlement
     from entrepot.queues.waiting import Waiter
 
 _PLAIN = Message(b"")
@@ -143,6 +147,67 @@ def put(
             manager.backout_counts.count(queue, entry)
     waiter.serve(stored)
     return True
+
+
+def put_durably(
+    manager: QueueManager,
+    route: Route,
+    message: Message,
+    message_id: bytes,
+    priority: int | None,
+    user: str,
+    application: str,
+) -> Settlement | None:
+    """Put a plain persistent message outside of units of work; None: the general way has to.
+
+    Raises:
+        LogFull, DiskFull, DiskFailed: Nothing was stored.
+    """
+    size = len(message.body)
+    queue = route.queue
+    if priority is None:
+        priority = route.default_priority
+    if (
+        size > route.body_bytes_max
+        or not 0 <= priority <= PRIORITY_MAX
+        or message.expiry_s is not None
+        or queue.definition.dynamic == "TEMPORARY"
+    ):
+        return None
+    stored = Message(
+        message.body,
+        message_id,
+        message.correlation_id,
+        True,
+        priority,
+        message.type,
+        manager.clock.now(),
+        None,
+        0.0,
+        message.reply_to,
+        user=user,
+        application=application,
+    )
+    manager.require_room(size + RECORD_BYTES, reserved=False)
+    key = manager.key_next = manager.key_next + 1
+    entry = QueuedMessage(key, queue.number, stored, log_position=manager.log.appended_position)
+    record = Put(0, [(queue.number, key)], stored)
+    arrive, refuse = partial(_arrive, manager, queue, entry), partial(_refuse, queue)
+    settlement = manager.group_commit.promise([record], arrive, refuse)
+    queue.reserved += 1
+    return settlement
+
+
+def _arrive(manager: QueueManager, queue: Queue, entry: QueuedMessage) -> None:
+    queue.reserved -= 1
+    # It is on disk and in memory; if it cannot be spilled, the next put to this queue is told.
+    with suppress(SpillFailed):
+        manager.arrive(queue, entry)
+
+
+def _refuse(queue: Queue, error: EntrepotError) -> EntrepotError:
+    queue.reserved -= 1
+    return error
 
 
 def plan(manager: QueueManager, unit: Unit, puts: Sequence[PutInUnit], user: str, application: str) -> bool:

@@ -156,6 +156,33 @@ class LoopHost:
             self.drain()
         return message_id
 
+    def put_durably(
+        self,
+        name: str,
+        message: Message,
+        priority: int | None,
+        user: str,
+        application: str,
+        done: Callable[[bytes, EntrepotError | None], None],
+    ) -> bool:
+        """The same for a persistent message: `done` is called once the log has it; False: nothing was done.
+
+        Raises:
+            LogFull, DiskFull, DiskFailed: Nothing was stored.
+        """
+        manager = self.manager
+        with self._lock:
+            route = express.route_for(manager, name)
+            if route is None:
+                return False
+            message_id = message.message_id or manager.new_message_id()
+            settlement = express.put_durably(manager, route, message, message_id, priority, user, application)
+            if settlement is None:
+                return False
+            settlement.wake = partial(self.post, partial(_was_put, settlement, message_id, done))
+        self._want_force()
+        return True
+
     def put_in_unit(
         self, name: str, message: Message, persistent: bool | None, priority: int | None, unit: Unit
     ) -> None:

@@ -53,15 +53,13 @@ from entrepot.queues.search import Search, SearchPaused, Turn
 from entrepot.queues.settlement import Settlement
 from entrepot.queues.steady_time import SteadyTime
 from entrepot.queues.timers import Timers
-from entrepot.queues.unit_of_work import PendingPut, Take, Unit, UnitState, give_up_places, memory_bytes
+from entrepot.queues.unit_of_work import RECORD_BYTES, PendingPut, Take, Unit, UnitState, give_up_places, memory_bytes
 from entrepot.queues.waiting import Waiter
 from entrepot.recovery_log.bodies import BodyFile, SharedBody
 from entrepot.recovery_log.record import Commit, Put, Record, Remove
 from entrepot.recovery_log.run import RunStore
 from entrepot.recovery_log.writer import RecoveryLog
 
-# What a record needs beside a message's body: frame, ids, texts.
-_RECORD_BYTES = 1024
 _CONFIRM_DELIVERY = int(Report.DELIVERY)
 
 Arrival = tuple[Queue, QueuedMessage]
@@ -199,7 +197,7 @@ class QueueManager:
         now = self.steady.follow(self.key_next + 1)
         if self.steady.count != count:
             record = self.objects.record(self.objects.manager)
-            self.group_commit.note(record, _RECORD_BYTES + 32 * len(self.steady.steps))
+            self.group_commit.note(record, RECORD_BYTES + 32 * len(self.steady.steps))
         return now
 
     def keep_time(self, unit: Unit) -> None:
@@ -584,7 +582,7 @@ class QueueManager:
         return records, arrivals
 
     def require_room_for(self, unit: Unit, records: list[Record]) -> None:
-        size = unit.body_bytes + _RECORD_BYTES * (len(records) + len(unit.takes) // 64)
+        size = unit.body_bytes + RECORD_BYTES * (len(records) + len(unit.takes) // 64)
         size += sum(record.extra_bytes for record in records if isinstance(record, Put))
         self.require_room(size, reserved=not unit.puts)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _MESSAGE_BYTES = 1 * KIB
 """What a message takes in memory beside its body and its properties."""
 _HELD_STEP_BYTES = 64 * KIB
+RECORD_BYTES = 1024
+"""What a record of the log needs beside a message's body: frame, ids, texts."""
 
 
 class UnitState(enum.Enum):

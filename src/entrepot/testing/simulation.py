@@ -226,8 +226,8 @@ class Simulation:
         body = b"%d:" % item.number + b"x" * self.random.choice((0, 10, 400, 3000))
         self.bodies[item.number] = body
         message = Message(body, correlation_id=b"c%d" % (item.number % 5))
-        settlement = None
-        if not self._put_flat(item, message, work):
+        done, settlement = self._put_flat(item, message, work)
+        if not done:
             _, settlement = self.manager.put(
                 item.queue,
                 message,
@@ -240,20 +240,23 @@ class Simulation:
         else:
             self._promise(settlement, Work(Unit(0, 0), puts=[item]))
 
-    def _put_flat(self, item: Item, message: Message, work: Work | None) -> bool:
+    def _put_flat(self, item: Item, message: Message, work: Work | None) -> tuple[bool, Settlement | None]:
         """Put by the flat way, if that is chosen and takes it."""
         if self.ways is None or self.ways.random() < 0.5:
-            return False
-        manager = self.manager
+            return False, None
+        manager, settlement = self.manager, None
         if work is not None:
             done = express.plan(manager, work.unit, [(item.queue, item.persistent, item.priority, message)], "", "")
         else:
             route = express.route_for(manager, item.queue)
-            done = route is not None and express.put(
-                manager, route, message, manager.new_message_id(), item.persistent, item.priority, "", ""
-            )
+            own_id = manager.new_message_id()
+            if route is not None and item.persistent:
+                settlement = express.put_durably(manager, route, message, own_id, item.priority, "", "")
+                done = settlement is not None
+            else:
+                done = route is not None and express.put(manager, route, message, own_id, False, item.priority, "", "")
         self._count("flat" if done else "not flat")
-        return done
+        return done, settlement
 
     def _publish(self) -> None:
         """The same message to every queue, all or nothing."""

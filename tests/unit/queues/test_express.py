@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entrepot.errors import QueueManagerFailed, TooManyUncommitted
+from entrepot.errors import DiskFull, QueueManagerFailed, TooManyUncommitted
 from entrepot.message import Message, MessageType
 from entrepot.queues import express
 from entrepot.queues.criteria import Criteria
 from entrepot.queues.definitions import LocalQueue
 from entrepot.queues.unit_of_work import Unit
 from entrepot.queues.waiting import StandingWaiter, Waiter
+from entrepot.testing.faults import Fault, PlannedFaults
 
 from .simulated import Simulated
 
@@ -67,8 +69,14 @@ class World:
         if self.flat and express.is_plain(message) and (route := express.route_for(manager, queue)) is not None:
             before = self.state()
             message_id = message.message_id or manager.new_message_id()
-            if express.put(manager, route, message, message_id, persistent, priority, "u", "app"):
+            if persistent:
+                settlement = express.put_durably(manager, route, message, message_id, priority, "u", "app")
+                done = settlement is not None
+            else:
+                done = express.put(manager, route, message, message_id, persistent, priority, "u", "app")
+            if done:
                 self.flat_puts += 1
+                manager.force()
                 return ""
             assert self.state() == before, "it was for the general way, and something was done"
         try:
@@ -194,6 +202,8 @@ def test_a_queue_that_asks_for_more_is_for_the_general_way(changed: Any) -> None
     world.manager.objects.route("Q")
     route = express.route_for(world.manager, "Q")
     unit = world.manager.begin()
+    if route is not None and "body_bytes_max" in changed:
+        assert express.put_durably(world.manager, route, Message(b"more"), b"i", None, "u", "app") is None
     if route is not None:
         assert not express.put(world.manager, route, Message(b"more"), b"i", None, None, "u", "app")
     if set(changed) & {"put_enabled", "depth_max", "stream_queue", "body_bytes_max"}:
@@ -245,6 +255,42 @@ def test_a_unit_takes_all_planned_messages_or_none() -> None:
     assert (len(unit.puts), unit.body_bytes, queue.reserved) == (3, 3, 3)
     world.manager.commit(unit)
     assert (queue.depth, queue.reserved) == (3, 0)
+
+
+def test_a_durable_put_is_there_when_it_is_forced_and_not_before() -> None:
+    world = World(flat=True)
+    manager = world.manager
+    route = express.route_for(manager, "Q")
+    position = manager.log.appended_position
+    settlement = express.put_durably(manager, route, Message(b"kept"), b"i", 4, "u", "a")
+    queue = manager.objects.queues["Q"]
+    assert (settlement.done, queue.depth, queue.reserved) == (False, 0, 1)
+    manager.force()
+    assert (settlement.done, settlement.error, queue.depth, queue.reserved) == (True, None, 1, 0)
+    assert [entry.log_position for entry in manager.young.values()] == [position], "checkpoints go by it"
+    world.simulated.power_cut_and_start()
+    assert [(each.body, each.message_id, each.priority) for each in world.simulated.messages()] == [(b"kept", b"i", 4)]
+
+
+def test_a_durable_put_that_the_disk_refuses_gives_up_its_place() -> None:
+    world = World(flat=True)
+    manager = world.manager
+    route = express.route_for(manager, "Q")
+    settlement = express.put_durably(manager, route, Message(b"refused"), b"i", None, "u", "a")
+    no_space = Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"write"}))
+    world.simulated.disk.faults = PlannedFaults(no_space)
+    manager.force()
+    queue = manager.objects.queues["Q"]
+    assert isinstance(settlement.error, DiskFull)
+    assert (queue.depth, queue.reserved) == (0, 0)
+
+
+def test_a_temporary_queue_takes_nothing_persistent_by_the_flat_way() -> None:
+    world = World(flat=True)
+    name, _ = world.manager.administration.make_dynamic("SYSTEM.DEFAULT.MODEL.QUEUE", "T.*")
+    world.manager.objects.route(name)
+    route = express.route_for(world.manager, name)
+    assert express.put_durably(world.manager, route, Message(b""), b"i", None, "u", "a") is None
 
 
 def test_persistent_messages_planned_by_the_flat_way_survive() -> None:
