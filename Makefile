@@ -23,7 +23,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/made-run ## show the main job: orders through flows on Spark, three SIGKILLs, each order exactly once
-	@$(BIN)/entrepot demo
+	@$(BIN)/python examples/demo
 
 test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
 	@$(PYTEST) -m "not torture" --timeout 400

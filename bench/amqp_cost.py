@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import trial
-from entrepot.amqp.mapping import encode_message
 from entrepot.message import Message
+from entrepot.server.amqp.mapping import encode_message
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_amqp import EntrepotAmqp
 from entrepot.workbench.systems.entrepot_amqp_client import AmqpConnection

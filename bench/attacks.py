@@ -72,7 +72,7 @@ def attack(path: str, kind: str) -> None:
 def visit(seconds: float, folder: str) -> dict[str, Any]:
     import entrepot
     from entrepot.cli.serving import start_server, stop_server
-    from entrepot.queues.folder import create
+    from entrepot.engine.folder import create
 
     path = Path(folder) / "qm"
     create(path)

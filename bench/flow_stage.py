@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from entrepot.client.blocking import Connection, connect
-from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.starting.session import close_session, open_context
 from entrepot.workbench.broker.cases import Case
 from entrepot.workbench.broker.deploying import Wanted, deployed, queues_of
@@ -40,7 +40,7 @@ _LOOK_S = 0.02
 _TRIAL_S_MAX = 120.0
 _PLAIN = """
 import pickle, sys
-from entrepot.spark.live.instance import run_instance
+from entrepot.flows.live.instance import run_instance
 deployment, number = pickle.loads(sys.stdin.buffer.read())
 run_instance(deployment, number, 0)
 """
@@ -56,7 +56,7 @@ class Stage:
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self._system)
-        self._context = open_context(self._master, app="bench", light=True, preload=("entrepot.spark.live.instance",))
+        self._context = open_context(self._master, app="bench", light=True, preload=("entrepot.flows.live.instance",))
         self._stack.callback(close_session, self._context)
         self.connection: Connection = self._stack.enter_context(connect(self.url))
         return self

@@ -32,8 +32,8 @@ def fill(folder: str, log_bytes: int) -> dict[str, Any]:
     """Fill the log, print what must come back, and die."""
     from entrepot.client.blocking.connecting import connected_to
     from entrepot.client.embedded import EmbeddedHost
-    from entrepot.queues.folder import create
-    from entrepot.recovery_log.settings import LogSettings
+    from entrepot.engine.folder import create
+    from entrepot.engine.recovery_log.settings import LogSettings
 
     segments = log_bytes // (64 * MIB) + 2
     # Wide enough that a checkpoint is due only behind the end of the fill.
@@ -72,7 +72,7 @@ def fill(folder: str, log_bytes: int) -> dict[str, Any]:
 
 def reopen(folder: str) -> dict[str, Any]:
     """Time the start, and die before the queue manager can change more than a restart does."""
-    from entrepot.queues.host import Host
+    from entrepot.engine.host import Host
 
     begun, cpu_begun = time.perf_counter(), time.process_time()
     host = Host(folder)

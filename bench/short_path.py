@@ -28,20 +28,20 @@ from typing import Any
 import uvloop
 
 import entrepot
-from entrepot.channels.admission import Admission
-from entrepot.channels.desk import Desk
-from entrepot.channels.gate import Gate
-from entrepot.channels.native import NativeLink
-from entrepot.channels.served_host import ServedHost
+from entrepot.engine.folder import create
 from entrepot.message import Message, MessageType
-from entrepot.mqsc import require_ok, run_script
-from entrepot.queues.folder import create
-from entrepot.security.authority import Authority
-from entrepot.security.users import Users
-from entrepot.wire import verbs
-from entrepot.wire.codec import decode, encode
-from entrepot.wire.frame import VERSION, FrameReader
-from entrepot.wire.verbs import MAGIC, Verb
+from entrepot.server.admission import Admission
+from entrepot.server.desk import Desk
+from entrepot.server.gate import Gate
+from entrepot.server.mqsc import require_ok, run_script
+from entrepot.server.native import NativeLink
+from entrepot.server.security.authority import Authority
+from entrepot.server.security.users import Users
+from entrepot.server.served_host import ServedHost
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.frame import VERSION, FrameReader
+from entrepot.server.wire.verbs import MAGIC, Verb
 
 SOURCE = Path(entrepot.__file__).parent
 ROUNDS = 3000

@@ -20,10 +20,10 @@ from entrepot.client.blocking import Connection, connect
 from entrepot.client.blocking.connecting import connected_to
 from entrepot.client.embedded import EmbeddedHost
 from entrepot.clock import Clock
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.security import passwords
-from entrepot.security.users import Users
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.server.security import passwords
+from entrepot.server.security.users import Users
 from entrepot.testing import VirtualClock
 from hosted import Hosted
 

@@ -11,14 +11,14 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from entrepot.channels import served_host
+from entrepot.engine import host
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import Subscription
+from entrepot.engine.settlement import Settlement
+from entrepot.engine.unit_of_work import Unit
+from entrepot.engine.waiting import Waiter
 from entrepot.message import Message
-from entrepot.queues import host
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Subscription
-from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit
-from entrepot.queues.waiting import Waiter
+from entrepot.server import served_host
 
 if TYPE_CHECKING:
     _Base = host.Host

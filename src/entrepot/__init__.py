@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from entrepot.client.blocking import Browse, Connection, Delivery, Subscription, UnitOfWork, connect
     from entrepot.client.worker import Worker
+    from entrepot.engine.claims import Claim
     from entrepot.errors import EntrepotError
     from entrepot.message import Feedback, Message, MessageType, Report
-    from entrepot.queues.claims import Claim
 
 __all__ = [
     "Browse",
@@ -42,7 +42,7 @@ _HOMES = {
     "entrepot.client.worker": ("Worker",),
     "entrepot.errors": ("EntrepotError",),
     "entrepot.message": ("Feedback", "Message", "MessageType", "Report"),
-    "entrepot.queues.claims": ("Claim",),
+    "entrepot.engine.claims": ("Claim",),
 }
 
 

@@ -15,8 +15,8 @@ from channels.proxy import Proxy
 from conftest import MEMORY, let_tester_in
 from entrepot import Connection
 from entrepot.client.blocking import connect
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.testing.servers import ServerThread
 
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=3, secondary=8)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from channels.processes import until
-from entrepot.wire.frame import HEAD, HEAD_BYTES
+from entrepot.server.wire.frame import HEAD, HEAD_BYTES
 
 
 class Proxy:

@@ -19,9 +19,9 @@ from channels.processes import Program, ServerProcess, forget_peak, memory_bytes
 from conftest import MEMORY, let_tester_in
 from entrepot import Connection
 from entrepot.client.blocking import connect
+from entrepot.engine.folder import create
 from entrepot.errors import ChannelError, QueueFull
 from entrepot.limits import MIB
-from entrepot.queues.folder import create
 
 # A few buffers of a megabyte, the bodies that one reader may hold, and what Python does not give back at once.
 GROWTH_MAX = 200 * MIB

@@ -15,12 +15,12 @@ from channels.processes import ServerProcess, until
 from entrepot import Connection
 from entrepot.client.blocking import connect
 from entrepot.errors import EntrepotError, Fenced, NotAuthorized, UnitBackedOut
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.error_form import from_wire
+from entrepot.server.wire.frame import VERSION, FrameReader
+from entrepot.server.wire.verbs import MAGIC, Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire import verbs
-from entrepot.wire.codec import decode, encode
-from entrepot.wire.error_form import from_wire
-from entrepot.wire.frame import VERSION, FrameReader
-from entrepot.wire.verbs import MAGIC, Verb
 
 
 def bodies(connection: Connection, queue: str = "Q") -> list[bytes]:
@@ -268,7 +268,7 @@ def test_a_task_claims_again_after_a_restart(folder: Path) -> None:
 def test_an_older_server_does_not_know_claims_and_says_so(
     server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from entrepot.channels.conversation import Conversation
+    from entrepot.server.conversation import Conversation
 
     known = {verb: method for verb, method in Conversation._VERBS.items() if verb != Verb.CLAIM}
     monkeypatch.setattr(Conversation, "_VERBS", known)

@@ -15,13 +15,13 @@ import pytest
 from channels.processes import Program, ServerProcess, until
 from channels.proxy import Proxy
 from entrepot import Connection
-from entrepot.channels import stream
-from entrepot.channels.native_consumers import NativeConsumers
 from entrepot.client.blocking import connect
 from entrepot.errors import ConnectionLost, EntrepotError, UnitBackedOut
 from entrepot.jms import Acknowledge, Session
+from entrepot.server import stream
+from entrepot.server.native_consumers import NativeConsumers
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire.verbs import Verb
 
 CLIENT, TRANSACTED = Acknowledge.CLIENT, Acknowledge.TRANSACTED
 HELD = pytest.mark.parametrize("mode", [CLIENT, TRANSACTED], ids=lambda mode: mode.name)

@@ -16,11 +16,11 @@ from channels.proxy import Proxy
 from conftest import let_tester_in
 from entrepot import Connection
 from entrepot.client.blocking import connect
+from entrepot.engine.folder import create
 from entrepot.errors import MessageTooLong
 from entrepot.limits import BODY_BYTES_MAX, MIB
-from entrepot.queues.folder import create
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire.verbs import Verb
 
 
 @pytest.fixture(scope="module")

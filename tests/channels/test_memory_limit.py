@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import entrepot
-from entrepot.channels.memory_watch import EXIT_OUT_OF_MEMORY
 from entrepot.errors import EntrepotError, MemoryShort
+from entrepot.server.memory_watch import EXIT_OUT_OF_MEMORY
 
 MIB = 1024 * 1024
 CLIENTS = 4

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from entrepot import Connection, connect
-from entrepot.queues.definitions import CHILDREN
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
+from entrepot.engine.definitions import CHILDREN
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.testing.servers import ServerThread
 
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=3, secondary=8)

@@ -26,9 +26,9 @@ from entrepot.errors import (
     UnitBackedOut,
     UnitFinished,
 )
-from entrepot.security.users import Users
+from entrepot.server.security.users import Users
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire.verbs import Verb
 
 
 class Verdict:

@@ -17,7 +17,7 @@ from channels.processes import ServerProcess, until
 from entrepot import Connection
 from entrepot.client.blocking import connect
 from entrepot.errors import ConnectFailed, ConnectionLost, EntrepotError, QueueManagerInUse, UnitBackedOut
-from entrepot.security.audit import AuditLog
+from entrepot.server.security.audit import AuditLog
 from entrepot.testing.servers import ServerThread
 
 

@@ -14,11 +14,11 @@ from channels.proxy import Proxy
 from entrepot import Connection
 from entrepot.client.blocking import connect
 from entrepot.errors import UnitBackedOut
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.frame import HEAD, VERSION
+from entrepot.server.wire.verbs import MAGIC, Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire import verbs
-from entrepot.wire.codec import decode, encode
-from entrepot.wire.frame import HEAD, VERSION
-from entrepot.wire.verbs import MAGIC, Verb
 
 
 def fill(connection: Connection, count: int = 10) -> None:

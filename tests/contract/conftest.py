@@ -12,7 +12,7 @@ import pytest
 
 from conftest import MEMORY, SMALL_LOG, TESTER, let_tester_in
 from entrepot.client.blocking import Connection, connect
-from entrepot.queues.folder import create
+from entrepot.engine.folder import create
 from entrepot.testing.servers import ServerThread
 
 

@@ -12,6 +12,8 @@ import pytest
 import entrepot.aio
 from entrepot import Message
 from entrepot.aio import Connection
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import (
     ConnectionClosed,
     GetInhibited,
@@ -21,8 +23,6 @@ from entrepot.errors import (
     RequestTimedOut,
     UnitFinished,
 )
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
 
 Test = Callable[[Connection], Awaitable[None]]
 Run = Callable[[Test], None]

@@ -14,8 +14,8 @@ import pytest
 import entrepot.aio
 from entrepot import Connection, Message
 from entrepot.client.blocking import connect
+from entrepot.engine.definitions import DEAD_LETTER_QUEUE
 from entrepot.errors import ConnectionClosed, DeliverySettled, InvalidArgument, QueueFull
-from entrepot.queues.definitions import DEAD_LETTER_QUEUE
 
 
 def fill(connection: Connection, count: int = 6) -> None:

@@ -11,7 +11,7 @@ from entrepot import Connection
 from entrepot.errors import InvalidArgument, MessageTooLong, PutInhibited, QueueFull, QueueNotFound
 from entrepot.limits import BODY_BYTES_MAX
 from entrepot.message import Message, PutInUnit
-from entrepot.wire import codec
+from entrepot.server.wire import codec
 from folding import for_each
 
 

@@ -18,6 +18,8 @@ import entrepot.aio
 from conftest import SMALL_LOG, let_tester_in
 from entrepot import Message
 from entrepot.client.blocking import Connection, connect
+from entrepot.engine.definitions import Topic
+from entrepot.engine.folder import create
 from entrepot.errors import (
     ContentFilterSyntaxError,
     EntrepotError,
@@ -34,8 +36,6 @@ from entrepot.errors import (
     SubscriptionInUse,
     SubscriptionNotFound,
 )
-from entrepot.queues.definitions import Topic
-from entrepot.queues.folder import create
 from entrepot.testing.servers import ServerThread
 from folding import for_each
 

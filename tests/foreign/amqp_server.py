@@ -11,15 +11,15 @@ from typing import Any
 
 import uvloop
 
-from entrepot.amqp.protocol import AmqpProtocol
-from entrepot.channels.admission import Admission
-from entrepot.channels.desk import Desk
-from entrepot.mqsc import run_script
-from entrepot.queues.definitions import Listener
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.security.authority import Authority
-from entrepot.security.users import Users
+from entrepot.engine.definitions import Listener
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.server.admission import Admission
+from entrepot.server.amqp.protocol import AmqpProtocol
+from entrepot.server.desk import Desk
+from entrepot.server.mqsc import run_script
+from entrepot.server.security.authority import Authority
+from entrepot.server.security.users import Users
 from hosted import Host
 
 LOG = LogSettings(segment_bytes=8 * 1024 * 1024, primary=3, secondary=4)

@@ -15,10 +15,10 @@ from proton import ConnectionException, Message, SSLDomain
 from proton.utils import BlockingConnection
 
 import entrepot
-from entrepot.mqsc import run_script
-from entrepot.queues.folder import create
-from entrepot.security.users import Users
-from entrepot.server import Server
+from entrepot.daemon.server import Server
+from entrepot.engine.folder import create
+from entrepot.server.mqsc import run_script
+from entrepot.server.security.users import Users
 from entrepot.testing.certificates import Certificates, make_certificates, openssl
 from entrepot.testing.servers import ServerThread
 from hosted import Host, Hosted

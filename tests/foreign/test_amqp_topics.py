@@ -13,8 +13,8 @@ from proton.handlers import MessagingHandler
 from proton.reactor import AtMostOnce, Container, DurableSubscription, Filter, LinkOption, Selector
 from proton.utils import BlockingConnection, BlockingReceiver, LinkDetached, SendException
 
+from entrepot.engine.definitions import Subscription
 from entrepot.message import Message as OurMessage
-from entrepot.queues.definitions import Subscription
 
 from .amqp_server import AmqpServer
 from .test_proton_client import Transacted, body_of, eventually

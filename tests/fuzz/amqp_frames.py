@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 import struct
 
-from entrepot.amqp.codec import Malformed, decode
-from entrepot.amqp.mapping import decode_message, encode_message
 from entrepot.message import Message
-from unit.amqp.fuzz import Rogue
-from unit.amqp.peer import AMQP_HEADER, Place, frame
+from entrepot.server.amqp.codec import Malformed, decode
+from entrepot.server.amqp.mapping import decode_message, encode_message
+from unit.server.amqp.fuzz import Rogue
+from unit.server.amqp.peer import AMQP_HEADER, Place, frame
 
 from .running_loop import RunningPlace
 from .target import Target, join_pieces, split_pieces

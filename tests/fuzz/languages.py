@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from entrepot.engine.topics.content_filter import Content, compile_filter
 from entrepot.esql.program import compile_statements, compile_texts
 from entrepot.flows.xpath import to_esql
 from entrepot.message import Message
-from entrepot.mqsc import check_script
 from entrepot.selectors import compile_selector
-from entrepot.topics.content_filter import Content, compile_filter
+from entrepot.server.mqsc import check_script
 
 from .target import Target, as_text
 

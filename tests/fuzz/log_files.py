@@ -11,12 +11,11 @@ from contextlib import ExitStack
 from random import Random
 from unittest import mock
 
-from entrepot.message import Message
-from entrepot.recovery_log import group, record
-from entrepot.recovery_log import reader as log_reader
-from entrepot.recovery_log.bodies import decode_bodies, encode_bodies
-from entrepot.recovery_log.checkpoint import PATH, read_checkpoint, write_checkpoint
-from entrepot.recovery_log.record import (
+from entrepot.engine.recovery_log import group, record
+from entrepot.engine.recovery_log import reader as log_reader
+from entrepot.engine.recovery_log.bodies import decode_bodies, encode_bodies
+from entrepot.engine.recovery_log.checkpoint import PATH, read_checkpoint, write_checkpoint
+from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
     Branch,
     Checkpoint,
@@ -34,11 +33,12 @@ from entrepot.recovery_log.record import (
     Run,
     Taken,
 )
-from entrepot.recovery_log.run import FOLDER as RUNS
-from entrepot.recovery_log.run import RunStore, run_path
-from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
+from entrepot.engine.recovery_log.run import FOLDER as RUNS
+from entrepot.engine.recovery_log.run import RunStore, run_path
+from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
+from entrepot.message import Message
 from entrepot.testing import SimulatedDisk
-from unit.recovery_log.logs import MANAGER_ID, PAYLOAD_BYTES, new_disk, open_log, reader, write
+from unit.engine.recovery_log.logs import MANAGER_ID, PAYLOAD_BYTES, new_disk, open_log, reader, write
 
 from .target import Target
 

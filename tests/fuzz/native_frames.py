@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from entrepot.wire.codec import decode, decode_asked, encode
-from entrepot.wire.error_form import from_wire
-from entrepot.wire.frame import HEAD, HEAD_BYTES, FrameReader
-from entrepot.wire.verbs import Verb
-from unit.channels.guests import SAMPLES, House
+from entrepot.server.wire.codec import decode, decode_asked, encode
+from entrepot.server.wire.error_form import from_wire
+from entrepot.server.wire.frame import HEAD, HEAD_BYTES, FrameReader
+from entrepot.server.wire.verbs import Verb
+from unit.server.guests import SAMPLES, House
 
 from .running_loop import RunningHouse
 from .target import Target, join_pieces, split_pieces

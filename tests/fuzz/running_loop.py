@@ -14,13 +14,13 @@ from pathlib import Path
 from conftest import folder_in_memory
 from entrepot.client.blocking.connecting import connected_to
 from entrepot.client.embedded import EmbeddedHost
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import EntrepotError
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
 from hosted import Host
-from unit.amqp.fuzz import Mistakes
-from unit.amqp.peer import Place, StubAdmission
-from unit.channels.guests import FOUNDED, House, until
+from unit.server.amqp.fuzz import Mistakes
+from unit.server.amqp.peer import Place, StubAdmission
+from unit.server.guests import FOUNDED, House, until
 
 VISITS_BETWEEN_CLEANING = 200
 _LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)

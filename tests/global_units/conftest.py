@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
 from entrepot.client.blocking import Connection, connect
-from entrepot.queues.folder import create
+from entrepot.engine.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
 from global_units.crash import SMALL_LOG

@@ -19,11 +19,11 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from entrepot.client.blocking import Connection, connect
-from entrepot.databases import points
+from entrepot.daemon.server import Server, new_event_loop
+from entrepot.engine.databases import points
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import ConnectFailed, EntrepotError
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.server import Server, new_event_loop
 from entrepot.testing.postgres import Postgres, kill_all
 
 # Copied for every kill, so it has to be small.

@@ -12,9 +12,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine
 
 from entrepot.client.blocking import Connection
-from entrepot.databases import points
-from entrepot.databases.branch import OneTimeBranch
-from entrepot.databases.points import PREPARED
+from entrepot.engine.databases import points
+from entrepot.engine.databases.branch import OneTimeBranch
+from entrepot.engine.databases.points import PREPARED
 from entrepot.errors import Fenced, PrepareFailed, QueueNotFound
 from global_units.conftest import depth, prepared, rows
 

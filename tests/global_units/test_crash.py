@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-from entrepot.channels import coordination
-from entrepot.channels.conversation import Conversation
 from entrepot.client.blocking.global_unit import GlobalUnitOfWork
-from entrepot.databases import points
-from entrepot.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
-from entrepot.databases.postgresql import PostgreSQL
-from entrepot.queues.global_units import GlobalUnits
+from entrepot.engine.databases import points
+from entrepot.engine.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
+from entrepot.engine.databases.postgresql import PostgreSQL
+from entrepot.engine.global_units import GlobalUnits
+from entrepot.server import coordination
+from entrepot.server.conversation import Conversation
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.postgres import Postgres
-from entrepot.wire.verbs import Verb
 from global_units.crash import (
     APPLICATION,
     COUNT,

@@ -15,11 +15,12 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 from entrepot.client.blocking import Connection, connect
-from entrepot.databases import points, recovery
-from entrepot.databases.branch import OneTimeBranch
-from entrepot.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
-from entrepot.databases.resource import OnePhase, Resource, resource_name, resource_of
-from entrepot.databases.sqlite import SQLite
+from entrepot.engine.databases import points, recovery
+from entrepot.engine.databases.branch import OneTimeBranch
+from entrepot.engine.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
+from entrepot.engine.databases.resource import OnePhase, Resource, resource_name, resource_of
+from entrepot.engine.databases.sqlite import SQLite
+from entrepot.engine.folder import create
 from entrepot.errors import (
     DatabaseUnavailable,
     DatabaseWorkEnded,
@@ -32,7 +33,6 @@ from entrepot.errors import (
     UnitBackedOut,
     UnitFinished,
 )
-from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
 from global_units.conftest import define, depth, new_postgres, prepared, rows

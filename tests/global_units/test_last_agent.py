@@ -22,16 +22,16 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 from entrepot.client.blocking import Connection, connect
-from entrepot.databases import points, recovery
-from entrepot.databases.branch import OneTimeBranch
-from entrepot.databases.points import LAST_COMMITTED, LEFT_TO_LAST
-from entrepot.databases.registered import RegisteredResources
-from entrepot.databases.resource import resource_name, resource_of
-from entrepot.databases.sqlite import SQLite
-from entrepot.databases.watch import ResourceWatch
+from entrepot.engine.databases import points, recovery
+from entrepot.engine.databases.branch import OneTimeBranch
+from entrepot.engine.databases.points import LAST_COMMITTED, LEFT_TO_LAST
+from entrepot.engine.databases.registered import RegisteredResources
+from entrepot.engine.databases.resource import resource_name, resource_of
+from entrepot.engine.databases.sqlite import SQLite
+from entrepot.engine.databases.watch import ResourceWatch
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.record import Branch
 from entrepot.errors import PrepareFailed, TwoPhaseUnavailable
-from entrepot.queues.folder import create
-from entrepot.recovery_log.record import Branch
 from entrepot.testing.servers import ServerThread
 from global_units.conftest import define, depth, rows
 from global_units.crash import (
@@ -209,7 +209,7 @@ PAUSES = """
     import os, signal, sys
     from sqlalchemy import create_engine, text
     import entrepot
-    from entrepot.databases import points
+    from entrepot.engine.databases import points
 
     url, database = sys.argv[1:]
     points.reached = lambda at: os.kill(os.getpid(), signal.SIGSTOP) if at == points.LEFT_TO_LAST else None

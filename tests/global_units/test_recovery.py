@@ -10,11 +10,11 @@ import pytest
 
 from entrepot.client.blocking import global_unit
 from entrepot.client.blocking.global_unit import GlobalUnitOfWork
-from entrepot.databases import recovery
-from entrepot.databases.recovery import Recoveries, recover
+from entrepot.engine.databases import recovery
+from entrepot.engine.databases.recovery import Recoveries, recover
+from entrepot.engine.recovery_log.record import Branch
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectFailed, ConnectionLost, GlobalUnitInDoubt, UnitBackedOut
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.recovery_log.record import Branch
 
 UNIT = "entrepot-00-1-7"
 BRANCH = f"{UNIT}-0"

@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 from entrepot.cli.main import app
 from entrepot.client.blocking import Connection, connect
-from entrepot.databases import watch
-from entrepot.databases.registered import FILE, RegisteredResources
-from entrepot.databases.resource import resource_of
-from entrepot.databases.watch import ResourceWatch
+from entrepot.engine.databases import watch
+from entrepot.engine.databases.registered import FILE, RegisteredResources
+from entrepot.engine.databases.resource import resource_of
+from entrepot.engine.databases.watch import ResourceWatch
+from entrepot.engine.folder import create
 from entrepot.errors import FileNotPrivate, InvalidArgument, InvalidName, SecurityFileUnusable
-from entrepot.queues.folder import create
 from entrepot.testing.postgres import Postgres
 from entrepot.testing.servers import ServerThread
 from global_units.conftest import define, prepared, rows

@@ -13,9 +13,9 @@ from typing import Any
 
 from entrepot.cli.main import main
 from entrepot.clock import SystemClock
-from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues.unit_of_work import Unit
-from entrepot.recovery_log.record import Record, Remove
+from entrepot.engine.queue_manager import QueueManager
+from entrepot.engine.recovery_log.record import Record, Remove
+from entrepot.engine.unit_of_work import Unit
 
 
 def plant(bug: str) -> None:

@@ -19,10 +19,10 @@ from typing import Self
 from channels.processes import until
 from channels.proxy import Proxy
 from entrepot import Connection, connect
+from entrepot.engine import media
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import EntrepotError
-from entrepot.queues import media
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
 
 FILE_SYSTEM_BYTES = 96 * 1024 * 1024
 _SHUTDOWN, _WITHOUT_LOG = 0x8004587D, 2

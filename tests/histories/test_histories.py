@@ -18,7 +18,7 @@ from random import Random
 import pytest
 
 from channels.processes import until
-from entrepot.recovery_log.settings import LogSettings
+from entrepot.engine.recovery_log.settings import LogSettings
 from histories.actors import ROLES, Actor
 from histories.nemeses import NEMESES
 from histories.second_checker import problems

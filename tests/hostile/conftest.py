@@ -12,7 +12,7 @@ from entrepot.client.blocking.connecting import connected_to
 from entrepot.client.embedded import EmbeddedHost
 from entrepot.testing.certificates import Certificates, make_certificates
 from entrepot.testing.servers import ServerThread
-from unit.channels.conftest import founded
+from unit.server.conftest import founded
 
 from .strangers import as_user, escapes_of
 

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from entrepot.message import Message, PutInUnit
-from entrepot.wire import verbs
-from entrepot.wire.codec import encode
-from entrepot.wire.frame import HEAD, HEAD_BYTES
-from entrepot.wire.verbs import PAYLOADS, Verb
-from unit.channels.guests import SAMPLES
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import encode
+from entrepot.server.wire.frame import HEAD, HEAD_BYTES
+from entrepot.server.wire.verbs import PAYLOADS, Verb
+from unit.server.guests import SAMPLES
 
 _WHOLE = (0, 1, 2, 3, 9, 10, -1, 255, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1, -(2**31), -(2**63))
 _REAL = (0.0, 0.001, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e308, 5e-324, 60.0, 1e10)

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from entrepot.amqp.codec import Described, UByte, UInt, ULong, decode
-from entrepot.amqp.handshake import AMQP_HEADER, SASL_HEADER
+from entrepot.engine.definitions import AuthorityRecord, authority_key
 from entrepot.errors import InternalQueue, NotAuthorized
 from entrepot.message import Message
-from entrepot.queues.definitions import AuthorityRecord, authority_key
+from entrepot.server.amqp.codec import Described, UByte, UInt, ULong, decode
+from entrepot.server.amqp.handshake import AMQP_HEADER, SASL_HEADER
+from entrepot.server.wire import verbs
+from entrepot.server.wire.error_form import from_wire
+from entrepot.server.wire.frame import VERSION
+from entrepot.server.wire.verbs import MAGIC, Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire import verbs
-from entrepot.wire.error_form import from_wire
-from entrepot.wire.frame import VERSION
-from entrepot.wire.verbs import MAGIC, Verb
 from hosted import Hosted
-from unit.amqp.peer import NAMES, frame, init, transfer
-from unit.channels.guests import PASSWORDS
+from unit.server.amqp.peer import NAMES, frame, init, transfer
+from unit.server.guests import PASSWORDS
 
 from .strangers import Stranger
 

@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from entrepot.client.blocking import Connection, connect
-from entrepot.security import audit_chain
+from entrepot.server.security import audit_chain
+from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.error_form import from_wire
+from entrepot.server.wire.frame import FrameReader
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire.codec import decode, encode
-from entrepot.wire.error_form import from_wire
-from entrepot.wire.frame import FrameReader
-from entrepot.wire.verbs import Verb
-from unit.channels.guests import PASSWORDS, greeting
+from unit.server.guests import PASSWORDS, greeting
 
 PATIENCE_S = 60.0
 """How long we wait for what must come; only a failing test ever waits that long."""

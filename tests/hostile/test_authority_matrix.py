@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 
 from conftest import MEMORY
-from entrepot.amqp.codec import Symbol, UInt
-from entrepot.amqp.mapping import encode_message
 from entrepot.client.blocking import connect
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import Subscription
 from entrepot.errors import (
     AuthenticationFailed,
     EntrepotError,
@@ -34,14 +34,14 @@ from entrepot.errors import (
     UnitNotInDoubt,
 )
 from entrepot.message import Message, Report
-from entrepot.mqsc import require_ok, run_script
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Subscription
-from entrepot.security import authority
+from entrepot.server.amqp.codec import Symbol, UInt
+from entrepot.server.amqp.mapping import encode_message
+from entrepot.server.mqsc import require_ok, run_script
+from entrepot.server.security import authority
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
-from unit.channels.guests import put
+from unit.server.guests import put
 
 from .matrix_world import (
     ADMINISTRATOR,
@@ -826,7 +826,7 @@ def world(path: Path) -> Iterator[World]:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused login is answered at once."""
-    monkeypatch.setattr("entrepot.channels.password_checks.FAILURE_DELAY_S", 0.0)
+    monkeypatch.setattr("entrepot.server.password_checks.FAILURE_DELAY_S", 0.0)
 
 
 def native_of(world: World, listener: str) -> tuple[Callable[[], Native], Callable[[], Native], list[Native]]:

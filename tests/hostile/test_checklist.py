@@ -26,11 +26,11 @@ from entrepot.errors import (
     NotAuthorized,
     QueueManagerQuiescing,
 )
-from entrepot.security.users import Users
+from entrepot.server.security.users import Users
 from entrepot.testing import certificates as kit
 from entrepot.testing.certificates import Certificates, make_certificates
 from entrepot.testing.servers import ServerThread
-from unit.channels.guests import PASSWORDS
+from unit.server.guests import PASSWORDS
 
 from .strangers import PATIENCE_S, Stranger, as_user, audited, until
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from entrepot import private_file
 from entrepot.client.blocking import Connection, connect
 from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import (
@@ -25,12 +26,12 @@ from entrepot.errors import (
     QueueManagerInUse,
     UnsafeFolder,
 )
-from entrepot.security import audit_chain, private_file
-from entrepot.security.audit import verify
+from entrepot.server.security import audit_chain
+from entrepot.server.security.audit import verify
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
-from unit.channels.guests import PASSWORDS, put
+from unit.server.guests import PASSWORDS, put
 
 from .strangers import EVERYTHING, Stranger, as_user, audited
 

@@ -16,19 +16,19 @@ from typing import Any
 
 import pytest
 
-from entrepot.channels import link
 from entrepot.client.blocking import connect
 from entrepot.client.blocking.connecting import connected_to
 from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import AuthenticationFailed, HandshakeTimedOut, TooManyConnections
 from entrepot.limits import MIB
-from entrepot.security.audit_chain import FILE
+from entrepot.server import link
+from entrepot.server.security.audit_chain import FILE
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import encode
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.certificates import make_certificates
 from entrepot.testing.servers import ServerThread
-from entrepot.wire import verbs
-from entrepot.wire.codec import encode
-from entrepot.wire.verbs import Verb
-from unit.channels.guests import put
+from unit.server.guests import put
 
 from .strangers import Stranger, business_goes_on, descriptors, resident_bytes, until
 

@@ -21,16 +21,16 @@ from typing import Any
 
 import pytest
 
-from entrepot.channels import password_checks
 from entrepot.client.address import open_socket, parse
 from entrepot.client.blocking import connect
 from entrepot.errors import UnitNotInDoubt
 from entrepot.limits import MIB
+from entrepot.server import password_checks
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import encode
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.servers import ServerThread
-from entrepot.wire import verbs
-from entrepot.wire.codec import encode
-from entrepot.wire.verbs import Verb
-from unit.channels.guests import PATIENCE_S, Guest, House, Work, greeting, live, until
+from unit.server.guests import PATIENCE_S, Guest, House, Work, greeting, live, until
 
 from .mangling import Mangler
 

@@ -13,20 +13,20 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.dialling import Dialled, GiveUp, MakeLink
-from entrepot.channels.link import Link
 from entrepot.channels.pulse import Pulse
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import SenderChannel, Status
+from entrepot.engine.definitions import Channel, LocalQueue
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.message import Message
-from entrepot.queues.definitions import Channel, LocalQueue
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.wire.error_form import to_wire
-from entrepot.wire.verbs import Failed, Verb
+from entrepot.server.desk import Desk, Identity
+from entrepot.server.link import Link
+from entrepot.server.wire.error_form import to_wire
+from entrepot.server.wire.verbs import Failed, Verb
 from hosted import Host
 
 CHANNEL = "A.TO.B"

@@ -23,18 +23,18 @@ from entrepot.channels import receiver as receiver_module
 from entrepot.channels import transfer as transfer_module
 from entrepot.channels.batch import Batch, Outgoing, Phase
 from entrepot.channels.channel_state import ChannelState, change_state
-from entrepot.channels.desk import Desk
 from entrepot.channels.dialling import Dialled, Dialler, GiveUp, MakeLink
 from entrepot.channels.initiator import ChannelInitiator
-from entrepot.channels.link import Link
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import SenderChannel, SenderLink, Status
 from entrepot.channels.transfer import Transfer
+from entrepot.engine.definitions import Channel
+from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError
-from entrepot.queues.definitions import Channel
-from entrepot.queues.unit_of_work import Unit
-from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, ChannelMessage, Verb
+from entrepot.server.desk import Desk
+from entrepot.server.link import Link
+from entrepot.server.wire.verbs import ChannelConfirm, ChannelEndOfBatch, ChannelMessage, Verb
 from hosted import Host
 from recovery.channel_pair import CHANNEL, AcceptedLink
 

@@ -18,17 +18,17 @@ from msgspec.structs import replace
 from entrepot.channels import channel_state
 from entrepot.channels import sender as sender_module
 from entrepot.channels.channel_state import Mark
-from entrepot.channels.desk import Desk
 from entrepot.channels.dialling import Dialler
 from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import SenderChannel, Status
+from entrepot.engine.definitions import CHANNEL_INITIATION_QUEUE, Channel, Definition, LocalQueue, RemoteQueue
+from entrepot.engine.folder import create
+from entrepot.engine.media import backup, restore
 from entrepot.errors import ChannelInDoubt, SequenceMismatch
 from entrepot.message import Message
-from entrepot.queues.definitions import CHANNEL_INITIATION_QUEUE, Channel, Definition, LocalQueue, RemoteQueue
-from entrepot.queues.folder import create
-from entrepot.queues.media import backup, restore
-from entrepot.wire.verbs import Verb
+from entrepot.server.desk import Desk
+from entrepot.server.wire.verbs import Verb
 from hosted import Host
 from recovery.channel_pair import CHANNEL, AcceptedLink, Cut, Pair, copy_pair, new_pair, run
 from recovery.channel_processes import (

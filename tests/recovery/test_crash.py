@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.queues import group_commit
-from entrepot.recovery_log import writer
+from entrepot.engine import group_commit
+from entrepot.engine.recovery_log import writer
 from entrepot.testing import KillingDisk
 from recovery.workload import Script, in_process, new_manager, recovered, run_script
 

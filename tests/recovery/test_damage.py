@@ -12,20 +12,20 @@ from random import Random
 
 import pytest
 
+from entrepot.engine.folder import read_settings
+from entrepot.engine.recovery_log import reader as reader_module
+from entrepot.engine.recovery_log import record as record_module
+from entrepot.engine.recovery_log.checkpoint import read_checkpoint
+from entrepot.engine.recovery_log.group import Group
+from entrepot.engine.recovery_log.reader import Logged, LogReader
+from entrepot.engine.recovery_log.record import Record, Run
+from entrepot.engine.recovery_log.run import RunStore, run_path
+from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.restart import restart
+from entrepot.engine.settings import ManagerSettings
 from entrepot.errors import CheckpointDamaged, FormatUnsupported, LogDamaged, RecoveryError, RunDamaged
 from entrepot.message import Message
-from entrepot.queues.folder import read_settings
-from entrepot.queues.restart import restart
-from entrepot.queues.settings import ManagerSettings
-from entrepot.recovery_log import reader as reader_module
-from entrepot.recovery_log import record as record_module
-from entrepot.recovery_log.checkpoint import read_checkpoint
-from entrepot.recovery_log.group import Group
-from entrepot.recovery_log.reader import Logged, LogReader
-from entrepot.recovery_log.record import Record, Run
-from entrepot.recovery_log.run import RunStore, run_path
-from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
 from hosted import Host
 from recovery.workload import Script, body, new_manager, recovered

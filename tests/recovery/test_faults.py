@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from entrepot.engine.definitions import LocalQueue
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log import writer
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import DiskFull, EntrepotError, LogFull, QueueManagerFailed
 from entrepot.message import Message
-from entrepot.queues.definitions import LocalQueue
-from entrepot.queues.folder import create
-from entrepot.recovery_log import writer
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import Fault, FaultyDisk, PlannedFaults
 from hosted import Host
 from recovery.workload import SMALL_LOG, Script, body, in_process, new_manager, recovered, run_script

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from entrepot.engine.checkpointing import CheckpointTaker
+from entrepot.engine.definitions import AuthorityRecord, LocalQueue
+from entrepot.engine.queue_manager import QueueManager
+from entrepot.engine.recovery_log.reader import LogReader
+from entrepot.engine.recovery_log.record import FORMAT_VERSION, Define, Put, frame
+from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_numbers, segment_path
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.restart import Restarted, lay_out, restart
+from entrepot.engine.settings import ManagerSettings
 from entrepot.errors import LogDamaged
 from entrepot.message import Message
-from entrepot.queues.checkpointing import CheckpointTaker
-from entrepot.queues.definitions import AuthorityRecord, LocalQueue
-from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues.restart import Restarted, lay_out, restart
-from entrepot.queues.settings import ManagerSettings
-from entrepot.recovery_log.reader import LogReader
-from entrepot.recovery_log.record import FORMAT_VERSION, Define, Put, frame
-from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_numbers, segment_path
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
 from entrepot.testing.forgery import FORGERIES
 

@@ -12,10 +12,10 @@ import pytest
 from conftest import host_of
 from entrepot import Connection, connect
 from entrepot.disk import SystemDisk
+from entrepot.engine import media
+from entrepot.engine.folder import read_settings
+from entrepot.engine.recovery_log.segment import SegmentHead, head_page, read_head_page, segment_numbers, segment_path
 from entrepot.errors import LogDamaged
-from entrepot.queues import media
-from entrepot.queues.folder import read_settings
-from entrepot.recovery_log.segment import SegmentHead, head_page, read_head_page, segment_numbers, segment_path
 
 DATA = Path(__file__).parent / "data"
 

@@ -16,15 +16,15 @@ from random import Random
 import pytest
 
 from entrepot import limits
+from entrepot.engine.definitions import LocalQueue
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.record import FORMAT_VERSION
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.restart import lay_out, restart
+from entrepot.engine.settings import ManagerSettings
+from entrepot.engine.settlement import Settlement
 from entrepot.errors import DiskFull, EntrepotError, LogFull, SpillFailed
 from entrepot.message import Message
-from entrepot.queues.definitions import LocalQueue
-from entrepot.queues.folder import create
-from entrepot.queues.restart import lay_out, restart
-from entrepot.queues.settings import ManagerSettings
-from entrepot.queues.settlement import Settlement
-from entrepot.recovery_log.record import FORMAT_VERSION
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import SimulatedDisk, VirtualClock
 from hosted import Host
 

@@ -19,17 +19,17 @@ from random import Random
 import pytest
 
 from entrepot.disk import SystemDisk
+from entrepot.engine import group_commit
+from entrepot.engine.definitions import LocalQueue
+from entrepot.engine.folder import create, read_settings
+from entrepot.engine.recovery_log.checkpoint import read_checkpoint
+from entrepot.engine.recovery_log.reader import LogReader
+from entrepot.engine.recovery_log.record import Commit
+from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
-from entrepot.queues import group_commit
-from entrepot.queues.definitions import LocalQueue
-from entrepot.queues.folder import create, read_settings
-from entrepot.queues.unit_of_work import Unit
-from entrepot.recovery_log.checkpoint import read_checkpoint
-from entrepot.recovery_log.reader import LogReader
-from entrepot.recovery_log.record import Commit
-from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
-from entrepot.recovery_log.settings import LogSettings
 from hosted import Host
 from recovery.checker import Operation, Outcome, Stamp, Standing, Verdict, check, read_stamp, stamped
 

@@ -14,8 +14,15 @@ import pytest
 
 from entrepot import limits
 from entrepot.cli.serving import _LOG
-from entrepot.databases.registered import FILE as RESOURCES
-from entrepot.databases.registered import RegisteredResources
+from entrepot.daemon.server import SOCKET
+from entrepot.engine import media
+from entrepot.engine.backup_files import file_names
+from entrepot.engine.databases.registered import FILE as RESOURCES
+from entrepot.engine.databases.registered import RegisteredResources
+from entrepot.engine.definitions import KINDS, LocalQueue
+from entrepot.engine.folder import create
+from entrepot.engine.media import archive, backup, recover_queue, restore
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import (
     BackupDamaged,
     InvalidArgument,
@@ -29,21 +36,14 @@ from entrepot.errors import (
     RunDamaged,
 )
 from entrepot.message import Message
-from entrepot.mqsc import require_ok, run_script
-from entrepot.mqsc.dump import dump
-from entrepot.queues import media
-from entrepot.queues.backup_files import file_names
-from entrepot.queues.definitions import KINDS, LocalQueue
-from entrepot.queues.folder import create
-from entrepot.queues.media import archive, backup, recover_queue, restore
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.security.audit_chain import FILE as AUDIT
-from entrepot.security.audit_chain import HEAD as AUDIT_HEAD
-from entrepot.security.credentials import FILE as CREDENTIALS
-from entrepot.security.credentials import Credentials
-from entrepot.security.users import FILE as USERS
-from entrepot.security.users import Users
-from entrepot.server import SOCKET
+from entrepot.server.mqsc import require_ok, run_script
+from entrepot.server.mqsc.dump import dump
+from entrepot.server.security.audit_chain import FILE as AUDIT
+from entrepot.server.security.audit_chain import HEAD as AUDIT_HEAD
+from entrepot.server.security.credentials import FILE as CREDENTIALS
+from entrepot.server.security.credentials import Credentials
+from entrepot.server.security.users import FILE as USERS
+from entrepot.server.security.users import Users
 from entrepot.testing.clock import VirtualClock
 from hosted import Host
 

@@ -19,15 +19,15 @@ from conftest import MEMORY
 from entrepot import limits
 from entrepot.clock import SystemClock
 from entrepot.disk import Disk, SystemDisk
+from entrepot.engine import group_commit, queue_manager
+from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.folder import create, read_settings
+from entrepot.engine.recovery_log import record, run, writer
+from entrepot.engine.recovery_log.record import Put
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.restart import restart
+from entrepot.engine.unit_of_work import Unit
 from entrepot.message import Message
-from entrepot.queues import group_commit, queue_manager
-from entrepot.queues.definitions import LocalQueue, Subscription
-from entrepot.queues.folder import create, read_settings
-from entrepot.queues.restart import restart
-from entrepot.queues.unit_of_work import Unit
-from entrepot.recovery_log import record, run, writer
-from entrepot.recovery_log.record import Put
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing import KillingDisk
 from hosted import Host
 from recovery.workload import in_process

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from entrepot.clock import SystemClock
 from entrepot.disk import Disk, SystemDisk
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import LocalQueue
+from entrepot.engine.folder import create, read_settings
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.restart import restart
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import LocalQueue
-from entrepot.queues.folder import create, read_settings
-from entrepot.queues.restart import restart
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.selectors import compile_selector
 from hosted import Host
 

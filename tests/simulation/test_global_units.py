@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from entrepot.engine.global_units import GlobalUnits
+from entrepot.engine.recovery_log.record import Branch
 from entrepot.errors import EntrepotError, LogFull
-from entrepot.queues.global_units import GlobalUnits
-from entrepot.recovery_log.record import Branch
 from entrepot.testing.simulation import Promise, Simulation, Work
 
 SEEDS = 200

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from entrepot.engine import entry, group_commit, queue_manager, restart
+from entrepot.engine.recovery_log import bodies, reader, record, run, writer
 from entrepot.errors import RecoveryError
-from entrepot.queues import entry, group_commit, queue_manager, restart
-from entrepot.recovery_log import bodies, reader, record, run, writer
 from entrepot.testing import SimulatedDisk
 from entrepot.testing.simulation import Simulation
 from folding import for_each

@@ -16,8 +16,8 @@ import pytest
 
 from channels.processes import ServerProcess
 from conftest import MEMORY, SMALL_LOG, let_tester_in
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.spark import local_master, spark_session
 from entrepot.testing.spark_cluster import SparkCluster
 

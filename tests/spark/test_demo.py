@@ -13,16 +13,18 @@ from pathlib import Path
 import pytest
 
 from channels.processes import until
-from entrepot.cli.demo_orders import OrderBook
-from entrepot.cli.demo_sender import Sender
-from entrepot.cli.demo_verdict import LEDGER, OUTCOMES
-from entrepot.cli.demo_world import World
+from demo.orders import OrderBook
+from demo.sender import Sender
+from demo.verdict import LEDGER, OUTCOMES
+from demo.world import World
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 DIES_IN_BETWEEN = """
     import os, signal, sys
     from sqlalchemy import create_engine, text
     import entrepot
-    from entrepot.databases.branch import OneTimeBranch
+    from entrepot.engine.databases.branch import OneTimeBranch
 
     url, database, moment = sys.argv[1:]
     commit = OneTimeBranch.commit
@@ -44,7 +46,7 @@ DIES_IN_BETWEEN = """
 
 def test_demo_kills_and_proves_exactly_once(tmp_path: Path) -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "entrepot.cli.main", "demo", "--orders", "400", "--json"],
+        [sys.executable, EXAMPLES / "demo", "--orders", "400", "--json"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -17,10 +17,10 @@ import pytest
 
 from channels.processes import ServerProcess
 from conftest import MEMORY, SMALL_LOG, let_tester_in
+from entrepot.engine.folder import create
 from entrepot.errors import EntrepotError
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
-from entrepot.queues.folder import create
 from entrepot.spark.replaying.transform import transform
 from entrepot.spark.tables.data_source import register
 from entrepot.spark.tables.stream_source import Page, decode_pages, encode_pages, mark_of, remove

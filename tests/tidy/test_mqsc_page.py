@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import re
 
-from entrepot.mqsc.commands import VERBS
-from entrepot.mqsc.display import OPERATORS
-from entrepot.mqsc.forms import Switch
-from entrepot.mqsc.keywords import OBJECT_KINDS, STATUS_KEYWORDS
-from entrepot.mqsc.object_kind import ObjectKind
-from entrepot.mqsc.running import RUNNING
-from entrepot.mqsc.security_keywords import (
+from entrepot.server.mqsc.commands import VERBS
+from entrepot.server.mqsc.display import OPERATORS
+from entrepot.server.mqsc.forms import Switch
+from entrepot.server.mqsc.keywords import OBJECT_KINDS, STATUS_KEYWORDS
+from entrepot.server.mqsc.object_kind import ObjectKind
+from entrepot.server.mqsc.running import RUNNING
+from entrepot.server.mqsc.security_keywords import (
     ADMINISTRATION_AUTHORITIES,
     AUTHORITIES_WITHOUT_EFFECT,
     AUTHORITY_GROUPS,

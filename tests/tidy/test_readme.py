@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from entrepot.mqsc import check_script
+from entrepot.server.mqsc import check_script
 from folding import for_each
 
 from .pages import PAGES, ROOT, blocks, page_name

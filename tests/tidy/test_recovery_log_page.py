@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import re
 
-from entrepot.recovery_log import record
-from entrepot.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey
-from entrepot.recovery_log.record import FORMAT_VERSION, FRAME_HEAD_BYTES, Put, RecordType
+from entrepot.engine.recovery_log import record
+from entrepot.engine.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey
+from entrepot.engine.recovery_log.record import FORMAT_VERSION, FRAME_HEAD_BYTES, Put, RecordType
 
 from .pages import DOCS, blocks, table_rows
 

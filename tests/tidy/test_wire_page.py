@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from entrepot import limits
-from entrepot.channels import session
 from entrepot.message import Message
-from entrepot.wire.codec import decode, encode
-from entrepot.wire.frame import HANDSHAKE_FRAME_BYTES_MAX, HEAD, HEAD_BYTES, VERSION, frame_bytes_max
-from entrepot.wire.verbs import ASKED, MAGIC, PAYLOADS, Put, Verb, Wanted
+from entrepot.server import session
+from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.frame import HANDSHAKE_FRAME_BYTES_MAX, HEAD, HEAD_BYTES, VERSION, frame_bytes_max
+from entrepot.server.wire.verbs import ASKED, MAGIC, PAYLOADS, Put, Verb, Wanted
 
 from .pages import DOCS, blocks
 

@@ -11,9 +11,9 @@ import pytest
 import entrepot
 from conftest import host_of
 from entrepot.client import embedded as edge
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import InvalidArgument, InvalidName, InvalidUrl, QueueManagerNotFound, RecoveryError
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
 from folding import for_each
 
 LOG = LogSettings(segment_bytes=64 * 1024, primary=2, secondary=1)

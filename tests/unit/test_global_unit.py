@@ -11,7 +11,8 @@ from sqlalchemy import create_engine
 
 from entrepot.client.blocking import global_unit
 from entrepot.client.blocking.global_unit import Databases
-from entrepot.databases import points
+from entrepot.engine.databases import points
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -29,9 +30,8 @@ from entrepot.errors import (
     UnitFinished,
 )
 from entrepot.limits import BRANCHES_MAX
-from entrepot.queues.unit_of_work import UnitState
-from unit.databases.stand_in import two_phase
-from unit.databases.world import BACKED_OUT, UNIT, World, fail_at, lost, refused
+from unit.engine.databases.stand_in import two_phase
+from unit.engine.databases.world import BACKED_OUT, UNIT, World, fail_at, lost, refused
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from entrepot.client.blocking import global_unit
-from entrepot.databases import points
+from entrepot.engine.databases import points
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectFailed, GlobalUnitInDoubt, LogFull, PrepareFailed, UnitBackedOut, UnitNotInDoubt
-from entrepot.queues.unit_of_work import UnitState
-from unit.databases.world import BACKED_OUT, UNIT, World, fail_at, lost, refused
+from unit.engine.databases.world import BACKED_OUT, UNIT, World, fail_at, lost, refused
 
 
 @pytest.fixture(autouse=True)

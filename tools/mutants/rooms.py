@@ -26,19 +26,32 @@ class Room:
 
 
 _GLOBAL_UNITS = (
-    "queues/coordinator.py",
-    "queues/global_units.py",
-    "queues/in_doubt.py",
+    "engine/coordinator.py",
+    "engine/global_units.py",
+    "engine/in_doubt.py",
     "client/blocking/global_unit.py",
 )
 
 ROOMS = (
-    Room("recovery_log", ("recovery_log/*.py",)),
-    Room("queues", ("queues/*.py",), without=_GLOBAL_UNITS),
-    Room("global units", (*_GLOBAL_UNITS, "databases/*.py")),
-    Room("channels", ("channels/*.py", "client/*.py", "client/blocking/*.py"), without=_GLOBAL_UNITS),
-    Room("security", ("security/*.py",)),
-    Room("live flows", ("spark/live/*.py", "flows/kernel.py", "flows/journey.py", "flows/nodes/input_node.py")),
+    Room("recovery_log", ("engine/recovery_log/*.py",)),
+    Room("engine", ("engine/*.py",), without=(*_GLOBAL_UNITS, "engine/memory_disk.py")),
+    Room("global units", (*_GLOBAL_UNITS, "engine/databases/*.py")),
+    Room(
+        "channels",
+        ("channels/*.py", "server/*.py", "daemon/acceptor.py", "client/*.py", "client/blocking/*.py"),
+        without=_GLOBAL_UNITS,
+    ),
+    Room("security", ("server/security/*.py", "private_file.py")),
+    Room(
+        "live flows",
+        (
+            "flows/live/*.py",
+            "spark/live/*.py",
+            "flows/kernel.py",
+            "flows/journey.py",
+            "flows/nodes/input_node.py",
+        ),
+    ),
 )
 
 

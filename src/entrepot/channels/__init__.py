@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is talking to the queue manager, and how: sessions, listeners, clients, and channels between queue managers.
+"""Between queue managers: senders and receivers, their batches, and the initiator that starts them.
 
-`session` is what any protocol offers its users, and knows none of them.
-`native` and the room `amqp` are adapters of one protocol each.
+Sessions of clients and the link below both are in the room `server`.
 """

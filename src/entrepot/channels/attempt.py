@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from entrepot.channels.desk import Desk
+from entrepot.engine.host import CHECKPOINTS_FOR_ROOM
+from entrepot.engine.settlement import Settlement
 from entrepot.errors import EntrepotError, LogFull
-from entrepot.queues.host import CHECKPOINTS_FOR_ROOM
-from entrepot.queues.settlement import Settlement
+from entrepot.server.desk import Desk
 
 Done = Callable[[EntrepotError | None], None]
 

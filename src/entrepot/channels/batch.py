@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from entrepot.channels import travel
 from entrepot.channels.channel_state import new_batch_id, sequence_after
-from entrepot.channels.desk import Desk
 from entrepot.channels.terms import Terms
 from entrepot.channels.travel import Problem
+from entrepot.engine.definitions import Channel
+from entrepot.engine.queue_manager import QueueManager
+from entrepot.engine.unit_of_work import Unit
+from entrepot.engine.waiting import Waiter
 from entrepot.errors import EntrepotError
 from entrepot.limits import MIB
 from entrepot.message import Message
-from entrepot.queues.definitions import Channel
-from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues.unit_of_work import Unit
-from entrepot.queues.waiting import Waiter
+from entrepot.server.desk import Desk
 
 _TAKEN_AT_ONCE = 64
 _TAKEN_BYTES = 1 * MIB

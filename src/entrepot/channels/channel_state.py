@@ -25,16 +25,16 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import SYNCHRONIZATION_QUEUE
+from entrepot.engine.entry import QueuedMessage
+from entrepot.engine.queue import Queue
+from entrepot.engine.queue_manager import QueueManager
+from entrepot.engine.settlement import Settlement
+from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import SequenceMismatch
 from entrepot.limits import DEPTH_MAX
 from entrepot.message import Message
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE
-from entrepot.queues.entry import QueuedMessage
-from entrepot.queues.queue import Queue
-from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit
 
 FORMAT = "CHANNEL"
 BATCH_ID_BYTES = 16

@@ -17,12 +17,12 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from entrepot.channels.link import Link
+from entrepot.engine.definitions import Channel
 from entrepot.errors import ConnectFailed, EntrepotError
-from entrepot.queues.definitions import Channel
-from entrepot.security.distinguished_name import fits
-from entrepot.security.tls import peer_name
-from entrepot.wire.frame import PORT, SOCKET
+from entrepot.server.link import Link
+from entrepot.server.security.distinguished_name import fits
+from entrepot.server.security.tls import peer_name
+from entrepot.server.wire.frame import PORT, SOCKET
 
 _AT_ONCE_MAX = 64
 """Connections that are being opened at a time: more would only wait in the other end's backlog."""

@@ -16,15 +16,15 @@ from typing import Literal
 
 from entrepot.channels.attempt import attempt
 from entrepot.channels.channel_state import ChannelState, Role, all_states, change_state, channels_in_doubt
-from entrepot.channels.desk import Desk
 from entrepot.channels.dialling import Dial, Dialler
 from entrepot.channels.pulse import Pulse
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import Credentials, SenderChannel, Status
+from entrepot.engine.definitions import CHANNEL_INITIATION_QUEUE, Channel
+from entrepot.engine.waiting import Waiter
 from entrepot.errors import ChannelNotAvailable, EntrepotError, ObjectNotFound
 from entrepot.message import Message
-from entrepot.queues.definitions import CHANNEL_INITIATION_QUEUE, Channel
-from entrepot.queues.waiting import Waiter
+from entrepot.server.desk import Desk
 
 _LOGGER = logging.getLogger("entrepot")
 

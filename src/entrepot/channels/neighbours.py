@@ -21,22 +21,22 @@ import msgspec
 from msgspec.structs import replace
 
 from entrepot.channels.attempt import attempt
-from entrepot.channels.desk import Desk
-from entrepot.errors import EntrepotError, InvalidTopic, PublishInhibited
-from entrepot.message import Message
-from entrepot.queues.definitions import (
+from entrepot.engine.definitions import (
     CHILDREN,
     INTERMANAGER_CONTROL,
     INTERMANAGER_PUBLICATIONS,
     NameList,
     Subscription,
 )
-from entrepot.queues.publishing import KEPT, ROUTE
-from entrepot.queues.settlement import Settlement
-from entrepot.queues.subscribers import Interest
-from entrepot.queues.unit_of_work import Unit, UnitState
-from entrepot.queues.waiting import Waiter
-from entrepot.topics import parse_pattern
+from entrepot.engine.publishing import KEPT, ROUTE
+from entrepot.engine.settlement import Settlement
+from entrepot.engine.subscribers import Interest
+from entrepot.engine.topics import parse_pattern
+from entrepot.engine.unit_of_work import Unit, UnitState
+from entrepot.engine.waiting import Waiter
+from entrepot.errors import EntrepotError, InvalidTopic, PublishInhibited
+from entrepot.message import Message
+from entrepot.server.desk import Desk
 
 _LOGGER = logging.getLogger("entrepot")
 

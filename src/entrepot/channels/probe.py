@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from entrepot.channels.desk import Desk
 from entrepot.channels.dialling import Dial
-from entrepot.channels.link import Link
+from entrepot.engine.definitions import Channel
 from entrepot.errors import ConnectionLost, EntrepotError, HandshakeTimedOut
-from entrepot.queues.definitions import Channel
-from entrepot.wire.error_form import from_wire
-from entrepot.wire.verbs import ChannelHello, ChannelWelcome, Verb
+from entrepot.server.desk import Desk
+from entrepot.server.link import Link
+from entrepot.server.wire.error_form import from_wire
+from entrepot.server.wire.verbs import ChannelHello, ChannelWelcome, Verb
 
 
 class _Probe(Link):

@@ -27,10 +27,10 @@ from entrepot.channels.channel_state import (
     read_state,
     sequence_after,
 )
-from entrepot.channels.desk import Desk, Identity
-from entrepot.channels.session import Session
 from entrepot.channels.started import started
 from entrepot.channels.travel import Problem
+from entrepot.engine.definitions import Channel
+from entrepot.engine.unit_of_work import Unit, UnitState
 from entrepot.errors import (
     ChannelError,
     EntrepotError,
@@ -43,10 +43,10 @@ from entrepot.errors import (
     UnknownVerb,
 )
 from entrepot.message import Message
-from entrepot.queues.definitions import Channel
-from entrepot.queues.unit_of_work import Unit, UnitState
-from entrepot.wire.frame import VERSION, frame_bytes_max
-from entrepot.wire.verbs import (
+from entrepot.server.desk import Desk, Identity
+from entrepot.server.session import Session
+from entrepot.server.wire.frame import VERSION, frame_bytes_max
+from entrepot.server.wire.verbs import (
     ChannelConfirm,
     ChannelEndOfBatch,
     ChannelHello,

@@ -8,11 +8,11 @@ from functools import partial
 
 from entrepot.channels.attempt import attempted
 from entrepot.channels.channel_state import ChannelState, Role, all_states, change_state
-from entrepot.channels.desk import Desk, Identity
 from entrepot.channels.receiver import Answering, Receiver
+from entrepot.engine.definitions import Channel, require_name
 from entrepot.errors import ChannelInDoubt, ChannelNotAvailable, EntrepotError, WrongManager
-from entrepot.queues.definitions import Channel, require_name
-from entrepot.wire.verbs import ChannelHello
+from entrepot.server.desk import Desk, Identity
+from entrepot.server.wire.verbs import ChannelHello
 
 _LOGGER = logging.getLogger("entrepot")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from entrepot.queues.definitions import Channel
+from entrepot.engine.definitions import Channel
 
 _FIRST_S = 0.1
 _SPREAD = 0.2

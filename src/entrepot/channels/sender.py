@@ -31,15 +31,15 @@ from entrepot.channels.channel_state import (
     judge,
     read_state,
 )
-from entrepot.channels.desk import Desk
 from entrepot.channels.dialling import Dial, GiveUp
-from entrepot.channels.link import Link
 from entrepot.channels.probe import probe
 from entrepot.channels.pulse import Pulse
 from entrepot.channels.retry import Backoff
 from entrepot.channels.started import started
 from entrepot.channels.terms import Terms
 from entrepot.channels.transfer import Ledger, Transfer
+from entrepot.engine.definitions import Channel
+from entrepot.engine.settlement import Settlement
 from entrepot.errors import (
     ChannelInDoubt,
     ChannelNotAvailable,
@@ -54,12 +54,12 @@ from entrepot.errors import (
     UnknownVerb,
     VersionUnsupported,
 )
-from entrepot.queues.definitions import Channel
-from entrepot.queues.settlement import Settlement
-from entrepot.wire.codec import encode_parts
-from entrepot.wire.error_form import from_wire
-from entrepot.wire.frame import VERSION
-from entrepot.wire.verbs import MAGIC, ChannelHello, ChannelMessage, ChannelWelcome, Empty, Verb
+from entrepot.server.desk import Desk
+from entrepot.server.link import Link
+from entrepot.server.wire.codec import encode_parts
+from entrepot.server.wire.error_form import from_wire
+from entrepot.server.wire.frame import VERSION
+from entrepot.server.wire.verbs import MAGIC, ChannelHello, ChannelMessage, ChannelWelcome, Empty, Verb
 
 _LOGGER = logging.getLogger("entrepot")
 _HANDSHAKE_S = 10.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from entrepot.engine.definitions import Channel
 from entrepot.limits import MIB
-from entrepot.queues.definitions import Channel
-from entrepot.wire.verbs import ChannelWelcome
+from entrepot.server.wire.verbs import ChannelWelcome
 
 BATCH_BYTES_MAX = 256 * MIB
 """Whatever BATCHLIM says: with one more message a batch still fits the receiver's unit of work."""

@@ -18,13 +18,13 @@ from typing import Protocol
 from entrepot.channels.attempt import attempt
 from entrepot.channels.batch import Batch, Outgoing, Phase
 from entrepot.channels.channel_state import ChannelState, Doubt, Mark, Role, change_state, transaction_id
-from entrepot.channels.desk import Desk
 from entrepot.channels.terms import Terms
+from entrepot.engine.definitions import Channel
+from entrepot.engine.waiting import Waiter
 from entrepot.errors import EntrepotError, FrameUnreadable
 from entrepot.message import Message
-from entrepot.queues.definitions import Channel
-from entrepot.queues.waiting import Waiter
-from entrepot.wire.verbs import ChannelConfirm, ChannelEndOfBatch, Payload, Verb
+from entrepot.server.desk import Desk
+from entrepot.server.wire.verbs import ChannelConfirm, ChannelEndOfBatch, Payload, Verb
 
 
 class Ledger:

@@ -14,15 +14,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from entrepot import checks, limits
-from entrepot.channels import vetting
+from entrepot.engine.completion import complete
+from entrepot.engine.queue_manager import QueueManager
+from entrepot.engine.reports import undeliverable
+from entrepot.engine.routes import Route
+from entrepot.engine.topics import TOPIC_CHARACTERS_MAX
+from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError, InvalidArgument
 from entrepot.message import Message, Report
-from entrepot.queues.completion import complete
-from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues.reports import undeliverable
-from entrepot.queues.routes import Route
-from entrepot.queues.unit_of_work import Unit
-from entrepot.topics import TOPIC_CHARACTERS_MAX
+from entrepot.server import vetting
 
 TRANSMISSION_MESSAGE_WRONG = 271
 """MQFB_XMIT_Q_MSG_ERROR: what stands on a transmission queue does not say where it wants to go."""

@@ -19,8 +19,8 @@ _COLUMNS = ("n", "time", "event", "user", "address", "channel", "object", "verdi
 @app.command()
 def verify(path: Manager, json: Json = False) -> None:
     """Read the whole audit log; exit code 1 and the first bad line if it is not what was written."""
-    from entrepot.queues.folder import read_settings
-    from entrepot.security import audit
+    from entrepot.engine.folder import read_settings
+    from entrepot.server.security import audit
 
     read_settings(path)
     lines = audit.verify(path)
@@ -37,8 +37,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Show the last lines of the audit log, unverified; JSON lines with --json."""
-    from entrepot.queues.folder import read_settings
-    from entrepot.security import audit
+    from entrepot.engine.folder import read_settings
+    from entrepot.server.security import audit
 
     read_settings(path)
     found = deque(audit.records(path), maxlen=limit)

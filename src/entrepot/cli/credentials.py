@@ -13,7 +13,7 @@ from entrepot.cli.arguments import Json, Manager
 from entrepot.cli.users import recorded, typed_password
 
 if TYPE_CHECKING:
-    from entrepot.security.credentials import Credentials
+    from entrepot.server.security.credentials import Credentials
 
 app = typer.Typer(help="Set, remove and list the passwords that sender channels present.", no_args_is_help=True)
 
@@ -61,8 +61,8 @@ def list_(path: Manager, json: Json = False) -> None:
 
 
 def _credentials(path: Path) -> Credentials:
-    from entrepot.queues.folder import read_settings
-    from entrepot.security.credentials import Credentials
+    from entrepot.engine.folder import read_settings
+    from entrepot.server.security.credentials import Credentials
 
     read_settings(path)
     return Credentials.load(path)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _WATCH_S = 1.0
 _NO_GROUP = "default"
-_PRELOADED = ("entrepot.spark.live.instance", "entrepot.flows.nodes.mq", "entrepot.flows.nodes.compute", "lxml.etree")
+_PRELOADED = ("entrepot.flows.live.instance", "entrepot.flows.nodes.mq", "entrepot.flows.nodes.compute", "lxml.etree")
 """What every instance needs, imported once before its process is forked."""
 
 FlowPath = Annotated[
@@ -168,7 +168,7 @@ def stop(
     What a fenced instance has not committed is on its queues again, and nothing that it does counts any more. The
     Spark that runs it ends its process within a few seconds. Exit code 1 if an instance had to be fenced.
     """
-    from entrepot.spark.live.deployment import ATTEMPTS_MAX
+    from entrepot.flows.live.deployment import ATTEMPTS_MAX
 
     prefix = f"flow/{name}/{group}/" if group else f"flow/{name}/"
     with opening.connected(path) as connection:
@@ -221,7 +221,7 @@ def _served(path: Path | str) -> Iterator[str]:
         yield path
         return
     from entrepot.cli.serving import start_server, stop_server
-    from entrepot.queues.folder import read_settings
+    from entrepot.engine.folder import read_settings
 
     read_settings(path)
     if opening.serves(path):

@@ -25,7 +25,7 @@ def archive(
 
     Keep them: media recovery and a restore to a time read them.
     """
-    from entrepot.queues import media
+    from entrepot.engine import media
 
     moved = media.archive(path, destination)
     if json:

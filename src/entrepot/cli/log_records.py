@@ -15,12 +15,10 @@ from typing import Any
 
 from entrepot.cli.messages import preview, text_of
 from entrepot.disk import Disk
-from entrepot.errors import CheckpointDamaged, LogDamaged, LogIncomplete
-from entrepot.queues.settings import ManagerSettings
-from entrepot.recovery_log.checkpoint import read_checkpoint
-from entrepot.recovery_log.group import Group
-from entrepot.recovery_log.reader import LogReader
-from entrepot.recovery_log.record import (
+from entrepot.engine.recovery_log.checkpoint import read_checkpoint
+from entrepot.engine.recovery_log.group import Group
+from entrepot.engine.recovery_log.reader import LogReader
+from entrepot.engine.recovery_log.record import (
     Commit,
     Decision,
     Define,
@@ -35,7 +33,9 @@ from entrepot.recovery_log.record import (
     Resolve,
     Taken,
 )
-from entrepot.recovery_log.segment import FOLDER
+from entrepot.engine.recovery_log.segment import FOLDER
+from entrepot.engine.settings import ManagerSettings
+from entrepot.errors import CheckpointDamaged, LogDamaged, LogIncomplete
 
 Description = dict[str, Any]
 

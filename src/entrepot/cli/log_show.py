@@ -36,7 +36,7 @@ def show(
     With --json each line is a record, the last one the verdict.
     """
     from entrepot.cli.log_records import LogView
-    from entrepot.queues.folder import read_settings
+    from entrepot.engine.folder import read_settings
 
     wanted = _wanted(types)
     settings = read_settings(path)

@@ -17,7 +17,6 @@ from typer.core import TyperGroup, TyperOption
 from entrepot.cli import (
     bench,
     browse,
-    demo,
     dump,
     esql,
     flow,
@@ -106,12 +105,10 @@ app = typer.Typer(
 
 _MESSAGES = "Messages"
 _ADMINISTRATION = "Administration"
-_START = "To begin with"
 _MODELS = "Models and ESQL"
 _FLOWS = "Message flows"
 _WORKBENCH = "The workbench"
 
-app.command("demo", rich_help_panel=_START)(demo.demo)
 app.command("put", rich_help_panel=_MESSAGES)(put.put)
 app.command("get", rich_help_panel=_MESSAGES)(get.get)
 app.command("browse", rich_help_panel=_MESSAGES)(browse.browse)

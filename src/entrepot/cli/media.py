@@ -48,8 +48,8 @@ def restore(
     """
     import msgspec
 
-    from entrepot.queues import media
-    from entrepot.queues.folder import as_recovery_error
+    from entrepot.engine import media
+    from entrepot.engine.folder import as_recovery_error
 
     if until is not None and to_position is not None:
         raise typer.BadParameter("write --until or --to-position, not both")
@@ -78,7 +78,7 @@ def recover(
     json: Json = False,
 ) -> None:
     """Rebuild a queue of a stopped queue manager from its linear log."""
-    from entrepot.queues import media
+    from entrepot.engine import media
 
     messages = media.recover_queue(path, queue, backup=backup)
     _show(f"Recovered {queue}.", {"queue": queue, "messages": messages}, json)

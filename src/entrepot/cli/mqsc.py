@@ -15,7 +15,7 @@ from entrepot.cli.arguments import Json, Reachable
 from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
-    from entrepot.mqsc import Answer
+    from entrepot.server.mqsc import Answer
 
     CarryOut = Callable[[str, str], list[Answer]]
     """Runs a script, given its text and what it is called."""
@@ -155,7 +155,7 @@ def _error_as_json(error: EntrepotError) -> dict[str, Any]:
 
 
 def _check(scripts: Iterable[tuple[str, str]], json: bool) -> None:
-    from entrepot.mqsc import check_script
+    from entrepot.server.mqsc import check_script
 
     errors = [error for source, text in scripts for error in check_script(text, source)]
     if json:

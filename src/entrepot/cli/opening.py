@@ -29,7 +29,7 @@ def connected(path: Path | str) -> Iterator[Connection]:
         QueueManagerInUse: Another process has it, and is no server.
     """
     from entrepot.client.blocking import connect
-    from entrepot.queues.folder import read_settings
+    from entrepot.engine.folder import read_settings
 
     if isinstance(path, str):
         url = path

@@ -42,7 +42,7 @@ def publish(
       entrepot publish ./qm1 orders/eu --file order.xml -p region=EU
       entrepot publish ./qm1 prices.ibm "231.50" --style jms
     """
-    from entrepot.topics import from_style, require_topic
+    from entrepot.engine.topics import from_style, require_topic
 
     topic = require_topic(from_style(topic, style))
     content = sending.read_body(body, file)

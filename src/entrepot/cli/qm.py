@@ -47,8 +47,8 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a queue manager in a new or empty folder."""
-    from entrepot.queues.folder import create as create_manager
-    from entrepot.recovery_log.settings import LogSettings
+    from entrepot.engine.folder import create as create_manager
+    from entrepot.engine.recovery_log.settings import LogSettings
 
     chosen: dict[str, Any] = {
         "segment_bytes": segment_bytes,
@@ -96,10 +96,10 @@ def status(
 
 
 def _from_files(path: Path) -> dict[str, Any]:
-    from entrepot.queues.folder import read_settings
-    from entrepot.recovery_log.checkpoint import read_checkpoint
-    from entrepot.recovery_log.record import Define
-    from entrepot.recovery_log.segment import FOLDER, segment_numbers
+    from entrepot.engine.folder import read_settings
+    from entrepot.engine.recovery_log.checkpoint import read_checkpoint
+    from entrepot.engine.recovery_log.record import Define
+    from entrepot.engine.recovery_log.segment import FOLDER, segment_numbers
 
     settings = read_settings(path)
     running = opening.owner(path)

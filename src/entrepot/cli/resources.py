@@ -14,7 +14,7 @@ from entrepot.cli.arguments import Json, Manager
 from entrepot.cli.users import recorded
 
 if TYPE_CHECKING:
-    from entrepot.databases.registered import RegisteredResources
+    from entrepot.engine.databases.registered import RegisteredResources
 
 app = typer.Typer(help="Add, remove and list databases of global units of work.", no_args_is_help=True)
 
@@ -66,8 +66,8 @@ def list_(path: Manager, json: Json = False) -> None:
 
 
 def _resources(path: Path) -> RegisteredResources:
-    from entrepot.databases.registered import RegisteredResources
-    from entrepot.queues.folder import read_settings
+    from entrepot.engine.databases.registered import RegisteredResources
+    from entrepot.engine.folder import read_settings
 
     read_settings(path)
     return RegisteredResources.load(path)

@@ -48,7 +48,7 @@ def start(
 
     Programs on this machine connect with unix:PATH. Listeners that are defined (DEFINE LISTENER) start with it.
     """
-    from entrepot.queues.folder import read_settings
+    from entrepot.engine.folder import read_settings
 
     name = read_settings(path).name
     options = [
@@ -67,9 +67,9 @@ def _run(path: Path, port: int | None, amqp_port: int | None, amqp_channel: str,
     import logging
     import signal
 
-    from entrepot.channels.memory_watch import end_when_out_of_memory
-    from entrepot.queues.definitions import Listener
-    from entrepot.server import Server, new_event_loop
+    from entrepot.daemon.server import Server, new_event_loop
+    from entrepot.engine.definitions import Listener
+    from entrepot.server.memory_watch import end_when_out_of_memory
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
 
@@ -184,7 +184,7 @@ def stop(
     json: Json = False,
 ) -> None:
     """Stop a queue manager that runs as a server; acknowledged messages stay."""
-    from entrepot.queues.folder import read_settings
+    from entrepot.engine.folder import read_settings
 
     name = read_settings(path).name
     stopped = opening.owner(path) is None

@@ -72,7 +72,7 @@ def subscribe(
       entrepot subscribe ./qm1 "orders/#" --content "xpath:/order\\[total > 9]"
       entrepot subscribe ./qm1 "orders/#" --name pool --shared
     """
-    from entrepot.topics import from_style
+    from entrepot.engine.topics import from_style
 
     if json and body_only:
         raise typer.BadParameter("choose one of --json and --body-only")

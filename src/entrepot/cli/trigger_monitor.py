@@ -27,7 +27,7 @@ def trigger_monitor(
     With a server (entrepot qm start) the programs can connect to the same queue manager. Without one the monitor
     runs it, and a program can have it only when the monitor has stopped, as with --once.
     """
-    from entrepot.queues.trigger_monitor import TriggeredProgram, TriggerMonitor, start_process
+    from entrepot.engine.trigger_monitor import TriggeredProgram, TriggerMonitor, start_process
 
     def start(program: TriggeredProgram) -> object:
         process = start_process(program)

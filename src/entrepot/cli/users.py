@@ -15,7 +15,7 @@ from entrepot.cli import opening, output
 from entrepot.cli.arguments import Json, Manager
 
 if TYPE_CHECKING:
-    from entrepot.security.users import Users
+    from entrepot.server.security.users import Users
 
 app = typer.Typer(help="List, add and remove the users who have a password.", no_args_is_help=True)
 
@@ -78,8 +78,8 @@ def list_(path: Manager, json: Json = False) -> None:
 
 
 def _users(path: Path) -> Users:
-    from entrepot.queues.folder import read_settings
-    from entrepot.security.users import Users
+    from entrepot.engine.folder import read_settings
+    from entrepot.server.security.users import Users
 
     read_settings(path)
     return Users.load(path)
@@ -101,7 +101,7 @@ def typed_password(from_stdin: bool) -> str:
 @contextmanager
 def recorded(path: Path, event: str, name: str) -> Iterator[None]:
     """Do something that the audit log tells; a queue manager that runs has the log and sees the change itself."""
-    from entrepot.security.audit import AuditLog
+    from entrepot.server.security.audit import AuditLog
 
     if opening.owner(path):
         yield

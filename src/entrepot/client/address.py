@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from entrepot.errors import ConnectFailed, ForeignProtocol, InvalidUrl
-from entrepot.wire.frame import PORT, SOCKET
+from entrepot.server.wire.frame import PORT, SOCKET
 
 NO_TLS_THERE = "what answers there does not speak TLS; use mq://, or the port of a listener with TLS(YES)"
 _NO_TLS_REASONS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
@@ -55,7 +55,7 @@ class Address:
         """For an encrypted connection; None for a plain one."""
         if not self.tls:
             return None
-        from entrepot.security.tls import client_context
+        from entrepot.server.security.tls import client_context
 
         def path(text: str) -> Path | None:
             return Path(text) if text else None

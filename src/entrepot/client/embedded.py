@@ -11,31 +11,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from entrepot.channels.conversation import Conversation, Partner
-from entrepot.channels.desk import Desk, Identity
-from entrepot.channels.managed import manage
-from entrepot.channels.session import Session
 from entrepot.client.protocol import ClientCore
 from entrepot.clock import SystemClock
-from entrepot.databases.watch import ResourceWatch
+from entrepot.engine.coordinator import HostCoordinator
+from entrepot.engine.databases.watch import ResourceWatch
+from entrepot.engine.definitions import require_name
+from entrepot.engine.folder import SETTINGS, as_recovery_error, create, read_settings
+from entrepot.engine.host import Host
+from entrepot.engine.loop_host import LoopHost
+from entrepot.engine.memory_disk import MemoryDisk
+from entrepot.engine.queue_manager import QueueManager
+from entrepot.engine.recovery_log.record import FORMAT_VERSION
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.restart import lay_out
+from entrepot.engine.settings import ManagerSettings
+from entrepot.engine.thread_loop import ThreadHost, TurnLock
 from entrepot.errors import EntrepotError, Fenced, InvalidUrl, ProtocolError
 from entrepot.limits import MIB
-from entrepot.memory_disk import MemoryDisk
-from entrepot.queues.coordinator import HostCoordinator
-from entrepot.queues.definitions import require_name
-from entrepot.queues.folder import SETTINGS, as_recovery_error, create, read_settings
-from entrepot.queues.host import Host
-from entrepot.queues.loop_host import LoopHost
-from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues.restart import lay_out
-from entrepot.queues.settings import ManagerSettings
-from entrepot.queues.thread_loop import ThreadHost, TurnLock
-from entrepot.recovery_log.record import FORMAT_VERSION
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.security.originators import RecordedOriginators
-from entrepot.wire.error_form import to_wire
-from entrepot.wire.frame import VERSION
-from entrepot.wire.verbs import Closing, Verb, Welcome
+from entrepot.server.conversation import Conversation, Partner
+from entrepot.server.desk import Desk, Identity
+from entrepot.server.managed import manage
+from entrepot.server.security.originators import RecordedOriginators
+from entrepot.server.session import Session
+from entrepot.server.wire.error_form import to_wire
+from entrepot.server.wire.frame import VERSION
+from entrepot.server.wire.verbs import Closing, Verb, Welcome
 
 _MEMORY_LOG = LogSettings(segment_bytes=4 * MIB, primary=3, secondary=60)
 """A log that nobody will read: the less of it there is at a time, the better."""

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, TypedDict
 from msgspec.structs import replace
 
 from entrepot import checks
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import Subscription, require_subscription_name
+from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
+from entrepot.engine.topics import compile_filter, parse_pattern, require_topic
 from entrepot.errors import InvalidArgument
 from entrepot.limits import PRIORITY_MAX
 from entrepot.message import Message, MessageType, PropertyValue, PutInUnit
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Subscription, require_subscription_name
-from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.selectors import compile_selector
-from entrepot.topics import compile_filter, parse_pattern, require_topic
 
 _INT32 = 2**31
 

@@ -21,6 +21,8 @@ from msgspec.structs import replace
 
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit
 from entrepot.client.requests import queue_name, queue_names, subscribe_frame
+from entrepot.engine.definitions import Subscription
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -34,14 +36,12 @@ from entrepot.errors import (
 )
 from entrepot.limits import KIB
 from entrepot.message import Message, PutInUnit
-from entrepot.mqsc import Answer, only_reads
-from entrepot.queues.definitions import Subscription
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire import verbs
-from entrepot.wire.codec import LONG_BODY_BYTES, encode, encode_parts
-from entrepot.wire.error_form import from_wire
-from entrepot.wire.frame import VERSION
-from entrepot.wire.verbs import MAGIC, Verb
+from entrepot.server.mqsc import Answer, only_reads
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import LONG_BODY_BYTES, encode, encode_parts
+from entrepot.server.wire.error_form import from_wire
+from entrepot.server.wire.frame import VERSION
+from entrepot.server.wire.verbs import MAGIC, Verb
 
 NOT_ASKED = object()
 """In place of an answer: the connection that a verb was for is no longer there, and it was not sent."""

@@ -8,10 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectionLost, EntrepotError
 from entrepot.message import Message
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire import verbs
+from entrepot.server.wire import verbs
 
 
 class RemoteUnit:

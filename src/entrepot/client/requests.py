@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from entrepot.checks import shortened
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import Subscription, require_name
+from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
+from entrepot.engine.topics import require_topic
 from entrepot.errors import InvalidArgument, InvalidName, LimitExceeded
 from entrepot.limits import DISTRIBUTION_MAX
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import Subscription, require_name
-from entrepot.queues.publishing import PREFIX as TOPIC_PREFIX
-from entrepot.topics import require_topic
-from entrepot.wire import verbs
+from entrepot.server.wire import verbs
 
 
 def queue_name(name: object) -> str:

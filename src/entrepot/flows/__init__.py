@@ -11,7 +11,7 @@ kernel       a flow compiled; journey is one message's way through it
 outside      what nodes may ask of the world; rehearsal is a world in memory
 statistics   who has had how many messages, and what they took
 
-A flow knows neither queues nor Spark: `entrepot.spark` joins the two.
+A flow knows neither queues nor Spark: live/ is an instance at work on queues, and `entrepot.spark` runs those.
 """
 
 from __future__ import annotations

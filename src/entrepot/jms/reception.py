@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from entrepot.client.blocking import Connection, Subscription, UnitOfWork
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectionClosed, InvalidArgument, QueueNotFound, UnitBackedOut
 from entrepot.jms.source import Source
 from entrepot.message import Message
-from entrepot.queues.unit_of_work import UnitState
 
 if TYPE_CHECKING:
     from entrepot.jms.dispatcher import Dispatcher

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from crc32c import crc32c
 
-from entrepot.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey
-from entrepot.recovery_log.record import Record, frame
+from entrepot.engine.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey
+from entrepot.engine.recovery_log.record import Record, frame
 
 _FAR = 2**62
 _TIME = 1.7e9

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from entrepot.server import Server, new_event_loop
+from entrepot.daemon.server import Server, new_event_loop
 
 
 class ServerThread:

@@ -21,6 +21,18 @@ from dataclasses import dataclass, field
 from random import Random
 
 from entrepot import limits
+from entrepot.engine import express
+from entrepot.engine.checkpointing import CheckpointPlan
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.queue_manager import QueueManager
+from entrepot.engine.recovery_log.record import FORMAT_VERSION, Define
+from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.engine.restart import Restarted, lay_out, restart
+from entrepot.engine.settings import ManagerSettings
+from entrepot.engine.settlement import Settlement
+from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import (
     DiskFailed,
     DiskFull,
@@ -32,18 +44,6 @@ from entrepot.errors import (
     UnitBackedOut,
 )
 from entrepot.message import Message
-from entrepot.queues import express
-from entrepot.queues.checkpointing import CheckpointPlan
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import LocalQueue, Subscription
-from entrepot.queues.queue_manager import QueueManager
-from entrepot.queues.restart import Restarted, lay_out, restart
-from entrepot.queues.settings import ManagerSettings
-from entrepot.queues.settlement import Settlement
-from entrepot.queues.unit_of_work import Unit
-from entrepot.recovery_log.record import FORMAT_VERSION, Define
-from entrepot.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
-from entrepot.recovery_log.settings import LogSettings
 from entrepot.testing.clock import VirtualClock
 from entrepot.testing.faults import GROWING
 from entrepot.testing.forgery import FORGERIES

@@ -9,12 +9,11 @@ from functools import partial
 import pytest
 
 from entrepot.channels.attempt import attempt, attempted
+from entrepot.engine.host import CHECKPOINTS_FOR_ROOM
+from entrepot.engine.settlement import Settlement
 from entrepot.errors import EntrepotError, LogFull, QueueNotFound
 from entrepot.message import Message
-from entrepot.queues.host import CHECKPOINTS_FOR_ROOM
-from entrepot.queues.settlement import Settlement
-
-from .guests import House, Work
+from unit.server.guests import House, Work
 
 Inside = Callable[[Work], None]
 Told = list[EntrepotError | None]

@@ -11,10 +11,9 @@ import pytest
 from entrepot.channels import batch as batch_module
 from entrepot.channels.batch import Batch
 from entrepot.channels.terms import Terms
+from entrepot.engine.definitions import Channel, LocalQueue
 from entrepot.message import Message
-from entrepot.queues.definitions import Channel, LocalQueue
-
-from .guests import House, Work
+from unit.server.guests import House, Work
 
 Inside = Callable[[Work], None]
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"

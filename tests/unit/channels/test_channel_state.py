@@ -23,11 +23,11 @@ from entrepot.channels.channel_state import (
     state_key,
     transaction_id,
 )
+from entrepot.engine.definitions import SYNCHRONIZATION_QUEUE, LocalQueue
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import SequenceMismatch
 from entrepot.message import Message
-from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE, LocalQueue
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
 from folding import for_each
 from hosted import Host
 

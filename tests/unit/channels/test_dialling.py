@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from entrepot.channels.desk import Desk
 from entrepot.channels.dialling import Dialler, places
-from entrepot.channels.link import Link
+from entrepot.engine.definitions import Channel
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import ConnectFailed, EntrepotError
-from entrepot.queues.definitions import Channel
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.security.tls import client_context, server_context
+from entrepot.server.desk import Desk
+from entrepot.server.link import Link
+from entrepot.server.security.tls import client_context, server_context
 from entrepot.testing.certificates import Certificates, make_certificates, openssl
 from hosted import Host
 

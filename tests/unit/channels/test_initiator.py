@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.sender import Status
+from entrepot.engine.definitions import CHANNEL_INITIATION_QUEUE, SYNCHRONIZATION_QUEUE, Channel, LocalQueue
 from entrepot.errors import ChannelInDoubt, ChannelNotAvailable, ObjectNotFound
-from entrepot.queues.definitions import CHANNEL_INITIATION_QUEUE, SYNCHRONIZATION_QUEUE, Channel, LocalQueue
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire.verbs import Verb
 from recovery.channel_pair import CHANNEL, Cut, Pair
 
 

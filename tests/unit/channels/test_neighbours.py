@@ -12,15 +12,14 @@ import pytest
 
 from entrepot.channels import neighbours as neighbours_module
 from entrepot.channels.neighbours import Neighbours, _Wishes
-from entrepot.message import Message
-from entrepot.queues.definitions import (
+from entrepot.engine.definitions import (
     INTERMANAGER_CONTROL,
     INTERMANAGER_PUBLICATIONS,
     LocalQueue,
     Subscription,
 )
-
-from .guests import House, Work
+from entrepot.message import Message
+from unit.server.guests import House, Work
 
 Inside = Callable[[Work], None]
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"

@@ -11,11 +11,11 @@ import pytest
 from entrepot.channels.channel_state import ChannelState, Doubt, Role
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.sender import SenderChannel, Status
+from entrepot.engine.definitions import SYNCHRONIZATION_QUEUE, AliasQueue, LocalQueue, ManagerAttributes, RemoteQueue
 from entrepot.errors import ChannelNotAvailable, QueueFull, SequenceMismatch
 from entrepot.message import Feedback, Message, MessageType, Report
-from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE, AliasQueue, LocalQueue, ManagerAttributes, RemoteQueue
-from entrepot.wire.codec import encode
-from entrepot.wire.verbs import ChannelEndOfBatch, ChannelMessage, Payload, Verb
+from entrepot.server.wire.codec import encode
+from entrepot.server.wire.verbs import ChannelEndOfBatch, ChannelMessage, Payload, Verb
 from recovery.channel_pair import CHANNEL, Cut, Pair, copy_pair, new_pair, run
 
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from entrepot.channels.desk import Identity
 from entrepot.channels.receivers import Receivers
+from entrepot.engine.definitions import Channel
 from entrepot.errors import ChannelNotAvailable, EntrepotError, InvalidName, WrongManager
-from entrepot.queues.definitions import Channel
-from entrepot.wire.verbs import ChannelHello, Verb
-
-from .guests import SAMPLES, House, Work
+from entrepot.server.desk import Identity
+from entrepot.server.wire.verbs import ChannelHello, Verb
+from unit.server.guests import SAMPLES, House, Work
 
 Inside = Callable[[Work], None]
 DEFINITION = Channel(name="IN", channel_type="RCVR")

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from entrepot.channels.retry import Backoff
-from entrepot.queues.definitions import Channel
+from entrepot.engine.definitions import Channel
 
 
 def _pauses(count: int, name: str = "C", **options: int) -> list[float | None]:

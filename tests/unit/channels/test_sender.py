@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from entrepot.channels.sender import SenderChannel, Status
+from entrepot.engine.definitions import SYNCHRONIZATION_QUEUE, Channel, LocalQueue
 from entrepot.errors import (
     ChannelInDoubt,
     ChannelNotAvailable,
@@ -20,8 +21,7 @@ from entrepot.errors import (
     SequenceMismatch,
 )
 from entrepot.message import Message
-from entrepot.queues.definitions import SYNCHRONIZATION_QUEUE, Channel, LocalQueue
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire.verbs import Verb
 from recovery.channel_pair import CHANNEL, Cut, Pair
 
 # --- messages ------------------------------------------------------------------------------------
@@ -579,8 +579,8 @@ def test_a_batch_that_an_operator_has_resolved_by_hand_is_no_longer_in_doubt(wit
 
 def test_what_makes_no_sense_ends_the_connection(with_pair: Any) -> None:
     async def work(pair: Pair) -> None:
-        from entrepot.wire.codec import encode
-        from entrepot.wire.verbs import ChannelConfirm
+        from entrepot.server.wire.codec import encode
+        from entrepot.server.wire.verbs import ChannelConfirm
 
         pair.channel.start()
         await pair.stopped(Status.RUNNING)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from entrepot.security.credentials import Credentials
+from entrepot.server.security.credentials import Credentials
 
 from .conftest import Complaint, Shell
 

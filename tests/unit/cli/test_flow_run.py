@@ -13,12 +13,12 @@ import pytest
 
 from entrepot.cli import flow_run, opening
 from entrepot.client.blocking import connect
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import ConnectFailed, Fenced, FlowEnded
 from entrepot.flows import load_flow
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.spark.live.deployment import Deployment
-from entrepot.spark.live.instance import Instance
+from entrepot.flows.live.deployment import Deployment
+from entrepot.flows.live.instance import Instance
 from entrepot.spark.starting import java as java_module
 from entrepot.spark.starting import session as session_module
 from entrepot.testing.servers import ServerThread

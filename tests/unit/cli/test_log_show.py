@@ -5,10 +5,10 @@ from pathlib import Path
 
 import entrepot
 from conftest import host_of
-from entrepot.queues.coordinator import HostCoordinator
-from entrepot.queues.definitions import founding_objects, system_objects
-from entrepot.recovery_log.group import MARK_BYTES
-from entrepot.recovery_log.record import Branch
+from entrepot.engine.coordinator import HostCoordinator
+from entrepot.engine.definitions import founding_objects, system_objects
+from entrepot.engine.recovery_log.group import MARK_BYTES
+from entrepot.engine.recovery_log.record import Branch
 
 from .conftest import Complaint, Shell, fill
 

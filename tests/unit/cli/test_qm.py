@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import entrepot
-from entrepot.queues.definitions import LocalQueue, system_objects
+from entrepot.engine.definitions import LocalQueue, system_objects
 from hosted import Host
 
 from .conftest import SMALL, Complaint, Shell

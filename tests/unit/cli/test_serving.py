@@ -16,7 +16,7 @@ import pytest
 
 import entrepot
 from entrepot.cli.serving import open_log
-from entrepot.security import audit
+from entrepot.server.security import audit
 
 from .conftest import Complaint, Shell
 

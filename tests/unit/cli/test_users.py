@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 
 from entrepot.cli import audit, users
 from entrepot.cli.main import Commands
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.security.audit import records
-from entrepot.security.users import Users
+from entrepot.engine.folder import create
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.server.security.audit import records
+from entrepot.server.security.users import Users
 from hosted import Host
 
 CANARY = "canary-Kx7-bird"

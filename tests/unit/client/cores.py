@@ -8,9 +8,9 @@ from typing import Any
 from entrepot.client.protocol import ClientCore
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
-from entrepot.wire import verbs
-from entrepot.wire.codec import decode
-from entrepot.wire.frame import VERSION, FrameReader
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode
+from entrepot.server.wire.frame import VERSION, FrameReader
 
 
 class Slot:

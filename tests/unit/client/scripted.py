@@ -31,12 +31,12 @@ from entrepot.client.options import Sender
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit
 from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.message import Message
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.error_form import to_wire
+from entrepot.server.wire.frame import VERSION, FrameReader
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.clock import VirtualClock
-from entrepot.wire import verbs
-from entrepot.wire.codec import decode, encode
-from entrepot.wire.error_form import to_wire
-from entrepot.wire.frame import VERSION, FrameReader
-from entrepot.wire.verbs import Verb
 
 Reply = Any
 """A payload for DONE, MESSAGE, and so on; an error; CUT; None for no answer; or what makes one of these of a frame."""

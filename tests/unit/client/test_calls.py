@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from entrepot.client.protocol import GATHER_BYTES
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -21,10 +22,9 @@ from entrepot.errors import (
     UnitFinished,
 )
 from entrepot.message import Message
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire import verbs
-from entrepot.wire.error_form import to_wire
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.error_form import to_wire
+from entrepot.server.wire.verbs import Verb
 
 from .scripted import CUT, Client, Scripted, scripted
 

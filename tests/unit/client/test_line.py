@@ -19,9 +19,9 @@ from entrepot.errors import (
     QueueNotFound,
 )
 from entrepot.message import Message
-from entrepot.wire import verbs
-from entrepot.wire.error_form import to_wire
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.error_form import to_wire
+from entrepot.server.wire.verbs import Verb
 
 from .scripted import CUT, Client, Scripted, scripted
 

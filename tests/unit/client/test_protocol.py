@@ -11,6 +11,7 @@ from entrepot.client import protocol
 from entrepot.client.protocol import ClientCore, is_repeatable, waited_for
 from entrepot.client.read_ahead import ended_with
 from entrepot.client.requests import queue_name, queue_names
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -28,11 +29,10 @@ from entrepot.errors import (
 )
 from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.message import Message
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire import verbs
-from entrepot.wire.codec import LONG_BODY_BYTES
-from entrepot.wire.error_form import to_wire
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import LONG_BODY_BYTES
+from entrepot.server.wire.error_form import to_wire
+from entrepot.server.wire.verbs import Verb
 from folding import for_each
 
 from .cores import Slot, new_core, said, welcome

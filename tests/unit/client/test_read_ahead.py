@@ -10,10 +10,10 @@ from entrepot.client.protocol import ClientCore
 from entrepot.client.read_ahead import HeldAhead, ReadAhead
 from entrepot.errors import ConnectionLost, GetInhibited
 from entrepot.message import Message
+from entrepot.server.wire import verbs
+from entrepot.server.wire.error_form import to_wire
+from entrepot.server.wire.verbs import Verb
 from entrepot.testing.clock import VirtualClock
-from entrepot.wire import verbs
-from entrepot.wire.error_form import to_wire
-from entrepot.wire.verbs import Verb
 
 from .cores import Slot, bodies, new_core, said, texts
 

@@ -9,8 +9,8 @@ import pytest
 
 from entrepot.errors import ConnectionLost, QueueNotFound, TooManyUncommitted
 from entrepot.message import Message
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 from .scripted import Scripted, scripted
 

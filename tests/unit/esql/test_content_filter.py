@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from entrepot.engine.topics.content_filter import Content, compile_filter
 from entrepot.errors import ContentFilterSyntaxError
 from entrepot.esql.content_filter import STEPS_MAX, EsqlFilter, EsqlLanguage
-from entrepot.topics.content_filter import Content, compile_filter
 
 ORDER = b"<order><total>250</total><item>a</item><item>b</item></order>"
 

@@ -1,44 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue manager with a server for the instances of a module, and live flows that go on step by step."""
+"""Live flows that go on step by step, on the queue manager of the tests of instances."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from entrepot.client.blocking import Connection, connect
-from entrepot.queues.folder import create
-from entrepot.recovery_log.settings import LogSettings
-from entrepot.spark.live import instance as instances
 from entrepot.spark.live import live_flow as living
 from entrepot.spark.live.live_flow import LiveFlow
-from entrepot.testing.servers import ServerThread
+from unit.flows.live.conftest import instance_clock, quick, stage, worker
+from unit.flows.live.staged import Stage
+from unit.flows.live.stepped import Stepped, SteppedTime
 
 from .played_spark import Spark, flow_of
-from .staged import Stage
-from .stepped import Stepped, SteppedTime
 
-LOG = LogSettings(segment_bytes=1024 * 1024, primary=3, secondary=4)
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    path = tmp_path_factory.mktemp("instance") / "QM1"
-    create(path, log=LOG)
-    with ServerThread(path) as server:
-        stage = Stage(server.unix_url)
-        stage.connection.mqsc("DEFINE QLOCAL(DEAD) REPLACE\nALTER QMGR DEADQ(DEAD)")
-        yield stage
-        stage.connection.close()
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instances that hear orders at once."""
-    monkeypatch.setattr(instances, "BEAT_S", 0.02)
+__all__ = ["instance_clock", "quick", "stage", "worker"]
 
 
 @pytest.fixture
@@ -69,19 +47,3 @@ def live(stage: Stage, spark: Spark, threads: Stepped) -> Iterator[LiveFlow]:
     for thread in threads.threads:
         thread.end()
     live.close()
-
-
-@pytest.fixture
-def worker(stage: Stage) -> Iterator[Connection]:
-    """The connection of an instance."""
-    with connect(stage.url) as worker:
-        yield worker
-
-
-@pytest.fixture
-def instance_clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
-    """The time of instances, who rest for as long as they may."""
-    clock = SteppedTime()
-    monkeypatch.setattr(instances, "time", clock)
-    monkeypatch.setattr(instances, "random", SimpleNamespace(uniform=lambda low, high: high))
-    return clock

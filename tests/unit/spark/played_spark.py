@@ -6,11 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from entrepot.flows.definition import FlowDefinition
-from entrepot.spark.live.instance import STOP
+from entrepot.flows.live.instance import STOP
 from entrepot.spark.live.live_flow import LiveFlow
-
-from .staged import Stage, drawn, reads, writes
-from .stepped import Stepped
+from unit.flows.live.staged import Stage, drawn, reads, writes
+from unit.flows.live.stepped import Stepped
 
 KILLED = RuntimeError("Job aborted: most recent failure: Lost task 0: Python worker exited unexpectedly\n\tat java")
 FOREIGN = RuntimeError("thrown:\nTraceback (most recent call last):\n  File 1\nModuleNotFoundError: orders\n")

@@ -22,12 +22,11 @@ from entrepot.errors import (
     FolderUnusable,
     InstancesTooMany,
 )
+from entrepot.flows.live.instance import REPLACED, STOP
 from entrepot.spark.live import live_flow as living
-from entrepot.spark.live.instance import REPLACED, STOP
 from entrepot.spark.live.live_flow import LiveFlow
 from global_units.conftest import new_postgres
-
-from .staged import Stage, drawn, node, reads, until, writes
+from unit.flows.live.staged import Stage, drawn, node, reads, until, writes
 
 Job = Callable[[LiveFlow], list[dict[str, Any]]]
 KILLED = (

@@ -9,13 +9,13 @@ import pytest
 
 from entrepot.client.blocking import Connection, connect
 from entrepot.errors import EntrepotError, Fenced, FlowEnded, FlowNotReady, InstancesTooMany
-from entrepot.spark.live.deployment import ATTEMPTS_MAX
-from entrepot.spark.live.instance import REPLACED, STOP
+from entrepot.flows.live.deployment import ATTEMPTS_MAX
+from entrepot.flows.live.instance import REPLACED, STOP
 from entrepot.spark.live.live_flow import LiveFlow
+from unit.flows.live.staged import Stage, drawn, reads, writes
+from unit.flows.live.stepped import Stepped, SteppedTime
 
 from .played_spark import ENDED, FOREIGN, KILLED, Spark, claim_of, epochs, flow_of, run
-from .staged import Stage, drawn, reads, writes
-from .stepped import Stepped, SteppedTime
 
 # --- start ------------------------------------------------------------------------------------------------------
 

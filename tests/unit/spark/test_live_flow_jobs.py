@@ -10,13 +10,13 @@ import pytest
 
 from entrepot.client.blocking import Connection
 from entrepot.errors import FlowEnded, FolderUnusable
-from entrepot.spark.live.deployment import ATTEMPTS_MAX
-from entrepot.spark.live.instance import REPLACED, STOP
+from entrepot.flows.live.deployment import ATTEMPTS_MAX
+from entrepot.flows.live.instance import REPLACED, STOP
 from entrepot.spark.live.live_flow import LiveFlow
+from unit.flows.live.staged import Stage
+from unit.flows.live.stepped import Stepped, SteppedThread, SteppedTime
 
 from .played_spark import ENDED, FOREIGN, KILLED, Spark, claim_of, epochs, run
-from .staged import Stage
-from .stepped import Stepped, SteppedThread, SteppedTime
 
 # --- one job after another --------------------------------------------------------------------------------------
 

@@ -12,12 +12,12 @@ import pytest
 from entrepot.client.blocking import Connection
 from entrepot.errors import FlowNotReady, NotAuthorized
 from entrepot.flows.definition import FlowDefinition
-from entrepot.spark.live import flow_databases, live_flow
-from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.flows.live import flow_databases
+from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.spark.live import live_flow
 from entrepot.spark.live.live_flow import _is_foreign, _reason, _Task, require_ready
 from open_files import open_files
-
-from .staged import Stage, drawn, node, reads, writes
+from unit.flows.live.staged import Stage, drawn, node, reads, writes
 
 INSERT = "INSERT INTO Database.t (n) VALUES (1);"
 TRACEBACK = "Traceback (most recent call last):"

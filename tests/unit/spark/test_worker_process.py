@@ -20,8 +20,7 @@ import pytest
 from entrepot.spark.live import worker_process
 from entrepot.spark.live.worker_process import WorkerProcess
 from entrepot.spark.starting.quick_daemon import DAEMON
-
-from .stepped import Stepped, SteppedTime
+from unit.flows.live.stepped import Stepped, SteppedTime
 
 PATIENCE_S = 60.0
 

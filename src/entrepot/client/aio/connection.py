@@ -32,16 +32,16 @@ from entrepot.client.options import (
     subscription,
 )
 from entrepot.client.read_ahead import RemoteUnit
+from entrepot.engine.claims import Claim, require_epoch, require_name, require_prefix, status_form
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.definitions import MODEL_QUEUE, require_subscription_name
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectionClosed, EntrepotError, ExtraMissing
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, MessageType
-from entrepot.mqsc import Answer, require_ok
-from entrepot.queues.claims import Claim, require_epoch, require_name, require_prefix, status_form
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.definitions import MODEL_QUEUE, require_subscription_name
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
+from entrepot.server.mqsc import Answer, require_ok
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine

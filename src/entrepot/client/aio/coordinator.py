@@ -9,13 +9,13 @@ from typing import Any
 
 from entrepot.client.aio.calls import Calls
 from entrepot.client.read_ahead import RemoteUnit
+from entrepot.engine.global_units import Outcome, Unfinished
+from entrepot.engine.recovery_log.record import Branch
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import Fenced, UnitNotInDoubt
 from entrepot.limits import TRANSACTIONS_ASKED_MAX
-from entrepot.queues.global_units import Outcome, Unfinished
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.recovery_log.record import Branch
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 
 class Coordinator:

@@ -17,8 +17,8 @@ from entrepot.client.aio.line import Slot, answer_of, arrived
 from entrepot.client.embedded import EmbeddedHost, NearPartner, share_host
 from entrepot.client.protocol import NOT_ASKED, ClientCore
 from entrepot.client.read_ahead import ReadAhead
+from entrepot.engine.loop_host import LoopHost
 from entrepot.errors import ConnectionClosed
-from entrepot.queues.loop_host import LoopHost
 
 Result = TypeVar("Result")
 

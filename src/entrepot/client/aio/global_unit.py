@@ -33,9 +33,9 @@ from entrepot.client.aio.primitives import apart, for_threads, sleep
 from entrepot.client.aio.unit_of_work import UnitOfWork
 from entrepot.client.options import GetOptions, PutOptions
 from entrepot.client.read_ahead import RemoteUnit
-from entrepot.databases import points
-from entrepot.databases.branch import OneTimeBranch, OpenBranch
-from entrepot.databases.points import (
+from entrepot.engine.databases import points
+from entrepot.engine.databases.branch import OneTimeBranch, OpenBranch
+from entrepot.engine.databases.points import (
     BEFORE_FORGET,
     BEFORE_PREPARE,
     BETWEEN_COMMITS,
@@ -45,8 +45,10 @@ from entrepot.databases.points import (
     LEFT_TO_LAST,
     PREPARED,
 )
-from entrepot.databases.recovery import Recoveries
-from entrepot.databases.resource import Resource, problem_of, resource_of
+from entrepot.engine.databases.recovery import Recoveries
+from entrepot.engine.databases.resource import Resource, problem_of, resource_of
+from entrepot.engine.recovery_log.record import Branch
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -63,8 +65,6 @@ from entrepot.errors import (
 )
 from entrepot.limits import BRANCHES_MAX
 from entrepot.message import Message
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.recovery_log.record import Branch
 
 _LOGGER = logging.getLogger("entrepot")
 

@@ -29,10 +29,10 @@ from entrepot.errors import (
     ProtocolError,
     SecurityError,
 )
-from entrepot.wire import verbs
-from entrepot.wire.codec import decode
-from entrepot.wire.frame import SOCKET, FrameReader, read_buffer
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode
+from entrepot.server.wire.frame import SOCKET, FrameReader, read_buffer
+from entrepot.server.wire.verbs import Verb
 
 Result = TypeVar("Result")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from entrepot.client.blocking.calls import Calls
-from entrepot.mqsc import Answer
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
+from entrepot.server.mqsc import Answer
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 
 class Administration:

@@ -14,6 +14,8 @@ from entrepot.client.blocking.lines import Line
 from entrepot.client.protocol import NOT_ASKED, is_repeatable
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit, ended_with
 from entrepot.client.requests import queue_name, wanted
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -24,10 +26,8 @@ from entrepot.errors import (
     UnitBackedOut,
 )
 from entrepot.message import Message, PutInUnit
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 Result = TypeVar("Result")
 Ahead = TypeVar("Ahead", bound=ReadAhead)

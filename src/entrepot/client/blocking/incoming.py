@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from entrepot.client.blocking.calls import Calls
 from entrepot.client.read_ahead import ReadAhead, RemoteUnit
 from entrepot.client.requests import queue_name, wanted
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectionClosed, ConnectionLost, Fenced
 from entrepot.message import Message
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire.verbs import Verb
 
 _IDLE_S = 0.02
 """How long a consumer may find nothing before it says how far it has come."""

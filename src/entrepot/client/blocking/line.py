@@ -33,10 +33,10 @@ from entrepot.errors import (
     SecurityError,
 )
 from entrepot.limits import KIB
-from entrepot.wire import verbs
-from entrepot.wire.codec import decode, encode
-from entrepot.wire.frame import FrameReader
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.frame import FrameReader
+from entrepot.server.wire.verbs import Verb
 
 _READ_BYTES = 64 * KIB
 _HANDSHAKE_S = 15.0

@@ -13,13 +13,13 @@ from entrepot.client.blocking.calls import Calls
 from entrepot.client.blocking.unit_of_work import AnyUnit
 from entrepot.client.read_ahead import HeldAhead, RemoteUnit
 from entrepot.client.requests import queue_name, wanted
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectionClosed, ConnectionLost, InvalidArgument, TooManyUncommitted, UnitBackedOut
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message
-from entrepot.queues.criteria import Criteria
-from entrepot.queues.unit_of_work import UnitState
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 
 class Reader:

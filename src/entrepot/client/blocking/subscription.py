@@ -17,12 +17,12 @@ from entrepot.client.blocking.incoming import Incoming, open_incoming
 from entrepot.client.options import GetOptions, criteria
 from entrepot.client.protocol import OpenSubscription
 from entrepot.client.requests import subscribe_frame
+from entrepot.engine import definitions
 from entrepot.errors import ConnectFailed, ConnectionLost, EntrepotError, Fenced
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message
-from entrepot.queues import definitions
-from entrepot.wire import verbs
-from entrepot.wire.verbs import Verb
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 
 class Subscription:

@@ -13,9 +13,9 @@ from entrepot.client.blocking.calls import Calls
 from entrepot.client.consumed import reason_text
 from entrepot.client.options import GetOptions, PutOptions, Sender, criteria, draft, drafts, publication
 from entrepot.client.read_ahead import RemoteUnit
+from entrepot.engine.unit_of_work import UnitState
 from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message, PutInUnit
-from entrepot.queues.unit_of_work import UnitState
 
 
 class Verbs:

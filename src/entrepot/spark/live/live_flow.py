@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from entrepot.client.blocking import Connection, connect
+from entrepot.engine.claims import Claim
 from entrepot.errors import (
     ConnectFailed,
     ConnectionLost,
@@ -37,10 +38,9 @@ from entrepot.errors import (
 )
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
-from entrepot.queues.claims import Claim
-from entrepot.spark.live.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.spark.live.instance import REPLACED, STOP, run_instance
-from entrepot.spark.live.worker_process import MESSAGE_S_MAX, WorkerProcess
+from entrepot.flows.live.deployment import ATTEMPTS_MAX, MESSAGE_S_MAX, Deployment
+from entrepot.flows.live.instance import REPLACED, STOP, run_instance
+from entrepot.spark.live.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -458,7 +458,7 @@ def _missing_queues(kernel: Kernel, connection: Connection) -> Iterator[str]:
 
 
 def _unreachable(databases: Mapping[str, str]) -> Iterator[str]:
-    from entrepot.spark.live.flow_databases import FlowDatabases
+    from entrepot.flows.live.flow_databases import FlowDatabases
 
     opened = FlowDatabases(databases)
     try:
@@ -473,7 +473,7 @@ def _unreachable(databases: Mapping[str, str]) -> Iterator[str]:
 
 def _uncoordinated(databases: Mapping[str, str], connection: Connection) -> Iterator[str]:
     """Databases that cannot commit together with messages."""
-    from entrepot.spark.live.flow_databases import FlowDatabases
+    from entrepot.flows.live.flow_databases import FlowDatabases
 
     opened = FlowDatabases(databases)
     try:

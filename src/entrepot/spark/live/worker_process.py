@@ -23,12 +23,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from entrepot.flows.live.deployment import MESSAGE_S_MAX
+from entrepot.flows.live.instance import InstanceProcess
 from entrepot.spark.starting.quick_daemon import DAEMON
 
 _LOGGER = logging.getLogger("entrepot")
 
-MESSAGE_S_MAX = 300.0
-"""How long a message may keep an instance; longer where one of its nodes says itself that it waits longer."""
 _REARM_S = 1.0
 """The deadline moves with each message, the thread that enforces it only after so long."""
 _SPARE_S = 30.0
@@ -38,7 +38,7 @@ _FINISH_S = 10.0
 """How long an instance without a parent may still take to end its unit of work."""
 
 
-class WorkerProcess:
+class WorkerProcess(InstanceProcess):
     """Limits of the process; nothing is enforced unless it is an instance's own."""
 
     def __init__(self, message_s_max: float = MESSAGE_S_MAX, *, is_own: bool = False) -> None:

@@ -17,7 +17,7 @@ from entrepot.message import Message
 
 if TYPE_CHECKING:
     from entrepot.client.blocking import Connection
-    from entrepot.queues.criteria import Criteria
+    from entrepot.engine.criteria import Criteria
 
 Spot = tuple[int, int]
 _NUMBER_MAX = 2**62

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, InputPartition
 
 from entrepot.client.options import criteria
+from entrepot.engine.criteria import Criteria
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message
-from entrepot.queues.criteria import Criteria
 from entrepot.spark.tables.options import ReadingOptions
 from entrepot.spark.tables.payload import Payload
 from entrepot.spark.tables.places import Extent, extents, messages_within

@@ -174,7 +174,7 @@ def main(tasks: int, commands: IO[bytes], answers: IO[bytes]) -> None:
 
     begun = time.monotonic()
     try:
-        context = open_context(long_tasks=tasks, app="workbench", light=True, preload=("entrepot.spark.live.instance",))
+        context = open_context(long_tasks=tasks, app="workbench", light=True, preload=("entrepot.flows.live.instance",))
     except EntrepotError as error:
         answer({"error": str(error)})
         return

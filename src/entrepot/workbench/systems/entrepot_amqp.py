@@ -101,7 +101,7 @@ class EntrepotAmqp(EntrepotServer):
 
 
 def _encoded(body: bytes, to: str, quality: Quality, **more: Any) -> bytes:
-    from entrepot.amqp.mapping import encode_message
+    from entrepot.server.amqp.mapping import encode_message
 
     return encode_message(Message(body, persistent=quality.is_persistent, priority=_PRIORITY, **more), to)
 

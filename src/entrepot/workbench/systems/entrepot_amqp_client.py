@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from entrepot.amqp import engine
-from entrepot.amqp.codec import Described, ULong, encode
-from entrepot.amqp.engine import ACCEPTED, DECLARED, TRANSACTIONAL, Pointer, lib
-from entrepot.amqp.mapping import decode_message
 from entrepot.errors import SystemFailed
 from entrepot.message import Message
+from entrepot.server.amqp import engine
+from entrepot.server.amqp.codec import Described, ULong, encode
+from entrepot.server.amqp.engine import ACCEPTED, DECLARED, TRANSACTIONAL, Pointer, lib
+from entrepot.server.amqp.mapping import decode_message
 from entrepot.workbench.systems.processes import LOOPBACK
 
 ANSWER_S = 60.0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from entrepot.client.blocking import Connection, connect
-from entrepot.queues.folder import SETTINGS, create
+from entrepot.engine.folder import SETTINGS, create
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_system import (
     CONTRACTS,

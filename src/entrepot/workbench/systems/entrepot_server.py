@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from entrepot.client.blocking import connect
 from entrepot.disk import lock_folder
+from entrepot.engine.folder import SETTINGS, create
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import SystemFailed
-from entrepot.mqsc import Answer
-from entrepot.queues.folder import SETTINGS, create
-from entrepot.recovery_log.settings import LogSettings
+from entrepot.server.mqsc import Answer
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_system import REPLIES, EntrepotSystem, depth_of, queue_definition
 from entrepot.workbench.systems.processes import LOOPBACK, Server, accepts, chosen_port, script

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from entrepot.client.blocking import Connection, connect
+from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.limits import MIB
-from entrepot.mqsc import Answer
-from entrepot.recovery_log.settings import LogSettings
+from entrepot.server.mqsc import Answer
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import entrepot_clients as clients
 from entrepot.workbench.systems import unit_database

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many puts in one frame, at a server: what a flow sends with a unit of work costs one look at the frame.
+
+It belongs to `Conversation`, whose table leads here. If a put is refused,
+none of the frame's is in the unit. The answer tells, or else the commit of
+the unit, which is backed out.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
+from entrepot.engine.unit_of_work import Unit
+from entrepot.errors import EntrepotError, FrameUnreadable
+from entrepot.message import Message
+from entrepot.server import vetting
+from entrepot.server.judging import judge
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
+
+if TYPE_CHECKING:
+    from entrepot.server.conversation import Conversation
+
+
+def _put_many(conversation: Conversation, number: int, frame: verbs.PutMany) -> None:
+    if not frame.unit:
+        raise FrameUnreadable("PUT_MANY belongs to no unit of work")
+    unit = conversation._unit(frame.unit)
+    assert unit is not None
+    _ManyPuts(conversation, number, frame, unit).go_on(0, None)
+
+
+class _ManyPuts:
+    """The puts of one frame, on their way into a unit of work."""
+
+    __slots__ = ("_conversation", "_frame", "_number", "_planned", "_unit")
+
+    def __init__(self, conversation: Conversation, number: int, frame: verbs.PutMany, unit: Unit) -> None:
+        self._conversation = conversation
+        self._number = number
+        self._frame = frame
+        self._unit = unit
+        self._planned = len(unit.puts)
+        """How many the unit had before."""
+
+    def go_on(self, first: int, judged: Message | None) -> None:
+        """Put the messages from the `first` on, which was `judged` if its subscribers have been asked."""
+        conversation, session, unit = self._conversation, self._conversation.session, self._unit
+        puts = self._frame.puts
+        try:
+            if first == 0 and judged is None and session.plan(puts, unit):
+                first = len(puts)
+            for index in range(first, len(puts)):
+                queue, persistent, priority, message = puts[index]
+                vetting.require_names(queue)
+                vetting.priority(priority)
+                message = judged or vetting.vetted(message, user=session.identity.user, application=session.application)
+                if queue.startswith(TOPIC_PREFIX) and judged is None:
+                    session.require_put(queue)
+                    # Once more from here, when its subscribers have been asked.
+                    if judge(session, queue, message, partial(self.go_on, index, message)):
+                        return
+                judged = None
+                session.put_in_unit(queue, message, persistent, priority, unit)
+        except EntrepotError as error:
+            with session.desk.host.lock:
+                session.engine.manager.forget_puts(unit, self._planned)
+            conversation._answer(self._number, error, unit=self._frame.unit)
+            return
+        if self._number:
+            # Who asks wants to know of all that was put before, too.
+            conversation._answer(self._number, conversation._errors.get(self._frame.unit))
+
+
+PUTTING: dict[int, Any] = {Verb.PUT_MANY: _put_many}
