@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "entrepot" / "client" / "aio"
 TARGET = ROOT / "src" / "entrepot" / "client" / "blocking"
-BY_HAND = ("__init__.py", "embedded_line.py", "keeper.py", "line.py", "primitives.py")
+BY_HAND = ("__init__.py", "embedded_line.py", "keeper.py", "line.py", "primitives.py", "slot.py")
 HEAD = "# Generated from entrepot/client/aio/{name} by tools/blocking: change that one.\n"
 NAMES = {
     "__aenter__": "__enter__",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from entrepot.client.blocking.line import Slot
+from entrepot.client.blocking.slot import Slot
 from entrepot.client.embedded import EmbeddedHost, NearPartner, share_host
 from entrepot.client.protocol import NOT_ASKED, ClientCore
 from entrepot.client.read_ahead import ReadAhead

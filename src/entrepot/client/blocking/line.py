@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from entrepot.client.address import Address, closed_at_once, open_socket, problem_of
 from entrepot.client.blocking import keeper
+from entrepot.client.blocking.slot import Slot
 from entrepot.client.protocol import ANSWER_BYTES_MAX, GATHER_BYTES, NOT_ASKED, ClientCore, waited_for
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import (
@@ -61,35 +62,6 @@ _WAIT_MAX_S = 3600.0
 _HEARTBEAT = encode(Verb.HEARTBEAT, 0, verbs.Empty())
 
 Result = TypeVar("Result")
-
-
-class Slot:
-    """One verb's answer; whoever waits for it may have to read for others."""
-
-    # As the class's attributes, because a slot is made for every verb and most of these stay as they are.
-    done = False
-    value: Any = None
-    error: EntrepotError | None = None
-    unit_active = False
-    verb = number = 0
-    ticket: threading.Lock | None = None
-
-    def resolve(self, value: Any) -> None:
-        self.value = value
-        self.done = True
-        if self.ticket is not None:
-            self._finish()
-
-    def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None:
-        self.error = error
-        self.unit_active = unit_active
-        self._finish()
-
-    def _finish(self) -> None:
-        self.done = True
-        if self.ticket is not None:
-            with contextlib.suppress(RuntimeError):  # released already, to let its thread read
-                self.ticket.release()
 
 
 class Line:
@@ -326,41 +298,36 @@ class Line:
 
     def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
         """See `lines.Line.call`."""
-        core, slot = self.core, Slot()
-        with self._lock:
-            now = time.monotonic()
-            if self._is_hindered or now - self._heard >= _STALE_S:
-                self._make_ready()
-            if opened and core.opened != opened:
-                return NOT_ASKED
-            try:
-                core.ask(verb, payload, slot)
-                self._send()
-            except EntrepotError:
-                raise
-            except BaseException:
-                self._interrupted()
-                raise
-        return self.answer(slot)
+        slot = Slot()
+        return self.answer(slot) if self._say(verb, payload, slot, opened, urgent=True) else NOT_ASKED
 
     def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
         """See `lines.Line.tell`."""
+        said = self._say(verb, payload, None, opened, urgent)
+        if self._backlog:
+            self._relieve()
+        return said
+
+    def _say(self, verb: int, payload: Any, slot: Slot | None, opened: int, urgent: bool) -> bool:
+        """`do` for the verbs that run most, in one piece; False when that connection is no longer there."""
+        core = self.core
         with self._lock:
             if self._is_hindered or time.monotonic() - self._heard >= _STALE_S:
                 self._make_ready()
-            if self.core.opened != opened:
+            if opened and core.opened != opened:
                 return False
             try:
-                self.core.tell(verb, payload)
-                if urgent or self.core.out_bytes > GATHER_BYTES:
+                if slot is None:
+                    core.tell(verb, payload)
+                else:
+                    core.ask(verb, payload, slot)
+                if urgent or core.out_bytes > GATHER_BYTES:
                     self._send()
             except EntrepotError:
                 raise
             except BaseException:
                 self._interrupted()
                 raise
-        if self._backlog:
-            self._relieve()
         return True
 
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
