@@ -369,6 +369,26 @@ def test_summary_takes_the_best_of_the_others_at_each_point() -> None:
     assert (found[False].value, found[False].points) == (pytest.approx(2.0), 1)
 
 
+def test_a_peer_counts_in_its_better_form_and_answered_is_compared_with_answered() -> None:
+    figures = [figure(0, "entrepot-unix", 14_000), figure(0, "entrepot-unix-answered", 15_000)]
+    figures += [figure(0, "rabbitmq", 7_000), figure(0, "rabbitmq-answered", 3_000)]
+    rows = [
+        replace(
+            compared(0, other, mine / value, mine / value, mine / value), system=ours, value=mine, other_value=value
+        )
+        for ours, mine in (("entrepot-unix", 14_000.0), ("entrepot-unix-answered", 15_000.0))
+        for other, value in (("rabbitmq", 7_000.0), ("rabbitmq-answered", 3_000.0))
+    ]
+    told = material(findings(figures=tuple(figures), comparisons=tuple(rows)))
+    [found] = ratios(told, "host")
+    assert (found.value, found.others) == (pytest.approx(2.0), ("rabbitmq",))
+    waiting = told.best("host", "nstl/1", POINTS[0].key, "entrepot-unix-answered", "throughput", False)
+    assert waiting is not None
+    assert waiting.other == "rabbitmq-answered"
+    table = main_table(told.findings)
+    assert [column.title for column in table.columns if column.group == "Peers"] == ["RabbitMQ", "RabbitMQ, answered"]
+
+
 def test_summary_leaves_out_rates_that_a_schedule_set_and_reduced_cases() -> None:
     reduced = tuple(replace(row, reduced="fewer clients") for row in findings().comparisons)
     assert ratios(material(findings(comparisons=reduced)), "host") == []

@@ -369,7 +369,8 @@ class Chooser:
     def _entry(self, system: str) -> Entry:
         look = look_of(system)
         line: Line = "dashed" if look.dashed else "solid"
-        return Entry(self.material.short_title_of(system), look.css, drawing.glyph(look.marker), line=line)
+        title = self.material.short_title_of(system)
+        return Entry(title, look.css, drawing.glyph(look.marker), hollow=look.hollow, line=line)
 
 
 def _is_log(series: Sequence[Series]) -> bool:

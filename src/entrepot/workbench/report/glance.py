@@ -24,6 +24,7 @@ from entrepot.workbench.report.wording import (
     slug,
     span,
 )
+from entrepot.workbench.systems import is_answered
 
 _TIMES = ("response_time", "latency_p99")
 _SCHEDULED = ("open-loop", "connected")
@@ -116,7 +117,7 @@ def _row(material: Material, host: str, scenario: str, point: str) -> list[Cell]
     said = [row for row in material.published(scenario, metric) if row.point == point]
     scale = scale_for(found[0].unit, [*(row.value for row in found), *(row.value for row in said)])
     best = min if is_less_better(metric) else max
-    ours = best((row for row in found if is_ours(row.system)), key=_value, default=None)
+    ours = best((row for row in found if is_ours(row.system) and not is_answered(row.system)), key=_value, default=None)
     peers = [row for row in found if not is_ours(row.system) and not row.contract.startswith(WEAKER)]
     peer = best(peers, key=_value, default=None)
     published = best(said, key=lambda row: row.value, default=None)

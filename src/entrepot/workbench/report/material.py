@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
-from entrepot.workbench.report.appearance import SHORT_TITLES, is_ours
+from entrepot.workbench.report.appearance import is_ours, short_title
 from entrepot.workbench.report.blocks import Badge
 from entrepot.workbench.report.wording import (
     OWN_METRICS,
@@ -24,7 +24,7 @@ from entrepot.workbench.report.wording import (
     metrics_of_load,
 )
 from entrepot.workbench.scenario import Scenario
-from entrepot.workbench.systems import NAMES
+from entrepot.workbench.systems import NAMES, is_answered
 
 WEAKER = "WEAKER:"
 """How a contract begins that promises less than the quality asks for: shown, and never the best peer."""
@@ -138,7 +138,7 @@ class Material:
         return self.titles.get(system) or system
 
     def short_title_of(self, system: str) -> str:
-        return SHORT_TITLES.get(system) or self.title_of(system).partition(",")[0]
+        return short_title(system) or self.title_of(system).partition(",")[0]
 
     def name_of_other(self, other: str) -> str:
         """Of whom a comparison divides by."""
@@ -239,7 +239,10 @@ class Material:
     def best(
         self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
     ) -> Comparison | None:
-        """The comparison with the best other: of the published systems, or of the peers that promise as much."""
+        """The comparison with the best other: of the published systems, or of the peers that promise as much.
+
+        A peer counts in its better form; where our senders wait for each answer, so must those of the peer.
+        """
         here = (figure for figure in self._figures[scenario] if figure.point == point)
         weaker = {figure.system for figure in here if figure.contract.startswith(WEAKER)}
         rows = [
@@ -247,6 +250,7 @@ class Material:
             for row in self._comparisons.get((host, scenario, point, system, metric), ())
             if row.other.startswith(PUBLISHED) == published
             and (published or not (is_ours(row.other) or row.other in weaker))
+            and (published or is_answered(row.other) or not is_answered(system))
         ]
         choose = min if is_less_better(metric) else max
         return choose(rows, key=lambda row: row.other_value, default=None)

@@ -14,6 +14,7 @@ from entrepot.workbench.analysis.metrics import LATENESS_S_MIN, LATENESS_SHARE
 from entrepot.workbench.report.blocks import Block, Cell, Column, Listing, Paragraph, Section, Strong, Table, Text
 from entrepot.workbench.report.material import PUBLISHED, Material
 from entrepot.workbench.report.wording import SPANNED_MAX, count, listed, percent, spread
+from entrepot.workbench.systems import is_answered
 
 _LOADS = {
     "send": "Closed loop. Each thread sends as fast as the system takes messages; nobody receives meanwhile.",
@@ -106,6 +107,13 @@ def _sentences(material: Material) -> Iterator[Text]:
         Strong("Clock."),
         " All times are nanoseconds of the monotonic clock, which the processes of a machine have in common.",
     ]
+    if any(is_answered(figure.system) for figure in findings.figures):
+        yield [
+            Strong("Two forms."),
+            " Express messages are sent as each client does it best: pipelined, the answers being under way while the "
+            "next is sent. Where a system is called answered, its senders wait for each answer. Ratios are to the "
+            "better form of each peer; those of an answered form of ours are to answered peers.",
+        ]
     if any(metric.startswith(("latency_", "response_time")) for metric in metrics):
         yield [
             Strong("Latency"),

@@ -41,6 +41,7 @@ from entrepot.workbench.report.wording import (
     span,
     spread,
 )
+from entrepot.workbench.systems import base_name, is_answered
 
 _MACHINE = {
     "cpu": "Processor",
@@ -92,7 +93,7 @@ def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
 
 
 def ratios(material: Material, host: str) -> list[Ratio]:
-    """Of each scenario's throughput, the best of ours against the best of the others, point by point.
+    """Of each scenario's throughput, the best of ours against the best of the others in any form, point by point.
 
     A rate that a schedule sets says nothing about speed, and a reduced case is not what was published: both are left
     out, as is whatever is no throughput.
@@ -110,6 +111,7 @@ def ratios(material: Material, host: str) -> list[Ratio]:
                     row
                     for system in material.systems(scenario, host)
                     if is_ours(system)
+                    and not is_answered(system)
                     and (row := material.best(host, scenario, point, system, metric, is_published)) is not None
                     and not row.reduced
                 ]
@@ -164,7 +166,8 @@ def _tiles(material: Material) -> Tiles:
     findings = material.findings
     measured = [name for name in material.scenarios if material.coverage(name).measured]
     points = {(figure.scenario, figure.point) for figure in findings.figures}
-    systems = sorted({figure.system for figure in findings.figures}, key=material.place_of_system)
+    systems = {base_name(figure.system) for figure in findings.figures}
+    names = [material.short_title_of(system) for system in sorted(systems, key=material.place_of_system)]
     tiles = []
     if material.has_documents:
         own = f", {count(len(material.own), 'load')} of one's own" if material.own else ""
@@ -176,7 +179,7 @@ def _tiles(material: Material) -> Tiles:
         Tile(
             str(len(systems)),
             "system" if len(systems) == 1 else "systems",
-            listed(dict.fromkeys(material.short_title_of(system).partition(",")[0] for system in systems)),
+            listed(dict.fromkeys(name.partition(",")[0] for name in names)),
         )
     )
     told = findings.accounting

@@ -188,19 +188,24 @@ class StompWatch(threading.local):
 
 
 class StompSender:
-    def __init__(self, connection: StompConnection, quality: Quality, destination: str) -> None:
+    """Waits for the receipts of recoverable messages, and with `receipts` for those of express ones."""
+
+    def __init__(
+        self, connection: StompConnection, quality: Quality, destination: str, *, receipts: bool = False
+    ) -> None:
         self._connection = connection
         self._quality = quality
+        self._receipts = receipts
         self._destination = destination
         self._headers = {"persistent": "true"} if quality.is_persistent else {}
 
     def send(self, bodies: Sequence[bytes]) -> None:
         connection, destination, headers = self._connection, self._destination, self._headers
         match self._quality:
-            case Quality.EXPRESS:
+            case Quality.EXPRESS if not self._receipts:
                 for body in bodies:
                     connection.send(destination, body, headers)
-            case Quality.RECOVERABLE:
+            case Quality.EXPRESS | Quality.RECOVERABLE:
                 receipts = [connection.send_for_receipt(destination, body, headers) for body in bodies]
                 for receipt in receipts[-1:]:
                     connection.wait_for(receipt)

@@ -44,6 +44,8 @@ class EntrepotAmqp(EntrepotServer):
         ),
     }
 
+    answered_contract = "In memory: lost with the server; each message is accepted before the next is sent."
+
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
         self._port = 0
@@ -69,7 +71,8 @@ class EntrepotAmqp(EntrepotServer):
         }
 
     def sender(self, queue: str) -> Sender:
-        return _AmqpSender(self._open(), queue, self.quality, depth_max(self.options) if self.limited else 0)
+        queue_max = depth_max(self.options) if self.limited else 0
+        return _AmqpSender(self._open(), queue, self.quality, queue_max, waits=self.is_answered)
 
     def receiver(self, queue: str) -> Receiver:
         return _AmqpReceiver(self._open(), queue, self.quality, self.read_ahead, self.unit_messages)
@@ -86,7 +89,7 @@ class EntrepotAmqp(EntrepotServer):
         return _AmqpReplier(self._open, requests, self.quality)
 
     def publisher(self, topic: str) -> Sender:
-        return _AmqpSender(self._open(), f"topic://{topic}", self.quality)
+        return _AmqpSender(self._open(), f"topic://{topic}", self.quality, waits=self.is_answered)
 
     def subscriber(self, topic: str, number: int) -> Receiver:
         durable = f"S{number}" if self.quality.is_persistent else ""
@@ -107,13 +110,15 @@ def _encoded(body: bytes, to: str, quality: Quality, **more: Any) -> bytes:
 
 
 class _AmqpSender:
-    def __init__(self, connection: AmqpConnection, address: str, quality: Quality, queue_max: int = 0) -> None:
+    def __init__(
+        self, connection: AmqpConnection, address: str, quality: Quality, queue_max: int = 0, *, waits: bool
+    ) -> None:
         self._connection = connection
         self._address = address
         self._quality = quality
         self._queue_max = queue_max
         # To a queue that can be full, each message has to be answered, or the server could only close the link.
-        self._is_settled = quality is Quality.EXPRESS and not queue_max
+        self._is_settled = quality is Quality.EXPRESS and not queue_max and not waits
         self._link = connection.sender(address, settled=self._is_settled)
 
     def send(self, bodies: Sequence[bytes]) -> None:

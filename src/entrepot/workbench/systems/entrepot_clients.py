@@ -47,10 +47,10 @@ class _Source(Protocol):
 
 
 def make_sender(
-    connection: Connection, destination: str, quality: Quality, *, topic: bool = False, limited: bool = False
+    connection: Connection, destination: str, quality: Quality, *, topic: bool = False, waits: bool = False
 ) -> Sender:
-    """Puts on a queue, which may be `limited`, or publishes on a topic; owns its connection."""
-    if quality is Quality.EXPRESS and not limited:
+    """Puts on a queue, or publishes on a topic, and `waits` for the answer to each; owns its connection."""
+    if quality is Quality.EXPRESS and not waits:
         return _ExpressSender(connection, destination, topic=topic)
     if quality in (Quality.EXPRESS, Quality.RECOVERABLE):
         return _SingleSender(connection, destination, topic=topic, persistent=quality.is_persistent)

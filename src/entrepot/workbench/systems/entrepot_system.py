@@ -74,6 +74,7 @@ class EntrepotSystem(System):
     """Clients over `url`; messages with a limited queue wait for room."""
 
     contracts: ClassVar[Mapping[Quality, str]] = CONTRACTS
+    answered_contract = "In memory: lost with the server; each put is answered before the next is sent."
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
@@ -145,7 +146,7 @@ class EntrepotSystem(System):
         return connect(self.url)
 
     def sender(self, queue: str) -> Sender:
-        return clients.make_sender(self.connect(), queue, self.quality, limited=self.limited)
+        return clients.make_sender(self.connect(), queue, self.quality, waits=self.limited or self.is_answered)
 
     def receiver(self, queue: str) -> Receiver:
         return clients.make_receiver(
@@ -179,7 +180,7 @@ class EntrepotSystem(System):
         return clients.TimedCaller(self.connect, queue, self.quality)
 
     def publisher(self, topic: str) -> Sender:
-        return clients.make_sender(self.connect(), topic, self.quality, topic=True)
+        return clients.make_sender(self.connect(), topic, self.quality, topic=True, waits=self.is_answered)
 
     def subscriber(self, topic: str, number: int) -> Receiver:
         return clients.make_subscriber(self.connect(), topic, number, self.quality, self.read_ahead)
