@@ -131,12 +131,22 @@ def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str
                 evidence=evidence,
                 load=last.load,
                 offered_per_s=last.offered_per_s,
+                busy=_busy(of_figure),
                 samples=tuple(row["samples"]),
             )
         )
     return tuple(
         sorted(found, key=lambda figure: (figure.host, figure.scenario, figure.point, figure.system, figure.metric))
     )
+
+
+def _busy(records: Sequence[TrialRecord]) -> str:
+    """The mark of the trial that was disturbed most, and how many were."""
+    marked = [record for record in records if record.busy]
+    if not marked:
+        return ""
+    worst = max(marked, key=lambda record: record.others_share or 0.0).busy
+    return worst if len(records) == 1 else f"{worst}, in {len(marked)} of {len(records)} trials"
 
 
 def _common_verdict(records: list[TrialRecord], verdicts: Mapping[str, tuple[str, str]]) -> tuple[str, str]:

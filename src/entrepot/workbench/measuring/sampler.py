@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from entrepot.workbench.measuring.quiet import others_cpu_s
 from entrepot.workbench.systems.system import System
 
 Sample = tuple[int, str, str, float]
@@ -54,6 +55,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, daemon=True, name="sampler")
 
     def __enter__(self) -> Sampler:
+        self._read_others()
         self._read()
         self._thread.start()
         return self
@@ -62,6 +64,11 @@ class Sampler:
         self._stopped.set()
         self._thread.join(10.0)
         self._read()
+        self._read_others()
+
+    def _read_others(self) -> None:
+        """At both ends only: to look at all processes of a machine takes milliseconds."""
+        self.samples.append((time.monotonic_ns(), "cpu_s", "others", others_cpu_s()))
 
     def _run(self) -> None:
         due = time.monotonic() + self._every_s

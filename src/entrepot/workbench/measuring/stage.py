@@ -17,6 +17,7 @@ system that dies makes the trial a failure, whatever had been counted.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from entrepot.workbench.generators.client import Client
 from entrepot.workbench.generators.gate import Gate, sleep_until
 from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, samples_to_parquet, to_parquet
+from entrepot.workbench.measuring.quiet import busy_mark
 from entrepot.workbench.measuring.record import Status, TrialRecord, as_texts, write_record
 from entrepot.workbench.measuring.sampler import Sampler
 from entrepot.workbench.scenario import Parameter, Point, Scenario
@@ -132,12 +134,13 @@ class Trial:
 
     def busiest_generator(self) -> float | None:
         """The share of a core that the busiest generator used while the load lasted; None when it was too short."""
-        read = [
-            (t_ns, cpu_s) for t_ns, cpu_s in self.samples("cpu_s", "busiest generator") if t_ns <= self.gate.ended_ns
-        ]
-        if len(read) < 2 or read[-1][0] - read[0][0] < _SHARE_MIN_NS:
-            return None
-        return (read[-1][1] - read[0][1]) / ((read[-1][0] - read[0][0]) / 1e9)
+        samples = self.samples("cpu_s", "busiest generator")
+        return _cores([sample for sample in samples if sample[0] <= self.gate.ended_ns])
+
+    def others_share(self) -> float | None:
+        """The share of all processors that others used while the load lasted; None when it was too short."""
+        cores = _cores(self.samples("cpu_s", "others"))
+        return None if cores is None else max(cores, 0.0) / len(os.sched_getaffinity(0))
 
     def raw(self, kind: str) -> list[Path]:
         """What clients of finished roles have noted."""
@@ -153,6 +156,13 @@ class Trial:
             if raw := self.raw(kind):
                 to_parquet(trial, columns, raw, target / f"{kind}.parquet")
         samples_to_parquet(trial, self._sampler.samples, target / "samples.parquet")
+
+
+def _cores(samples: Sequence[tuple[int, float]]) -> float | None:
+    """How many cores a CPU time stands for, from its first to its last reading."""
+    if len(samples) < 2 or samples[-1][0] - samples[0][0] < _SHARE_MIN_NS:
+        return None
+    return (samples[-1][1] - samples[0][1]) / ((samples[-1][0] - samples[0][0]) / 1e9)
 
 
 class Stage:
@@ -232,8 +242,9 @@ class Stage:
         except MeasurementError as error:
             status, reason = "failed", str(error)
         self.failure = reason
-        if status == "measured" and trial.reason:
-            status, reason = "invalid", trial.reason
+        refused = busy_mark(trial.others_share()) if self.effort.refuse_busy else ""
+        if status == "measured" and (trial.reason or refused):
+            status, reason = "invalid", trial.reason or refused
         if is_kept:
             record = self._record(trial, probe, offered_per_s, status, reason)
             target = self._results / record.trial
@@ -251,6 +262,10 @@ class Stage:
         if last is None:
             return
         visit = last.visit
+        others_share = max((trial.others_share or 0.0 for trial in self.trials), default=None)
+        refused = busy_mark(others_share) if self.effort.refuse_busy else ""
+        if status == "measured" and refused:
+            status, reason = "invalid", refused
         record = msgspec.structs.replace(
             last,
             trial=visit,
@@ -261,6 +276,8 @@ class Stage:
             reason=reason,
             facts=facts,
             evidence=evidence,
+            others_share=others_share,
+            busy=busy_mark(others_share),
         )
         target = self._results / visit
         target.mkdir(parents=True, exist_ok=True)
@@ -296,6 +313,8 @@ class Stage:
             ended_ns=trial.gate.ended_ns,
             status=status,
             reason=reason,
+            others_share=trial.others_share(),
+            busy=busy_mark(trial.others_share()),
             facts=trial.facts,
             evidence=trial.evidence,
         )

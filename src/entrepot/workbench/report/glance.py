@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from entrepot.workbench.analysis.findings import Figure
+from entrepot.workbench.measuring.quiet import OTHERS_SHARE_MAX
 from entrepot.workbench.report.appearance import is_ours
 from entrepot.workbench.report.blocks import EMPTY, Cell, Column, Link, Table, Text
 from entrepot.workbench.report.material import WEAKER, Material
@@ -19,6 +20,7 @@ from entrepot.workbench.report.wording import (
     is_less_better,
     listed,
     name_of,
+    percent,
     ratio,
     scale_for,
     slug,
@@ -42,11 +44,21 @@ def caveats(material: Material) -> Text:
         told.append(f"At most {most} at scale {listed(sorted(scales))}: a picture, not to be quoted.")
     if any(row.other.startswith("published") for row in material.findings.comparisons):
         told.append("What was published is of machines of its time: a ratio to it compares whole installations.")
-    cases = {(figure.host, figure.scenario, figure.point, figure.system): figure.bottleneck for figure in figures}
+    disturbed = {_case(figure) for figure in figures if figure.busy}
+    if disturbed:
+        told.append(
+            f"In {len(disturbed)} of {count(len({_case(figure) for figure in figures}), 'case')} other processes used "
+            f"more than {percent(OTHERS_SHARE_MAX)} of the processors meanwhile (busy): do not quote these."
+        )
+    cases = {_case(figure): figure.bottleneck for figure in figures}
     limited = sum(verdict == GENERATOR for verdict in cases.values())
     if limited:
         told.append(f"In {limited} of {count(len(cases), 'case')} the load generator was the limit (≥).")
     return " ".join(told)
+
+
+def _case(figure: Figure) -> tuple[str, str, str, str]:
+    return (figure.host, figure.scenario, figure.point, figure.system)
 
 
 def glance_table(material: Material, host: str) -> Table | None:
@@ -151,7 +163,8 @@ def _measured(material: Material, host: str, figure: Figure | None, scale: Scale
     signs = [*("≥" for _ in range(is_least)), *("about" for _ in range(is_estimate))]
     contract = material.contracts.get((figure.system, figure.quality))
     name = material.short_title_of(figure.system).removeprefix("Entrepot, ")
-    return Cell(" ".join([*signs, scale.write(figure.value)]), name, [str(contract)] if contract else [])
+    marks = [*([str(contract)] if contract else []), *("busy" for _ in range(bool(figure.busy)))]
+    return Cell(" ".join([*signs, scale.write(figure.value)]), name, marks)
 
 
 def _ratio(material: Material, host: str, figure: Figure | None, is_published: bool) -> Cell:
@@ -160,7 +173,7 @@ def _ratio(material: Material, host: str, figure: Figure | None, is_published: b
     row = material.best(host, figure.scenario, figure.point, figure.system, figure.metric, is_published)
     if row is None:
         return EMPTY
-    signs = ["reduced"] if row.reduced else []
+    signs = [*("reduced" for _ in range(bool(row.reduced))), *("busy" for _ in range(material.is_busy(row)))]
     return Cell(
         f"{'≈ ' if is_even(row) else ''}{ratio(row.ratio)}",
         span(row.low, row.high) if row.high > row.low else "",

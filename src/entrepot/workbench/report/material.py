@@ -236,6 +236,13 @@ class Material:
         confirmed = self.figure(host, scenario, point, system, "mst_confirmed")
         return metric == "mst" and confirmed is not None and confirmed.value < 1
 
+    def is_busy(self, row: Comparison) -> bool:
+        """Whether one of the two that are compared was measured while others used the processors."""
+        found = (
+            self.figure(row.host, row.scenario, row.point, system, row.metric) for system in (row.system, row.other)
+        )
+        return any(figure is not None and figure.busy for figure in found)
+
     def best(
         self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
     ) -> Comparison | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from entrepot.workbench.analysis.metrics import LATENESS_S_MIN, LATENESS_SHARE
+from entrepot.workbench.measuring.quiet import OTHERS_SHARE_MAX
 from entrepot.workbench.report.blocks import Block, Cell, Column, Listing, Paragraph, Section, Strong, Table, Text
 from entrepot.workbench.report.material import PUBLISHED, Material
 from entrepot.workbench.report.wording import SPANNED_MAX, count, listed, percent, spread
@@ -161,6 +162,13 @@ def _sentences(material: Material) -> Iterator[Text]:
             " A thread reads /proc while a trial lasts: processors, run queue, memory, writes and forces of the "
             "server, of the generators and of the machine, and the depths of queues where the system tells them.",
         ]
+    disturbed = [figure for figure in findings.figures if figure.busy]
+    yield [
+        Strong("Quiet."),
+        f" A trial is marked as busy when processes that are no part of it used more than {percent(OTHERS_SHARE_MAX)} "
+        "of the processors while its load lasted; so are its figure and every ratio and mean that it is in. "
+        + (f"{count(len(disturbed), 'figure is', 'figures are')} so marked." if disturbed else "None is."),
+    ]
     if any(figure.reduced for figure in findings.figures):
         yield [
             Strong("Reduced cases"),

@@ -77,6 +77,8 @@ class Ratio:
     others: tuple[str, ...]
     is_estimate: bool = False
     """A rate in it is what a search found before it was sure."""
+    busy_points: int = 0
+    """At how many points one of the two was measured on a busy machine."""
 
 
 def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
@@ -126,7 +128,8 @@ def ratios(material: Material, host: str) -> list[Ratio]:
         others = dict.fromkeys(row.other for row in rows)
         ends = (value, low, high, min(single), max(single))
         unsure = any(material.is_estimate(host, row.scenario, row.point, row.system, row.metric) for row in rows)
-        answers.append(Ratio(document, quality, is_published, *ends, len(rows), tuple(others), unsure))
+        busy = sum(material.is_busy(row) for row in rows)
+        answers.append(Ratio(document, quality, is_published, *ends, len(rows), tuple(others), unsure, busy))
     return answers
 
 
@@ -217,7 +220,8 @@ def _forest(material: Material, found: Sequence[Ratio], documents: Mapping[str, 
         rows = [
             drawing.Range(
                 f"{documents[row.document].short}, {QUALITIES.get(row.quality, row.quality)}"
-                + (" (estimate)" if row.is_estimate else ""),
+                + (" (estimate)" if row.is_estimate else "")
+                + (" (busy)" if row.busy_points else ""),
                 ratio(row.value),
                 row.value,
                 row.low,
@@ -273,7 +277,11 @@ def _ratio_cells(material: Material, row: Ratio) -> list[Cell]:
             f"{'≈ ' if is_even else ''}{'about ' if row.is_estimate else ''}{ratio(row.value)}",
             span(row.low, row.high) if row.high > row.low else "",
         ),
-        Cell(str(row.points), span(row.least, row.most) if row.points > 1 else ""),
+        Cell(
+            str(row.points),
+            span(row.least, row.most) if row.points > 1 else "",
+            [f"{row.busy_points} busy"] if row.busy_points else [],
+        ),
         Cell(listed(material.name_of_other(other) for other in row.others)),
     ]
 

@@ -172,6 +172,8 @@ class MetricTable:
         if self._material.is_estimate(self._host, self._scenario, point, system, self._metric):
             text = f"about {text}"
             signs.append(self._notes.letter("An estimate: the search had to end before long probes had confirmed it."))
+        if figure.busy:
+            signs.append(self._notes.letter(sentence(f"Busy machine: {figure.busy}")))
         if marks:
             signs.append(self._notes.letter(_also_marked(marks)))
         low, high = self._scale.of(figure.low), self._scale.of(figure.high)
@@ -195,6 +197,8 @@ class MetricTable:
 
     def _ratio_cell(self, row: Comparison) -> Cell:
         signs = [self._notes.letter(sentence(f"Reduced: {row.reduced}"))] if row.reduced else []
+        if self._material.is_busy(row):
+            signs.append(self._notes.letter("One of the two was measured on a busy machine."))
         other = self._material.name_of_other(row.other)
         detail = f"{span(row.low, row.high)}, {other}" if row.high > row.low else other
         return Cell(f"{'≈ ' if is_even(row) else ''}{ratio(row.ratio)}", detail, signs)
