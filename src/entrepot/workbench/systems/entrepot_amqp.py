@@ -20,7 +20,7 @@ from entrepot.workbench.systems.processes import free_port
 from entrepot.workbench.systems.system import REPLY_S, Ability, Receiver, Replier, Requester, Sender
 
 if TYPE_CHECKING:
-    from entrepot.workbench.systems.entrepot_amqp_client import AmqpConnection, SendingLink
+    from entrepot.workbench.systems.entrepot_amqp_client import AmqpConnection, ReceivingLink, SendingLink
 
 _PRIORITY = 4
 _TURN_S = 1.0
@@ -147,19 +147,27 @@ class _AmqpSender:
     def flush(self) -> None:
         if self._is_settled:
             # Nobody answers for what is sent settled; but an answer to this comes behind all of it.
-            coordinator = self._connection.coordinator
-            coordinator.discharge(coordinator.declare(), commit=False)
+            with self._connection.transaction():
+                pass
 
     def close(self) -> None:
         self._connection.close()
 
 
 def _send_in_transaction(connection: AmqpConnection, link: SendingLink, messages: Sequence[bytes]) -> None:
-    transaction = connection.coordinator.declare()
-    for data in messages:
-        link.send(data, transaction)
-    connection.coordinator.discharge(transaction)
+    with connection.transaction() as transaction:
+        for data in messages:
+            link.send(data, transaction)
     link.await_answers()
+
+
+def _accept(connection: AmqpConnection, link: ReceivingLink, done: list[Any], quality: Quality) -> None:
+    """Return when the server has it, as safely as the quality asks, that these are done with."""
+    if quality is Quality.RECOVERABLE:
+        link.accept(done)
+    elif quality is Quality.TRANSACTIONAL:
+        with connection.transaction() as transaction:
+            link.accept_in(done, transaction)
 
 
 class _AmqpReceiver:
@@ -186,14 +194,8 @@ class _AmqpReceiver:
 
     def commit(self) -> None:
         done, self._open = self._open, []
-        if not done:
-            return
-        if self._quality is Quality.RECOVERABLE:
-            self._link.accept(done)
-        else:
-            transaction = self._connection.coordinator.declare()
-            self._link.accept_in(done, transaction)
-            self._connection.coordinator.discharge(transaction)
+        if done:
+            _accept(self._connection, self._link, done, self._quality)
 
     def close(self) -> None:
         self._connection.close()
@@ -225,19 +227,11 @@ class _AmqpRequester:
             self._sender.await_answers()
         while taken := self._receiver.receive(timeout_s, 1):
             [(delivery, reply)] = taken
-            self._accept(delivery)
+            _accept(self._connection, self._receiver, [delivery], self._quality)
             # One that came too late for an earlier request is of no use.
             if reply.correlation_id == identifier:
                 return reply.body
         return None
-
-    def _accept(self, delivery: Any) -> None:
-        if self._quality is Quality.RECOVERABLE:
-            self._receiver.accept([delivery])
-        elif self._quality is Quality.TRANSACTIONAL:
-            transaction = self._connection.coordinator.declare()
-            self._receiver.accept_in([delivery], transaction)
-            self._connection.coordinator.discharge(transaction)
 
     def close(self) -> None:
         self._connection.close()
@@ -260,10 +254,9 @@ class _AmqpReplier:
                 to = reply_to(request)
                 data = _encoded(request.body, to, self._quality, correlation_id=request.message_id)
                 if self._quality is Quality.TRANSACTIONAL:
-                    transaction = connection.coordinator.declare()
-                    replies.send(data, transaction)
-                    requests.accept_in([delivery], transaction)
-                    connection.coordinator.discharge(transaction)
+                    with connection.transaction() as transaction:
+                        replies.send(data, transaction)
+                        requests.accept_in([delivery], transaction)
                     replies.await_answers()
                     continue
                 replies.send(data)
