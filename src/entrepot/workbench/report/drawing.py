@@ -204,7 +204,7 @@ def _bar(axes: Axes, group: Bars, category: int, x: float, width: float) -> None
     )
 
 
-def over_time(title: str, course: Course, mark_s: float | None = None) -> Panel:
+def over_time(title: str, course: Course) -> Panel:
     """Sending and receiving rate, and below them the messages that wait."""
     depths = [depth for depth in course.depths if depth is not None]
     with _figure(WIDTH, HEIGHT + 70 if depths else HEIGHT - 40) as figure:
@@ -219,8 +219,6 @@ def over_time(title: str, course: Course, mark_s: float | None = None) -> Panel:
             upper = lower = figure.subplots()
         upper.plot(course.seconds, course.sent, color=course.look.light, linewidth=1.6)
         upper.plot(course.seconds, course.received, color=INK.light, linewidth=1.3, linestyle=(0, (3, 2)))
-        if mark_s is not None:
-            upper.axvline(mark_s, color=FAINT.light, linewidth=0.8)
         _scale_y(upper, log=False)
         _y_title(upper, "msg/s")
         lower.set_xlabel("second")

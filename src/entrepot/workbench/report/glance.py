@@ -110,8 +110,7 @@ def _chosen(material: Material, host: str, scenario: str) -> Iterator[str]:
 def _metric(material: Material, scenario: str, point: str) -> str:
     """What tells systems apart: where a schedule sets the rate, the time that it took."""
     told = material.told(scenario)
-    is_rated = material.parameters(scenario, point).get("rate_per_app_hour", "0") not in ("", "0")
-    if is_rated or (told and told.load in _SCHEDULED):
+    if material.is_rated(scenario, point) or (told and told.load in _SCHEDULED):
         measured = {figure.metric for figure in material.figures(scenario)}
         return next((metric for metric in _TIMES if metric in measured), material.main_metric(scenario))
     return material.main_metric(scenario)

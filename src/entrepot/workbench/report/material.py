@@ -13,15 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
+from entrepot.workbench.analysis.metric import in_order, metric_of, metrics_of_load
 from entrepot.workbench.report.appearance import is_ours, short_title
 from entrepot.workbench.report.blocks import Badge
 from entrepot.workbench.report.wording import (
-    OWN_METRICS,
     described,
     is_less_better,
     is_number,
     listed,
-    metrics_of_load,
 )
 from entrepot.workbench.scenario import Scenario
 from entrepot.workbench.systems import NAMES, is_answered
@@ -31,8 +30,6 @@ WEAKER = "WEAKER:"
 PUBLISHED = "published: "
 DRAINED = "drained"
 """1 where all queues were emptied after the load, so that what had not come is lost; shown where it is not."""
-_INTERNAL = {"mst_confirmed", "service_variation"}
-"""Shown as a note of the figure and in the capacity model."""
 
 
 _OWN_TITLES = {
@@ -183,10 +180,11 @@ class Material:
     def own_metrics(self, scenario: str) -> list[str]:
         """Whatever else was measured, in one order everywhere."""
         figures = self._figures[scenario]
-        seen = {figure.metric for figure in figures} - set(self.metrics(scenario)) - _INTERNAL
+        seen = {figure.metric for figure in figures if metric_of(figure.metric).group != "internal"}
+        seen -= set(self.metrics(scenario))
         if all(figure.value == 1 for figure in figures if figure.metric == DRAINED):
             seen.discard(DRAINED)
-        return [metric for metric in OWN_METRICS if metric in seen] + sorted(seen - set(OWN_METRICS))
+        return in_order(seen)
 
     def points(self, scenario: str) -> list[str]:
         """As the scenario lists them, then any that it no longer lists."""
@@ -212,6 +210,10 @@ class Material:
         values = {name: {parameters.get(name, "") for parameters in found} for name in names}
         varying = [name for name in names if len(values[name]) > 1]
         return varying, {name: next(iter(values[name])) for name in names if len(values[name]) == 1}
+
+    def is_rated(self, scenario: str, point: str) -> bool:
+        """Whether a schedule says when each application sends, so that its rate says nothing about speed."""
+        return self.parameters(scenario, point).get("rate_per_app_hour", "0") not in ("", "0")
 
     def label(self, scenario: str, point: str) -> str:
         """In what a point differs from the others of its scenario."""

@@ -87,13 +87,8 @@ def _loads_table(material: Material) -> Table:
 
 def _is_rated(material: Material, scenario: str) -> bool:
     told = material.told(scenario)
-    return (
-        told is not None
-        and told.load == "round-trip"
-        and any(
-            figure.parameters.get("rate_per_app_hour", "0") not in ("", "0") for figure in material.figures(scenario)
-        )
-    )
+    is_trip = told is not None and told.load == "round-trip"
+    return is_trip and any(material.is_rated(scenario, figure.point) for figure in material.figures(scenario))
 
 
 def _sentences(material: Material) -> Iterator[Text]:

@@ -106,7 +106,7 @@ def ratios(material: Material, host: str) -> list[Ratio]:
         if not metric or is_less_better(metric) or told.load in _SCHEDULED:
             continue
         for point in material.points(scenario):
-            if material.parameters(scenario, point).get("rate_per_app_hour", "0") not in ("", "0"):
+            if material.is_rated(scenario, point):
                 continue
             for is_published in (True, False):
                 rows = [
