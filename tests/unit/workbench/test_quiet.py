@@ -3,14 +3,32 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from entrepot.workbench.measuring import quiet
+from entrepot.workbench.systems.processes import descendants
 
 
 def test_what_runs_below_the_leader_is_its_own() -> None:
-    parents = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1}
-    assert [pid for pid in parents if quiet._is_below(pid, 10, parents)] == [10, 11, 12]
+    waits = [sys.executable, "-c", "import subprocess, sys; subprocess.run(['sleep', '60'])"]
+    with subprocess.Popen(waits) as child:
+        deadline = time.monotonic() + 60
+        while len(descendants(child.pid)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        own = descendants(os.getpid())
+        assert os.getppid() not in own
+        below = descendants(child.pid)
+        assert below[0] == child.pid
+        assert len(below) == 2
+        assert set(below) < set(own)
+        for pid in reversed(below):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_own_work_is_not_taken_for_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from entrepot.workbench.systems.processes import descendants, stat_fields
+
 OTHERS_SHARE_MAX = 0.1
 """Of all processors. A trial beside more than this carries a mark: its figure may be lower than the system's own."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -37,19 +39,9 @@ def _machine_cpu_s() -> float:
 
 
 def _own_cpu_s(leader: int) -> float:
-    parents: dict[int, int] = {}
-    used: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                # The name in brackets may hold blanks. State and parent follow it; utime to cstime are 14th to 17th.
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
-                used[int(entry.name)] = sum(map(int, fields[11:15]))
-    return sum(ticks for pid, ticks in used.items() if _is_below(pid, leader, parents)) / _TICKS_PER_S
-
-
-def _is_below(pid: int, leader: int, parents: dict[int, int]) -> bool:
-    while pid != leader and pid in parents:
-        pid = parents[pid]
-    return pid == leader
+    ticks = 0
+    for pid in descendants(leader):
+        with contextlib.suppress(OSError, IndexError):
+            # With what its children had used that have ended.
+            ticks += sum(map(int, stat_fields(pid)[11:15]))
+    return ticks / _TICKS_PER_S

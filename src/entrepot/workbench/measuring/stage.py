@@ -285,39 +285,59 @@ class Stage:
         self.trials.append(record)
 
     def _record(self, trial: Trial, probe: int, offered: float | None, status: Status, reason: str) -> TrialRecord:
-        visit = visit_name(self._run, self.scenario, self.point, self.system.name, self._repetition)
-        return TrialRecord(
-            run=self._run,
-            host=self._host,
-            visit=visit,
-            trial=f"{visit}.p{probe}" if probe else visit,
-            scenario=self.scenario.name,
-            document=self.scenario.document,
-            table=self.scenario.table,
-            load=self.scenario.load,
-            system=self.system.name,
-            title=self.system.title,
-            quality=str(self.system.quality),
-            contract=self.system.contracts[self.system.quality],
+        record = unmeasured(
+            type(self.system), self.scenario, self.point, self.effort, self._run, self._host, self._repetition
+        )
+        others_share = trial.others_share()
+        return msgspec.structs.replace(
+            record,
+            trial=f"{record.visit}.p{probe}" if probe else record.visit,
             version=self.system.version(),
             settings=self.system.settings(),
-            point=self.point.key,
-            parameters=as_texts(self.point.parameters),
             effective=as_texts(self._parameters),
-            reduced=self.point.reduced,
-            scale=self.effort.scale,
-            repetition=self._repetition,
             probe=probe,
             offered_per_s=offered,
             begun_ns=trial.gate.begun_ns,
             ended_ns=trial.gate.ended_ns,
             status=status,
             reason=reason,
-            others_share=trial.others_share(),
-            busy=busy_mark(trial.others_share()),
+            others_share=others_share,
+            busy=busy_mark(others_share),
             facts=trial.facts,
             evidence=trial.evidence,
         )
+
+
+def unmeasured(
+    kind: type[System], scenario: Scenario, point: Point, effort: Effort, run: str, host: str, repetition: int
+) -> TrialRecord:
+    """What is known of a trial before it: all that a mark needs where a figure would have been."""
+    visit = visit_name(run, scenario, point, kind.name, repetition)
+    return TrialRecord(
+        run=run,
+        host=host,
+        visit=visit,
+        trial=visit,
+        scenario=scenario.name,
+        document=scenario.document,
+        table=scenario.table,
+        load=scenario.load,
+        system=kind.name,
+        title=kind.title,
+        quality=str(point.quality),
+        contract=kind.contracts.get(point.quality, ""),
+        version="",
+        settings={},
+        point=point.key,
+        parameters=as_texts(point.parameters),
+        effective=as_texts(point.effective),
+        reduced=point.reduced,
+        scale=effort.scale,
+        repetition=repetition,
+        begun_ns=0,
+        ended_ns=0,
+        status="failed",
+    )
 
 
 _WRITERS = {"sender", "receiver", "driver", "caller", "subscriber", "publisher"}
