@@ -58,7 +58,7 @@ class TrialRecord(msgspec.Struct, kw_only=True, frozen=True):
     status: Status = "measured"
     reason: str = ""
     others_share: float | None = None
-    """Of all processors, what processes outside of the trial used while its load lasted; None when it was too short."""
+    """Of all processors, what processes outside of the trial used while it lasted; None when it was too short."""
     busy: str = ""
     """The mark of a trial beside which others used too much (quiet.py); its figure carries it."""
     facts: dict[str, float] = {}

@@ -55,7 +55,6 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, daemon=True, name="sampler")
 
     def __enter__(self) -> Sampler:
-        self._read_others()
         self._read()
         self._thread.start()
         return self
@@ -64,10 +63,9 @@ class Sampler:
         self._stopped.set()
         self._thread.join(10.0)
         self._read()
-        self._read_others()
 
-    def _read_others(self) -> None:
-        """At both ends only: to look at all processes of a machine takes milliseconds."""
+    def read_others(self) -> None:
+        """What processes outside of the trial have used; rarely, as to look at all of a machine takes milliseconds."""
         self.samples.append((time.monotonic_ns(), "cpu_s", "others", others_cpu_s()))
 
     def _run(self) -> None:

@@ -72,6 +72,11 @@ class Trial:
             queues=queues,
             every_s=stage.effort.sample_s,
         )
+        # From here to the end of the trial: a load may be too short for its CPU time to be told by ticks.
+        self.read_others()
+
+    def read_others(self) -> None:
+        self._sampler.read_others()
 
     def start(self, role: str, function: Callable[..., None], count: int, *arguments: Any) -> None:
         """Run `function(client, *arguments)` for so many clients of a role, numbered from 0."""
@@ -138,7 +143,7 @@ class Trial:
         return _cores([sample for sample in samples if sample[0] <= self.gate.ended_ns])
 
     def others_share(self) -> float | None:
-        """The share of all processors that others used while the load lasted; None when it was too short."""
+        """The share of all processors that others used while the trial lasted; None when it was too short."""
         cores = _cores(self.samples("cpu_s", "others"))
         return None if cores is None else max(cores, 0.0) / len(os.sched_getaffinity(0))
 
@@ -242,6 +247,7 @@ class Stage:
         except MeasurementError as error:
             status, reason = "failed", str(error)
         self.failure = reason
+        trial.read_others()
         refused = busy_mark(trial.others_share()) if self.effort.refuse_busy else ""
         if status == "measured" and (trial.reason or refused):
             status, reason = "invalid", trial.reason or refused

@@ -161,7 +161,7 @@ def _sentences(material: Material) -> Iterator[Text]:
     yield [
         Strong("Quiet."),
         f" A trial is marked as busy when processes that are no part of it used more than {percent(OTHERS_SHARE_MAX)} "
-        "of the processors while its load lasted; so are its figure and every ratio and mean that it is in. "
+        "of the processors while it lasted; so are its figure and every ratio and mean that it is in. "
         + (f"{count(len(disturbed), 'figure is', 'figures are')} so marked." if disturbed else "None is."),
     ]
     if any(figure.reduced for figure in findings.figures):
