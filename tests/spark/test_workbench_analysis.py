@@ -17,6 +17,7 @@ from entrepot.errors import HostsDiffer, RunNotFound
 from entrepot.workbench.analysis import find
 from entrepot.workbench.analysis.findings import Figure, Findings
 from entrepot.workbench.analysis.published import published
+from entrepot.workbench.measuring.quiet import busy_mark
 from spark.synthetic_runs import BEGUN, SECOND, SyntheticRun, cpu, depths, evenly
 
 if TYPE_CHECKING:
@@ -128,6 +129,16 @@ def _held_up(sent: Sequence[Any]) -> list[Any]:
 
 def _to(rows: Sequence[Any], receiver: int) -> list[Any]:
     return [(receiver, *row[1:]) for row in rows]
+
+
+def test_a_figure_carries_the_mark_of_a_trial_that_others_disturbed(spark: SparkSession, tmp_path: Path):
+    run = SyntheticRun(tmp_path / "busy")
+    sent, received = one_way(evenly(1000, 2.0))
+    for repetition, share in enumerate((0.02, 0.31, 0.2), 1):
+        mark = busy_mark(share)
+        run.trial(sent=sent, received=received, repetition=repetition, others_share=share, busy=mark)
+    found = find(spark, [run.write()])
+    assert figure(found, "throughput").busy == f"{busy_mark(0.31)}, in 2 of 3 trials"
 
 
 def test_rates_and_latencies_of_a_stream(known: Findings):

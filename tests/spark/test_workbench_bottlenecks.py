@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from entrepot.workbench.analysis.reading import read
-from entrepot.workbench.analysis.trial_rows import trial_rows
+from entrepot.workbench.analysis.trial_results import trial_results
 from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.measuring.record import RunRecord, write_record
 from entrepot.workbench.measuring.visit import VisitPlan
@@ -60,8 +60,8 @@ def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     subprocess.run(program, input=msgspec.json.encode(plans), check=True, timeout=240)
     tables = read(spark, [folder / case.system for case in CASES])
     assert {record.system: record.reason for record in tables.records.values()} == {case.system: "" for case in CASES}
-    rows = trial_rows(spark, tables).where("kind = 'verdict'").collect()
-    return {tables.records[row["trial"]].system: (row["name"], row["text"]) for row in rows}
+    results = trial_results(spark, tables).values()
+    return {tables.records[result.trial].system: result.verdict for result in results if result.verdict}
 
 
 def _plan(folder: Path, case: Case) -> VisitPlan:

@@ -10,8 +10,10 @@ the same message.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,7 @@ from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from entrepot.workbench.broker.cases import cases
 from entrepot.workbench.broker.database import STOCK_ROWS, TABLES
-from entrepot.workbench.broker.deploying import definitions
-from entrepot.workbench.broker.engine import SharedEngine
+from entrepot.workbench.broker.deploying import Deployed, Wanted, definitions, deployed
 from entrepot.workbench.catalogue import scenarios
 from entrepot.workbench.loads.flows import Flow, Plan, at_work, run_trial
 from entrepot.workbench.measuring.effort import EFFORTS
@@ -41,6 +42,28 @@ TASKS_MAX = 6
 """So many long-running tasks have a slot in the tests' Spark."""
 COUNT = 2
 WAIT_S = 30.0
+
+
+class SharedEngine:
+    """Over a Spark that somebody else has opened and closes."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._deployed = Deployed()
+
+    @contextlib.contextmanager
+    def deployed(self, wanted: Wanted) -> Iterator[None]:
+        with deployed(self._context, wanted) as self._deployed:
+            yield
+
+    @property
+    def pids(self) -> list[int]:
+        return self._deployed.pids
+
+    def problem(self) -> str:
+        return self._deployed.problem()
+
+
 PUBLISHED = [scenario for scenario in scenarios().values() if scenario.load == "flow"]
 
 

@@ -13,12 +13,13 @@ import msgspec
 import pytest
 
 from entrepot.errors import SystemFailed
-from entrepot.workbench.broker.engine import Engine, descendants
+from entrepot.workbench.broker.engine import Engine
 from entrepot.workbench.loads.flows import Flow, Plan, at_work, run_trial
 from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.measuring.stage import Stage
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_server import EntrepotUnix
+from entrepot.workbench.systems.processes import descendants
 from workbench.visiting import ad_hoc, measure, rows
 
 

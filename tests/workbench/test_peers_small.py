@@ -49,7 +49,7 @@ def test_core_nats_drops_what_nobody_waits_for(folder: Path) -> None:
         assert not system.keeps_messages
 
 
-@pytest.mark.parametrize("name", ["nats", "jetstream"])
+@pytest.mark.parametrize("name", ["nats", "jetstream", "redis-lists", "redis-streams", "postgresql"])
 def test_one_message_leaves_at_once_and_needs_no_flush(name: str, folder: Path) -> None:
     with make(name, folder, Quality.EXPRESS) as system:
         system.create_queues([QUEUE])
@@ -136,6 +136,37 @@ def test_a_stream_of_redis_forgets_what_all_subscribers_are_done_with(folder: Pa
         # Trimmed in whole blocks of a hundred, so some of what is done with may stay; nothing else may go.
         assert 1000 <= system.depth("PRICES") <= 1100
         publisher.close()
+
+
+def test_a_pipeline_of_redis_tells_of_a_refused_message_when_its_answer_is_read(folder: Path) -> None:
+    with make("redis-lists", folder, Quality.EXPRESS) as system, contextlib.closing(system.client()) as client:
+        client.set(QUEUE, "no list")
+        sender = system.sender(QUEUE)
+        sender.send(numbered(1))
+        with pytest.raises(Exception, match="WRONGTYPE"):
+            sender.flush()
+
+
+def test_a_pipeline_of_postgresql_tells_of_a_refused_message_when_its_answer_is_read(folder: Path) -> None:
+    with make("postgresql", folder, Quality.EXPRESS) as system, contextlib.closing(system.connect()) as connection:
+        system.create_queues([QUEUE])
+        sender = system.sender(QUEUE)
+        connection.execute(f'DROP TABLE "{QUEUE}"')
+        sender.send(numbered(1))
+        with pytest.raises(SystemFailed, match="does not exist"):
+            sender.flush()
+
+
+@pytest.mark.parametrize("name", ["redis-lists", "redis-streams", "postgresql"])
+def test_a_pipeline_reads_answers_before_too_many_are_under_way(name: str, folder: Path) -> None:
+    with make(name, folder, Quality.EXPRESS) as system:
+        system.create_queues([QUEUE])
+        sender = system.sender(QUEUE)
+        for body in numbered(1000):
+            sender.send([body])
+        assert 0 < sender._unanswered < 256
+        sender.close()
+        assert system.depth(QUEUE) == 1000
 
 
 @pytest.mark.parametrize("quality", [Quality.EXPRESS, Quality.TRANSACTIONAL])

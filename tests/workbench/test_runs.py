@@ -106,6 +106,29 @@ def test_half_a_visit_is_not_counted_twice(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_trial_beside_others_is_marked_or_refused(tmp_path: Path, refuses: bool) -> None:
+    # More than a tenth of all processors, however many there are.
+    burning = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(burning) for _ in range(1 + (os.cpu_count() or 1) // 4)]
+    try:
+        load = ad_hoc("open-loop", rate_per_s=200, message_bytes=64)
+        _, [trial] = measure(tmp_path, load, seconds=1.0, refuse_busy=refuses)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert trial.others_share is not None
+    assert trial.others_share > 0.1
+    assert trial.busy.startswith("other processes used")
+    assert (trial.status, trial.reason) == (("invalid", trial.busy) if refuses else ("measured", ""))
+
+
+def test_whether_busy_trials_are_refused_is_known_when_a_run_is_resumed(tmp_path: Path) -> None:
+    run = running.begin(["nstl/1"], ["entrepot"], "thumbnail", folder=tmp_path / "run", refuse_busy=True)
+    assert all(visit.plan.effort.refuse_busy for visit in running.resume(run.folder).visits)
+
+
 def begun(folder: Path) -> running.Run:
     """A run that is planned and described, and has measured nothing yet."""
     scenario = ad_hoc("send", message_bytes=100)

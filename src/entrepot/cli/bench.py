@@ -117,6 +117,10 @@ def run(
             "--repeat", help="fixed; steady: until the interval is 1 %; alike: until two runs are, as SonicMQ did."
         ),
     ] = "fixed",
+    refuse_busy: Annotated[
+        bool,
+        typer.Option("--refuse-busy", help="No figure for a trial that others disturbed; without this, a mark."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Measure scenarios on systems, one visit after the other, into a folder that `entrepot report` reads.
@@ -151,6 +155,7 @@ def run(
             seconds=seconds,
             repetitions=repetitions,
             repeat=repeat,
+            refuse_busy=refuse_busy,
             strict="all" not in named,
         )
     _go(found, json=json)
@@ -180,17 +185,21 @@ def _go(run: Run, *, json: bool) -> None:
     for name, reason in run.record.absent.items():
         output.note(f"without {name}: {reason}")
     if busy := busy_reason():
-        output.note(f"{busy}. Figures are lower than they would be, and a trial may have none.")
+        output.note(f"{busy}. What other processes disturb is marked as busy, and is not to be quoted.")
     with interruptible(run), Watching(run.folder) as watching:
         run.go(watching)
     trials = run.trials()
     counts = {status: sum(trial.status == status for trial in trials) for status in ("measured", "invalid", "failed")}
+    busy_trials = sum(bool(trial.busy) for trial in trials)
     if json:
-        output.print_json({"run": str(run.folder), "trials": counts, "without_figure": watching.without_figure})
+        found = {"run": str(run.folder), "trials": counts, "without_figure": watching.without_figure}
+        output.print_json({**found, "busy": busy_trials})
     else:
         for trial in watching.without_figure:
             output.say(f"No figure: {trial}, since no message arrived while its load ran.")
         told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        if busy_trials:
+            output.say(f"Busy: {busy_trials} of {len(trials)} trials, beside other processes; do not quote them.")
         output.say(f"{run.folder}: {told}. Now: entrepot report {run.folder} -o report/")
     if not counts["measured"]:
         raise typer.Exit(1)

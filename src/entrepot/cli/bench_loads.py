@@ -203,6 +203,7 @@ def _tell(folder: Path, trial: TrialRecord, *, json: bool) -> None:
         else f"{found.latency_ms_median:.3f} ms at the median, {found.latency_ms_p99:.3f} ms at the 99th percentile",
         "Missing": f"{found.missing:,}",
         "Promise": f"{trial.title}: {trial.contract}",
+        **({"Busy": trial.busy} if trial.busy else {}),
     }
     if json:
         output.print_json(
@@ -216,6 +217,8 @@ def _tell(folder: Path, trial: TrialRecord, *, json: bool) -> None:
                 "missing": found.missing,
                 "system": trial.system,
                 "contract": trial.contract,
+                "others_share": trial.others_share,
+                "busy": trial.busy,
             }
         )
     else:

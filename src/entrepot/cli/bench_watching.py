@@ -87,9 +87,10 @@ class Watching:
         head = f"{trial.scenario} {trial.system} {trial.point} #{trial.repetition}: "
         if trial.status != "measured":
             return f"{head}{trial.status.upper()}: {trial.reason.strip().splitlines()[0] if trial.reason else ''}"
+        busy = f"; BUSY: {trial.busy}" if trial.busy else ""
         if "mst" in trial.facts:
             sure = "can be sustained" if trial.facts.get("mst_confirmed") else "can perhaps be sustained"
-            return f"{head}{trial.facts['mst']:,.0f} msg/s {sure}"
+            return f"{head}{trial.facts['mst']:,.0f} msg/s {sure}{busy}"
         found = glance(self._folder / "trials" / trial.trial, trial)
         if found is None:
             return f"{head}done"
@@ -97,15 +98,8 @@ class Watching:
         missing = f", {found.missing:,} MISSING" if found.missing else ""
         if not found.messages:
             self.without_figure.append(f"{trial.scenario} {trial.system} {trial.point} #{trial.repetition}")
-            return f"{head}NO FIGURE: no message arrived while the load ran{missing}{_while_busy()}"
-        return f"{head}{found.per_s:,.0f}/s{times}{missing}"
-
-
-def _while_busy() -> str:
-    from entrepot.workbench.measuring.environment import busy_reason
-
-    busy = busy_reason()
-    return f"; {busy}" if busy else ""
+            return f"{head}NO FIGURE: no message arrived while the load ran{missing}{busy}"
+        return f"{head}{found.per_s:,.0f}/s{times}{missing}{busy}"
 
 
 def require_extra() -> None:

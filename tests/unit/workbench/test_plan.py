@@ -28,7 +28,16 @@ def test_entrepot_stands_for_the_binding_that_the_scenario_names() -> None:
     [local], [client] = find_scenarios(["wmq/1"]), find_scenarios(["wmq/3"])
     assert systems_for(local, ["entrepot"]) == ["entrepot-unix"]
     assert systems_for(client, ["entrepot"]) == ["entrepot-tcp"]
-    assert systems_for(local, ["all", "entrepot-tcp"]) == ["entrepot-unix", *PEERS, "entrepot-tcp"]
+    with_peers = ["entrepot-unix", "entrepot-unix-answered", *PEERS, "entrepot-tcp"]
+    assert systems_for(local, ["all", "entrepot-tcp"]) == with_peers
+
+
+def test_both_forms_are_measured_where_they_differ() -> None:
+    forms = {visit.plan.system for visit in visits(["nstl/1"], ["all"], repetitions=1)}
+    assert {"redis-lists", "redis-lists-answered", "entrepot-unix", "entrepot-unix-answered"} <= forms
+    # A receiver has no answers to wait for, and recoverable messages are always answered for.
+    for scenario in ("nstl/2", "nstl/3", "wmq/1"):
+        assert not any(visit.plan.system.endswith("-answered") for visit in visits([scenario], ["all"]))
 
 
 def test_a_quick_run_has_few_points_and_a_full_one_has_all() -> None:
@@ -66,7 +75,8 @@ def test_the_representative_set_has_every_document_and_load() -> None:
 
 def test_the_representative_set_takes_less_than_half_an_hour() -> None:
     found, _ = planned(chosen([REPRESENTATIVE], ["all"]), QUICK, run="R", host="H", folder=Path("F"), strict=False)
-    assert sum(visit.estimate_s for visit in found) < 27 * 60
+    # An estimate of 26 minutes took 23, the report included.
+    assert sum(visit.estimate_s for visit in found) < 29 * 60
 
 
 def test_an_unknown_name_beside_known_ones_is_refused() -> None:

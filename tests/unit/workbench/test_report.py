@@ -369,6 +369,46 @@ def test_summary_takes_the_best_of_the_others_at_each_point() -> None:
     assert (found[False].value, found[False].points) == (pytest.approx(2.0), 1)
 
 
+def test_a_peer_counts_in_its_better_form_and_answered_is_compared_with_answered() -> None:
+    figures = [figure(0, "entrepot-unix", 14_000), figure(0, "entrepot-unix-answered", 15_000)]
+    figures += [figure(0, "rabbitmq", 7_000), figure(0, "rabbitmq-answered", 3_000)]
+    rows = [
+        replace(
+            compared(0, other, mine / value, mine / value, mine / value), system=ours, value=mine, other_value=value
+        )
+        for ours, mine in (("entrepot-unix", 14_000.0), ("entrepot-unix-answered", 15_000.0))
+        for other, value in (("rabbitmq", 7_000.0), ("rabbitmq-answered", 3_000.0))
+    ]
+    told = material(findings(figures=tuple(figures), comparisons=tuple(rows)))
+    [found] = ratios(told, "host")
+    assert (found.value, found.others) == (pytest.approx(2.0), ("rabbitmq",))
+    waiting = told.best("host", "nstl/1", POINTS[0].key, "entrepot-unix-answered", "throughput", False)
+    assert waiting is not None
+    assert waiting.other == "rabbitmq-answered"
+    table = main_table(told.findings)
+    assert [column.title for column in table.columns if column.group == "Peers"] == ["RabbitMQ", "RabbitMQ, answered"]
+
+
+def test_a_busy_machine_shows_beside_the_figure_its_ratio_and_their_mean() -> None:
+    said = "other processes used 34% of the processors meanwhile (10% are allowed)"
+    disturbed = figure(0, "rabbitmq", 7_000, busy=said)
+    told = material(findings(figures=(figure(0, "entrepot-unix", 14_000), disturbed)))
+    table = main_table(told.findings)
+    notes = dict(table.notes)
+    assert [notes[sign] for sign in cell(table, 0, "RabbitMQ").marks if sign.isalpha()] == [f"Busy machine: {said}."]
+    assert [notes[sign] for sign in cell(table, 0, "÷ best peer").marks] == [
+        "One of the two was measured on a busy machine."
+    ]
+    assert not cell(table, 0, "÷ published").marks
+    assert {row.is_published: row.busy_points for row in ratios(told, "host")} == {True: 0, False: 1}
+    glance = glance_table(told, "host")
+    assert glance is not None
+    assert "busy" in glance.rows[0][3].marks
+    text = str(summary_section(told, documents()))
+    assert "In 1 of 2 cases other processes used more than 10 % of the processors" in text
+    assert "NSTL, express (busy)" in text
+
+
 def test_summary_leaves_out_rates_that_a_schedule_set_and_reduced_cases() -> None:
     reduced = tuple(replace(row, reduced="fewer clients") for row in findings().comparisons)
     assert ratios(material(findings(comparisons=reduced)), "host") == []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -12,7 +13,7 @@ from entrepot.workbench.report.blocks import Cell, Code, Column, Link, Paragraph
 from entrepot.workbench.report.html import render_page, tag
 from entrepot.workbench.report.markdown import render_markdown
 from entrepot.workbench.report.wording import described, listed, name_of, number, scale_for, slug, span, value_of
-from entrepot.workbench.systems import NAMES
+from entrepot.workbench.systems import NAMES, is_answered
 
 NASTY = "<script>alert('&')</script> | `a` *b* _c_ \n next"
 TABLE = Table(
@@ -112,9 +113,18 @@ def test_words_of_parameters_and_metrics() -> None:
 
 
 def test_every_system_has_a_colour_of_its_own_and_a_marker_of_its_own() -> None:
-    looks = [appearance.look_of(name) for name in NAMES]
+    looks = [appearance.look_of(name) for name in NAMES if not is_answered(name)]
     assert len({look.light for look in looks}) == len({look.dark for look in looks}) == len(looks)
     assert len({look.marker for look in looks}) == len(looks)
+
+
+def test_a_form_that_waits_for_each_answer_is_hollow_in_the_colour_of_its_system() -> None:
+    waits, pipelines = appearance.look_of("redis-lists-answered"), appearance.look_of("redis-lists")
+    assert waits == replace(pipelines, hollow=True)
+    assert appearance.short_title("redis-lists-answered") == "Redis lists, answered"
+
+
+def test_a_system_that_was_added_later_always_looks_the_same() -> None:
     assert appearance.look_of("a-new-one") == appearance.look_of("a-new-one")
 
 

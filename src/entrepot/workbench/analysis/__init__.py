@@ -2,8 +2,8 @@
 """Spark jobs over the raw observations of any number of runs: statistics, verdicts, comparisons, capacity.
 
 `find` runs them and brings home what a report shows. Read it in this order:
-`reading` (files → tables), `trial_rows` (the one pass over everything, trial by trial), what that pass
-asks of a trial (`observed`, `metrics`, `accounts`, `series`, `saturation`,
+`reading` (files → tables), `trial_results` (the one pass over everything, trial by trial), what that pass
+asks of a trial (`observed`, `metric`, `metrics`, `accounts`, `series`, `saturation`,
 `bottlenecks`), `comparing` (over repetitions and systems), `capacity` (what
 a rate would need) and `finding`. With `spark/`, the only room that imports
 pyspark.

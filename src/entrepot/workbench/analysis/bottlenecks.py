@@ -9,6 +9,7 @@ from entrepot.workbench.analysis.observed import Observed
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.search.bottleneck import Facts, verdict
 from entrepot.workbench.statistics.trends import theil_sen
+from entrepot.workbench.systems import base_name
 
 EMBEDDED = "entrepot-embedded"
 """Lives in the generators' process, so nobody can tell their processor time from its own."""
@@ -53,7 +54,7 @@ def facts_of(observed: Observed) -> Facts:
         run_queue=observed.mean("run_queue", "machine"),
         server_cpu_cores=observed.per_second("cpu_s", "generators" if is_embedded else "server"),
         # Spark's executors are part of the server under a flow, and they use all there is.
-        server_threads=None if record.load == "flow" else SERVER_THREADS.get(record.system),
+        server_threads=None if record.load == "flow" else SERVER_THREADS.get(base_name(record.system)),
         flushes_per_s=flushes_per_s,
         flush_ms=flush_ms,
         write_bytes_per_s=_written(observed),

@@ -9,46 +9,25 @@ out. Nothing is ever divided by a figure of another host.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from entrepot.errors import HostsDiffer
-from entrepot.workbench.analysis.metrics import UNITS
-from entrepot.workbench.measuring.record import RunRecord
+from entrepot.workbench.analysis.metric import metric_of
+from entrepot.workbench.measuring.environment import HOST_KEYS
+from entrepot.workbench.measuring.record import RunRecord, TrialRecord
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from entrepot.workbench.analysis.reading import Tables
+    from entrepot.workbench.analysis.trial_result import TrialResult
     from entrepot.workbench.statistics.intervals import Interval
 
-FIGURES_SCHEMA = """host string, scenario string, point string, quality string, metric string, unit string,
-system string, other string, value double, other_value double, low double, high double, samples array<double>,
-paired boolean"""
+FIGURES_SCHEMA = """host string, scenario string, point string, metric string, system string, other string,
+value double, other_value double, low double, high double, samples array<double>"""
 """A figure has no `other`; a ratio has, and its `value` and `other_value` are the means that it divides."""
-COMPARABLE = frozenset(
-    {
-        "throughput",
-        "throughput_full_machine",
-        "sent",
-        "received",
-        "mst",
-        "round_trips",
-        "short_sessions",
-        "response_time",
-        "latency_mean",
-        "latency_p50",
-        "latency_p90",
-        "latency_p99",
-        "cpu",
-        "cpu_per_message",
-        "server_cpu_per_message",
-        "memory_per_client",
-        "memory_per_open_queue",
-    }
-)
-"""And the response times of calls."""
+_PLACE = ("host", "scenario", "point")
 OURS = "entrepot"
 PUBLISHED = "published: "
 
@@ -67,22 +46,27 @@ def require_one_host(runs: Iterable[RunRecord]) -> None:
         told = [
             f"{key} is {first.environment.get(key, 'unknown')} and {differing.environment.get(key, 'unknown')}"
             for key in keys
-            if key in _HOST_KEYS and first.environment.get(key) != differing.environment.get(key)
+            if key in HOST_KEYS and first.environment.get(key) != differing.environment.get(key)
         ]
         raise HostsDiffer(tuple(found), "; ".join(told) or f"their hosts are {', '.join(hosts)}")
 
 
-_HOST_KEYS = ("host", "machine", "cpu", "cores", "memory_gib", "kernel", "file_system")
+def figures_and_ratios(
+    spark: SparkSession, results: Mapping[str, TrialResult], records: Mapping[str, TrialRecord]
+) -> DataFrame:
+    """From what trials told, one row per figure, and one per pair of one of ours and a peer."""
+    import pyarrow
 
-
-def figures_and_ratios(rows: DataFrame, tables: Tables) -> DataFrame:
-    """From the rows of trials, one row per figure, and one per pair of one of ours and a peer."""
-    metrics = rows.where("kind = 'metric'").selectExpr("trial", "name AS metric", "text AS unit", "value")
-    about = tables.trials.select(
-        "trial", "host", "run", "scenario", "point", "quality", "system", "repetition", "probe"
-    )
-    joined = metrics.join(about.hint("broadcast"), "trial")
-    return joined.groupBy("host", "scenario", "point", "quality").applyInArrow(_figures_of_point, FIGURES_SCHEMA)
+    texts = (*_PLACE, "quality", "system", "run", "metric")
+    schema = [*((name, pyarrow.string()) for name in texts), ("repetition", pyarrow.int64())]
+    schema += [("probe", pyarrow.int64()), ("value", pyarrow.float64())]
+    rows = [
+        {**{name: getattr(records[trial], name, None) for name, _ in schema}, "metric": metric, "value": value}
+        for trial, result in results.items()
+        for metric, value in result.metrics.items()
+    ]
+    measured = spark.createDataFrame(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(schema)))
+    return measured.groupBy(*_PLACE, "quality").applyInArrow(_figures_of_point, FIGURES_SCHEMA)
 
 
 def ratios_to_published(figures: DataFrame, published: DataFrame) -> DataFrame:
@@ -96,9 +80,7 @@ def ratios_to_published(figures: DataFrame, published: DataFrame) -> DataFrame:
             "host",
             "scenario",
             "point",
-            "quality",
             "metric",
-            "unit",
             "system",
             f"concat('{PUBLISHED}', named) AS other",
             "value",
@@ -106,13 +88,8 @@ def ratios_to_published(figures: DataFrame, published: DataFrame) -> DataFrame:
             "low / told AS low",
             "high / told AS high",
             "samples",
-            "false AS paired",
         )
     )
-
-
-def is_comparable(metric: str) -> bool:
-    return metric in COMPARABLE or metric.startswith("call_")
 
 
 def _figures_of_point(trials: pyarrow.Table) -> pyarrow.Table:
@@ -120,30 +97,29 @@ def _figures_of_point(trials: pyarrow.Table) -> pyarrow.Table:
 
     rows = trials.to_pylist()
     series = _series(rows)
-    point = {name: rows[0][name] for name in ("host", "scenario", "point", "quality")}
+    point = {name: rows[0][name] for name in _PLACE}
     found = [{**point, **row} for row in (*_figures(series), *_ratios(series))]
     text, real = pyarrow.string(), pyarrow.float64()
-    texts = ("host", "scenario", "point", "quality", "metric", "unit", "system", "other")
+    texts = (*_PLACE, "metric", "system", "other")
     schema = pyarrow.schema(
         [
             *((name, text) for name in texts),
             *((name, real) for name in ("value", "other_value", "low", "high")),
             ("samples", pyarrow.list_(real)),
-            ("paired", pyarrow.bool_()),
         ]
     )
     return pyarrow.Table.from_pylist(found, schema=schema)
 
 
-Series = dict[tuple[str, str], dict[str, dict[tuple[str, int], float]]]
-"""(metric, unit) → system → (run, repetition) → value."""
+Series = dict[str, dict[str, dict[tuple[str, int], float]]]
+"""Metric → system → (run, repetition) → value."""
 
 
 def _series(rows: list[dict[str, Any]]) -> Series:
     series: Series = {}
     # Of the trials of one visit (a search has many) the last one that says something counts.
     for row in sorted(rows, key=lambda row: (row["run"], row["repetition"], row["probe"])):
-        of_metric = series.setdefault((row["metric"], row["unit"]), {})
+        of_metric = series.setdefault(row["metric"], {})
         of_metric.setdefault(row["system"], {})[row["run"], row["repetition"]] = row["value"]
     return series
 
@@ -151,11 +127,11 @@ def _series(rows: list[dict[str, Any]]) -> Series:
 def _figures(series: Series) -> Iterator[dict[str, Any]]:
     from entrepot.workbench.statistics.intervals import interval
 
-    for (metric, unit), systems in series.items():
+    for metric, systems in series.items():
         for system, values in systems.items():
             samples = list(values.values())
             found = interval(samples)
-            row = {"metric": metric, "unit": unit, "system": system, "value": found.value, "samples": samples}
+            row = {"metric": metric, "system": system, "value": found.value, "samples": samples}
             yield row | {"low": found.low, "high": found.high} | _bracket(series, metric, system, found)
 
 
@@ -165,7 +141,7 @@ def _bracket(series: Series, metric: str, system: str, found: Interval) -> dict[
         return {}
     ends = {}
     for name in ("low", "high"):
-        values = series.get((f"mst_{name}", UNITS["mst"]), {}).get(system)
+        values = series.get(f"mst_{name}", {}).get(system)
         if values:
             ends[name] = sum(values.values()) / len(values)
     return {
@@ -175,15 +151,15 @@ def _bracket(series: Series, metric: str, system: str, found: Interval) -> dict[
 
 
 def _ratios(series: Series) -> Iterator[dict[str, Any]]:
-    for (metric, unit), systems in series.items():
-        if not is_comparable(metric):
+    for metric, systems in series.items():
+        if not metric_of(metric).is_compared:
             continue
         for system, values in systems.items():
             for other, others in systems.items():
                 if not system.startswith(OURS) or other.startswith(OURS):
                     continue
                 if (row := _ratio(values, others)) is not None:
-                    found = {"metric": metric, "unit": unit, "system": system, "other": other, **row}
+                    found = {"metric": metric, "system": system, "other": other, **row}
                     yield found | (_ratio_of_brackets(series, found) if metric == "mst" else {})
 
 
@@ -218,5 +194,4 @@ def _ratio(values: dict[tuple[str, int], float], others: dict[tuple[str, int], f
         "low": found.low,
         "high": found.high,
         "samples": [],
-        "paired": paired,
     }

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the runs' folders to `Findings`: two Spark jobs over everything, and their few rows put into words.
-
-The rows of trials are kept in memory between the two, as each of them is
-the outcome of reading all of a trial's messages.
-"""
+"""From the runs' folders to `Findings`: two Spark jobs, over all trials and over all figures, and their answers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from entrepot.workbench.analysis.capacities import capacities
 from entrepot.workbench.analysis.comparing import figures_and_ratios, ratios_to_published, require_one_host
@@ -24,15 +24,19 @@ from entrepot.workbench.analysis.findings import (
     Published,
     SystemSeen,
 )
+from entrepot.workbench.analysis.metric import metric_of
 from entrepot.workbench.analysis.published import placed_rows, published
 from entrepot.workbench.analysis.reading import Tables, naming_broken_files, read
-from entrepot.workbench.analysis.trial_rows import trial_rows
+from entrepot.workbench.analysis.trial_result import JudgedProbe, TrialResult
+from entrepot.workbench.analysis.trial_results import trial_results
 from entrepot.workbench.measuring.record import TrialRecord
+from entrepot.workbench.statistics.counting import Account
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 Records = Mapping[str, TrialRecord]
+Results = Mapping[str, TrialResult]
 Key = tuple[str, str, str, str]
 """Host, scenario, point, system."""
 
@@ -41,63 +45,47 @@ def find_all(spark: SparkSession, runs: Sequence[Path], *, apart: bool) -> Findi
     tables = read(spark, runs)
     if not apart:
         require_one_host(tables.run_records)
-    rows = trial_rows(spark, tables).persist()
-    try:
-        with naming_broken_files():
-            told = rows.collect()
-            measured = figures_and_ratios(rows, tables).persist()
-            compared = measured.union(ratios_to_published(measured, published(spark))).collect()
-            measured.unpersist()
-    finally:
-        rows.unpersist()
-    return _findings(tables, _by_kind(told), compared)
+    with naming_broken_files():
+        results = trial_results(spark, tables)
+        measured = figures_and_ratios(spark, results, tables.records).persist()
+        compared = measured.union(ratios_to_published(measured, published(spark))).collect()
+        measured.unpersist()
+    return _findings(tables, results, compared)
 
 
-def _findings(tables: Tables, rows: Mapping[str, list[Row]], compared: list[Row]) -> Findings:
-    records = tables.records
-    # Of a search, the probes that were too much for the system show what limits it.
-    borne = {row["trial"] for row in rows.get("probe", ()) if row["name"] != "not_sustained"}
-    verdicts = {
-        row["trial"]: (str(row["name"]), str(row["text"]))
-        for row in rows.get("verdict", ())
-        if row["trial"] not in borne
-    }
-    figures = _figures(records, compared, verdicts)
-    giving = {row["trial"] for row in rows.get("metric", ())}
+def _findings(tables: Tables, results: Results, compared: list[Row]) -> Findings:
+    records, run_records = tables.records, tables.run_records
+    figures = _figures(records, compared, results)
+    giving = [result for result in results.values() if result.metrics]
     return Findings(
-        runs=tuple(run.run for run in tables.run_records),
-        environments={run.host: run.environment for run in tables.run_records},
-        scales={run.run: run.scale for run in tables.run_records},
-        begun={run.run: run.begun for run in tables.run_records},
+        runs=tuple(run.run for run in run_records),
+        environments={run.host: run.environment for run in run_records},
+        scales={run.run: run.scale for run in run_records},
+        begun={run.run: run.begun for run in run_records},
         figures=figures,
         comparisons=_comparisons(records, compared),
-        moments=tuple(_moment(records[row["trial"]], row) for row in _in_order(rows.get("moment", ()))),
-        probes=tuple(_probe(records[row["trial"]], row) for row in _in_order(rows.get("probe", ()))),
-        capacities=capacities(figures, tables.run_records),
-        marks=tuple(_mark(records[row["trial"]], row) for row in _in_order(rows.get("mark", ()))),
+        moments=tuple(
+            Moment(**_place(records[result.trial]), **msgspec.structs.asdict(second))
+            for result in results.values()
+            for second in result.seconds
+        ),
+        probes=tuple(
+            _probe(records[result.trial], result.probe) for result in results.values() if result.probe is not None
+        ),
+        capacities=capacities(figures, run_records),
+        marks=tuple(_mark(records[result.trial], result) for result in results.values() if result.problem),
         published=tuple(
             Published(scenario, point, row.system, row.metric, row.value, row.unit)
             for row, (scenario, point) in placed_rows()
         ),
-        absent={system: why for run in tables.run_records for system, why in run.absent.items()},
+        absent={system: why for run in run_records for system, why in run.absent.items()},
         systems=_systems(records.values()),
-        accounting=_accounting([row for row in rows.get("account", ()) if row["trial"] in giving]),
-        loads=_counted(records[trial].load for trial in sorted(giving)),
+        accounting=_accounting([result.account for result in giving if result.account is not None]),
+        loads=Counter(records[result.trial].load for result in giving),
     )
 
 
-def _by_kind(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["kind"], []).append(row)
-    return found
-
-
-def _in_order(rows: Iterable[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["trial"], row["number"] or 0))
-
-
-def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str, str]]) -> tuple[Figure, ...]:
+def _figures(records: Records, rows: list[Row], results: Results) -> tuple[Figure, ...]:
     trials: dict[Key, list[TrialRecord]] = {}
     for record in records.values():
         if record.status == "measured":
@@ -109,7 +97,7 @@ def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str
         of_figure = trials[row["host"], row["scenario"], row["point"], row["system"]]
         # The last trial speaks for the others; of a search, the record that tells what its probes found.
         last = max(of_figure, key=lambda record: (record.run, record.repetition, record.probe == 0))
-        bottleneck, evidence = _common_verdict(of_figure, verdicts)
+        bottleneck, evidence = _common_verdict(of_figure, results)
         found.append(
             Figure(
                 host=last.host,
@@ -121,7 +109,7 @@ def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str
                 quality=last.quality,
                 contract=last.contract,
                 metric=row["metric"],
-                unit=row["unit"],
+                unit=metric_of(row["metric"]).unit,
                 value=row["value"],
                 low=row["low"],
                 high=row["high"],
@@ -131,6 +119,7 @@ def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str
                 evidence=evidence,
                 load=last.load,
                 offered_per_s=last.offered_per_s,
+                busy=_busy(of_figure),
                 samples=tuple(row["samples"]),
             )
         )
@@ -139,12 +128,23 @@ def _figures(records: Records, rows: list[Row], verdicts: Mapping[str, tuple[str
     )
 
 
-def _common_verdict(records: list[TrialRecord], verdicts: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+def _busy(records: Sequence[TrialRecord]) -> str:
+    """The mark of the trial that was disturbed most, and how many were."""
+    marked = [record for record in records if record.busy]
+    if not marked:
+        return ""
+    worst = max(marked, key=lambda record: record.others_share or 0.0).busy
+    return worst if len(records) == 1 else f"{worst}, in {len(marked)} of {len(records)} trials"
+
+
+def _common_verdict(records: list[TrialRecord], results: Results) -> tuple[str, str]:
     """What most repetitions say, with the evidence of the last that says so; and that they do not agree, if so."""
-    found = [verdicts[record.trial] for record in records if record.trial in verdicts]
+    told = [results[record.trial] for record in records if record.trial in results]
+    # Of a search, the probes that were too much for the system show what limits it.
+    found = [one.verdict for one in told if one.verdict and (one.probe is None or one.probe.answer == "not_sustained")]
     if not found:
         return "unknown", "nothing was sampled"
-    counted = _counted(name for name, _ in found)
+    counted = Counter(name for name, _ in found)
     name = max(counted, key=lambda each: counted[each])
     evidence = [text for each, text in found if each == name][-1]
     others = ", ".join(each for each in counted if each != name)
@@ -161,7 +161,7 @@ def _comparisons(records: Records, rows: list[Row]) -> tuple[Comparison, ...]:
             scenario=row["scenario"],
             point=row["point"],
             metric=row["metric"],
-            unit=row["unit"],
+            unit=metric_of(row["metric"]).unit,
             system=row["system"],
             other=row["other"],
             value=row["value"],
@@ -177,47 +177,19 @@ def _comparisons(records: Records, rows: list[Row]) -> tuple[Comparison, ...]:
     return tuple(sorted(found, key=lambda one: (one.host, one.scenario, one.point, one.system, one.metric, one.other)))
 
 
-def _moment(record: TrialRecord, row: Row) -> Moment:
-    sent, received, depth, latency, cpu = row["values"]
-    return Moment(
-        trial=record.trial,
-        scenario=record.scenario,
-        point=record.point,
-        system=record.system,
-        repetition=record.repetition,
-        second=row["number"],
-        sent_per_s=sent,
-        received_per_s=received,
-        depth=depth,
-        latency_p50_s=latency,
-        server_cpu_percent=cpu,
-        host=record.host,
-    )
+def _place(record: TrialRecord) -> dict[str, Any]:
+    """Where a trial stands, for what is told of it alone."""
+    return {name: getattr(record, name) for name in ("trial", "scenario", "point", "system", "repetition", "host")}
 
 
-def _probe(record: TrialRecord, row: Row) -> Probe:
-    offered, delivered, slope, latency, lost, sustained = row["values"]
-    return Probe(
-        trial=record.trial,
-        scenario=record.scenario,
-        point=record.point,
-        system=record.system,
-        repetition=record.repetition,
-        probe=record.probe,
-        offered_per_s=offered,
-        delivered_per_s=delivered,
-        depth_slope_per_s=slope,
-        latency_p99_s=latency,
-        lost=int(lost),
-        sustained=bool(sustained),
-        evidence=row["text"],
-        host=record.host,
-    )
+def _probe(record: TrialRecord, probe: JudgedProbe) -> Probe:
+    told = msgspec.structs.asdict(probe)
+    return Probe(**_place(record), probe=record.probe, sustained=told.pop("answer") == "sustained", **told)
 
 
-def _mark(record: TrialRecord, row: Row) -> Mark:
+def _mark(record: TrialRecord, result: TrialResult) -> Mark:
     where = (record.trial, record.scenario, record.point, record.system)
-    return Mark(*where, row["name"], row["text"], host=record.host)
+    return Mark(*where, result.status, result.problem, host=record.host)
 
 
 def _systems(records: Iterable[TrialRecord]) -> tuple[SystemSeen, ...]:
@@ -238,13 +210,6 @@ def _systems(records: Iterable[TrialRecord]) -> tuple[SystemSeen, ...]:
     return tuple(seen[key] for key in sorted(seen))
 
 
-def _accounting(rows: list[Row]) -> Accounting:
-    totals = [int(sum(column)) for column in zip(*(row["values"] for row in rows), strict=True)] or [0] * 6
-    return Accounting(len(rows), *totals)
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name in names:
-        found[name] = found.get(name, 0) + 1
-    return found
+def _accounting(accounts: Sequence[Account]) -> Accounting:
+    names = [field.name for field in fields(Account)]
+    return Accounting(len(accounts), **{name: sum(getattr(one, name) for one in accounts) for name in names})

@@ -40,6 +40,8 @@ class Figure:
     load: str = ""
     offered_per_s: float | None = None
     """The programmed rate, of an open or rated loop."""
+    busy: str = ""
+    """That others used the processors while it was measured, in the words of quiet.py; empty when none did."""
     samples: tuple[float, ...] = ()
     """What each repetition gave, in their order."""
 

@@ -10,10 +10,10 @@ those of NumPy (linear between neighbours).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy
 
+from entrepot.workbench.analysis.metric import ACCOUNTS
 from entrepot.workbench.analysis.observed import REPLY_LOADS, Numbers, Observed, Reals
 from entrepot.workbench.measuring.observations import CALL_NAMES, NONE_NS
 from entrepot.workbench.statistics.counting import Account
@@ -27,70 +27,25 @@ LATENESS_SHARE = 0.1
 99th percentile of the latency, which lateness is a part of: past saturation a tenth more changes nothing."""
 GENERATOR_BUSY_CORES = 0.9
 """A client runs in one thread of Python, so a process that uses this much of a core has no time left to be on time."""
-UNITS = {
-    "throughput": "msg/s",
-    "throughput_full_machine": "msg/s",
-    "sent": "msg/s",
-    "received": "msg/s",
-    "acknowledged": "msg/s",
-    "mst": "msg/s",
-    "mst_low": "msg/s",
-    "mst_high": "msg/s",
-    "round_trips": "1/s",
-    "short_sessions": "1/s",
-    "response_time": "s",
-    "cpu": "%",
-    "cpu_sender": "%",
-    "cpu_receiver": "%",
-    "cpu_bridge": "%",
-    "cpu_per_message": "ms",
-    "server_cpu_per_message": "ms",
-    "server_cores": "cores",
-    "generator_cores": "cores",
-    "server_memory": "MiB",
-    "memory_per_client": "KB",
-    "memory_per_open_queue": "KB",
-    "lost": "messages",
-    "duplicated": "messages",
-    "reordered": "messages",
-    "strays": "messages",
-    "service_variation": "",
-}
 _FULL_MACHINE_TABLES = ("wbimb-hpux-v5", "2.")
 """The document's section 2 runs a flow on as many instances as fill the machine."""
 _ONE_WAY = frozenset({"stream", "open-loop", "publish", "forward", "flow", "receive"})
 
 
-class Metric(NamedTuple):
-    name: str
-    unit: str
-    value: float
+def metrics(observed: Observed, account: Account) -> dict[str, float]:
+    """Everything that this trial gives a figure for, by the names of metric.py.
 
-
-def unit_of(name: str) -> str:
-    """Of a metric or of a fact that a load measured once."""
-    if name in UNITS:
-        return UNITS[name]
-    return "s" if name.startswith(("latency_", "lateness_", "call_")) else ""
-
-
-def metrics(observed: Observed) -> Iterator[Metric]:
-    """Everything that this trial gives a figure for. A search gives what it found and what that cost: the rate of a
-    probe is no figure."""
-    facts = observed.record.facts
+    A search gives what it found and what that cost: the rate of a probe is no figure.
+    """
+    record, found = observed.record, dict[str, float]()
     if observed.window.seconds > 0:
-        for name, value in _processors(observed) if observed.record.load == SEARCH else _measured(observed):
-            if name not in facts and numpy.isfinite(value):
-                yield Metric(name, unit_of(name), float(value))
-    for name, value in facts.items():
-        yield Metric(name, unit_of(name), float(value))
-
-
-def flaws(observed: Observed, account: Account) -> Iterator[Metric]:
-    """What became of the messages that did not come once and in order; of probes, saturation.py tells."""
-    if account.sent and observed.record.load != SEARCH:
-        for name in ("lost", "duplicated", "reordered", "strays"):
-            yield Metric(name, unit_of(name), float(getattr(account, name)))
+        measured = _processors(observed) if record.load == SEARCH else _measured(observed)
+        found = {name: float(value) for name, value in measured if numpy.isfinite(value)}
+    found |= record.facts
+    # What became of the messages that did not come once and in order; of probes, saturation.py tells.
+    if account.sent and record.load != SEARCH:
+        found |= {name: float(getattr(account, name)) for name in ACCOUNTS}
+    return found
 
 
 def problem(observed: Observed) -> str:

@@ -11,77 +11,32 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING
 
 from entrepot.errors import RunNotFound
 from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SAMPLES, SENT
 from entrepot.workbench.measuring.record import RunRecord, TrialRecord, read_run, read_trials
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 KINDS = {"sent": SENT, "received": RECEIVED, "calls": CALLS, "samples": SAMPLES}
 _SQL_TYPES = {"measure": "string", "subject": "string", "value": "double", "trial": "string"}
 """Of the columns that are not nanoseconds or numbers."""
-_TRIAL_COLUMNS = (
-    "trial",
-    "run",
-    "host",
-    "visit",
-    "scenario",
-    "document",
-    "table",
-    "load",
-    "system",
-    "title",
-    "quality",
-    "contract",
-    "version",
-    "settings",
-    "point",
-    "parameters",
-    "effective",
-    "reduced",
-    "scale",
-    "repetition",
-    "probe",
-    "offered_per_s",
-    "begun_ns",
-    "ended_ns",
-    "status",
-    "reason",
-    "facts",
-    "evidence",
-)
-_RUN_COLUMNS = (
-    "run",
-    "begun",
-    "scale",
-    "scenarios",
-    "systems",
-    "host",
-    "environment",
-    "absent",
-    "seconds",
-    "repetitions",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """All of it as tables, and the records as they were read."""
+    """The observations as tables, and the records as they were read."""
 
-    trials: DataFrame
     sent: DataFrame
     received: DataFrame
     """With `arrival`, the row's place in its file: receivers note in the order in which messages came."""
     calls: DataFrame
     samples: DataFrame
-    runs: DataFrame
     records: Mapping[str, TrialRecord]
     run_records: tuple[RunRecord, ...]
 
@@ -109,8 +64,6 @@ def read(spark: SparkSession, runs: Sequence[Path]) -> Tables:
     with _listing_here(spark):
         observations = {kind: _table(spark, files, kind) for kind in KINDS}
     return Tables(
-        trials=_records(spark, records.values(), TrialRecord, _TRIAL_COLUMNS),
-        runs=_records(spark, run_records, RunRecord, _RUN_COLUMNS),
         **observations,
         records=records,
         run_records=run_records,
@@ -170,40 +123,3 @@ def _require_readable(folder: Path, path: Path, columns: Sequence[str]) -> None:
     missing = [column for column in ("trial", *columns) if column not in names]
     if missing:
         raise RunNotFound(str(folder), f"{path.parent.name}/{path.name} has no column {', '.join(missing)}")
-
-
-def _records(
-    spark: SparkSession,
-    records: Iterable[TrialRecord | RunRecord],
-    kind: type[TrialRecord] | type[RunRecord],
-    columns: Sequence[str],
-) -> DataFrame:
-    """As Arrow, which Spark takes as it is; rows of Python would go through a job of their own."""
-    import pyarrow
-
-    hints = get_type_hints(kind)
-    rows = list(records)
-    arrays = [
-        pyarrow.array([_plain(getattr(record, name)) for record in rows], type=_arrow_type(hints[name]))
-        for name in columns
-    ]
-    return spark.createDataFrame(pyarrow.table(arrays, names=list(columns)))
-
-
-def _plain(value: Any) -> Any:
-    return list(value.items()) if isinstance(value, dict) else value
-
-
-def _arrow_type(hint: Any) -> pyarrow.DataType:
-    import pyarrow
-
-    text, real = pyarrow.string(), pyarrow.float64()
-    known = {
-        int: pyarrow.int64(),
-        int | None: pyarrow.int64(),
-        float | None: real,
-        list[str]: pyarrow.list_(text),
-        dict[str, str]: pyarrow.map_(text, text),
-        dict[str, float]: pyarrow.map_(text, real),
-    }
-    return known.get(hint, text)

@@ -3,35 +3,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy
 
 from entrepot.workbench.analysis.bottlenecks import EMBEDDED
 from entrepot.workbench.analysis.metrics import SEARCH
 from entrepot.workbench.analysis.observed import Observed
+from entrepot.workbench.analysis.trial_result import JudgedProbe
 from entrepot.workbench.measuring.observations import RECEIVED, SENT
 from entrepot.workbench.search.evidence import Criteria, Evidence, judge
 from entrepot.workbench.search.observing import evidence_from
 from entrepot.workbench.statistics.counting import NUMBER_BITS, SENDERS_MAX
 
 
-def judged_again(observed: Observed) -> dict[str, Any] | None:
-    """What the probe shows, in the order of VALUES, with its verdict in words; None for trials that are no probes."""
+def judged_again(observed: Observed) -> JudgedProbe | None:
+    """What the probe shows, with its verdict in words; None for trials that are no probes."""
     record = observed.record
     if record.load != SEARCH or record.offered_per_s is None or record.ended_ns <= record.begun_ns:
         return None
     evidence = evidence_of(observed)
     verdict = judge(evidence, Criteria())
-    values = [
-        evidence.offered_per_s,
-        evidence.delivered_per_s,
-        evidence.depth.slope,
-        evidence.latency_p99_s,
-        float(evidence.lost or 0),
-        float(verdict.answer == "sustained"),
-    ]
-    return {"name": verdict.answer, "number": record.probe, "values": values, "text": str(verdict)}
+    return JudgedProbe(
+        answer=verdict.answer,
+        offered_per_s=float(evidence.offered_per_s),
+        delivered_per_s=float(evidence.delivered_per_s),
+        depth_slope_per_s=None if evidence.depth.slope is None else float(evidence.depth.slope),
+        latency_p99_s=float(evidence.latency_p99_s),
+        lost=int(evidence.lost or 0),
+        evidence=str(verdict),
+    )
 
 
 def evidence_of(observed: Observed) -> Evidence:

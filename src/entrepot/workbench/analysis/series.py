@@ -9,26 +9,17 @@ than REST_S is left out, as its rates would be noise.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy
 
 from entrepot.workbench.analysis.observed import Observed, Window
+from entrepot.workbench.analysis.trial_result import Second
 from entrepot.workbench.measuring.observations import NONE_NS
 
 SECOND_NS = 1_000_000_000
 REST_NS = 200_000_000
 SECONDS_MAX = 3600
 """A clock that jumped, or a receiver that came an hour late, must not fill the memory with empty seconds."""
-
-
-class Second(NamedTuple):
-    second: int
-    sent_per_s: float
-    received_per_s: float
-    depth: float | None
-    latency_p50_s: float | None
-    server_cpu_percent: float | None
 
 
 def seconds(observed: Observed) -> Iterator[Second]:

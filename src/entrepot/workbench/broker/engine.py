@@ -25,6 +25,7 @@ import msgspec
 
 from entrepot.errors import EntrepotError, SystemFailed
 from entrepot.workbench.broker.deploying import Deployed, Wanted, deployed
+from entrepot.workbench.systems.processes import descendants
 
 NAME = "the engine of the flows"
 START_S = 120.0
@@ -42,26 +43,6 @@ class FlowsAtWork(Protocol):
         """Processes whose CPU time is the flows'; of a Spark that is shared, the instances alone."""
 
     def problem(self) -> str: ...
-
-
-class SharedEngine:
-    """Over a Spark that somebody else has opened and closes."""
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._deployed = Deployed()
-
-    @contextlib.contextmanager
-    def deployed(self, wanted: Wanted) -> Iterator[None]:
-        with deployed(self._context, wanted) as self._deployed:
-            yield
-
-    @property
-    def pids(self) -> list[int]:
-        return self._deployed.pids
-
-    def problem(self) -> str:
-        return self._deployed.problem()
 
 
 class Engine:
@@ -146,20 +127,6 @@ class Engine:
                     os.kill(pid, 9)
             self._process.wait()
         self._process.stdout.close()
-
-
-def descendants(pid: int) -> list[int]:
-    """A process and all that it or its children have started, as far as they still run."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdecimal():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(path.name))
-    found = [pid]
-    for each in found:
-        found += children.get(each, ())
-    return found
 
 
 # --- the child -----------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from entrepot.models.notation import read_notation
 from entrepot.models.tree import Element, Folder
 from entrepot.workbench.broker.mt543 import mt543
 
-SIZES = (1024, 4096, 16384, 65536)
 STACK = 20
 SET, MESSAGE = "broker", "CSIM"
 FORMATS = {"cwf": "CWF1", "mrm_xml": "XML1", "tds": "TDS1"}

@@ -20,11 +20,11 @@ from entrepot.workbench.generators.client import Client, header, padding
 from entrepot.workbench.loads.load import Load
 from entrepot.workbench.loads.receiving import POLL_S, receive
 from entrepot.workbench.loads.window import PAUSE_S, Window
-from entrepot.workbench.measuring.sampler import process_cpu_s
 from entrepot.workbench.measuring.stage import Stage, Trial
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.scenario import Parameter
 from entrepot.workbench.systems import absent_reason, find_system
+from entrepot.workbench.systems.processes import process_cpu_s
 from entrepot.workbench.systems.system import System
 
 QUEUE = "BENCH.FORWARD"

@@ -29,10 +29,15 @@ class Load(ABC):
     repeats: ClassVar[bool] = True
     """Whether a quick run repeats it; a search repeats by itself and gives its own interval."""
 
+    pipelines: ClassVar[bool] = False
+    """Whether its senders need not wait for answers, so that the two forms of a system differ."""
+
     @classmethod
     def unsuitable(cls, system: type[System], parameters: Mapping[str, Parameter]) -> str:
         """Why this system cannot be put under this load; empty when it can."""
-        del parameters
+        # A queue that may be full is one that every put asks.
+        if system.is_answered and (not cls.pipelines or parameters.get("queue_limit_bytes")):
+            return "its senders wait for answers under this load in any form"
         missing = sorted(cls.needs - system.abilities)
         return f"it has no {', '.join(missing)}" if missing else ""
 

@@ -37,6 +37,7 @@ RECEIVER_BATCH = 1
 class OpenLoop(Load):
     name = "open-loop"
     needs = frozenset({"queues"})
+    pipelines = True
     parameters = {
         "message_bytes": 64,
         "rate_per_s": 1000,

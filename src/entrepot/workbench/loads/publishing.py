@@ -23,6 +23,7 @@ WINDOW = 20_000
 class Publish(Load):
     name = "publish"
     needs = frozenset({"topics"})
+    pipelines = True
     parameters = {"message_bytes": 1000, "senders": 1, "receivers": 1, "topics": 1, "batch": 1, "seconds_factor": 1}
 
     def run(self, stage: Stage) -> None:

@@ -24,6 +24,7 @@ QUEUE = "BENCH.SEND"
 class Send(Load):
     name = "send"
     needs = frozenset({"queues"})
+    pipelines = True
     parameters = {"message_bytes": 1000, "threads": 1, "batch": 1}
 
     @classmethod

@@ -26,6 +26,7 @@ WINDOW = 10_000
 class Stream(Load):
     name = "stream"
     needs = frozenset({"queues"})
+    pipelines = True
     parameters = {
         "message_bytes": 1000,
         "senders": 1,

@@ -33,6 +33,7 @@ class Sustained(Load):
     name = "sustained"
     repeats = False
     needs = frozenset({"queues"})
+    pipelines = True
     parameters = {
         "message_bytes": 64,
         "senders": 1,

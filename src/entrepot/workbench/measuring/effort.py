@@ -28,6 +28,8 @@ class Effort(msgspec.Struct, kw_only=True, frozen=True):
     """Of all probes together, however slow the system is."""
     calls: int
     """Timed calls of each kind and size."""
+    refuse_busy: bool = False
+    """Whether a trial that others disturbed (quiet.py) is invalid; otherwise it is marked."""
     system_warm_up: bool = True
     """Whether to add what a system needs until it has its speed (a JVM compiles)."""
 

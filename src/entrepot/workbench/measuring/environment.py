@@ -33,7 +33,7 @@ _LOOPBACK_BYTES = 64 * 1024 * 1024
 _LOOPBACK_CHUNK_BYTES = 1024 * 1024
 _LOOPBACK_TRIES = 2
 _LOOPBACK_S_MAX = 5.0
-_HOST_KEYS = ("host", "machine", "cpu", "cores", "memory_gib", "kernel", "file_system")
+HOST_KEYS = ("host", "machine", "cpu", "cores", "memory_gib", "kernel", "file_system")
 
 
 def describe(folder: Path) -> dict[str, str]:
@@ -65,7 +65,7 @@ def busy_reason() -> str:
 
 def fingerprint(environment: dict[str, str]) -> str:
     """The host, short enough to stand in a table."""
-    told = "\n".join(f"{key}={environment.get(key, '')}" for key in _HOST_KEYS)
+    told = "\n".join(f"{key}={environment.get(key, '')}" for key in HOST_KEYS)
     return f"{environment.get('host', 'host')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 

@@ -37,7 +37,8 @@ SAMPLES = ("t_ns", "measure", "subject", "value")
 """Measures (c: cumulative): cpu_busy_s c, run_queue, cpu_s c, resident_bytes, write_bytes c, write_calls c,
 disk_flushes c, disk_flush_ms c, disk_writes c, disk_write_bytes c, disk_busy_ms c, network_bytes c, depth, getters,
 getter_wait_s c (of all getters together, in calls that ask for messages).
-Subjects: machine, server, generators, busiest generator, busiest getter, getters, a device, a queue."""
+Subjects: machine, server, generators, busiest generator, busiest getter, others (all that is no part of the trial; at
+its two ends), getters, a device, a queue."""
 _NULLABLE = {"acknowledged_ns", "committed_ns"}
 
 

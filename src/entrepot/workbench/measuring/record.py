@@ -57,6 +57,10 @@ class TrialRecord(msgspec.Struct, kw_only=True, frozen=True):
     """The generators stopped sending; what was under way may arrive later."""
     status: Status = "measured"
     reason: str = ""
+    others_share: float | None = None
+    """Of all processors, what processes outside of the trial used while it lasted; None when it was too short."""
+    busy: str = ""
+    """The mark of a trial beside which others used too much (quiet.py); its figure carries it."""
     facts: dict[str, float] = {}
     """Measured once a trial and not per message: memory per client, the MST that a search found …"""
     evidence: dict[str, str] = {}
@@ -78,6 +82,8 @@ class RunRecord(msgspec.Struct, kw_only=True, frozen=True):
     """Systems that were asked for and are not installed, and what is missing."""
     seconds: float | None = None
     repetitions: int | None = None
+    refuse_busy: bool = False
+    """Whether a trial that others disturbed gives no figure, and not only a mark."""
     repeat: str = "fixed"
     """The rule by which more repetitions were added: running/repeating.py."""
 

@@ -17,11 +17,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from entrepot.workbench.measuring.quiet import others_cpu_s
+from entrepot.workbench.systems.processes import busy_s, process_cpu_s
 from entrepot.workbench.systems.system import System
 
 Sample = tuple[int, str, str, float]
 """Time in ns, measure, subject, value."""
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _SECTOR_BYTES = 512
 
 
@@ -63,6 +64,10 @@ class Sampler:
         self._thread.join(10.0)
         self._read()
 
+    def read_others(self) -> None:
+        """What processes outside of the trial have used; rarely, as to look at all of a machine takes milliseconds."""
+        self.samples.append((time.monotonic_ns(), "cpu_s", "others", others_cpu_s()))
+
     def _run(self) -> None:
         due = time.monotonic() + self._every_s
         while not self._stopped.wait(max(0.0, due - time.monotonic())):
@@ -73,7 +78,7 @@ class Sampler:
     def _read(self) -> None:
         now = time.monotonic_ns()
         add = self.samples.append
-        add((now, "cpu_busy_s", "machine", _busy_s()))
+        add((now, "cpu_busy_s", "machine", busy_s()))
         add((now, "run_queue", "machine", float(_run_queue())))
         servers, generators = self._servers(), self._generators()
         add((now, "cpu_s", "server", self._cpu_s("server", servers)))
@@ -117,23 +122,11 @@ class Sampler:
         return sum(self._process_cpu_s(pid) for pid in known)
 
 
-def process_cpu_s(pid: int) -> float:
-    """User and system time of a process so far, all threads included."""
-    # The name in brackets may hold blanks, so count behind it: utime and stime are the 14th and 15th of all.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
-
-
 def device_of(folder: Path) -> str:
     """The block device that a folder lies on, as /proc/diskstats names it; empty when there is none (tmpfs)."""
     number = folder.stat().st_dev
     found = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     return found.resolve().name if found.exists() else ""
-
-
-def _busy_s() -> float:
-    user, nice, system, _, _, *interrupts = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
-    return sum(map(int, (user, nice, system, *interrupts))) / _TICKS_PER_S
 
 
 def _run_queue() -> int:

@@ -17,6 +17,7 @@ system that dies makes the trial a failure, whatever had been counted.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from entrepot.workbench.generators.client import Client
 from entrepot.workbench.generators.gate import Gate, sleep_until
 from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, samples_to_parquet, to_parquet
+from entrepot.workbench.measuring.quiet import busy_mark
 from entrepot.workbench.measuring.record import Status, TrialRecord, as_texts, write_record
 from entrepot.workbench.measuring.sampler import Sampler
 from entrepot.workbench.scenario import Parameter, Point, Scenario
@@ -70,6 +72,11 @@ class Trial:
             queues=queues,
             every_s=stage.effort.sample_s,
         )
+        # From here to the end of the trial: a load may be too short for its CPU time to be told by ticks.
+        self.read_others()
+
+    def read_others(self) -> None:
+        self._sampler.read_others()
 
     def start(self, role: str, function: Callable[..., None], count: int, *arguments: Any) -> None:
         """Run `function(client, *arguments)` for so many clients of a role, numbered from 0."""
@@ -132,12 +139,13 @@ class Trial:
 
     def busiest_generator(self) -> float | None:
         """The share of a core that the busiest generator used while the load lasted; None when it was too short."""
-        read = [
-            (t_ns, cpu_s) for t_ns, cpu_s in self.samples("cpu_s", "busiest generator") if t_ns <= self.gate.ended_ns
-        ]
-        if len(read) < 2 or read[-1][0] - read[0][0] < _SHARE_MIN_NS:
-            return None
-        return (read[-1][1] - read[0][1]) / ((read[-1][0] - read[0][0]) / 1e9)
+        samples = self.samples("cpu_s", "busiest generator")
+        return _cores([sample for sample in samples if sample[0] <= self.gate.ended_ns])
+
+    def others_share(self) -> float | None:
+        """The share of all processors that others used while the trial lasted; None when it was too short."""
+        cores = _cores(self.samples("cpu_s", "others"))
+        return None if cores is None else max(cores, 0.0) / len(os.sched_getaffinity(0))
 
     def raw(self, kind: str) -> list[Path]:
         """What clients of finished roles have noted."""
@@ -153,6 +161,13 @@ class Trial:
             if raw := self.raw(kind):
                 to_parquet(trial, columns, raw, target / f"{kind}.parquet")
         samples_to_parquet(trial, self._sampler.samples, target / "samples.parquet")
+
+
+def _cores(samples: Sequence[tuple[int, float]]) -> float | None:
+    """How many cores a CPU time stands for, from its first to its last reading."""
+    if len(samples) < 2 or samples[-1][0] - samples[0][0] < _SHARE_MIN_NS:
+        return None
+    return (samples[-1][1] - samples[0][1]) / ((samples[-1][0] - samples[0][0]) / 1e9)
 
 
 class Stage:
@@ -232,8 +247,10 @@ class Stage:
         except MeasurementError as error:
             status, reason = "failed", str(error)
         self.failure = reason
-        if status == "measured" and trial.reason:
-            status, reason = "invalid", trial.reason
+        trial.read_others()
+        refused = busy_mark(trial.others_share()) if self.effort.refuse_busy else ""
+        if status == "measured" and (trial.reason or refused):
+            status, reason = "invalid", trial.reason or refused
         if is_kept:
             record = self._record(trial, probe, offered_per_s, status, reason)
             target = self._results / record.trial
@@ -251,6 +268,10 @@ class Stage:
         if last is None:
             return
         visit = last.visit
+        others_share = max((trial.others_share or 0.0 for trial in self.trials), default=None)
+        refused = busy_mark(others_share) if self.effort.refuse_busy else ""
+        if status == "measured" and refused:
+            status, reason = "invalid", refused
         record = msgspec.structs.replace(
             last,
             trial=visit,
@@ -261,6 +282,8 @@ class Stage:
             reason=reason,
             facts=facts,
             evidence=evidence,
+            others_share=others_share,
+            busy=busy_mark(others_share),
         )
         target = self._results / visit
         target.mkdir(parents=True, exist_ok=True)
@@ -268,37 +291,59 @@ class Stage:
         self.trials.append(record)
 
     def _record(self, trial: Trial, probe: int, offered: float | None, status: Status, reason: str) -> TrialRecord:
-        visit = visit_name(self._run, self.scenario, self.point, self.system.name, self._repetition)
-        return TrialRecord(
-            run=self._run,
-            host=self._host,
-            visit=visit,
-            trial=f"{visit}.p{probe}" if probe else visit,
-            scenario=self.scenario.name,
-            document=self.scenario.document,
-            table=self.scenario.table,
-            load=self.scenario.load,
-            system=self.system.name,
-            title=self.system.title,
-            quality=str(self.system.quality),
-            contract=self.system.contracts[self.system.quality],
+        record = unmeasured(
+            type(self.system), self.scenario, self.point, self.effort, self._run, self._host, self._repetition
+        )
+        others_share = trial.others_share()
+        return msgspec.structs.replace(
+            record,
+            trial=f"{record.visit}.p{probe}" if probe else record.visit,
             version=self.system.version(),
             settings=self.system.settings(),
-            point=self.point.key,
-            parameters=as_texts(self.point.parameters),
             effective=as_texts(self._parameters),
-            reduced=self.point.reduced,
-            scale=self.effort.scale,
-            repetition=self._repetition,
             probe=probe,
             offered_per_s=offered,
             begun_ns=trial.gate.begun_ns,
             ended_ns=trial.gate.ended_ns,
             status=status,
             reason=reason,
+            others_share=others_share,
+            busy=busy_mark(others_share),
             facts=trial.facts,
             evidence=trial.evidence,
         )
+
+
+def unmeasured(
+    kind: type[System], scenario: Scenario, point: Point, effort: Effort, run: str, host: str, repetition: int
+) -> TrialRecord:
+    """What is known of a trial before it: all that a mark needs where a figure would have been."""
+    visit = visit_name(run, scenario, point, kind.name, repetition)
+    return TrialRecord(
+        run=run,
+        host=host,
+        visit=visit,
+        trial=visit,
+        scenario=scenario.name,
+        document=scenario.document,
+        table=scenario.table,
+        load=scenario.load,
+        system=kind.name,
+        title=kind.title,
+        quality=str(point.quality),
+        contract=kind.contracts.get(point.quality, ""),
+        version="",
+        settings={},
+        point=point.key,
+        parameters=as_texts(point.parameters),
+        effective=as_texts(point.effective),
+        reduced=point.reduced,
+        scale=effort.scale,
+        repetition=repetition,
+        begun_ns=0,
+        ended_ns=0,
+        status="failed",
+    )
 
 
 _WRITERS = {"sender", "receiver", "driver", "caller", "subscriber", "publisher"}

@@ -22,8 +22,8 @@ from entrepot.errors import MeasurementError, SystemFailed
 from entrepot.workbench.catalogue import find_scenario
 from entrepot.workbench.loads import find_load
 from entrepot.workbench.measuring.effort import Effort
-from entrepot.workbench.measuring.record import TrialRecord, as_texts, write_record
-from entrepot.workbench.measuring.stage import Say, Stage, visit_name
+from entrepot.workbench.measuring.record import TrialRecord, write_record
+from entrepot.workbench.measuring.stage import Say, Stage, unmeasured
 from entrepot.workbench.scenario import Parameter, Point, Scenario
 from entrepot.workbench.systems import find_system
 
@@ -88,35 +88,9 @@ def visit(plan: VisitPlan, say: Say = lambda _: None) -> list[TrialRecord]:
 
 def failed(plan: VisitPlan, reason: str) -> TrialRecord:
     """Leave a mark where a figure would have been."""
-    scenario, point, kind = plan.subject(), plan.point(), find_system(plan.system)
-    name = visit_name(plan.run, scenario, point, plan.system, plan.repetition)
-    record = TrialRecord(
-        run=plan.run,
-        host=plan.host,
-        visit=name,
-        trial=name,
-        scenario=scenario.name,
-        document=scenario.document,
-        table=scenario.table,
-        load=plan.load,
-        system=plan.system,
-        title=kind.title,
-        quality=str(point.quality),
-        contract=kind.contracts.get(point.quality, ""),
-        version="",
-        settings={},
-        point=point.key,
-        parameters=as_texts(point.parameters),
-        effective=as_texts(point.effective),
-        reduced=point.reduced,
-        scale=plan.effort.scale,
-        repetition=plan.repetition,
-        begun_ns=0,
-        ended_ns=0,
-        status="failed",
-        reason=reason,
-    )
-    target = Path(plan.results) / name
+    told = (plan.subject(), plan.point(), plan.effort, plan.run, plan.host, plan.repetition)
+    record = msgspec.structs.replace(unmeasured(find_system(plan.system), *told), reason=reason)
+    target = Path(plan.results) / record.trial
     target.mkdir(parents=True, exist_ok=True)
     write_record(target / "trial.json", record)
     return record

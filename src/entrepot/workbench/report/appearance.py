@@ -4,15 +4,16 @@
 Colours come in pairs, for light and dark paper; a drawing names the light
 one and the page puts a CSS variable in its place, so that one drawing
 serves both. Ours are blues, and no two systems share a marker, so a print
-in black and white can still be read. Published figures are hollow and in
+in black and white can still be read. The form of a system whose senders wait
+for each answer has its colour and marker, and is hollow. Published figures are hollow and in
 the colour of the ink: they were measured elsewhere, a long time ago.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from entrepot.workbench.systems import OURS
+from entrepot.workbench.systems import base_name, is_answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Look:
     """As matplotlib names it."""
     variable: str
     dashed: bool = False
+    hollow: bool = False
 
     @property
     def css(self) -> str:
@@ -75,13 +77,20 @@ SHORT_TITLES = {
 
 
 def is_ours(system: str) -> bool:
-    return system in OURS or system.startswith("entrepot-")
+    return system.startswith("entrepot-")
+
+
+def short_title(system: str) -> str:
+    """Empty for one that was added later."""
+    title = SHORT_TITLES.get(base_name(system), "")
+    return f"{title}, answered" if title and is_answered(system) else title
 
 
 def look_of(system: str) -> Look:
     """A system that was added later gets one of a few more looks, always the same."""
-    known = _LOOKS.get(system)
-    return known or _FURTHER[sum(system.encode()) % len(_FURTHER)]
+    name = base_name(system)
+    known = _LOOKS.get(name) or _FURTHER[sum(name.encode()) % len(_FURTHER)]
+    return replace(known, hollow=is_answered(system))
 
 
 def published_marker(place: int) -> str:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from entrepot.workbench.analysis.findings import Figure, Moment
 from entrepot.workbench.report import drawing
 from entrepot.workbench.report.appearance import FAINT, INK, is_ours, look_of, published_marker
 from entrepot.workbench.report.blocks import Drawing, Entry, Line, Panel
 from entrepot.workbench.report.drawing import Bars, Course, Series
-from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.view import View
 from entrepot.workbench.report.wording import (
     Scale,
     count,
@@ -19,7 +18,6 @@ from entrepot.workbench.report.wording import (
     is_less_better,
     is_number,
     name_of,
-    scale_for,
     value_of,
 )
 
@@ -31,21 +29,11 @@ _LOG_SPAN = 24.0
 _SECONDS_MIN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Chooser:
+class Chooser(View):
     """Draws one scenario's figures on one host."""
 
-    material: Material
-    host: str
-    scenario: str
-
-    @property
-    def load(self) -> str:
-        told = self.material.told(self.scenario)
-        return told.load if told else ""
-
     def drawings(self) -> Iterable[Drawing]:
-        if not self.material.figures(self.scenario) and not self._moments():
+        if not self.figures() and not self._moments():
             return
         if self.scenario in self.material.own and len(self._cases()) == 1:
             # A single bar compares with nothing.
@@ -74,40 +62,27 @@ class Chooser:
         if not self._axes():
             yield from self._bars()
 
-    def _curve_panels(self, axis: str, metric: str) -> Iterable[Panel]:
-        scale = self._scale(metric)
+    def _curve_panels(self, axis: str, metric: str, *, is_log: bool = False) -> Iterable[Panel]:
+        """With `is_log` both axes are; otherwise those whose values lie far apart."""
+        scale = self.scale(metric)
         for label, points in self._families(axis, self._points(metric)):
-            xs = {point: float(self.material.parameters(self.scenario, point)[axis]) for point in points}
-            if len(set(xs.values())) < 2:
-                continue
+            xs = {point: float(self.parameters(point)[axis]) for point in points}
             series = [*self._published_series(metric, xs, scale), *self._measured_series(metric, xs, scale)]
-            if not any(not one.hollow for one in series):
+            if len(set(xs.values())) < 2 or all(one.hollow for one in series):
                 continue
-            title = f"{name_of(metric)}{', ' + label if label else ''}"
-            log_x = min(xs.values()) > 0 and max(xs.values()) / min(xs.values()) > _LOG_SPAN
-            yield drawing.lines(title, name_of(axis).lower(), scale.unit, series, log_x, _is_log(series))
+            log_x = is_log or (min(xs.values()) > 0 and max(xs.values()) / min(xs.values()) > _LOG_SPAN)
+            log_y = is_log or _is_log(series)
+            yield drawing.lines(_title(metric, label), name_of(axis).lower(), scale.unit, series, log_x, log_y)
 
     def _measured_series(self, metric: str, xs: dict[str, float], scale: Scale) -> Iterable[Series]:
-        for system in self.material.systems(self.scenario, self.host):
-            found = [
-                (xs[point], figure)
-                for point in xs
-                if (figure := self.material.figure(self.host, self.scenario, point, system, metric))
-            ]
+        for system in self.systems:
+            found = [(xs[point], figure) for point in xs if (figure := self.figure(point, system, metric))]
             if found:
-                look = look_of(system)
-                yield Series(
-                    look,
-                    look.marker,
-                    [x for x, _ in found],
-                    [scale.of(figure.value) for _, figure in found],
-                    [scale.of(min(figure.low, figure.value)) for _, figure in found],
-                    [scale.of(max(figure.high, figure.value)) for _, figure in found],
-                )
+                yield _series(system, found, scale)
 
     def _published_series(self, metric: str, xs: dict[str, float], scale: Scale) -> Iterable[Series]:
-        rows = self.material.published(self.scenario, metric)
-        for place, system in enumerate(self.material.published_systems(self.scenario)):
+        rows = self.published(metric)
+        for place, system in enumerate(self.published_systems()):
             said = [(xs[row.point], row.value) for row in rows if row.system == system and row.point in xs]
             if said:
                 values = [scale.of(value) for _, value in said]
@@ -120,7 +95,7 @@ class Chooser:
         panels = []
         for metric in metrics:
             points = self._points(metric)
-            varying, _ = self.material.axes(self.scenario, points)
+            varying, _ = self.axes(points)
             axis = next((name for name in _AXES if name in varying), varying[-1] if varying else "")
             for label, family in self._families(axis, points):
                 panel = self._bar_panel(metric, axis, label, family)
@@ -128,22 +103,20 @@ class Chooser:
                     panels.append(panel)
         if panels:
             subject = " and ".join(name_of(metric).lower() for metric in metrics)
-            beside = " beside what was published" if self.material.published(self.scenario) else ""
+            beside = " beside what was published" if self.published() else ""
             yield self._limited(f"{subject.capitalize()}{beside}.", panels, metrics)
 
     def _bar_panel(self, metric: str, axis: str, label: str, points: Sequence[str]) -> Panel | None:
-        scale = self._scale(metric)
+        scale = self.scale(metric)
         groups = []
-        for place, system in enumerate(self.material.published_systems(self.scenario)):
-            said = {
-                row.point: row.value for row in self.material.published(self.scenario, metric) if row.system == system
-            }
+        for place, system in enumerate(self.published_systems()):
+            said = {row.point: row.value for row in self.published(metric) if row.system == system}
             values = [scale.of(said[point]) if point in said else None for point in points]
             groups.append(Bars(INK, published_marker(place), values, hollow=True))
         is_any_measured = False
-        for system in self.material.systems(self.scenario, self.host):
-            found = [self.material.figure(self.host, self.scenario, point, system, metric) for point in points]
-            marked = [bool(self.material.marks(self.scenario, point, system)) for point in points]
+        for system in self.systems:
+            found = [self.figure(point, system, metric) for point in points]
+            marked = [bool(self.marks(point, system)) for point in points]
             if not any(found) and not any(marked):
                 continue
             is_any_measured = is_any_measured or any(found)
@@ -155,30 +128,15 @@ class Chooser:
         groups = [group for group in groups if any(value is not None for value in group.values) or any(group.marked)]
         if not is_any_measured:
             return None
-        categories = [
-            value_of(axis, self.material.parameters(self.scenario, point).get(axis, "")) or "all" for point in points
-        ]
-        title = f"{name_of(metric)}{', ' + label if label else ''}"
-        if axis:
-            title += f", by {name_of(axis).lower()}"
+        categories = [value_of(axis, self.parameters(point).get(axis, "")) or "all" for point in points]
+        title = _title(metric, label) + (f", by {name_of(axis).lower()}" if axis else "")
         return drawing.bars(title, categories, scale.unit, groups)
 
     # Calls: response time against size, both logarithmic
 
     def _calls(self) -> Iterable[Drawing]:
         metrics = self._metrics()
-        panels = []
-        for metric in metrics:
-            scale = self._scale(metric)
-            for label, points in self._families("message_bytes", self._points(metric)):
-                xs = {
-                    point: float(self.material.parameters(self.scenario, point).get("message_bytes", 1))
-                    for point in points
-                }
-                series = [*self._published_series(metric, xs, scale), *self._measured_series(metric, xs, scale)]
-                if series and len(set(xs.values())) > 1:
-                    title = f"{name_of(metric)}{', ' + label if label else ''}"
-                    panels.append(drawing.lines(title, "message bytes", scale.unit, series, log_x=True, log_y=True))
+        panels = [panel for metric in metrics for panel in self._curve_panels("message_bytes", metric, is_log=True)]
         if panels:
             yield self._limited(
                 "Response time of single calls against message size, both logarithmic.", panels, metrics
@@ -211,7 +169,7 @@ class Chooser:
                         offered = [probe.offered_per_s for probe in found]
                         delivered = [probe.delivered_per_s for probe in found]
                         series.append(Series(look, look.marker, offered, delivered, hollow=hollow))
-            label = self._label(point)
+            label = self.label(point)
             panels.append(
                 drawing.lines(label or "All probes", "programmed, msg/s", "recorded, msg/s", series, False, False, True)
             )
@@ -224,27 +182,22 @@ class Chooser:
         """The same for an open loop: what was sent and received of what the schedule wanted."""
         panels = []
         for metric in ("sent", "received", "latency_p99"):
-            is_rate, scale = metric != "latency_p99", self._scale(metric)
+            is_rate, scale = metric != "latency_p99", self.scale(metric)
             series = []
-            for system in self.material.systems(self.scenario, self.host):
+            for system in self.systems:
                 found = [
                     (figure.offered_per_s, figure)
-                    for figure in self.material.figures(self.scenario)
-                    if (figure.host, figure.system, figure.metric) == (self.host, system, metric)
-                    and figure.offered_per_s is not None
+                    for figure in self.figures(metric)
+                    if figure.system == system and figure.offered_per_s is not None
                 ]
                 if len(found) > 1:
-                    look = look_of(system)
-                    offered, figures = [rate for rate, _ in found], [figure for _, figure in found]
-                    lows, highs = ([scale.of(value) for value in ends] for ends in _ends(figures))
-                    values = [scale.of(figure.value) for figure in figures]
-                    series.append(Series(look, look.marker, offered, values, lows, highs))
-            if series and is_rate:
-                titles = (f"{name_of(metric)} rate", "programmed, msg/s", "recorded, msg/s")
-                panels.append(drawing.lines(*titles, series, log_x=False, log_y=False, diagonal=True))
-            elif series:
-                titles = (name_of(metric), "programmed, msg/s", scale.unit)
-                panels.append(drawing.lines(*titles, series, log_x=False, log_y=_is_log(series)))
+                    series.append(_series(system, found, scale))
+            if series:
+                title, unit = (
+                    (f"{name_of(metric)} rate", "recorded, msg/s") if is_rate else (name_of(metric), scale.unit)
+                )
+                log_y = not is_rate and _is_log(series)
+                panels.append(drawing.lines(title, "programmed, msg/s", unit, series, False, log_y, diagonal=is_rate))
         if panels:
             caption = "Against the programmed rate: what was recorded (on the diagonal a system keeps up), and latency."
             yield self._limited(caption, panels, ["sent", "received", "latency_p99"])
@@ -254,7 +207,7 @@ class Chooser:
 
     def _courses(self) -> Iterable[Drawing]:
         """Against time, where the document draws it so: open loops, and whatever it publishes no table of."""
-        if self.load != "open-loop" and (self.material.published(self.scenario) or self.load in ("calls", "connected")):
+        if self.load != "open-loop" and (self.published() or self.load in ("calls", "connected")):
             return
         trials: dict[str, list[Moment]] = {}
         for moment in self._moments():
@@ -264,14 +217,14 @@ class Chooser:
             key = (moments[0].point, moments[0].system)
             if len(moments) >= _SECONDS_MIN and (key not in first or moments[0].repetition < first[key][0].repetition):
                 first[key] = moments
-        points = self.material.points(self.scenario)
+        points = self.points
         order = sorted(
             first, key=lambda key: (not is_ours(key[1]), self.material.place_of_system(key[1]), points.index(key[0]))
         )
         panels = []
         for point, system in order[:PANELS_MAX]:
             moments = sorted(first[point, system], key=lambda moment: moment.second)
-            label = self._label(point)
+            label = self.label(point)
             title = f"{self.material.short_title_of(system)}{': ' + label if label else ''}"
             course = Course(
                 look_of(system),
@@ -292,76 +245,53 @@ class Chooser:
     # What they share
 
     def _cases(self) -> set[tuple[str, str]]:
-        figures = self.material.figures(self.scenario)
-        return {(figure.point, figure.system) for figure in figures if figure.host == self.host}
+        return {(figure.point, figure.system) for figure in self.figures()}
 
     def _metrics(self) -> list[str]:
-        return [
-            metric
-            for metric in self.material.metrics(self.scenario)
-            if any(
-                figure.metric == metric and figure.host == self.host for figure in self.material.figures(self.scenario)
-            )
-        ]
+        return [metric for metric in self.material.metrics(self.scenario) if self.figures(metric)]
 
     def _points(self, metric: str) -> list[str]:
         """Where something was published or measured."""
-        known = {row.point for row in self.material.published(self.scenario, metric)}
-        known |= {
-            figure.point
-            for figure in self.material.figures(self.scenario)
-            if figure.metric == metric and figure.host == self.host
-        }
-        return [point for point in self.material.points(self.scenario) if point in known]
+        known = {row.point for row in self.published(metric)} | {figure.point for figure in self.figures(metric)}
+        return [point for point in self.points if point in known]
 
     def _axes(self) -> list[str]:
         """Numeric parameters that take at least two values among measured points."""
-        measured = [
-            point
-            for point in self.material.points(self.scenario)
-            if any(figure.point == point for figure in self.material.figures(self.scenario))
-        ]
+        measured_points = {figure.point for figure in self.figures()}
+        measured = [point for point in self.points if point in measured_points]
         found = []
         names = list(_AXES)
         if self.scenario in self.material.own:
-            names += [name for name in self.material.axes(self.scenario, measured)[0] if name not in names]
+            names += [name for name in self.axes(measured)[0] if name not in names]
         for axis in names:
-            values = {self.material.parameters(self.scenario, point).get(axis, "") for point in measured}
+            values = {self.parameters(point).get(axis, "") for point in measured}
             if len(values) > 1 and all(is_number(value) for value in values):
                 found.append(axis)
         return found
 
     def _families(self, axis: str, points: Sequence[str]) -> list[tuple[str, list[str]]]:
         """Points that differ in `axis` only, and what else they are."""
-        varying, _ = self.material.axes(self.scenario, points)
+        varying, _ = self.axes(points)
         families: dict[str, list[str]] = {}
         for point in points:
-            parameters = self.material.parameters(self.scenario, point)
+            parameters = self.parameters(point)
             if axis and axis not in parameters:
                 continue
             others = [(name, parameters.get(name, "")) for name in varying if name != axis]
             families.setdefault(described(others), []).append(point)
         return list(families.items())
 
-    def _label(self, point: str) -> str:
-        return self.material.label(self.scenario, point)
-
-    def _scale(self, metric: str) -> Scale:
-        values = [row.value for row in self.material.published(self.scenario, metric)]
-        values += [figure.value for figure in self.material.figures(self.scenario) if figure.metric == metric]
-        return scale_for(self.material.unit(self.scenario, metric), values)
-
     def _limited(self, caption: str, panels: Sequence[Panel], metrics: Sequence[str]) -> Drawing:
         left = len(panels) - PANELS_MAX
         return Drawing(caption + _left_out(left), panels[:PANELS_MAX], list(self._legend(metrics)))
 
     def _legend(self, metrics: Sequence[str]) -> Iterable[Entry]:
-        for place, system in enumerate(self.material.published_systems(self.scenario)):
-            if any(row.system == system and row.metric in metrics for row in self.material.published(self.scenario)):
+        for place, system in enumerate(self.published_systems()):
+            if any(row.system == system and row.metric in metrics for row in self.published()):
                 yield Entry(f"published: {system}", INK.css, drawing.glyph(published_marker(place)), hollow=True)
         is_marked = False
-        for system in self.material.systems(self.scenario, self.host):
-            is_marked = is_marked or bool(self.material.marks(self.scenario, system=system))
+        for system in self.systems:
+            is_marked = is_marked or bool(self.marks(system=system))
             yield self._entry(system)
         if is_marked and self.scenario.partition("/")[0] in _BAR_DOCUMENTS:
             yield Entry("no figure: the trial was marked", FAINT.css, "M-4 -4L4 4M-4 4L4 -4")
@@ -369,7 +299,8 @@ class Chooser:
     def _entry(self, system: str) -> Entry:
         look = look_of(system)
         line: Line = "dashed" if look.dashed else "solid"
-        return Entry(self.material.short_title_of(system), look.css, drawing.glyph(look.marker), line=line)
+        title = self.material.short_title_of(system)
+        return Entry(title, look.css, drawing.glyph(look.marker), hollow=look.hollow, line=line)
 
 
 def _is_log(series: Sequence[Series]) -> bool:
@@ -379,8 +310,15 @@ def _is_log(series: Sequence[Series]) -> bool:
     return least > 0 and len(tops) > 1 and max(tops) / min(tops) > _LOG_SPAN
 
 
-def _ends(figures: Sequence[Figure]) -> tuple[list[float], list[float]]:
-    return [figure.low for figure in figures], [figure.high for figure in figures]
+def _series(system: str, found: Sequence[tuple[float, Figure]], scale: Scale) -> Series:
+    look = look_of(system)
+    lows = [scale.of(min(figure.low, figure.value)) for _, figure in found]
+    highs = [scale.of(max(figure.high, figure.value)) for _, figure in found]
+    return Series(look, look.marker, [x for x, _ in found], [scale.of(one.value) for _, one in found], lows, highs)
+
+
+def _title(metric: str, label: str) -> str:
+    return f"{name_of(metric)}, {label}" if label else name_of(metric)
 
 
 def _left_out(left: int) -> str:

@@ -136,7 +136,7 @@ def lines(
 def _line(axes: Axes, one: Series) -> None:
     order = sorted(range(len(one.xs)), key=lambda place: one.xs[place])
     xs, ys = [one.xs[place] for place in order], [one.ys[place] for place in order]
-    fill = PAPER.light if one.hollow else one.look.light
+    fill = PAPER.light if one.hollow or one.look.hollow else one.look.light
     has_line = not one.hollow and len(xs) > 1
     if one.lows:
         below = [one.ys[place] - one.lows[place] for place in order]
@@ -184,7 +184,7 @@ def _bar(axes: Axes, group: Bars, category: int, x: float, width: float) -> None
             axes.plot([x], [0], marker="x", markersize=6, color=group.look.light, clip_on=False, zorder=4)
         return
     colour = group.look.light
-    fill = PAPER.light if group.hollow else colour
+    fill = PAPER.light if group.hollow or group.look.hollow else colour
     axes.bar([x], [value], width * 0.86, color=fill, edgecolor=colour, linewidth=1.0, zorder=2)
     if group.lows and group.lows[category] is not None and group.highs[category] is not None:
         low, high = group.lows[category] or 0.0, group.highs[category] or 0.0
@@ -204,7 +204,7 @@ def _bar(axes: Axes, group: Bars, category: int, x: float, width: float) -> None
     )
 
 
-def over_time(title: str, course: Course, mark_s: float | None = None) -> Panel:
+def over_time(title: str, course: Course) -> Panel:
     """Sending and receiving rate, and below them the messages that wait."""
     depths = [depth for depth in course.depths if depth is not None]
     with _figure(WIDTH, HEIGHT + 70 if depths else HEIGHT - 40) as figure:
@@ -219,8 +219,6 @@ def over_time(title: str, course: Course, mark_s: float | None = None) -> Panel:
             upper = lower = figure.subplots()
         upper.plot(course.seconds, course.sent, color=course.look.light, linewidth=1.6)
         upper.plot(course.seconds, course.received, color=INK.light, linewidth=1.3, linestyle=(0, (3, 2)))
-        if mark_s is not None:
-            upper.axvline(mark_s, color=FAINT.light, linewidth=0.8)
         _scale_y(upper, log=False)
         _y_title(upper, "msg/s")
         lower.set_xlabel("second")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from entrepot.workbench.analysis.findings import Figure
+from entrepot.workbench.measuring.quiet import OTHERS_SHARE_MAX
 from entrepot.workbench.report.appearance import is_ours
 from entrepot.workbench.report.blocks import EMPTY, Cell, Column, Link, Table, Text
 from entrepot.workbench.report.material import WEAKER, Material
@@ -19,11 +20,13 @@ from entrepot.workbench.report.wording import (
     is_less_better,
     listed,
     name_of,
+    percent,
     ratio,
     scale_for,
     slug,
     span,
 )
+from entrepot.workbench.systems import is_answered
 
 _TIMES = ("response_time", "latency_p99")
 _SCHEDULED = ("open-loop", "connected")
@@ -41,11 +44,21 @@ def caveats(material: Material) -> Text:
         told.append(f"At most {most} at scale {listed(sorted(scales))}: a picture, not to be quoted.")
     if any(row.other.startswith("published") for row in material.findings.comparisons):
         told.append("What was published is of machines of its time: a ratio to it compares whole installations.")
-    cases = {(figure.host, figure.scenario, figure.point, figure.system): figure.bottleneck for figure in figures}
+    disturbed = {_case(figure) for figure in figures if figure.busy}
+    if disturbed:
+        told.append(
+            f"In {len(disturbed)} of {count(len({_case(figure) for figure in figures}), 'case')} other processes used "
+            f"more than {percent(OTHERS_SHARE_MAX)} of the processors meanwhile (busy): do not quote these."
+        )
+    cases = {_case(figure): figure.bottleneck for figure in figures}
     limited = sum(verdict == GENERATOR for verdict in cases.values())
     if limited:
         told.append(f"In {limited} of {count(len(cases), 'case')} the load generator was the limit (≥).")
     return " ".join(told)
+
+
+def _case(figure: Figure) -> tuple[str, str, str, str]:
+    return (figure.host, figure.scenario, figure.point, figure.system)
 
 
 def glance_table(material: Material, host: str) -> Table | None:
@@ -97,8 +110,7 @@ def _chosen(material: Material, host: str, scenario: str) -> Iterator[str]:
 def _metric(material: Material, scenario: str, point: str) -> str:
     """What tells systems apart: where a schedule sets the rate, the time that it took."""
     told = material.told(scenario)
-    is_rated = material.parameters(scenario, point).get("rate_per_app_hour", "0") not in ("", "0")
-    if is_rated or (told and told.load in _SCHEDULED):
+    if material.is_rated(scenario, point) or (told and told.load in _SCHEDULED):
         measured = {figure.metric for figure in material.figures(scenario)}
         return next((metric for metric in _TIMES if metric in measured), material.main_metric(scenario))
     return material.main_metric(scenario)
@@ -116,7 +128,7 @@ def _row(material: Material, host: str, scenario: str, point: str) -> list[Cell]
     said = [row for row in material.published(scenario, metric) if row.point == point]
     scale = scale_for(found[0].unit, [*(row.value for row in found), *(row.value for row in said)])
     best = min if is_less_better(metric) else max
-    ours = best((row for row in found if is_ours(row.system)), key=_value, default=None)
+    ours = best((row for row in found if is_ours(row.system) and not is_answered(row.system)), key=_value, default=None)
     peers = [row for row in found if not is_ours(row.system) and not row.contract.startswith(WEAKER)]
     peer = best(peers, key=_value, default=None)
     published = best(said, key=lambda row: row.value, default=None)
@@ -150,7 +162,8 @@ def _measured(material: Material, host: str, figure: Figure | None, scale: Scale
     signs = [*("≥" for _ in range(is_least)), *("about" for _ in range(is_estimate))]
     contract = material.contracts.get((figure.system, figure.quality))
     name = material.short_title_of(figure.system).removeprefix("Entrepot, ")
-    return Cell(" ".join([*signs, scale.write(figure.value)]), name, [str(contract)] if contract else [])
+    marks = [*([str(contract)] if contract else []), *("busy" for _ in range(bool(figure.busy)))]
+    return Cell(" ".join([*signs, scale.write(figure.value)]), name, marks)
 
 
 def _ratio(material: Material, host: str, figure: Figure | None, is_published: bool) -> Cell:
@@ -159,7 +172,7 @@ def _ratio(material: Material, host: str, figure: Figure | None, is_published: b
     row = material.best(host, figure.scenario, figure.point, figure.system, figure.metric, is_published)
     if row is None:
         return EMPTY
-    signs = ["reduced"] if row.reduced else []
+    signs = [*("reduced" for _ in range(bool(row.reduced))), *("busy" for _ in range(material.is_busy(row)))]
     return Cell(
         f"{'≈ ' if is_even(row) else ''}{ratio(row.ratio)}",
         span(row.low, row.high) if row.high > row.low else "",

@@ -13,26 +13,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
-from entrepot.workbench.report.appearance import SHORT_TITLES, is_ours
+from entrepot.workbench.analysis.metric import in_order, metric_of, metrics_of_load
+from entrepot.workbench.report.appearance import is_ours, short_title
 from entrepot.workbench.report.blocks import Badge
 from entrepot.workbench.report.wording import (
-    OWN_METRICS,
     described,
     is_less_better,
     is_number,
     listed,
-    metrics_of_load,
 )
 from entrepot.workbench.scenario import Scenario
-from entrepot.workbench.systems import NAMES
+from entrepot.workbench.systems import NAMES, is_answered
 
 WEAKER = "WEAKER:"
 """How a contract begins that promises less than the quality asks for: shown, and never the best peer."""
 PUBLISHED = "published: "
 DRAINED = "drained"
 """1 where all queues were emptied after the load, so that what had not come is lost; shown where it is not."""
-_INTERNAL = {"mst_confirmed", "service_variation"}
-"""Shown as a note of the figure and in the capacity model."""
 
 
 _OWN_TITLES = {
@@ -138,7 +135,7 @@ class Material:
         return self.titles.get(system) or system
 
     def short_title_of(self, system: str) -> str:
-        return SHORT_TITLES.get(system) or self.title_of(system).partition(",")[0]
+        return short_title(system) or self.title_of(system).partition(",")[0]
 
     def name_of_other(self, other: str) -> str:
         """Of whom a comparison divides by."""
@@ -183,10 +180,11 @@ class Material:
     def own_metrics(self, scenario: str) -> list[str]:
         """Whatever else was measured, in one order everywhere."""
         figures = self._figures[scenario]
-        seen = {figure.metric for figure in figures} - set(self.metrics(scenario)) - _INTERNAL
+        seen = {figure.metric for figure in figures if metric_of(figure.metric).group != "internal"}
+        seen -= set(self.metrics(scenario))
         if all(figure.value == 1 for figure in figures if figure.metric == DRAINED):
             seen.discard(DRAINED)
-        return [metric for metric in OWN_METRICS if metric in seen] + sorted(seen - set(OWN_METRICS))
+        return in_order(seen)
 
     def points(self, scenario: str) -> list[str]:
         """As the scenario lists them, then any that it no longer lists."""
@@ -213,6 +211,10 @@ class Material:
         varying = [name for name in names if len(values[name]) > 1]
         return varying, {name: next(iter(values[name])) for name in names if len(values[name]) == 1}
 
+    def is_rated(self, scenario: str, point: str) -> bool:
+        """Whether a schedule says when each application sends, so that its rate says nothing about speed."""
+        return self.parameters(scenario, point).get("rate_per_app_hour", "0") not in ("", "0")
+
     def label(self, scenario: str, point: str) -> str:
         """In what a point differs from the others of its scenario."""
         varying, _ = self.axes(scenario, self.points(scenario))
@@ -236,10 +238,20 @@ class Material:
         confirmed = self.figure(host, scenario, point, system, "mst_confirmed")
         return metric == "mst" and confirmed is not None and confirmed.value < 1
 
+    def is_busy(self, row: Comparison) -> bool:
+        """Whether one of the two that are compared was measured while others used the processors."""
+        found = (
+            self.figure(row.host, row.scenario, row.point, system, row.metric) for system in (row.system, row.other)
+        )
+        return any(figure is not None and figure.busy for figure in found)
+
     def best(
         self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
     ) -> Comparison | None:
-        """The comparison with the best other: of the published systems, or of the peers that promise as much."""
+        """The comparison with the best other: of the published systems, or of the peers that promise as much.
+
+        A peer counts in its better form; where our senders wait for each answer, so must those of the peer.
+        """
         here = (figure for figure in self._figures[scenario] if figure.point == point)
         weaker = {figure.system for figure in here if figure.contract.startswith(WEAKER)}
         rows = [
@@ -247,6 +259,7 @@ class Material:
             for row in self._comparisons.get((host, scenario, point, system, metric), ())
             if row.other.startswith(PUBLISHED) == published
             and (published or not (is_ours(row.other) or row.other in weaker))
+            and (published or is_answered(row.other) or not is_answered(system))
         ]
         choose = min if is_less_better(metric) else max
         return choose(rows, key=lambda row: row.other_value, default=None)

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from entrepot.workbench.analysis.metrics import LATENESS_S_MIN, LATENESS_SHARE
+from entrepot.workbench.measuring.quiet import OTHERS_SHARE_MAX
 from entrepot.workbench.report.blocks import Block, Cell, Column, Listing, Paragraph, Section, Strong, Table, Text
 from entrepot.workbench.report.material import PUBLISHED, Material
 from entrepot.workbench.report.wording import SPANNED_MAX, count, listed, percent, spread
+from entrepot.workbench.systems import is_answered
 
 _LOADS = {
     "send": "Closed loop. Each thread sends as fast as the system takes messages; nobody receives meanwhile.",
@@ -85,13 +87,8 @@ def _loads_table(material: Material) -> Table:
 
 def _is_rated(material: Material, scenario: str) -> bool:
     told = material.told(scenario)
-    return (
-        told is not None
-        and told.load == "round-trip"
-        and any(
-            figure.parameters.get("rate_per_app_hour", "0") not in ("", "0") for figure in material.figures(scenario)
-        )
-    )
+    is_trip = told is not None and told.load == "round-trip"
+    return is_trip and any(material.is_rated(scenario, figure.point) for figure in material.figures(scenario))
 
 
 def _sentences(material: Material) -> Iterator[Text]:
@@ -106,6 +103,13 @@ def _sentences(material: Material) -> Iterator[Text]:
         Strong("Clock."),
         " All times are nanoseconds of the monotonic clock, which the processes of a machine have in common.",
     ]
+    if any(is_answered(figure.system) for figure in findings.figures):
+        yield [
+            Strong("Two forms."),
+            " Express messages are sent as each client does it best: pipelined, the answers being under way while the "
+            "next is sent. Where a system is called answered, its senders wait for each answer. Ratios are to the "
+            "better form of each peer; those of an answered form of ours are to answered peers.",
+        ]
     if any(metric.startswith(("latency_", "response_time")) for metric in metrics):
         yield [
             Strong("Latency"),
@@ -153,6 +157,13 @@ def _sentences(material: Material) -> Iterator[Text]:
             " A thread reads /proc while a trial lasts: processors, run queue, memory, writes and forces of the "
             "server, of the generators and of the machine, and the depths of queues where the system tells them.",
         ]
+    disturbed = [figure for figure in findings.figures if figure.busy]
+    yield [
+        Strong("Quiet."),
+        f" A trial is marked as busy when processes that are no part of it used more than {percent(OTHERS_SHARE_MAX)} "
+        "of the processors while it lasted; so are its figure and every ratio and mean that it is in. "
+        + (f"{count(len(disturbed), 'figure is', 'figures are')} so marked." if disturbed else "None is."),
+    ]
     if any(figure.reduced for figure in findings.figures):
         yield [
             Strong("Reduced cases"),

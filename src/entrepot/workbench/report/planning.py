@@ -14,6 +14,7 @@ from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Link, P
 from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.notes import Letters
 from entrepot.workbench.report.wording import count, number, percent, slug
+from entrepot.workbench.systems import is_answered
 
 RATES_PER_S = (200.0, 2_000.0, 20_000.0)
 """What the reader may want: a department, the question of the documents' readers, a large site."""
@@ -57,7 +58,8 @@ def need_of(capacity: Capacity, rate_per_s: float) -> Need:
 
 def planning_section(material: Material) -> Section | None:
     """None when no trial told what a message costs."""
-    rows = [row for row in material.findings.capacities if row.cpu_ms_per_message > 0]
+    capacities = material.findings.capacities
+    rows = [row for row in capacities if row.cpu_ms_per_message > 0 and not is_answered(row.system)]
     if not rows:
         return None
     order = list(material.scenarios)

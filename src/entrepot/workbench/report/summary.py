@@ -41,6 +41,7 @@ from entrepot.workbench.report.wording import (
     span,
     spread,
 )
+from entrepot.workbench.systems import base_name, is_answered
 
 _MACHINE = {
     "cpu": "Processor",
@@ -76,6 +77,8 @@ class Ratio:
     others: tuple[str, ...]
     is_estimate: bool = False
     """A rate in it is what a search found before it was sure."""
+    busy_points: int = 0
+    """At how many points one of the two was measured on a busy machine."""
 
 
 def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
@@ -92,7 +95,7 @@ def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
 
 
 def ratios(material: Material, host: str) -> list[Ratio]:
-    """Of each scenario's throughput, the best of ours against the best of the others, point by point.
+    """Of each scenario's throughput, the best of ours against the best of the others in any form, point by point.
 
     A rate that a schedule sets says nothing about speed, and a reduced case is not what was published: both are left
     out, as is whatever is no throughput.
@@ -103,13 +106,14 @@ def ratios(material: Material, host: str) -> list[Ratio]:
         if not metric or is_less_better(metric) or told.load in _SCHEDULED:
             continue
         for point in material.points(scenario):
-            if material.parameters(scenario, point).get("rate_per_app_hour", "0") not in ("", "0"):
+            if material.is_rated(scenario, point):
                 continue
             for is_published in (True, False):
                 rows = [
                     row
                     for system in material.systems(scenario, host)
                     if is_ours(system)
+                    and not is_answered(system)
                     and (row := material.best(host, scenario, point, system, metric, is_published)) is not None
                     and not row.reduced
                 ]
@@ -124,7 +128,8 @@ def ratios(material: Material, host: str) -> list[Ratio]:
         others = dict.fromkeys(row.other for row in rows)
         ends = (value, low, high, min(single), max(single))
         unsure = any(material.is_estimate(host, row.scenario, row.point, row.system, row.metric) for row in rows)
-        answers.append(Ratio(document, quality, is_published, *ends, len(rows), tuple(others), unsure))
+        busy = sum(material.is_busy(row) for row in rows)
+        answers.append(Ratio(document, quality, is_published, *ends, len(rows), tuple(others), unsure, busy))
     return answers
 
 
@@ -164,7 +169,8 @@ def _tiles(material: Material) -> Tiles:
     findings = material.findings
     measured = [name for name in material.scenarios if material.coverage(name).measured]
     points = {(figure.scenario, figure.point) for figure in findings.figures}
-    systems = sorted({figure.system for figure in findings.figures}, key=material.place_of_system)
+    systems = {base_name(figure.system) for figure in findings.figures}
+    names = [material.short_title_of(system) for system in sorted(systems, key=material.place_of_system)]
     tiles = []
     if material.has_documents:
         own = f", {count(len(material.own), 'load')} of one's own" if material.own else ""
@@ -176,7 +182,7 @@ def _tiles(material: Material) -> Tiles:
         Tile(
             str(len(systems)),
             "system" if len(systems) == 1 else "systems",
-            listed(dict.fromkeys(material.short_title_of(system).partition(",")[0] for system in systems)),
+            listed(dict.fromkeys(name.partition(",")[0] for name in names)),
         )
     )
     told = findings.accounting
@@ -214,7 +220,8 @@ def _forest(material: Material, found: Sequence[Ratio], documents: Mapping[str, 
         rows = [
             drawing.Range(
                 f"{documents[row.document].short}, {QUALITIES.get(row.quality, row.quality)}"
-                + (" (estimate)" if row.is_estimate else ""),
+                + (" (estimate)" if row.is_estimate else "")
+                + (" (busy)" if row.busy_points else ""),
                 ratio(row.value),
                 row.value,
                 row.low,
@@ -270,7 +277,11 @@ def _ratio_cells(material: Material, row: Ratio) -> list[Cell]:
             f"{'≈ ' if is_even else ''}{'about ' if row.is_estimate else ''}{ratio(row.value)}",
             span(row.low, row.high) if row.high > row.low else "",
         ),
-        Cell(str(row.points), span(row.least, row.most) if row.points > 1 else ""),
+        Cell(
+            str(row.points),
+            span(row.least, row.most) if row.points > 1 else "",
+            [f"{row.busy_points} busy"] if row.busy_points else [],
+        ),
         Cell(listed(material.name_of_other(other) for other in row.others)),
     ]
 

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from entrepot.workbench.analysis.findings import Comparison, Figure, Mark
+from entrepot.workbench.analysis.metric import Group, metric_of
 from entrepot.workbench.report.appearance import is_ours
 from entrepot.workbench.report.blocks import EMPTY, Cell, CellKind, Column, Table
 from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.notes import Notes
+from entrepot.workbench.report.view import View
 from entrepot.workbench.report.wording import (
     Scale,
     count,
@@ -24,7 +26,6 @@ from entrepot.workbench.report.wording import (
     name_of,
     number,
     ratio,
-    scale_for,
     sentence,
     span,
     spread,
@@ -32,30 +33,34 @@ from entrepot.workbench.report.wording import (
 )
 
 GENERATOR = "generator"
-_COSTS = ("cpu", "server_", "generator_", "memory")
-_ACCOUNTS = ("lost", "duplicated", "reordered", "strays", "drained")
+_GROUPS: dict[Group, str] = {
+    "rates": "Rates and times, latency counted from the intended moment.",
+    "costs": "What it cost.",
+    "accounts": "The account of every message.",
+}
 
 
-class MetricTable:
+class MetricTable(View):
     """One metric of one scenario on one host."""
 
     def __init__(self, material: Material, host: str, scenario: str, metric: str) -> None:
-        self._material, self._host, self._scenario, self._metric = material, host, scenario, metric
+        super().__init__(material, host, scenario)
+        self._metric = metric
         self._notes = Notes(material)
-        self._figures = [row for row in material.figures(scenario) if (row.host, row.metric) == (host, metric)]
-        self._systems = [system for system in material.systems(scenario, host) if self._has(system)]
-        self._published = material.published_systems(scenario, metric)
+        self._figures = self.figures(metric)
+        self._systems = [system for system in self.systems if self._has(system)]
+        self._published = self.published_systems(metric)
 
     def table(self) -> Table | None:
         """None when the metric has neither a published nor a measured value here."""
-        points = [point for point in self._material.points(self._scenario) if self._is_row(point)]
+        points = [point for point in self.points if self._is_row(point)]
         if not points:
             return None
-        varying, constant = self._material.axes(self._scenario, points)
+        varying, constant = self.axes(points)
         columns = [*_head_columns(varying), *self._columns()]
         rows = [
             [
-                *row_heads(self._material, self._scenario, point, varying),
+                *row_heads(self.material, self.scenario, point, varying),
                 *self._published_cells(point),
                 *(self._system_cell(point, system) for system in self._ours),
                 *self._ratio_cells(point),
@@ -75,27 +80,22 @@ class MetricTable:
 
     @cached_property
     def _scale(self) -> Scale:
-        values = [row.value for row in self._material.published(self._scenario, self._metric)]
-        values += [figure.value for figure in self._figures]
-        return scale_for(self._material.unit(self._scenario, self._metric), values)
+        return self.scale(self._metric)
 
     def _figure(self, point: str, system: str) -> Figure | None:
-        return self._material.figure(self._host, self._scenario, point, system, self._metric)
+        return self.figure(point, system, self._metric)
 
     def _has(self, system: str) -> bool:
         """Systems that gave nothing but marks have a column in the main table only: once is enough."""
         if any(figure.system == system for figure in self._figures):
             return True
-        is_main = self._metric == self._material.main_metric(self._scenario)
-        return is_main and bool(self._material.marks(self._scenario, system=system))
+        is_main = self._metric == self.material.main_metric(self.scenario)
+        return is_main and bool(self.marks(system=system))
 
     def _is_row(self, point: str) -> bool:
-        if any(row.point == point for row in self._material.published(self._scenario, self._metric)):
+        if any(row.point == point for row in self.published(self._metric)):
             return True
-        return any(
-            self._figure(point, system) or self._material.marks(self._scenario, point, system)
-            for system in self._systems
-        )
+        return any(self._figure(point, system) or self.marks(point, system) for system in self._systems)
 
     def _caption(self, constant: dict[str, str]) -> str:
         unit = f", {self._scale.unit}" if self._scale.unit else ""
@@ -127,16 +127,16 @@ class MetricTable:
     def _columns(self) -> Iterator[Column]:
         yield from (Column(system, group="Published") for system in self._published)
         for system in self._ours:
-            yield Column(self._material.short_title_of(system).partition(", ")[2] or system, group="Entrepot")
+            yield Column(self.material.short_title_of(system).partition(", ")[2] or system, group="Entrepot")
         # Before the peers, which may be many: a narrow screen shows what is asked most without scrolling.
         yield from self._ratio_columns()
         for system in self._peers:
-            client = self._material.title_of(system).partition(", ")[2]
-            yield Column(self._material.short_title_of(system), group="Peers", detail=client)
+            client = self.material.title_of(system).partition(", ")[2]
+            yield Column(self.material.short_title_of(system), group="Peers", detail=client)
 
     def _ratio_columns(self) -> Iterator[Column]:
         for system, is_published in self._ratios():
-            which = f"{self._material.short_title_of(system).partition(', ')[2]} " if len(self._ours) > 1 else ""
+            which = f"{self.material.short_title_of(system).partition(', ')[2]} " if len(self._ours) > 1 else ""
             yield Column(f"{which}÷ {'published' if is_published else 'best peer'}", group="Ratio of Entrepot")
 
     def _ratios(self) -> list[tuple[str, bool]]:
@@ -149,13 +149,13 @@ class MetricTable:
     # Cells
 
     def _published_cells(self, point: str) -> Iterator[Cell]:
-        said = {row.system: row for row in self._material.published(self._scenario, self._metric) if row.point == point}
+        said = {row.system: row for row in self.published(self._metric) if row.point == point}
         for system in self._published:
             yield Cell(self._scale.write(said[system].value)) if system in said else EMPTY
 
     def _system_cell(self, point: str, system: str) -> Cell:
         figure = self._figure(point, system)
-        marks = self._material.marks(self._scenario, point, system)
+        marks = self.marks(point, system)
         if figure is None:
             if not marks:
                 return EMPTY
@@ -169,9 +169,11 @@ class MetricTable:
         if figure.bottleneck == GENERATOR and has_direction(self._metric) and not is_less_better(self._metric):
             text = f"≥ {text}"
             signs.append(self._notes.letter("The load generator was the limit; the system may be faster."))
-        if self._material.is_estimate(self._host, self._scenario, point, system, self._metric):
+        if self.material.is_estimate(self.host, self.scenario, point, system, self._metric):
             text = f"about {text}"
             signs.append(self._notes.letter("An estimate: the search had to end before long probes had confirmed it."))
+        if figure.busy:
+            signs.append(self._notes.letter(sentence(f"Busy machine: {figure.busy}")))
         if marks:
             signs.append(self._notes.letter(_also_marked(marks)))
         low, high = self._scale.of(figure.low), self._scale.of(figure.high)
@@ -190,12 +192,14 @@ class MetricTable:
 
     def _ratio_cells(self, point: str) -> Iterator[Cell]:
         for system, is_published in self._ratios():
-            row = self._material.best(self._host, self._scenario, point, system, self._metric, is_published)
+            row = self.material.best(self.host, self.scenario, point, system, self._metric, is_published)
             yield self._ratio_cell(row) if row else EMPTY
 
     def _ratio_cell(self, row: Comparison) -> Cell:
         signs = [self._notes.letter(sentence(f"Reduced: {row.reduced}"))] if row.reduced else []
-        other = self._material.name_of_other(row.other)
+        if self.material.is_busy(row):
+            signs.append(self._notes.letter("One of the two was measured on a busy machine."))
+        other = self.material.name_of_other(row.other)
         detail = f"{span(row.low, row.high)}, {other}" if row.high > row.low else other
         return Cell(f"{'≈ ' if is_even(row) else ''}{ratio(row.ratio)}", detail, signs)
 
@@ -228,25 +232,24 @@ def row_heads(material: Material, scenario: str, point: str, varying: Sequence[s
     return [Cell(value_of(name, parameters.get(name, "")) or "–") for name in varying] or [Cell("the only one")]
 
 
-class CaseTable:
+class CaseTable(View):
     """A table with a row for each point and system that was measured."""
 
     def __init__(self, material: Material, host: str, scenario: str) -> None:
-        self._material, self._host, self._scenario = material, host, scenario
+        super().__init__(material, host, scenario)
         seen: dict[str, set[str]] = {}
-        for figure in material.figures(scenario):
-            if figure.host == host:
-                seen.setdefault(figure.point, set()).add(figure.system)
+        for figure in self.figures():
+            seen.setdefault(figure.point, set()).add(figure.system)
         self._cases = [
             (point, system)
-            for point in material.points(scenario)
+            for point in self.points
             for system in sorted(seen.get(point, ()), key=lambda name: (material.place_of_system(name), name))
         ]
-        self._varying, _ = material.axes(scenario, list(dict.fromkeys(point for point, _ in self._cases)))
+        self._varying, _ = self.axes(list(dict.fromkeys(point for point, _ in self._cases)))
 
     def _heads(self, point: str, system: str) -> list[Cell]:
-        heads = row_heads(self._material, self._scenario, point, self._varying) if self._varying else []
-        return [*heads, Cell(self._material.short_title_of(system))]
+        heads = row_heads(self.material, self.scenario, point, self._varying) if self._varying else []
+        return [*heads, Cell(self.material.short_title_of(system))]
 
     def _columns(self) -> list[Column]:
         heads = _head_columns(self._varying) if self._varying else []
@@ -254,30 +257,17 @@ class CaseTable:
 
     def own(self) -> Iterator[Table]:
         """Rates and latency, cost, accounts: a table each, so that a laptop shows all of it."""
-        metrics = self._material.own_metrics(self._scenario)
-        costs = [metric for metric in metrics if metric.startswith(_COSTS)]
-        accounts = [metric for metric in metrics if metric in _ACCOUNTS]
-        rest = [metric for metric in metrics if metric not in (*costs, *accounts)]
-        for caption, chosen in (
-            ("Rates and times, latency counted from the intended moment.", rest),
-            ("What it cost.", costs),
-            ("The account of every message.", accounts),
-        ):
-            table = self._of_metrics(caption, chosen)
+        metrics = self.material.own_metrics(self.scenario)
+        for group, caption in _GROUPS.items():
+            table = self._of_metrics(caption, [name for name in metrics if metric_of(name).group == group])
             if table:
                 yield table
 
     def _of_metrics(self, caption: str, metrics: Sequence[str]) -> Table | None:
-        scales = {
-            metric: scale_for(
-                self._material.unit(self._scenario, metric),
-                [figure.value for figure in self._material.figures(self._scenario) if figure.metric == metric],
-            )
-            for metric in metrics
-        }
+        scales = {metric: self.scale(metric) for metric in metrics}
         rows = []
         for point, system in self._cases:
-            found = [self._material.figure(self._host, self._scenario, point, system, metric) for metric in metrics]
+            found = [self.figure(point, system, metric) for metric in metrics]
             if any(found):
                 cells = [Cell(scales[row.metric].write(row.value)) if row else EMPTY for row in found]
                 rows.append([*self._heads(point, system), *cells])
@@ -292,8 +282,8 @@ class CaseTable:
         for point, system in self._cases:
             found = dict.fromkeys(
                 (figure.bottleneck, figure.evidence)
-                for figure in self._material.figures(self._scenario)
-                if (figure.host, figure.point, figure.system) == (self._host, point, system) and figure.bottleneck
+                for figure in self.figures()
+                if (figure.point, figure.system) == (point, system) and figure.bottleneck
             )
             rows += [[*self._heads(point, system), Cell(verdict), Cell(told or "–")] for verdict, told in found]
         if not rows:

@@ -7,129 +7,44 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-NAMES = {
-    "throughput": "Throughput",
-    "throughput_full_machine": "Throughput of the whole machine",
-    "round_trips": "Round trips",
-    "response_time": "Response time",
-    "short_sessions": "Short sessions",
-    "mst": "Maximum sustainable throughput",
-    "sent": "Sent",
-    "received": "Received",
-    "cpu": "CPU of the machine",
-    "cpu_sender": "CPU of the sender",
-    "cpu_receiver": "CPU of the receiver",
-    "cpu_bridge": "CPU of the bridge",
-    "cpu_per_message": "CPU per message",
-    "server_cpu_per_message": "Server CPU per message",
-    "memory_per_client": "Memory per client",
-    "memory_per_open_queue": "Memory per open queue",
-    "latency_p50": "Latency, median",
-    "latency_p90": "Latency, 90 %",
-    "latency_p99": "Latency, 99 %",
-    "latency_max": "Latency, longest",
-    "latency_mean": "Latency, mean",
-    "lateness_p99": "Generator lateness, 99 %",
-    "mst_low": "MST, lower end",
-    "mst_high": "MST, upper end",
-    "acknowledged": "Acknowledged",
-    "server_cores": "Server",
-    "generator_cores": "Generators",
-    "server_memory": "Server memory",
-    "service_variation": "Variation of service",
-    "strays": "Strays",
+from entrepot.workbench.analysis.metric import metric_of
+
+PARAMETERS = {
     "seconds_factor": "Duration factor",
     "workers": "Server applications",
     "window": "Messages under way",
-    "lost": "Lost",
-    "duplicated": "Duplicated",
-    "reordered": "Overtaken",
     "message_bytes": "Message bytes",
     "apps": "Driving applications",
     "rate_per_app_hour": "Rate per application and hour",
     "rate_per_s": "Programmed rate, msg/s",
     "rate_factor": "Programmed rate ÷ capacity",
-    "channel_pairs": "Channel pairs",
-    "execution_groups": "Execution groups",
-    "input_format": "Input format",
-    "output_format": "Output format",
     "queue_limit_bytes": "Queue limit in bytes",
-    "common_reply_queue": "Common reply queue",
 }
+"""Of which the name itself would not do."""
 QUALITIES = {
     "express": "express",
     "recoverable": "recoverable",
     "transactional": "transactional",
     "global_unit": "global unit of work",
 }
-OWN_METRICS = (
-    "sent",
-    "acknowledged",
-    "received",
-    "mst_low",
-    "mst_high",
-    "latency_mean",
-    "latency_p50",
-    "latency_p90",
-    "latency_p99",
-    "latency_max",
-    "lateness_p99",
-    "cpu",
-    "server_cores",
-    "generator_cores",
-    "server_cpu_per_message",
-    "server_memory",
-    "lost",
-    "duplicated",
-    "reordered",
-    "strays",
-)
-"""Beside those that a document publishes, in this order."""
 SPANNED_MAX = 3
 """Up to so many repetitions, what the bootstrap gives is no interval of 95 % but the span of them all."""
-_OF_LOADS = {
-    "round-trip": ("round_trips", "response_time"),
-    "sessions": ("short_sessions", "round_trips", "response_time"),
-    "connected": ("round_trips", "response_time", "memory_per_client"),
-    "sustained": ("mst",),
-    "open-loop": ("sent", "received", "latency_p99"),
-    "stream": ("sent", "received"),
-    "publish": ("sent", "received"),
-}
-_LESS_IS_BETTER = ("response_time", "latency", "lateness", "cpu", "server_", "memory", "call_")
-_LESS_IS_BETTER_TOO = ("generator_cores", "lost", "duplicated", "reordered", "strays")
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def is_less_better(metric: str) -> bool:
-    return metric.startswith(_LESS_IS_BETTER) or metric in _LESS_IS_BETTER_TOO
+    """Also where neither is better: what a machine has to do is no achievement."""
+    return metric_of(metric).better != "more"
 
 
 def has_direction(metric: str) -> bool:
-    """Whether one value of it can be better than another: a busy machine is neither."""
-    return metric == "cpu_per_message" or not metric.startswith(("cpu", "generator_cores", "service_variation"))
-
-
-def metrics_of_load(load: str, measured: Iterable[str]) -> list[str]:
-    """What a load is about, of what was measured under it."""
-    known = list(measured)
-    if load == "calls":
-        return sorted((metric for metric in known if metric.startswith("call_")), key=_place_of_call)
-    return [metric for metric in _OF_LOADS.get(load, ("throughput",)) if metric in known]
-
-
-def _place_of_call(metric: str) -> tuple[int, str]:
-    """Put and get first: they are what the documents draw."""
-    name = metric.removeprefix("call_").rpartition("_p")[0]
-    return (("put", "get").index(name) if name in ("put", "get") else 2, metric)
+    """Whether one value of it can be better than another."""
+    return metric_of(metric).better != "neither"
 
 
 def name_of(word: str) -> str:
-    """`message_bytes` → Message bytes; `call_put_p90` → put, 90 %."""
-    if word.startswith("call_"):
-        call, _, percent = word.removeprefix("call_").rpartition("_p")
-        return f"{call.replace('_', ' ').capitalize()}, {percent} %"
-    return NAMES.get(word, word.replace("_", " ").capitalize())
+    """Of a metric or a parameter: `message_bytes` → Message bytes; `call_put_p90` → Put, 90 %."""
+    return PARAMETERS.get(word) or metric_of(word).title
 
 
 def value_of(parameter: str, value: str) -> str:

@@ -18,7 +18,7 @@ from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.stage import visit_name
 from entrepot.workbench.measuring.visit import VisitPlan
 from entrepot.workbench.scenario import Point, Scenario
-from entrepot.workbench.systems import ALL, ENTREPOT, PEERS, absent_reason, find_system
+from entrepot.workbench.systems import ALL, ANSWERED, ENTREPOT, NAMES, PEERS, absent_reason, find_system
 
 SEED = 2002
 OVERHEAD_S = 1.2
@@ -38,12 +38,13 @@ class Visit:
 
 
 def systems_for(scenario: Scenario, asked: Sequence[str]) -> list[str]:
-    """The systems to visit: `entrepot` is the binding the scenario names, `all` is that and every peer."""
+    """The systems to visit: `entrepot` is the binding the scenario names, `all` that and all peers, in both forms."""
     found: list[str] = []
     for name in asked:
         if name in (ENTREPOT, ALL):
             found += [f"entrepot-{binding}" for binding in scenario.entrepot]
         if name == ALL:
+            found += [form for each in found if (form := f"{each}{ANSWERED}") in NAMES]
             found += PEERS
         elif name != ENTREPOT:
             found.append(name)

@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 
 from entrepot.workbench.catalogue import find_scenarios
 from entrepot.workbench.scenario import Parameter, Scenario
-from entrepot.workbench.systems import ALL, ENTREPOT, PEERS
+from entrepot.workbench.systems import ALL, ANSWERED, ENTREPOT, PEERS, is_answered
 
 REPRESENTATIVE = "representative"
 _SOME = ("rabbitmq", "postgresql")
+_AT_BEST = tuple(name for name in PEERS if not is_answered(name))
+"""Both forms of each are in the first table; elsewhere the better one is enough."""
 Points = Mapping[str, tuple[Parameter, ...]]
 _SET: tuple[tuple[str, tuple[str, ...], Points], ...] = (
-    ("nstl/1", (ENTREPOT, *PEERS), {}),
+    ("nstl/1", (ENTREPOT, f"entrepot-unix{ANSWERED}", *PEERS), {}),
     ("nstl/2", (ENTREPOT, *_SOME), {}),
     ("nstl/3", (ENTREPOT, *PEERS), {"threads": (1,)}),
     ("nstl/5", (ENTREPOT, *_SOME), {"threads": (1,)}),
@@ -41,7 +43,7 @@ _SET: tuple[tuple[str, tuple[str, ...], Points], ...] = (
     ("csiro/4", (ENTREPOT,), {}),
     ("csiro/figure-3", (ENTREPOT,), {}),
     ("csiro/figure-4", (ENTREPOT,), {}),
-    ("sonicmq/one-to-many-pubsub", (ENTREPOT, *PEERS), {"quality": ("express",)}),
+    ("sonicmq/one-to-many-pubsub", (ENTREPOT, *_AT_BEST), {"quality": ("express",)}),
     ("sonicmq/one-to-many-pubsub", (ENTREPOT, "rabbitmq"), {"quality": ("recoverable",)}),
     ("sonicmq/limit-1mb", (ENTREPOT, "rabbitmq"), {}),
 )

@@ -107,8 +107,9 @@ class Run:
 
     def _forget(self, visit: Visit) -> None:
         """What an interrupted visit has left would be counted twice."""
-        for left in (self.folder / "trials").glob(f"{visit.name}*"):
-            shutil.rmtree(left)
+        # The tenth repetition's name begins as the first one's does.
+        for left in (visit.name, *(probe.name for probe in (self.folder / "trials").glob(f"{visit.name}.*"))):
+            shutil.rmtree(self.folder / "trials" / left, ignore_errors=True)
 
     def _visit(self, visit: Visit, watcher: Watcher) -> list[TrialRecord]:
         problem = _in_a_process(visit, watcher)
@@ -119,7 +120,8 @@ class Run:
         return trials
 
     def _trials_of(self, visit: Visit) -> list[TrialRecord]:
-        return [trial for name, trial in read_trials(self.folder).items() if name.startswith(visit.name)]
+        trials = read_trials(self.folder).items()
+        return [trial for name, trial in trials if name == visit.name or name.startswith(f"{visit.name}.")]
 
 
 def begin(
@@ -131,17 +133,18 @@ def begin(
     seconds: float | None = None,
     repetitions: int | None = None,
     repeat: str = "fixed",
+    refuse_busy: bool = False,
     strict: bool = True,
 ) -> Run:
     """Plan a run and write its run.json; nothing is measured yet.
 
     With `strict`, a system that was named has to be installed. `repeat` says when a case was repeated often enough
-    (repeating.py).
+    (repeating.py); with `refuse_busy`, a trial that other processes disturbed gives no figure (quiet.py).
 
     Raises:
         ScenarioUnknown, SystemUnknown, SystemAbsent, LoadUnsuitable, DiskTooFull: Nothing was written.
     """
-    wanted = _Wanted(names, systems, scale, seconds, repetitions, repeat)
+    wanted = _Wanted(names, systems, scale, seconds, repetitions, repeat, refuse_busy)
     return _begun(wanted, chosen(names, systems), wanted.effort(), folder, strict=strict)
 
 
@@ -166,7 +169,8 @@ def resume(folder: Path) -> Run:
         raise RunChanged(str(folder), f"it was begun on {record.host}, and this is {host}")
     if found["source"] != record.environment.get("source"):
         raise RunChanged(str(folder), "the package has been edited since, and one figure would come from two versions")
-    wanted = _Wanted(record.scenarios, record.systems, record.scale, record.seconds, record.repetitions, record.repeat)
+    effort = (record.seconds, record.repetitions, record.repeat, record.refuse_busy)
+    wanted = _Wanted(record.scenarios, record.systems, record.scale, *effort)
     cases = chosen(record.scenarios, record.systems)
     visits, _ = planned(cases, wanted.effort(), run=record.run, host=host, folder=folder, strict=False)
     return Run(folder, record, visits)
@@ -182,12 +186,12 @@ class _Wanted:
     seconds: float | None = None
     repetitions: int | None = None
     repeat: str = "fixed"
+    refuse_busy: bool = False
 
     def effort(self) -> Effort:
         given = (("seconds", self.seconds), ("repetitions", self.repetitions))
-        return msgspec.structs.replace(
-            EFFORTS[self.scale], **{name: value for name, value in given if value is not None}
-        )
+        changes = {name: value for name, value in given if value is not None}
+        return msgspec.structs.replace(EFFORTS[self.scale], refuse_busy=self.refuse_busy, **changes)
 
 
 def _begun(
@@ -222,6 +226,7 @@ def _begun(
         seconds=wanted.seconds,
         repetitions=wanted.repetitions,
         repeat=wanted.repeat,
+        refuse_busy=wanted.refuse_busy,
     )
     write_record(folder / "run.json", record)
     return Run(folder, record, visits)

@@ -187,29 +187,51 @@ class StompWatch(threading.local):
         return int(found[1]) if found else None
 
 
+def _send(
+    connection: StompConnection,
+    quality: Quality,
+    destination: str,
+    bodies: Sequence[bytes],
+    headers: Headers,
+    *,
+    receipts: bool = False,
+) -> None:
+    """As safely as the quality asks; with `receipts`, those of express messages are waited for, too."""
+    if quality is Quality.TRANSACTIONAL:
+        unit = connection.begin()
+        for body in bodies:
+            connection.send(destination, body, {**headers, "transaction": unit})
+        connection.commit(unit)
+    elif quality is Quality.EXPRESS and not receipts:
+        for body in bodies:
+            connection.send(destination, body, headers)
+    else:
+        asked = [connection.send_for_receipt(destination, body, headers) for body in bodies]
+        for receipt in asked[-1:]:
+            connection.wait_for(receipt)
+
+
+def _acknowledge(connection: StompConnection, quality: Quality, frame: Any) -> None:
+    if quality is Quality.RECOVERABLE:
+        connection.acknowledge(frame)
+    elif quality is Quality.TRANSACTIONAL:
+        unit = connection.begin()
+        connection.acknowledge(frame, unit)
+        connection.commit(unit)
+
+
 class StompSender:
-    def __init__(self, connection: StompConnection, quality: Quality, destination: str) -> None:
+    def __init__(
+        self, connection: StompConnection, quality: Quality, destination: str, *, receipts: bool = False
+    ) -> None:
         self._connection = connection
         self._quality = quality
+        self._receipts = receipts
         self._destination = destination
         self._headers = {"persistent": "true"} if quality.is_persistent else {}
 
     def send(self, bodies: Sequence[bytes]) -> None:
-        connection, destination, headers = self._connection, self._destination, self._headers
-        match self._quality:
-            case Quality.EXPRESS:
-                for body in bodies:
-                    connection.send(destination, body, headers)
-            case Quality.RECOVERABLE:
-                receipts = [connection.send_for_receipt(destination, body, headers) for body in bodies]
-                for receipt in receipts[-1:]:
-                    connection.wait_for(receipt)
-            case _:
-                unit = connection.begin()
-                in_unit = {**headers, "transaction": unit}
-                for body in bodies:
-                    connection.send(destination, body, in_unit)
-                connection.commit(unit)
+        _send(self._connection, self._quality, self._destination, bodies, self._headers, receipts=self._receipts)
 
     def flush(self) -> None:
         # A receipt for a later frame means that all before it were taken; nobody subscribes to this topic.
@@ -249,19 +271,15 @@ class StompReceiver:
             self._acknowledge()
         return bodies
 
-    def _acknowledge(self, unit: str = "") -> None:
-        self._connection.acknowledge(self._last, unit)
+    def _acknowledge(self) -> None:
+        self._connection.acknowledge(self._last)
         self._last, self._open = None, 0
 
     def commit(self) -> None:
         if not self._quality.is_persistent or self._last is None:
             return
-        if self._quality is Quality.RECOVERABLE:
-            self._acknowledge()
-            return
-        unit = self._connection.begin()
-        self._acknowledge(unit)
-        self._connection.commit(unit)
+        _acknowledge(self._connection, self._quality, self._last)
+        self._last, self._open = None, 0
 
     def close(self) -> None:
         if not self._quality.is_persistent and self._last is not None:
@@ -281,9 +299,8 @@ class StompRequester:
 
     def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
         correlation = next(self._numbers)
-        _send(
-            self._connection, self._quality, self._destination, body, {**self._headers, "correlation-id": correlation}
-        )
+        headers = {**self._headers, "correlation-id": correlation}
+        _send(self._connection, self._quality, self._destination, [body], headers)
         deadline = time.monotonic() + timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
             reply = self._connection.receive(left_s)
@@ -296,30 +313,6 @@ class StompRequester:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _send(connection: StompConnection, quality: Quality, destination: str, body: bytes, headers: Headers) -> None:
-    match quality:
-        case Quality.EXPRESS:
-            connection.send(destination, body, headers)
-        case Quality.RECOVERABLE:
-            connection.wait_for(connection.send_for_receipt(destination, body, headers))
-        case _:
-            unit = connection.begin()
-            connection.send(destination, body, {**headers, "transaction": unit})
-            connection.commit(unit)
-
-
-def _acknowledge(connection: StompConnection, quality: Quality, frame: Any) -> None:
-    match quality:
-        case Quality.EXPRESS:
-            pass
-        case Quality.RECOVERABLE:
-            connection.acknowledge(frame)
-        case _:
-            unit = connection.begin()
-            connection.acknowledge(frame, unit)
-            connection.commit(unit)
 
 
 class StompReplier:

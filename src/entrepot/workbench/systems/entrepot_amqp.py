@@ -20,7 +20,7 @@ from entrepot.workbench.systems.processes import free_port
 from entrepot.workbench.systems.system import REPLY_S, Ability, Receiver, Replier, Requester, Sender
 
 if TYPE_CHECKING:
-    from entrepot.workbench.systems.entrepot_amqp_client import AmqpConnection, SendingLink
+    from entrepot.workbench.systems.entrepot_amqp_client import AmqpConnection, ReceivingLink, SendingLink
 
 _PRIORITY = 4
 _TURN_S = 1.0
@@ -43,6 +43,8 @@ class EntrepotAmqp(EntrepotServer):
             " lost, none twice."
         ),
     }
+
+    answered_contract = "In memory: lost with the server; each message is accepted before the next is sent."
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
@@ -69,7 +71,8 @@ class EntrepotAmqp(EntrepotServer):
         }
 
     def sender(self, queue: str) -> Sender:
-        return _AmqpSender(self._open(), queue, self.quality, depth_max(self.options) if self.limited else 0)
+        queue_max = depth_max(self.options) if self.limited else 0
+        return _AmqpSender(self._open(), queue, self.quality, queue_max, waits=self.is_answered)
 
     def receiver(self, queue: str) -> Receiver:
         return _AmqpReceiver(self._open(), queue, self.quality, self.read_ahead, self.unit_messages)
@@ -86,7 +89,7 @@ class EntrepotAmqp(EntrepotServer):
         return _AmqpReplier(self._open, requests, self.quality)
 
     def publisher(self, topic: str) -> Sender:
-        return _AmqpSender(self._open(), f"topic://{topic}", self.quality)
+        return _AmqpSender(self._open(), f"topic://{topic}", self.quality, waits=self.is_answered)
 
     def subscriber(self, topic: str, number: int) -> Receiver:
         durable = f"S{number}" if self.quality.is_persistent else ""
@@ -107,13 +110,15 @@ def _encoded(body: bytes, to: str, quality: Quality, **more: Any) -> bytes:
 
 
 class _AmqpSender:
-    def __init__(self, connection: AmqpConnection, address: str, quality: Quality, queue_max: int = 0) -> None:
+    def __init__(
+        self, connection: AmqpConnection, address: str, quality: Quality, queue_max: int = 0, *, waits: bool
+    ) -> None:
         self._connection = connection
         self._address = address
         self._quality = quality
         self._queue_max = queue_max
         # To a queue that can be full, each message has to be answered, or the server could only close the link.
-        self._is_settled = quality is Quality.EXPRESS and not queue_max
+        self._is_settled = quality is Quality.EXPRESS and not queue_max and not waits
         self._link = connection.sender(address, settled=self._is_settled)
 
     def send(self, bodies: Sequence[bytes]) -> None:
@@ -142,19 +147,27 @@ class _AmqpSender:
     def flush(self) -> None:
         if self._is_settled:
             # Nobody answers for what is sent settled; but an answer to this comes behind all of it.
-            coordinator = self._connection.coordinator
-            coordinator.discharge(coordinator.declare(), commit=False)
+            with self._connection.transaction():
+                pass
 
     def close(self) -> None:
         self._connection.close()
 
 
 def _send_in_transaction(connection: AmqpConnection, link: SendingLink, messages: Sequence[bytes]) -> None:
-    transaction = connection.coordinator.declare()
-    for data in messages:
-        link.send(data, transaction)
-    connection.coordinator.discharge(transaction)
+    with connection.transaction() as transaction:
+        for data in messages:
+            link.send(data, transaction)
     link.await_answers()
+
+
+def _accept(connection: AmqpConnection, link: ReceivingLink, done: list[Any], quality: Quality) -> None:
+    """Return when the server has it, as safely as the quality asks, that these are done with."""
+    if quality is Quality.RECOVERABLE:
+        link.accept(done)
+    elif quality is Quality.TRANSACTIONAL:
+        with connection.transaction() as transaction:
+            link.accept_in(done, transaction)
 
 
 class _AmqpReceiver:
@@ -181,14 +194,8 @@ class _AmqpReceiver:
 
     def commit(self) -> None:
         done, self._open = self._open, []
-        if not done:
-            return
-        if self._quality is Quality.RECOVERABLE:
-            self._link.accept(done)
-        else:
-            transaction = self._connection.coordinator.declare()
-            self._link.accept_in(done, transaction)
-            self._connection.coordinator.discharge(transaction)
+        if done:
+            _accept(self._connection, self._link, done, self._quality)
 
     def close(self) -> None:
         self._connection.close()
@@ -220,19 +227,11 @@ class _AmqpRequester:
             self._sender.await_answers()
         while taken := self._receiver.receive(timeout_s, 1):
             [(delivery, reply)] = taken
-            self._accept(delivery)
+            _accept(self._connection, self._receiver, [delivery], self._quality)
             # One that came too late for an earlier request is of no use.
             if reply.correlation_id == identifier:
                 return reply.body
         return None
-
-    def _accept(self, delivery: Any) -> None:
-        if self._quality is Quality.RECOVERABLE:
-            self._receiver.accept([delivery])
-        elif self._quality is Quality.TRANSACTIONAL:
-            transaction = self._connection.coordinator.declare()
-            self._receiver.accept_in([delivery], transaction)
-            self._connection.coordinator.discharge(transaction)
 
     def close(self) -> None:
         self._connection.close()
@@ -255,10 +254,9 @@ class _AmqpReplier:
                 to = reply_to(request)
                 data = _encoded(request.body, to, self._quality, correlation_id=request.message_id)
                 if self._quality is Quality.TRANSACTIONAL:
-                    transaction = connection.coordinator.declare()
-                    replies.send(data, transaction)
-                    requests.accept_in([delivery], transaction)
-                    connection.coordinator.discharge(transaction)
+                    with connection.transaction() as transaction:
+                        replies.send(data, transaction)
+                        requests.accept_in([delivery], transaction)
                     replies.await_answers()
                     continue
                 replies.send(data)

@@ -8,11 +8,12 @@ handed to its link by `turn`, which everything that waits calls.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from entrepot.errors import SystemFailed
@@ -92,6 +93,13 @@ class AmqpConnection:
             lib.pn_terminus_set_type(lib.pn_link_target(link.pointer), lib.PN_COORDINATOR)
             self._coordinator = self._open(link)
         return self._coordinator
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[bytes]:
+        """Commits at its end what was sent and accepted with it."""
+        declared = self.coordinator.declare()
+        yield declared
+        self.coordinator.discharge(declared)
 
     def _name(self) -> bytes:
         return f"link-{len(self._links)}".encode()

@@ -19,23 +19,14 @@ from typing import Any, ClassVar
 from entrepot.client.blocking import Connection, connect
 from entrepot.errors import SystemFailed
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems import entrepot_clients as clients
 from entrepot.workbench.systems.entrepot_server import USER, QueueManager
 from entrepot.workbench.systems.entrepot_system import (
     DEPTH_MAX,
     ON_DISK,
-    REPLIES,
     EntrepotSystem,
-    queue_definition,
 )
 from entrepot.workbench.systems.processes import LOOPBACK
-from entrepot.workbench.systems.system import (
-    Ability,
-    Receiver,
-    Replier,
-    Requester,
-    TaskRequester,
-)
+from entrepot.workbench.systems.system import Ability
 
 _RUNNING_S = 60.0
 _SETTLE_S = 60.0
@@ -76,11 +67,12 @@ class EntrepotChannels(EntrepotSystem):
     def url(self) -> str:
         return self.sending.unix_url
 
+    @property
+    def managers(self) -> Sequence[QueueManager]:
+        return (self.sending, self.receiving)
+
     def start(self) -> None:
-        self.start_database()
-        for manager in (self.sending, self.receiving):
-            manager.start()
-            manager.mqsc(queue_definition(REPLIES, self.options))
+        super().start()
         # A sender that finds no receiver channel would only try again after a pause.
         for here, there in ((self.sending, self.receiving), (self.receiving, self.sending)):
             here.mqsc(
@@ -96,15 +88,6 @@ class EntrepotChannels(EntrepotSystem):
             here.mqsc(*_way(here, there, self.pairs))
         self._await_channels()
 
-    def stop(self) -> None:
-        self.sending.stop()
-        self.receiving.stop()
-        self.stop_database()
-
-    @property
-    def pids(self) -> list[int]:
-        return [*self.sending.pids, *self.receiving.pids]
-
     def settings(self) -> dict[str, str]:
         return {
             **super().settings(),
@@ -119,8 +102,7 @@ class EntrepotChannels(EntrepotSystem):
         deadline = time.monotonic() + _SETTLE_S
         while self.sending.depth(*self._transmission_queues()) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-        self.receiving.mqsc(*(queue_definition(name, self.options) for name in names))
-        self.receiving.mqsc(*(f"CLEAR QLOCAL('{name}')" for name in names))
+        super().create_queues(names)
         self.sending.mqsc(
             *(
                 f"DEFINE QREMOTE('{name}') RNAME('{name}') RQMNAME({self.receiving.name})"
@@ -136,27 +118,11 @@ class EntrepotChannels(EntrepotSystem):
             return self.sending.depth(queue)
         return self.sending.depth(*on_the_way) + self.receiving.depth(queue)
 
-    def receiver(self, queue: str) -> Receiver:
-        return clients.make_receiver(
-            self._connect_there(), queue, self.quality, self.read_ahead, self.unit_messages, self.database
-        )
-
-    def requester(self, requests: str, number: int) -> Requester:
+    def way_of(self, requests: str, number: int) -> tuple[str, str]:
         pair = number % self.pairs
-        there, back = f"{requests}@{_alias(self.receiving, pair)}", _alias(self.sending, pair)
-        return clients.make_requester(self.connect(), there, REPLIES, self.quality, back)
+        return f"{requests}@{_alias(self.receiving, pair)}", _alias(self.sending, pair)
 
-    def replier(self, requests: str) -> Replier:
-        return clients.EchoReplier(self._connect_there, requests, self.quality)
-
-    async def task_requester(self, requests: str, number: int) -> TaskRequester:
-        from entrepot import aio
-
-        pair = number % self.pairs
-        there, back = f"{requests}@{_alias(self.receiving, pair)}", _alias(self.sending, pair)
-        return clients.AioRequester(await aio.connect(self.url), there, self.common_reply_queue, back)
-
-    def _connect_there(self) -> Connection:
+    def connect_receiver(self) -> Connection:
         return connect(self.receiving.unix_url)
 
     def _transmission_queues(self) -> list[str]:
@@ -165,7 +131,7 @@ class EntrepotChannels(EntrepotSystem):
     def _await_channels(self) -> None:
         """Return when all channels run, so that no trial waits for one."""
         deadline = time.monotonic() + _RUNNING_S
-        for manager in (self.sending, self.receiving):
+        for manager in self.managers:
             while True:
                 states = [str(row["STATUS"]) for row in _channel_states(manager)]
                 if states.count("RUNNING") >= self.pairs:

@@ -21,11 +21,11 @@ from entrepot.client.options import reply_to
 from entrepot.errors import RequestTimedOut
 from entrepot.message import Message
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.system import REPLY_S, Caller, Receiver, Replier, Requester, Sender, TaskRequester
+from entrepot.workbench.systems.system import REPLY_S, Caller, Receiver, Replier, TaskRequester
 
 if TYPE_CHECKING:
     from entrepot import aio
-    from entrepot.workbench.systems.unit_database import UnitDatabase
+    from entrepot.workbench.systems.unit_database import ReceiverRow, UnitDatabase
 
 ROOM_S = 60.0
 """How long a put waits for room on a full queue; a put that may wait is also sent at once, and not gathered."""
@@ -46,68 +46,39 @@ class _Source(Protocol):
 # --- senders -----------------------------------------------------------------------------------------
 
 
-def make_sender(
-    connection: Connection, destination: str, quality: Quality, *, topic: bool = False, limited: bool = False
-) -> Sender:
-    """Puts on a queue, which may be `limited`, or publishes on a topic; owns its connection."""
-    if quality is Quality.EXPRESS and not limited:
-        return _ExpressSender(connection, destination, topic=topic)
-    if quality in (Quality.EXPRESS, Quality.RECOVERABLE):
-        return _SingleSender(connection, destination, topic=topic, persistent=quality.is_persistent)
-    return _UnitSender(connection, destination, topic=topic)
+class EntrepotSender:
+    """Puts on a queue, or publishes on a topic; owns its connection.
 
+    Express messages go through a pipeline unless the sender `waits` for each
+    answer, as it must where a queue may be full; recoverable ones are answered
+    for one by one, and others are a unit of work for each call.
+    """
 
-class _ExpressSender:
-    """Nobody waits for the server's answer before `flush`."""
-
-    def __init__(self, connection: Connection, destination: str, *, topic: bool) -> None:
+    def __init__(
+        self, connection: Connection, destination: str, quality: Quality, *, topic: bool = False, waits: bool = False
+    ) -> None:
         self._connection = connection
-        self._pipeline = connection.pipeline()
-        self._put = self._pipeline.publish if topic else self._pipeline.put
         self._destination = destination
-
-    def send(self, bodies: Sequence[bytes]) -> None:
-        for body in bodies[:-1]:
-            self._put(self._destination, body, persistent=False)
-        # A pipeline gathers what need not go at once; this must, and what was gathered goes with it.
-        self._put(self._destination, bodies[-1], persistent=False, wait_s=ROOM_S)
-
-    def flush(self) -> None:
-        self._pipeline.wait()
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class _SingleSender:
-    """Each message by itself, answered for before the next; a full queue holds its sender up."""
-
-    def __init__(self, connection: Connection, destination: str, *, topic: bool, persistent: bool) -> None:
-        self._connection = connection
-        self._persistent = persistent
-        self._put = connection.publish if topic else connection.put
-        self._destination = destination
-
-    def send(self, bodies: Sequence[bytes]) -> None:
-        for body in bodies:
-            self._put(self._destination, body, persistent=self._persistent, wait_s=ROOM_S)
-
-    def flush(self) -> None:
-        """Nothing is under way."""
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class _UnitSender:
-    """All messages of a call in one unit of work."""
-
-    def __init__(self, connection: Connection, destination: str, *, topic: bool) -> None:
-        self._connection = connection
         self._topic = topic
-        self._destination = destination
+        self._persistent = quality.is_persistent
+        self._pipeline = connection.pipeline() if quality is Quality.EXPRESS and not waits else None
+        one_by_one = quality in (Quality.EXPRESS, Quality.RECOVERABLE)
+        self.send = self._send_piped if self._pipeline else self._send_each if one_by_one else self._send_unit
 
-    def send(self, bodies: Sequence[bytes]) -> None:
+    def _send_piped(self, bodies: Sequence[bytes]) -> None:
+        assert self._pipeline is not None
+        put = self._pipeline.publish if self._topic else self._pipeline.put
+        for body in bodies[:-1]:
+            put(self._destination, body, persistent=False)
+        # A pipeline gathers what need not go at once; this must, and what was gathered goes with it.
+        put(self._destination, bodies[-1], persistent=False, wait_s=ROOM_S)
+
+    def _send_each(self, bodies: Sequence[bytes]) -> None:
+        put = self._connection.publish if self._topic else self._connection.put
+        for body in bodies:
+            put(self._destination, body, persistent=self._persistent, wait_s=ROOM_S)
+
+    def _send_unit(self, bodies: Sequence[bytes]) -> None:
         with self._connection.unit_of_work() as unit:
             if not self._topic:
                 unit.put_many(self._destination, bodies, persistent=True)
@@ -116,7 +87,8 @@ class _UnitSender:
                 unit.publish(self._destination, body, persistent=True)
 
     def flush(self) -> None:
-        """Nothing is under way."""
+        if self._pipeline is not None:
+            self._pipeline.wait()
 
     def close(self) -> None:
         self._connection.close()
@@ -133,13 +105,11 @@ def make_receiver(
     unit_messages: int = 1,
     database: UnitDatabase | None = None,
 ) -> Receiver:
-    """Gets from a queue; owns its connection."""
+    """Gets from a queue; owns its connection. With a `database`, each message changes a row in its unit of work."""
     if quality is Quality.EXPRESS:
         return _ExpressReceiver(connection, connection.consume(queue, read_ahead=read_ahead))
-    if quality is Quality.GLOBAL:
-        assert database is not None
-        return _GlobalReceiver(connection, queue, read_ahead, unit_messages, database)
-    return _UnitReceiver(connection, queue, read_ahead, unit_messages)
+    row = database.open_row() if database is not None and quality is Quality.GLOBAL else None
+    return _UnitReceiver(connection, queue, read_ahead, unit_messages, row)
 
 
 def make_subscriber(connection: Connection, topic: str, number: int, quality: Quality, read_ahead: int) -> Receiver:
@@ -172,49 +142,31 @@ class _ExpressReceiver:
 
 
 class _UnitReceiver:
-    """What was received since the last commit is in one unit of work."""
-
-    def __init__(self, connection: Connection, queue: str, read_ahead: int, unit_messages: int) -> None:
-        self._connection = connection
-        self._reader = connection.reader(queue, read_ahead=read_ahead)
-        self._unit_messages = unit_messages
-        self._unit: UnitOfWork | None = None
-
-    def receive(self, timeout_s: float) -> Sequence[bytes]:
-        if self._unit is None:
-            self._unit = self._connection.unit_of_work()
-        messages = self._reader.get_many(self._unit, self._unit_messages, wait_s=timeout_s)
-        return [message.body for message in messages]
-
-    def commit(self) -> None:
-        if self._unit is not None:
-            self._unit.commit()
-            self._unit = None
-
-    def close(self) -> None:
-        self._reader.close()
-        self._connection.close()  # backs out what is open
-
-
-class _GlobalReceiver:
-    """Each message changes a row, in one global unit of work with its get."""
+    """What was received since the last commit is in one unit of work, with a `row` in a global one."""
 
     def __init__(
-        self, connection: Connection, queue: str, read_ahead: int, unit_messages: int, database: UnitDatabase
+        self,
+        connection: Connection,
+        queue: str,
+        read_ahead: int,
+        unit_messages: int,
+        row: ReceiverRow | None = None,
     ) -> None:
         self._connection = connection
         self._reader = connection.reader(queue, read_ahead=read_ahead)
         self._unit_messages = unit_messages
-        self._row = database.open_row()
+        self._row = row
         self._unit: Any = None
 
     def receive(self, timeout_s: float) -> Sequence[bytes]:
         if self._unit is None:
-            self._unit = self._connection.global_unit_of_work(self._row.engine)
-        messages = self._reader.get_many(self._unit, self._unit_messages, wait_s=timeout_s)
-        for message in messages:
-            self._row.update(self._unit.database(self._row.engine), message.body)
-        return [message.body for message in messages]
+            row, connection = self._row, self._connection
+            self._unit = connection.global_unit_of_work(row.engine) if row else connection.unit_of_work()
+        bodies = [message.body for message in self._reader.get_many(self._unit, self._unit_messages, wait_s=timeout_s)]
+        if self._row is not None:
+            for body in bodies:
+                self._row.update(self._unit.database(self._row.engine), body)
+        return bodies
 
     def commit(self) -> None:
         if self._unit is not None:
@@ -222,76 +174,58 @@ class _GlobalReceiver:
             self._unit = None
 
     def close(self) -> None:
-        if self._unit is not None:
+        if self._unit is not None and self._row is not None:
             self._unit.back_out()
         self._reader.close()
-        self._connection.close()
-        self._row.close()
+        self._connection.close()  # backs out what is open here
+        if self._row is not None:
+            self._row.close()
 
 
 # --- request and reply -------------------------------------------------------------------------------
 
 
-def make_requester(
-    connection: Connection, requests: str, replies: str, quality: Quality, reply_manager: str = ""
-) -> Requester:
+class EntrepotRequester:
     """Owns its connection; `replies` is the common queue for persistent replies."""
-    if quality is Quality.EXPRESS:
-        return _ExpressRequester(connection, requests, reply_manager)
-    if quality is Quality.RECOVERABLE:
-        return _RecoverableRequester(connection, requests, replies, reply_manager)
-    return _UnitRequester(connection, requests, replies, reply_manager)
 
-
-class _ExpressRequester:
-    def __init__(self, connection: Connection, requests: str, reply_manager: str) -> None:
-        self._connection = connection
-        self._requests = requests
-        self._reply_manager = reply_manager
-
-    def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
-        try:
-            return self._connection.request(
-                self._requests,
-                body,
-                timeout_s=timeout_s,
-                persistent=False,
-                reply_to_manager=self._reply_manager,
-            ).body
-        except RequestTimedOut:
-            return None
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class _RecoverableRequester:
-    def __init__(self, connection: Connection, requests: str, replies: str, reply_manager: str) -> None:
+    def __init__(
+        self, connection: Connection, requests: str, replies: str, quality: Quality, reply_manager: str = ""
+    ) -> None:
         self._connection = connection
         self._requests = requests
         self._replies = replies
+        self._quality = quality
         self._reply_manager = reply_manager
 
     def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
-        message_id = self._connection.put(
+        if self._quality is Quality.EXPRESS:
+            return self._request_express(body, timeout_s)
+        if self._quality is Quality.RECOVERABLE:
+            return self._receive(self._connection, self._send(self._connection, body), timeout_s)
+        with self._connection.unit_of_work() as unit:
+            message_id = self._send(unit, body)
+        with self._connection.unit_of_work() as unit:
+            return self._receive(unit, message_id, timeout_s)
+
+    def _request_express(self, body: bytes, timeout_s: float) -> bytes | None:
+        manager = self._reply_manager
+        with contextlib.suppress(RequestTimedOut):
+            return self._connection.request(
+                self._requests, body, timeout_s=timeout_s, persistent=False, reply_to_manager=manager
+            ).body
+        return None
+
+    def _send(self, verbs: Connection | UnitOfWork, body: bytes) -> bytes:
+        return verbs.put(
             self._requests, body, persistent=True, reply_to=self._replies, reply_to_manager=self._reply_manager
         )
-        reply = self._connection.get(self._replies, correlation_id=message_id, wait_s=timeout_s)
+
+    def _receive(self, verbs: Connection | UnitOfWork, message_id: bytes, timeout_s: float) -> bytes | None:
+        reply = verbs.get(self._replies, correlation_id=message_id, wait_s=timeout_s)
         return None if reply is None else reply.body
 
     def close(self) -> None:
         self._connection.close()
-
-
-class _UnitRequester(_RecoverableRequester):
-    def request(self, body: bytes, timeout_s: float = REPLY_S) -> bytes | None:
-        with self._connection.unit_of_work() as unit:
-            message_id = unit.put(
-                self._requests, body, persistent=True, reply_to=self._replies, reply_to_manager=self._reply_manager
-            )
-        with self._connection.unit_of_work() as unit:
-            reply = unit.get(self._replies, correlation_id=message_id, wait_s=timeout_s)
-        return None if reply is None else reply.body
 
 
 class EchoReplier(Replier):

@@ -15,15 +15,46 @@ from typing import Any, ClassVar
 
 from entrepot.client.blocking import Connection, connect
 from entrepot.engine.folder import SETTINGS, create
+from entrepot.engine.recovery_log.settings import LogSettings
+from entrepot.server.mqsc import Answer
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.entrepot_system import (
-    CONTRACTS,
-    REPLIES,
-    EntrepotSystem,
-    depth_of,
-    queue_definition,
-)
+from entrepot.workbench.systems.entrepot_system import CONTRACTS, EntrepotSystem
 from entrepot.workbench.systems.system import Ability
+
+
+class EmbeddedManager:
+    """A queue manager in this process, for as long as the connection that is kept here."""
+
+    def __init__(self, path: Path, log: LogSettings) -> None:
+        self.path = path
+        self._log = log
+        self._held: Connection | None = None
+
+    @property
+    def url(self) -> str:
+        return f"embedded:{self.path}"
+
+    def start(self) -> None:
+        if not (self.path / SETTINGS).exists():
+            create(self.path, name="BENCH", log=self._log)
+        self._held = connect(self.url)
+
+    def stop(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    @property
+    def pids(self) -> list[int]:
+        return [] if self._held is None else [os.getpid()]
+
+    def mqsc(self, *commands: str) -> list[Answer]:
+        assert self._held is not None
+        return self._held.mqsc("\n".join(commands))
+
+    def is_running(self) -> bool:
+        """Whether it has not stopped itself, because its disk failed."""
+        return self._held is not None and self._held.administration.status()["state"] == "running"
 
 
 class EntrepotEmbedded(EntrepotSystem):
@@ -39,36 +70,18 @@ class EntrepotEmbedded(EntrepotSystem):
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
-        self.path = folder / "bench"
-        self._held: Connection | None = None
+        self.manager = EmbeddedManager(folder / "bench", self.log)
+
+    @property
+    def managers(self) -> Sequence[EmbeddedManager]:
+        return (self.manager,)
 
     @property
     def url(self) -> str:
-        return f"embedded:{self.path}"
-
-    def start(self) -> None:
-        self.start_database()
-        if not (self.path / SETTINGS).exists():
-            create(self.path, name="BENCH", log=self.log)
-        # It stops with the last connection, so one stays for as long as the system runs.
-        self._held = connect(self.url)
-        self._held.mqsc(queue_definition(REPLIES, self.options))
-
-    def stop(self) -> None:
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-        self.stop_database()
-
-    @property
-    def pids(self) -> list[int]:
-        return [] if self._held is None else [os.getpid()]
+        return self.manager.url
 
     def is_alive(self) -> bool:
-        """Whether the queue manager has not stopped itself, because its disk failed."""
-        if not super().is_alive() or self._held is None:
-            return False
-        return self._held.administration.status()["state"] == "running"
+        return super().is_alive() and self.manager.is_running()
 
     def settings(self) -> dict[str, str]:
         return {
@@ -76,12 +89,3 @@ class EntrepotEmbedded(EntrepotSystem):
             "read ahead": "none: there is no way that a message would have to go",
             "processes": "queue manager and load are one process: its CPU time and memory count as the server's",
         }
-
-    def create_queues(self, names: Sequence[str]) -> None:
-        with connect(self.url) as connection:
-            for name in names:
-                connection.mqsc(f"{queue_definition(name, self.options)}\nCLEAR QLOCAL('{name}')")
-
-    def depth(self, queue: str) -> int | None:
-        assert self._held is not None
-        return depth_of(self._held.mqsc(f"DISPLAY QSTATUS('{queue}') CURDEPTH"))

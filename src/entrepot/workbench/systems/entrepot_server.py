@@ -18,7 +18,7 @@ from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import SystemFailed
 from entrepot.server.mqsc import Answer
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.entrepot_system import REPLIES, EntrepotSystem, depth_of, queue_definition
+from entrepot.workbench.systems.entrepot_system import EntrepotSystem, depth_at
 from entrepot.workbench.systems.processes import LOOPBACK, Server, accepts, chosen_port, script
 from entrepot.workbench.systems.system import Ability
 
@@ -93,7 +93,7 @@ class QueueManager:
             return connection.mqsc("\n".join(commands))
 
     def depth(self, *queues: str) -> int:
-        return depth_of(self.mqsc(*(f"DISPLAY QSTATUS('{queue}') CURDEPTH" for queue in queues)))
+        return depth_at(self, *queues)
 
     def _await_end(self) -> None:
         """Let go whoever had the folder: of a process that was killed, threads may still be about to end."""
@@ -130,32 +130,15 @@ class EntrepotServer(EntrepotSystem):
         super().__init__(folder, quality, options)
         self.manager = QueueManager(folder, log=self.log, port=int(self.options.get("port") or 0))
 
-    def start(self) -> None:
-        self.start_database()
-        self.manager.start()
-        self.manager.mqsc(queue_definition(REPLIES, self.options))
-
-    def stop(self) -> None:
-        self.manager.stop()
-        self.stop_database()
-
     @property
-    def pids(self) -> list[int]:
-        return self.manager.pids
+    def managers(self) -> Sequence[QueueManager]:
+        return (self.manager,)
 
     def settings(self) -> dict[str, str]:
         found = super().settings()
         if self.options.get("binding") in ("fastpath", "trusted"):
             found["binding"] = "as standard: a server has its clients in other processes; entrepot-embedded has not"
         return found
-
-    def create_queues(self, names: Sequence[str]) -> None:
-        if names:
-            self.manager.mqsc(*(queue_definition(name, self.options) for name in names))
-            self.manager.mqsc(*(f"CLEAR QLOCAL('{name}')" for name in names))
-
-    def depth(self, queue: str) -> int | None:
-        return self.manager.depth(queue)
 
 
 class EntrepotUnix(EntrepotServer):

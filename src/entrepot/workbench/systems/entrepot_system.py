@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from entrepot.client.blocking import Connection, connect
 from entrepot.engine.recovery_log.settings import LogSettings
@@ -66,14 +66,32 @@ def depth_max(options: Mapping[str, Any]) -> int:
     return max(1, limit_bytes // max(int(options.get("message_bytes", 1)), 1)) if limit_bytes else DEPTH_MAX
 
 
+def depth_at(manager: Manager, *queues: str) -> int:
+    return depth_of(manager.mqsc(*(f"DISPLAY QSTATUS('{queue}') CURDEPTH" for queue in queues)))
+
+
 def depth_of(answers: Sequence[Answer]) -> int:
     return sum(int(str(row["CURDEPTH"])) for answer in answers for row in answer.rows)
+
+
+class Manager(Protocol):
+    """A queue manager under measurement, wherever it runs."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    @property
+    def pids(self) -> list[int]: ...
+
+    def mqsc(self, *commands: str) -> list[Answer]: ...
 
 
 class EntrepotSystem(System):
     """Clients over `url`; messages with a limited queue wait for room."""
 
     contracts: ClassVar[Mapping[Quality, str]] = CONTRACTS
+    answered_contract = "In memory: lost with the server; each put is answered before the next is sent."
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
@@ -81,8 +99,37 @@ class EntrepotSystem(System):
 
     @property
     @abstractmethod
+    def managers(self) -> Sequence[Manager]:
+        """Its queue managers; queues are at the last of them."""
+
+    @property
+    @abstractmethod
     def url(self) -> str:
         """Where applications connect."""
+
+    def start(self) -> None:
+        self.start_database()
+        for manager in self.managers:
+            manager.start()
+            manager.mqsc(queue_definition(REPLIES, self.options))
+
+    def stop(self) -> None:
+        for manager in self.managers:
+            manager.stop()
+        if self.database is not None:
+            self.database.stop()
+
+    @property
+    def pids(self) -> list[int]:
+        return [pid for manager in self.managers for pid in manager.pids]
+
+    def create_queues(self, names: Sequence[str]) -> None:
+        if names:
+            self.managers[-1].mqsc(*(queue_definition(name, self.options) for name in names))
+            self.managers[-1].mqsc(*(f"CLEAR QLOCAL('{name}')" for name in names))
+
+    def depth(self, queue: str) -> int | None:
+        return depth_at(self.managers[-1], queue)
 
     @property
     def log(self) -> LogSettings:
@@ -108,10 +155,6 @@ class EntrepotSystem(System):
             kind = unit_database.choose(str(self.options.get("database", "")), self.folder)
             self.database = self.database or unit_database.UnitDatabase(self.folder / "database", kind)
             self.database.start()
-
-    def stop_database(self) -> None:
-        if self.database is not None:
-            self.database.stop()
 
     def is_alive(self) -> bool:
         return super().is_alive() and (self.database is None or self.database.is_alive())
@@ -145,12 +188,21 @@ class EntrepotSystem(System):
         return connect(self.url)
 
     def sender(self, queue: str) -> Sender:
-        return clients.make_sender(self.connect(), queue, self.quality, limited=self.limited)
+        return clients.EntrepotSender(self.connect(), queue, self.quality, waits=self.limited or self.is_answered)
+
+    def connect_receiver(self) -> Connection:
+        """Where receivers and repliers connect."""
+        return self.connect()
 
     def receiver(self, queue: str) -> Receiver:
         return clients.make_receiver(
-            self.connect(), queue, self.quality, self.read_ahead, self.unit_messages, self.database
+            self.connect_receiver(), queue, self.quality, self.read_ahead, self.unit_messages, self.database
         )
+
+    def way_of(self, requests: str, number: int) -> tuple[str, str]:
+        """The queue that a requester puts on, and the queue manager that its replies are to find."""
+        del number
+        return requests, ""
 
     @property
     def unit_messages(self) -> int:
@@ -158,11 +210,11 @@ class EntrepotSystem(System):
         return max(1, int(self.options.get("batch", 1)))
 
     def requester(self, requests: str, number: int) -> Requester:
-        del number  # a correlation id needs none
-        return clients.make_requester(self.connect(), requests, REPLIES, self.quality)
+        there, back = self.way_of(requests, number)
+        return clients.EntrepotRequester(self.connect(), there, REPLIES, self.quality, back)
 
     def replier(self, requests: str) -> Replier:
-        return clients.EchoReplier(self.connect, requests, self.quality)
+        return clients.EchoReplier(self.connect_receiver, requests, self.quality)
 
     @property
     def common_reply_queue(self) -> str:
@@ -172,14 +224,14 @@ class EntrepotSystem(System):
     async def task_requester(self, requests: str, number: int) -> TaskRequester:
         from entrepot import aio
 
-        del number
-        return clients.AioRequester(await aio.connect(self.url), requests, self.common_reply_queue)
+        there, back = self.way_of(requests, number)
+        return clients.AioRequester(await aio.connect(self.url), there, self.common_reply_queue, back)
 
     def caller(self, queue: str) -> Caller:
         return clients.TimedCaller(self.connect, queue, self.quality)
 
     def publisher(self, topic: str) -> Sender:
-        return clients.make_sender(self.connect(), topic, self.quality, topic=True)
+        return clients.EntrepotSender(self.connect(), topic, self.quality, topic=True, waits=self.is_answered)
 
     def subscriber(self, topic: str, number: int) -> Receiver:
         return clients.make_subscriber(self.connect(), topic, number, self.quality, self.read_ahead)

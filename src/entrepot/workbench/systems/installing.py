@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from entrepot.errors import SystemAbsent, SystemFailed
-from entrepot.workbench.systems import ALL, PEERS, absent_reason, find_system
+from entrepot.workbench.systems import ALL, PEERS, absent_reason, base_name, find_system
 from entrepot.workbench.systems.processes import script
 
 POLICY = Path("/usr/sbin/policy-rc.d")
@@ -34,7 +34,7 @@ def install(names: Sequence[str], say: Callable[[str], None]) -> None:
         SystemAbsent: It takes root, Debian's apt-get or a Python client that is not here; the error says what to run.
         SystemFailed: apt-get failed; the end of its output is in the message.
     """
-    wanted = tuple(dict.fromkeys(PEERS if not names or ALL in names else names))
+    wanted = tuple(dict.fromkeys(base_name(name) for name in (PEERS if not names or ALL in names else names)))
     without_client = [name for name in wanted if not _has_client(name)]
     if packages := _missing_packages([name for name in wanted if name not in without_client]):
         _require_apt(wanted, packages)

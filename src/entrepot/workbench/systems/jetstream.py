@@ -69,6 +69,7 @@ class JetStream(NatsServer):
         Quality.EXPRESS: "a stream in the server's memory; publications are acknowledged, up to 256 behind the sender",
         Quality.RECOVERABLE: _recoverable_contract(),
     }
+    answered_contract = "a stream in the server's memory; each publication is acknowledged before the next is sent"
 
     def _configuration(self) -> str:
         sync = ", sync_interval: always" if forces_always() else ""
@@ -135,7 +136,7 @@ class JetStream(NatsServer):
         return int(self._administer(lambda stream: _messages(stream, queue)))
 
     def sender(self, queue: str) -> Sender:
-        return _Sender(self.link(), queue, waits=self.quality.is_persistent)
+        return _Sender(self.link(), queue, waits=self.is_answered or self.quality.is_persistent)
 
     def receiver(self, queue: str) -> Receiver:
         return _QueueReceiver(self.link(), queue, waits=self.quality.is_persistent)

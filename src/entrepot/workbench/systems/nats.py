@@ -30,6 +30,9 @@ class Nats(NatsServer):
         Quality.EXPRESS: "at most once and not even queued: what is sent while no receiver is there is dropped,"
         " and what a server or a receiver holds is lost with it",
     }
+    answered_contract = (
+        f"{contracts[Quality.EXPRESS]}; each publication waits for the server's PONG, which says that it was read"
+    )
     keeps_messages = False
 
     def settings(self) -> dict[str, str]:
@@ -42,13 +45,13 @@ class Nats(NatsServer):
         return None
 
     def sender(self, queue: str) -> Sender:
-        return _Publisher(self.link(), queue)
+        return _Publisher(self.link(), queue, waits=self.is_answered)
 
     def receiver(self, queue: str) -> Receiver:
         return _Subscriber(self.link(), queue, QUEUE_GROUP)
 
     def publisher(self, topic: str) -> Sender:
-        return _Publisher(self.link(), topic)
+        return _Publisher(self.link(), topic, waits=self.is_answered)
 
     def subscriber(self, topic: str, number: int) -> Receiver:  # noqa: ARG002 - none of them outlives its connection
         return _Subscriber(self.link(), topic, "")
@@ -61,12 +64,15 @@ class Nats(NatsServer):
 
 
 class _Publisher:
-    def __init__(self, link: Link, subject: str) -> None:
+    def __init__(self, link: Link, subject: str, *, waits: bool) -> None:
         self._link = link
         self._subject = subject
+        self._waits = waits
 
     def send(self, bodies: Sequence[bytes]) -> None:
         self._link.run(self._link.publish(self._subject, list(bodies)))
+        if self._waits:
+            self.flush()
 
     def flush(self) -> None:
         self._link.run(self._link.flush())

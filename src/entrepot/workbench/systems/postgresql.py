@@ -20,7 +20,10 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import ConnStatus, ExecStatus, Format
 
+from entrepot.errors import SystemFailed
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.postgresql_server import PostgreSqlServer
 from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
@@ -30,6 +33,13 @@ ASK_AGAIN_S_MIN = 0.0005
 ASK_AGAIN_S_MAX = 0.01
 COUNTED_MAX = 10_000
 
+UNANSWERED_MAX = 256
+"""As many answers may be under way to a sender that does not wait for them; JetStream's has as many."""
+
+_EXPRESS = (
+    "unlogged tables and no wait for the log: all messages are gone when the server fails; received up to 100 at a"
+    " time, and gone if the reader fails"
+)
 _REPLIES = "workbench_replies"
 _TALLY = "workbench_tally"
 
@@ -39,8 +49,7 @@ class PostgreSql(PostgreSqlServer):
     title = "PostgreSQL with SKIP LOCKED, psycopg"
     abilities = frozenset({"queues", "requests", "sessions"})
     contracts = {
-        Quality.EXPRESS: "unlogged tables and no wait for the log: all messages are gone when the server fails; "
-        "received up to 100 at a time, and gone if the reader fails",
+        Quality.EXPRESS: f"{_EXPRESS}; sent in libpq's pipeline mode, up to {UNANSWERED_MAX} answers behind the sender",
         Quality.RECOVERABLE: "each insert is a commit, whose log is forced before it returns (those at one time share a"
         " force); what was received is deleted by a commit that is forced likewise",
         Quality.TRANSACTIONAL: "all inserts of a unit are one commit, and so are all deletes; the log is forced before"
@@ -48,6 +57,8 @@ class PostgreSql(PostgreSqlServer):
         Quality.GLOBAL: "received messages and a change in another table are one local commit, because queue and"
         " database are one resource: no two-phase commit is needed, and none is measured",
     }
+
+    answered_contract = f"{_EXPRESS}; each insert is answered before the next is sent"
 
     def start(self) -> None:
         super().start()
@@ -109,6 +120,8 @@ class PostgreSql(PostgreSqlServer):
     def sender(self, queue: str) -> Sender:
         if self.quality is Quality.RECOVERABLE:
             return _EachSender(self.connect(), queue)
+        if self.quality is Quality.EXPRESS and not self.is_answered:
+            return _PipelineSender(self.connect(), queue)
         return _UnitSender(self.connect(), queue)
 
     def receiver(self, queue: str) -> Receiver:
@@ -165,6 +178,51 @@ class _UnitSender:
         """Every statement was answered already."""
 
     def close(self) -> None:
+        self._connection.close()
+
+
+class _PipelineSender:
+    """One statement and one commit for each call, whose answer is read when UNANSWERED_MAX are under way.
+
+    By way of libpq's own calls: what psycopg's pipeline() sends is committed
+    by its sync(), which also waits for all answers, so nothing would be under
+    way while the next message is made.
+    """
+
+    _NAME = b"put"
+    _BYTEA_ARRAY = 1001
+
+    def __init__(self, connection: psycopg.Connection[Any], queue: str) -> None:
+        self._connection = connection
+        self._libpq = connection.pgconn
+        insert = sql.SQL("INSERT INTO {} (body) SELECT unnest($1)").format(sql.Identifier(queue))
+        self._libpq.prepare(self._NAME, insert.as_bytes(connection), [self._BYTEA_ARRAY])
+        self._dump = Transformer(connection).get_dumper([b""], PyFormat.BINARY).dump
+        # Few enough answers are under way to fit into the kernel's buffers, so neither side can block the other.
+        self._libpq.nonblocking = 0
+        self._libpq.enter_pipeline_mode()
+        self._unanswered = 0
+
+    def send(self, bodies: Sequence[bytes]) -> None:
+        self._libpq.send_query_prepared(self._NAME, [self._dump(list(bodies))], [Format.BINARY])
+        self._libpq.pipeline_sync()
+        self._unanswered += 1
+        if self._unanswered >= UNANSWERED_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        while self._unanswered:
+            # The statement's result, the end of its results, and the end of its commit.
+            for wanted in (ExecStatus.COMMAND_OK, None, ExecStatus.PIPELINE_SYNC):
+                result = self._libpq.get_result()
+                if (None if result is None else result.status) != wanted:
+                    problem = self._libpq.get_error_message() if result is None else result.get_error_message()
+                    raise SystemFailed("postgresql", f"answered with an error: {problem}")
+            self._unanswered -= 1
+
+    def close(self) -> None:
+        if self._libpq.status == ConnStatus.OK:
+            self.flush()
         self._connection.close()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from entrepot.errors import SystemFailed
-from entrepot.workbench.systems.processes import LOOPBACK, Server
+from entrepot.workbench.systems.processes import LOOPBACK, Server, descendants
 from entrepot.workbench.systems.system import is_running
 
 USER = "ent"
@@ -105,10 +105,7 @@ class PostgreSqlProcess:
     @property
     def pids(self) -> list[int]:
         """The head, and who it has started: a process for each connection, so this changes."""
-        if self._server is None:
-            return []
-        head = self._server.pid
-        return [head, *(pid for pid in _all_pids() if _parent(pid) == head)]
+        return [] if self._server is None else descendants(self._server.pid)
 
     def is_alive(self) -> bool:
         """The head alone counts: the others end with their clients."""
@@ -138,21 +135,10 @@ def version() -> str:
     return told.stdout.strip()
 
 
-def _all_pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
 def _works_in(folder: Path) -> bool:
     place = str(folder.resolve())
-    for pid in _all_pids():
+    for working in Path("/proc").glob("[0-9]*/cwd"):
         with contextlib.suppress(OSError):
-            if str(Path(f"/proc/{pid}/cwd").readlink()) == place:
+            if str(working.readlink()) == place:
                 return True
     return False

@@ -184,13 +184,31 @@ def script(name: str) -> str:
 
 def cpu_s(pids: Iterable[int]) -> float:
     """User and system time that living processes have used so far, all their threads included."""
-    return sum(_ticks(pid) for pid in pids) / _TICKS_PER_S
+    return sum(process_cpu_s(pid) for pid in pids)
 
 
-def _ticks(pid: int) -> int:
-    # The name in brackets may hold blanks, so count behind it: utime and stime are the 14th and 15th of all.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def process_cpu_s(pid: int) -> float:
+    fields = stat_fields(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Of /proc/PID/stat from the state on: then the parent; utime, stime, cutime and cstime are the 12th to 15th."""
+    # The name in brackets before them may hold blanks.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it or its children have started, as far as they still run."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            with contextlib.suppress(OSError, IndexError):
+                children.setdefault(int(stat_fields(int(path.name))[1]), []).append(int(path.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, ())
+    return found
 
 
 def busy_s() -> float:

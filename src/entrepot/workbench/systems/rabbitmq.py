@@ -43,6 +43,9 @@ class RabbitMq(SingleServer):
             " if the broker dies within a commit; acknowledgements forced up to 0.2 s later: a crash repeats messages"
         ),
     }
+    answered_contract = (
+        "memory; transient classic queue, each message's confirm is waited for; receivers acknowledge 250 at once"
+    )
     start_s = 8.0
 
     _mapper: Server | None = None
@@ -125,7 +128,10 @@ class RabbitMq(SingleServer):
         return clients.PikaChannel(self._port)
 
     def sender(self, queue: str) -> Sender:
-        return clients.PikaSender(self._channel(), self.quality, "", queue, limited=self._limit_bytes > 0)
+        limited = self._limit_bytes > 0
+        return clients.PikaSender(
+            self._channel(), self.quality, "", queue, limited=limited, confirms=self.is_answered or limited
+        )
 
     def receiver(self, queue: str) -> Receiver:
         return clients.PikaReceiver(self._channel(), self.quality, queue)
@@ -137,7 +143,7 @@ class RabbitMq(SingleServer):
         return clients.PikaReplier(self._channel(), self.quality, requests)
 
     def publisher(self, topic: str) -> Sender:
-        return clients.PikaSender(self._channel(), self.quality, clients.TOPICS, topic, limited=False)
+        return clients.PikaSender(self._channel(), self.quality, clients.TOPICS, topic, confirms=self.is_answered)
 
     def subscriber(self, topic: str, number: int) -> Receiver:
         channel, persistent = self._channel(), self.quality.is_persistent

@@ -185,10 +185,19 @@ class _Publishing:
 
 
 class PikaSender:
-    def __init__(self, channel: PikaChannel, quality: Quality, exchange: str, key: str, *, limited: bool) -> None:
-        """`limited`: the queue refuses what is too much, which only confirms can tell."""
+    def __init__(
+        self,
+        channel: PikaChannel,
+        quality: Quality,
+        exchange: str,
+        key: str,
+        *,
+        confirms: bool,
+        limited: bool = False,
+    ) -> None:
+        """`confirms` are waited for, of express messages too; a `limited` queue refuses what is too much by them."""
         self._channel = channel
-        self._publishing = _Publishing(channel, quality, confirms=limited)
+        self._publishing = _Publishing(channel, quality, confirms=confirms)
         self._place = (exchange, key)
         self._described = self._publishing.described()
         self._limited = limited

@@ -22,6 +22,7 @@ import redis
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.redis_server import (
     READ_AT_ONCE,
+    UNANSWERED_MAX,
     RedisRequester,
     RedisSender,
     RedisServer,
@@ -37,6 +38,9 @@ for _, list in ipairs(redis.call('SMEMBERS', KEYS[1])) do
 end
 """
 _PUBSUB_LIMIT_BYTES = 1 << 30
+_EXPRESS = (
+    "memory alone; a popped message is gone if its reader fails, and a publication without a subscriber reaches nobody"
+)
 
 
 class RedisLists(RedisServer):
@@ -44,13 +48,14 @@ class RedisLists(RedisServer):
     title = "Redis lists, redis-py"
     abilities = frozenset({"queues", "requests", "topics", "sessions"})
     contracts = {
-        Quality.EXPRESS: "memory alone; a popped message is gone if its reader fails, and a publication without a"
-        " subscriber reaches nobody",
+        Quality.EXPRESS: f"{_EXPRESS}; sent in a pipeline, up to {UNANSWERED_MAX} answers behind the sender",
         Quality.RECOVERABLE: "each LPUSH is forced to the append-only file before it is answered; a message stays on"
         " its receiver's own list until it is done with",
         Quality.TRANSACTIONAL: "MULTI … EXEC: what a unit sends is appended and forced as one; what it receives is on"
         " the receiver's own list until one command removes all of it, which is no part of the unit that sends",
     }
+
+    answered_contract = f"{_EXPRESS}; each command is answered before the next is sent"
 
     def give_back(self, client: Any) -> None:
         for taken in client.scan_iter(match=f"*{_TAKEN}*", count=1000):
@@ -78,7 +83,10 @@ class RedisLists(RedisServer):
             return int(client.llen(queue))
 
     def sender(self, queue: str) -> Sender:
-        return _Sender(self.client(), queue, self.quality)
+        is_express = self.quality is Quality.EXPRESS
+        sender = _ExpressSender if is_express else _Sender
+        is_unit = self.quality is Quality.TRANSACTIONAL
+        return sender(self.client(), queue, waits=self.sender_waits, is_unit=is_unit)
 
     def receiver(self, queue: str) -> Receiver:
         if self.quality is Quality.EXPRESS:
@@ -86,7 +94,8 @@ class RedisLists(RedisServer):
         return _Mover(self.client(), queue, self.received_at_once())
 
     def publisher(self, topic: str) -> Sender:
-        return _FanOut(self.client(), topic) if self.quality.is_persistent else _Publisher(self.client(), topic)
+        publisher = _FanOut if self.quality.is_persistent else _Publisher
+        return publisher(self.client(), topic, waits=self.sender_waits)
 
     def subscriber(self, topic: str, number: int) -> Receiver:
         if not self.quality.is_persistent:
@@ -114,17 +123,14 @@ def _give_back(client: Any, queue: str, taken: Any) -> None:
 
 
 class _Sender(RedisSender):
-    def __init__(self, client: Any, queue: str, quality: Quality) -> None:
-        super().__init__(client, queue)
-        self._quality = quality
+    def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
+        return [("LPUSH", self._place, body) for body in bodies]
 
-    def send(self, bodies: Sequence[bytes]) -> None:
-        if self._quality is Quality.EXPRESS:
-            # One command for the batch, which costs less than a pipeline of as many.
-            self._client.lpush(self._place, *bodies)
-        else:
-            commands = [("LPUSH", self._place, body) for body in bodies]
-            execute(self._client, commands, is_unit=self._quality is Quality.TRANSACTIONAL)
+
+class _ExpressSender(RedisSender):
+    def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
+        # One command for the batch, which costs less than a pipeline of as many.
+        return [("LPUSH", self._place, *bodies)]
 
 
 class _Popper:
@@ -178,13 +184,13 @@ class _Mover:
 
 
 class _Publisher(RedisSender):
-    def send(self, bodies: Sequence[bytes]) -> None:
-        execute(self._client, [("PUBLISH", self._place, body) for body in bodies], is_unit=False)
+    def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
+        return [("PUBLISH", self._place, body) for body in bodies]
 
 
 class _FanOut(RedisSender):
-    def __init__(self, client: Any, topic: str) -> None:
-        super().__init__(client, topic)
+    def __init__(self, client: Any, topic: str, *, waits: bool) -> None:
+        super().__init__(client, topic, waits=waits)
         self._push = client.register_script(_FAN_OUT)
 
     def send(self, bodies: Sequence[bytes]) -> None:

@@ -28,6 +28,8 @@ from entrepot.workbench.systems.system import REPLY_S
 
 COMMAND = "redis-server"
 READ_AT_ONCE = 100
+UNANSWERED_MAX = 256
+"""As many answers may be under way to a sender that does not wait for them; JetStream's has as many."""
 
 
 class RedisServer(SingleServer):
@@ -86,6 +88,10 @@ class RedisServer(SingleServer):
             protocol=2,
         )
 
+    @property
+    def sender_waits(self) -> bool:
+        return self.is_answered or self.quality.is_persistent
+
     def received_at_once(self) -> int:
         """A unit of work has `batch` messages, by default one; otherwise what is there is taken."""
         return int(self.options.get("batch") or 1) if self.quality is Quality.TRANSACTIONAL else READ_AT_ONCE
@@ -108,16 +114,43 @@ def new_name() -> str:
 
 
 class RedisSender:
-    """Every command is answered before the next, so nothing is ever under way."""
+    """Writes commands; waits for their answers at once, or only when UNANSWERED_MAX are under way.
 
-    def __init__(self, client: Any, place: str) -> None:
+    redis-py's own pipeline gathers commands and waits for all of their answers
+    at its end. Here each call's commands leave at once, and the answers to
+    earlier ones are read while later ones are on their way.
+    """
+
+    def __init__(self, client: Any, place: str, *, waits: bool, is_unit: bool = False) -> None:
         self._client = client
         self._place = place
+        self._waits = waits
+        self._is_unit = is_unit
+        self._unanswered = 0
+
+    def send(self, bodies: Sequence[bytes]) -> None:
+        commands = self._commands(bodies)
+        if self._waits:
+            execute(self._client, commands, is_unit=self._is_unit)
+            return
+        connection = self._client.connection
+        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+        self._unanswered += len(commands)
+        if self._unanswered >= UNANSWERED_MAX:
+            self.flush()
+
+    def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
+        raise NotImplementedError
 
     def flush(self) -> None:
-        """Done already."""
+        """Read the answers that are under way; one that is an error is raised."""
+        while self._unanswered:
+            self._unanswered -= 1
+            self._client.connection.read_response()
 
     def close(self) -> None:
+        with contextlib.suppress(redis.ConnectionError):
+            self.flush()
         self._client.close()
 
 

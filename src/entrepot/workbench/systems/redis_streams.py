@@ -19,6 +19,7 @@ import redis
 
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.redis_server import (
+    UNANSWERED_MAX,
     RedisRequester,
     RedisSender,
     RedisServer,
@@ -35,6 +36,7 @@ _CORRELATION = b"c"
 _RETURNED = "returned"
 _IDLE_MS = 30_000
 _RETURNED_IDLE_MS = 3_600_000
+_EXPRESS = "memory alone; read without acknowledgement (NOACK) and deleted, so gone if the reader fails"
 
 
 class RedisStreams(RedisServer):
@@ -42,12 +44,14 @@ class RedisStreams(RedisServer):
     title = "Redis streams, redis-py"
     abilities = frozenset({"queues", "requests", "topics", "sessions"})
     contracts = {
-        Quality.EXPRESS: "memory alone; read without acknowledgement (NOACK) and deleted, so gone if the reader fails",
+        Quality.EXPRESS: f"{_EXPRESS}; sent in a pipeline, up to {UNANSWERED_MAX} answers behind the sender",
         Quality.RECOVERABLE: "each XADD is forced to the append-only file before it is answered; a message is pending"
         " until its receiver acknowledges it, which is forced too",
         Quality.TRANSACTIONAL: "MULTI … EXEC: what a unit sends is appended and forced as one; what it receives is"
         " acknowledged as one, which is no part of the unit that sends",
     }
+
+    answered_contract = f"{_EXPRESS}; each command is answered before the next is sent"
 
     def give_back(self, client: Any) -> None:
         for stream in client.scan_iter(_type="stream"):
@@ -73,13 +77,17 @@ class RedisStreams(RedisServer):
             return int(client.xlen(queue))
 
     def sender(self, queue: str) -> Sender:
-        return _Sender(self.client(), queue, is_unit=self.quality is Quality.TRANSACTIONAL)
+        return _Sender(self.client(), queue, waits=self.sender_waits, is_unit=self._is_unit)
+
+    @property
+    def _is_unit(self) -> bool:
+        return self.quality is Quality.TRANSACTIONAL
 
     def receiver(self, queue: str) -> Receiver:
         return _Receiver(self, queue, GROUP, deletes=True)
 
     def publisher(self, topic: str) -> Sender:
-        return _Publisher(self.client(), topic, is_unit=self.quality is Quality.TRANSACTIONAL)
+        return _Publisher(self.client(), topic, waits=self.sender_waits, is_unit=self._is_unit)
 
     def subscriber(self, topic: str, number: int) -> Receiver:
         group = f"S{number}"
@@ -110,13 +118,8 @@ def _wait_ms(timeout_s: float) -> int:
 
 
 class _Sender(RedisSender):
-    def __init__(self, client: Any, stream: str, *, is_unit: bool) -> None:
-        super().__init__(client, stream)
-        self._is_unit = is_unit
-
-    def send(self, bodies: Sequence[bytes]) -> None:
-        commands = [("XADD", self._place, "*", _BODY, body) for body in bodies]
-        execute(self._client, commands, is_unit=self._is_unit)
+    def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
+        return [("XADD", self._place, "*", _BODY, body) for body in bodies]
 
 
 class _Publisher(_Sender):
@@ -127,6 +130,8 @@ class _Publisher(_Sender):
         self._until_trim -= len(bodies)
         if self._until_trim <= 0:
             self._until_trim = TRIM_EVERY
+            # What trimming asks would get the answers that are still under way.
+            self.flush()
             self._trim()
 
     def _trim(self) -> None:

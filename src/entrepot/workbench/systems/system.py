@@ -33,7 +33,8 @@ class Sender(Protocol):
         """Send, and return when all are as safe as the quality's contract says.
 
         Recoverable: each message by itself. Transactional: all in one unit of
-        work. Express: may still be in the client's buffer; see `flush`.
+        work. Express: the message has left, and its answer may be under way; see
+        `flush`. A form that is answered has waited for it.
         """
 
     def flush(self) -> None:
@@ -117,6 +118,10 @@ class System(ABC):
     abilities: ClassVar[frozenset[Ability]]
     contracts: ClassVar[Mapping[Quality, str]]
     """What it promises for each quality that it offers, in one sentence that stands beside every figure."""
+    answered_contract: ClassVar[str] = ""
+    """What express messages are promised where senders wait for each answer; empty when it has no such form."""
+    is_answered: ClassVar[bool] = False
+    """Whether this is that form. Otherwise express messages are sent without waiting, as the client does it best."""
     warm_up_s: ClassVar[float] = 1.0
     """How long it needs under load until its speed is its own (a JVM compiles, a cache fills)."""
     one_process: ClassVar[bool] = False

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one pass over all raw observations: each trial becomes an `Observed`, and that a few rows.
+"""The one pass over all raw observations: each trial becomes an `Observed`, and that a `TrialResult`.
 
-A row is of a kind: `metric` (name, value, unit as text), `mark` (why the
-trial gives no figure), `account`, `moment` (one second), `probe` (one rate
-of a search, judged again) or `verdict` (its bottleneck). A trial was made on
-one machine and lay in the memory of its generators, so it fits into one
-task; there may be any number of trials.
+A trial was made on one machine and lay in the memory of its generators, so
+it fits into one task; there may be any number of trials.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from entrepot.workbench.analysis.trial_result import TrialResult
 from entrepot.workbench.measuring.observations import NONE_NS
 from entrepot.workbench.measuring.record import TrialRecord
 
@@ -27,16 +24,15 @@ if TYPE_CHECKING:
     from entrepot.workbench.analysis.observed import Observed
     from entrepot.workbench.analysis.reading import Tables
 
-SCHEMA = "trial string, kind string, name string, number int, value double, values array<double>, text string"
 _SENT, _RECEIVED = 0, 1
-Row = dict[str, Any]
 
 
-def trial_rows(spark: SparkSession, tables: Tables) -> DataFrame:
-    """Everything that each trial tells; lazy, so keep it with `persist` before using it twice."""
-    noted = _noted(tables)
-    aside = _aside(spark, tables)
-    return noted.groupBy("id").cogroup(aside.groupBy("id")).applyInArrow(_rows_of_trial, SCHEMA)
+def trial_results(spark: SparkSession, tables: Tables) -> dict[str, TrialResult]:
+    """Trial → what it tells; read and judged by Spark's workers, of whose answers none is large."""
+    trials = _noted(tables).groupBy("id").cogroup(_aside(spark, tables).groupBy("id"))
+    rows = trials.applyInArrow(_encoded_result, "result binary").collect()
+    results = [msgspec.msgpack.decode(row["result"], type=TrialResult) for row in rows]
+    return {result.trial: result for result in sorted(results, key=lambda result: result.trial)}
 
 
 def _noted(tables: Tables) -> DataFrame:
@@ -83,45 +79,32 @@ def _aside(spark: SparkSession, tables: Tables) -> DataFrame:
     return everything.selectExpr("xxhash64(trial) AS id", "*").drop("trial")
 
 
-def _rows_of_trial(noted: pyarrow.Table, aside: pyarrow.Table) -> pyarrow.Table:
+def _encoded_result(noted: pyarrow.Table, aside: pyarrow.Table) -> pyarrow.Table:
     import pyarrow
 
-    found = list(_rows(observed_from(noted, aside)))
-    types = {
-        "trial": pyarrow.string(),
-        "kind": pyarrow.string(),
-        "name": pyarrow.string(),
-        "number": pyarrow.int32(),
-        "value": pyarrow.float64(),
-        "values": pyarrow.list_(pyarrow.float64()),
-        "text": pyarrow.string(),
-    }
-    return pyarrow.Table.from_pylist(found, schema=pyarrow.schema(list(types.items())))
+    encoded = msgspec.msgpack.encode(result_of(observed_from(noted, aside)))
+    return pyarrow.table({"result": pyarrow.array([encoded], type=pyarrow.binary())})
 
 
-def _rows(observed: Observed) -> Iterator[Row]:
+def result_of(observed: Observed) -> TrialResult:
     from entrepot.workbench.analysis import bottlenecks, metrics, saturation, series
     from entrepot.workbench.analysis.accounts import account_of
 
-    trial, record = observed.record.trial, observed.record
+    record = observed.record
     if record.status == "failed":
-        yield {"trial": trial, "kind": "mark", "name": record.status, "text": record.reason}
-        return
+        return TrialResult(trial=record.trial, status=record.status, problem=record.reason)
     problem = record.reason or "marked as invalid" if record.status == "invalid" else metrics.problem(observed)
     account = account_of(observed)
-    if problem:
-        yield {"trial": trial, "kind": "mark", "name": "invalid", "text": problem}
-    else:
-        for name, unit, value in (*metrics.metrics(observed), *metrics.flaws(observed, account)):
-            yield {"trial": trial, "kind": "metric", "name": name, "value": value, "text": unit}
-    yield {"trial": trial, "kind": "account", "values": [float(number) for number in astuple(account)]}
-    for moment in series.seconds(observed):
-        yield {"trial": trial, "kind": "moment", "number": moment.second, "values": list(moment[1:])}
-    if (judged := saturation.judged_again(observed)) is not None:
-        yield {"trial": trial, "kind": "probe", **judged}
-    if observed.samples:
-        name, evidence = bottlenecks.bottleneck(observed)
-        yield {"trial": trial, "kind": "verdict", "name": name, "text": evidence}
+    return TrialResult(
+        trial=record.trial,
+        status="invalid" if problem else "measured",
+        problem=problem,
+        metrics={} if problem else metrics.metrics(observed, account),
+        account=account,
+        seconds=list(series.seconds(observed)),
+        probe=saturation.judged_again(observed),
+        verdict=bottlenecks.bottleneck(observed) if observed.samples else None,
+    )
 
 
 def observed_from(noted: pyarrow.Table, aside: pyarrow.Table) -> Observed:
