@@ -118,9 +118,13 @@ class Postgres:
         """SIGKILL to every process of it, as if the machine had lost power, but for what the kernel holds."""
         if self._process is None:
             return
-        kill_all(self.pids)
+        pids = self.pids
+        kill_all(pids)
         self._process.wait()
         self._process = None
+        # Each of them holds the shared memory until it has gone, and the next start is refused while one does.
+        while any(map(_is_running, pids)):
+            time.sleep(0.001)
 
     def stop(self) -> None:
         """A quick, clean end."""
@@ -149,6 +153,13 @@ def kill_all(pids: list[int]) -> None:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
 
 
 def _parent(pid: int) -> int:
