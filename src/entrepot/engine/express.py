@@ -18,7 +18,7 @@ from entrepot.engine.entry import LOCKED, QueuedMessage
 from entrepot.engine.recovery_log.record import Put
 from entrepot.engine.unit_of_work import RECORD_BYTES, PendingPut, Take, Unit
 from entrepot.errors import EntrepotError, SpillFailed
-from entrepot.limits import ID_BYTES_MAX, NAME_CHARACTERS_MAX, PRIORITY_MAX
+from entrepot.limits import ID_BYTES_MAX, MIB, NAME_CHARACTERS_MAX, PRIORITY_MAX
 from entrepot.message import Message, PutInUnit
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 _PLAIN = Message(b"")
 _CCSID, _ENCODING = _PLAIN.ccsid, _PLAIN.encoding
 _EXPIRY_S_MAX = 1e9
+_BODY_BYTES_MAX = 1 * MIB
+"""Before a larger one is taken, a server looks at its memory."""
 
 
 def is_plain(message: Message) -> bool:
-    """Whether a message says no more than body, ids, type, reply-to queue and how long it is of use, within limits.
+    """Whether a message says no more than body, ids, type, reply-to queue and how long it is of use, and is not large.
 
     It may come from a stranger: a plain message needs no further vetting.
     """
@@ -51,6 +53,7 @@ def is_plain(message: Message) -> bool:
         or message.last_in_group
         or message.ccsid != _CCSID
         or message.encoding != _ENCODING
+        or len(message.body) >= _BODY_BYTES_MAX
         or len(message.message_id) > ID_BYTES_MAX
         or len(message.correlation_id) > ID_BYTES_MAX
         or len(message.reply_to) > NAME_CHARACTERS_MAX
@@ -61,9 +64,10 @@ def is_plain(message: Message) -> bool:
 def route_for(manager: QueueManager, name: str) -> Route | None:
     """Where a nonpersistent message goes that need only be stored, or handed over; None: the general way."""
     objects = manager.objects
-    route = objects.known_route(name)
+    route = objects.routes.get(name)
     if (
         route is None
+        or name in objects.name_lists
         or not route.put_enabled
         or route.internal
         or route.target_queue
@@ -218,14 +222,15 @@ def plan(manager: QueueManager, unit: Unit, puts: Sequence[PutInUnit], user: str
     """
     if manager.group_commit.failure is not None or unit.clock_steps != manager.steady.count:
         return False
-    now = manager.clock.now()
+    now, objects = manager.clock.now(), manager.objects
     planned: list[PendingPut] = []
     places: dict[Queue, int] = {}
     body_bytes = 0
     for name, persistent, priority, message in puts:
-        route = manager.objects.known_route(name)
+        route = objects.routes.get(name)
         if (
             route is None
+            or name in objects.name_lists
             or not route.put_enabled
             or route.internal
             or route.target_queue
@@ -277,7 +282,7 @@ def plan(manager: QueueManager, unit: Unit, puts: Sequence[PutInUnit], user: str
 
 def waited_for(manager: QueueManager, name: str) -> Queue | None:
     """An empty queue that a reader can simply wait for; None: the general way has to look."""
-    route = manager.objects.known_route(name)
+    route = manager.objects.routes.get(name)
     if route is None or route.target_queue or not route.get_enabled or route.queue.depth:
         return None
     return route.queue

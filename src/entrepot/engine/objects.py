@@ -81,7 +81,7 @@ class Objects:
         self.number_next = 1
         self._leaving: set[str] = set()
         """Local queues whose deletion is on its way to disk; nothing may arrive there any more."""
-        self._routes: dict[str, Route] = {}
+        self.routes: dict[str, Route] = {}
         self._initiation_queues: Counter[str] = Counter()
         """Names that local queues have as their INITQ."""
         self.originators: Originators = TrustedOriginators()
@@ -95,20 +95,16 @@ class Objects:
         targets = (self.queue_definitions.get(name) for name in named)
         return INTERNAL_QUEUES.union(named, (each.target for each in targets if isinstance(each, AliasQueue)))
 
-    def known_route(self, name: str) -> Route | None:
-        """Where a name leads, if that is a queue and was asked before."""
-        return None if name in self.name_lists else self._routes.get(name)
-
     def route(self, name: str) -> Route:
         """Where a put or get on this name goes; remembered until a definition changes."""
         try:
-            route = self._routes.get(name)
+            route = self.routes.get(name)
         except TypeError:
             raise InvalidName("queue", repr(name)) from None  # a list, for instance
         if route is None:
-            if len(self._routes) >= _ROUTES_MAX:
-                self._routes.clear()  # partners can make up any number of QUEUE@MANAGER
-            route = self._routes[name] = find_route(self, name)
+            if len(self.routes) >= _ROUTES_MAX:
+                self.routes.clear()  # partners can make up any number of QUEUE@MANAGER
+            route = self.routes[name] = find_route(self, name)
         return route
 
     def queue_to_open(self, name: str) -> QueueDefinition | None:
@@ -125,7 +121,7 @@ class Objects:
         self._forget_routes()
 
     def _forget_routes(self) -> None:
-        self._routes.clear()
+        self.routes.clear()
         self.__dict__.pop("internal_queues", None)
         self.subscribers.forget_plans()
 

@@ -76,7 +76,6 @@ class LeasingWaiter(Waiter):
         self._begin = begin
         self._unit: Unit | None = None
         super().__init__(criteria, None, wake)
-        self.is_private = True
 
     @property
     def unit(self) -> Unit | None:
@@ -140,13 +139,18 @@ class Waiters:
         return len(self.any) + sum(map(len, self.by_correlation.values()))
 
     def add(self, waiter: Waiter) -> None:
-        waiter.number = self._next
+        number = waiter.number = self._next
         waiter.among = self
         self._next += 1
-        waiter.shelf = self._shelf(waiter)
-        waiter.shelf[waiter.number] = waiter
-        if waiter.criteria is not None and waiter.criteria.whole_group:
-            self.for_groups += 1
+        criteria = waiter.criteria
+        shelf = self.any
+        if criteria is not None:
+            if criteria.whole_group:
+                self.for_groups += 1  # any message may be the one that completes a group
+            elif criteria.correlation_id is not None:
+                shelf = self.by_correlation.setdefault(criteria.correlation_id, {})
+        waiter.shelf = shelf
+        shelf[number] = waiter
 
     def to_the_end(self, waiter: Waiter) -> None:
         """Let a waiter stand behind all others."""
@@ -155,13 +159,6 @@ class Waiters:
         waiter.number = self._next
         self._next += 1
         shelf[waiter.number] = waiter
-
-    def _shelf(self, waiter: Waiter) -> dict[int, Waiter]:
-        correlation_id = waiter.criteria.correlation_id if waiter.criteria else None
-        # Any message may be the one that completes a group.
-        if correlation_id is None or waiter.wants_whole_group:
-            return self.any
-        return self.by_correlation.setdefault(correlation_id, {})
 
     def remove(self, waiter: Waiter) -> None:
         waiter.among = None

@@ -48,6 +48,7 @@ from entrepot.server.wire.verbs import Verb
 _ANSWER_BYTES = 512 * KIB
 """When an answer has this much, no more messages join it: with one more it still fits into the longest frame."""
 _BROWSE_MESSAGES_MAX = 1000
+_TIMEOUT_S_USUAL = 86_400.0
 _FOR_THE_FENCED = frozenset(verb for verb, definition in verbs.ASKED.items() if definition.for_fenced)
 _NOTHING = verbs.Empty()
 
@@ -281,9 +282,10 @@ class Conversation:
     def _request(self, number: int, frame: verbs.Request) -> None:
         session = self.session
         self._require_number(number)
-        vetting.require_names(frame.queue)
         vetting.require_names(frame.reply_queue)
-        timeout_s = checks.seconds("timeout_s", frame.timeout_s, positive=True)
+        timeout_s = frame.timeout_s
+        if not 0 < timeout_s < _TIMEOUT_S_USUAL:
+            timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
         session.require("QUEUE", frame.reply_queue, "GET")
         replied = partial(self._replied, number, frame.queue, timeout_s)
 
@@ -296,6 +298,7 @@ class Conversation:
         session.count_waiting()
         if session.put_plain(frame.queue, frame.message, frame.persistent, frame.priority, waits, frame.reply_queue):
             return
+        vetting.require_names(frame.queue)
         with self.desk.host.lock:
             self.desk.engine.manager.readable(frame.reply_queue)  # or nothing is put
         message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)

@@ -29,6 +29,7 @@ _GATHER_BYTES = 256 * KIB
 _FRAMES_AT_ONCE = 1000
 """A read can bring twenty thousand frames; so many are served before others have their turn."""
 _LAST_BYTES = 4 * KIB
+_TOO_LARGE = "there is no memory for a frame of this size"
 _FAREWELL_S = 2.0
 """How long a partner may take to read the end of what it was told."""
 
@@ -95,14 +96,14 @@ class Link(asyncio.BufferedProtocol):
             return self.reader.buffer()
         except MemoryError:
             # Only this partner needs so much; nothing of ours was changed.
-            self.close(FrameUnreadable("there is no memory for a frame of this size"))
+            self.close(FrameUnreadable(_TOO_LARGE))
             return bytearray(_LAST_BYTES)
 
     def _decoded(self, verb: int, content: memoryview | bytes) -> Any:
         try:
             return self.decode(verb, content)
         except MemoryError:
-            raise FrameUnreadable("there is no memory for a frame of this size") from None
+            raise FrameUnreadable(_TOO_LARGE) from None
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.closed:
@@ -111,7 +112,11 @@ class Link(asyncio.BufferedProtocol):
         try:
             if self._held is None and (frame := self.reader.only_frame(nbytes)) is not None:
                 verb, number, view = frame
-                self.on_frame(verb, number, self._decoded(verb, view))
+                try:
+                    payload = self.decode(verb, view)
+                except MemoryError:
+                    raise FrameUnreadable(_TOO_LARGE) from None
+                self.on_frame(verb, number, payload)
                 if self._engine.crowded and not self.closed:
                     self._slow_down()
                 return
@@ -260,6 +265,8 @@ class Link(asyncio.BufferedProtocol):
         if message is not None and len(message.body) >= LONG_BODY_BYTES:
             self.flush()
             self.transport.writelines(encode_parts(verb, number, payload))
+        elif self._engine.turn is None:
+            self.transport.write(encode(verb, number, payload))
         else:
             self._write(encode(verb, number, payload))
 

@@ -30,7 +30,7 @@ _LOGGER = logging.getLogger("entrepot")
 EXIT_OUT_OF_MEMORY = 71
 """What the server's process ends with when an allocation has failed; EX_OSERR of sysexits.h."""
 
-_LARGE_BODY_BYTES = 1 * MIB
+LARGE_BODY_BYTES = 1 * MIB
 _RESERVE_PART = 8
 _RESERVE_BYTES_MIN, _RESERVE_BYTES_MAX = 64 * MIB, 1024 * MIB
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -58,17 +58,13 @@ class MemoryWatch:
         self._is_limited = min(self.address_space_bytes, self.resident_bytes) < math.inf
         self.look()
 
-    def is_ample(self, body_bytes: int) -> bool:
-        """Whether there is memory for a message, without looking; if not, `require` does."""
-        return not self.is_short and body_bytes < _LARGE_BODY_BYTES
-
     def require(self, body_bytes: int, manager: str) -> None:
         """Refuse a message for which there is no memory; before a large one memory is looked at.
 
         Raises:
             MemoryShort
         """
-        if self.is_short or (body_bytes >= _LARGE_BODY_BYTES and self.look(body_bytes)):
+        if self.is_short or (body_bytes >= LARGE_BODY_BYTES and self.look(body_bytes)):
             raise MemoryShort(manager)
 
     def look(self, more_bytes: int = 0) -> bool:

@@ -54,7 +54,9 @@ class NativeConsumers:
         if stream is None:
             done(None)
             return
-        more = checks.whole_number("more", frame.more, 0, CONSUMER_CREDIT_MAX)
+        more = frame.more
+        if not 0 <= more <= CONSUMER_CREDIT_MAX:
+            checks.whole_number("more", more, 0, CONSUMER_CREDIT_MAX)
         if not stream.allows(frame.used, more):
             raise FrameUnreadable(f"credit for {more} more, beyond {CONSUMER_CREDIT_MAX} or what may be held")
         if frame.seen:
@@ -135,7 +137,12 @@ class _Numbered:
         self._delivered = 0
 
     def deliver(self, messages: list[Message]) -> None:
-        if not self._together or len(messages) == 1:
+        if len(messages) == 1:
+            self._delivered += 1
+            delivery = verbs.Delivery(self._number, self._delivered, messages[0])
+            self._partner.send_message(Verb.DELIVERY, 0, delivery)
+            return
+        if not self._together:
             for message in messages:
                 self._deliver_one(message)
             return

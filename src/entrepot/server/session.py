@@ -65,6 +65,7 @@ class Session(SessionAuthority):
         "_waiting_held",
         "application",
         "aside",
+        "blocked",
         "closed",
         "consumers",
         "desk",
@@ -96,6 +97,8 @@ class Session(SessionAuthority):
         self.temporary: list[str] = []
         self.subscriptions = OpenSubscriptions(self)
         self._blockers = 0
+        self.blocked = False
+        """Whether a verb keeps those behind it waiting."""
         self.aside = 0
         """Puts that wait for room beside other verbs."""
         self._waiting_held = 0
@@ -164,9 +167,9 @@ class Session(SessionAuthority):
     def _may_go_flat(self, name: str | list[str], message: Message) -> TypeGuard[str]:
         return (
             name.__class__ is str
+            and not self.desk.memory.is_short
             and express.is_plain(message)
-            and self.desk.memory.is_ample(len(message.body))
-            and self.is_known_to_have("QUEUE", name, "PUT")
+            and (self.identity.administrator or self.is_known_to_have("QUEUE", name, "PUT"))
         )
 
     def plan(self, puts: Sequence[PutInUnit], unit: Unit) -> bool:
@@ -175,7 +178,7 @@ class Session(SessionAuthority):
         Raises:
             EntrepotError: The unit takes none of them.
         """
-        if not self.desk.memory.is_ample(0):
+        if self.desk.memory.is_short:
             return False
         for name in {put[0] for put in puts}:
             if not self.is_known_to_have("QUEUE", name, "PUT"):
@@ -216,17 +219,14 @@ class Session(SessionAuthority):
         except EntrepotError as error:
             done(error)
 
-    @property
-    def blocked(self) -> bool:
-        """Whether a verb keeps those behind it waiting."""
-        return self._blockers > 0
-
     def block(self) -> None:
         """Let the partner's next verbs wait until `unblock` is called as often."""
         self._blockers += 1
+        self.blocked = True
 
     def unblock(self) -> None:
         self._blockers -= 1
+        self.blocked = self._blockers > 0
         self.leases -= {lease for lease in self.leases if lease.state is not UnitState.ACTIVE}
         if not self._blockers and not self.closed:
             self.on_unblocked()

@@ -117,7 +117,7 @@ class Stream:
         if self.held:
             unused = len(self._unit.takes) - max(min(used, self.delivered) - self._settled, 0)
             credit_max = min(credit_max, self._unit.limit - unused)
-        return self.credit + more <= credit_max
+        return self._waiter.credit + more <= credit_max
 
     def grant(self, more: int) -> None:
         """Let so many more messages come."""
@@ -188,7 +188,8 @@ class Stream:
 
     def _hand(self, messages: list[Message]) -> None:
         if messages:
-            self._held_bytes += sum([len(message.body) for message in messages])
+            for message in messages:
+                self._held_bytes += len(message.body)
             self._deliver(messages)
 
     def used(self, up_to: int, done: Done) -> None:
@@ -200,7 +201,9 @@ class Stream:
         takes = self._unit.takes
         if not self.held and not self._unit.consequential:
             gone = takes[:count]
-            size = sum([len(take.entry.message.body) for take in gone])
+            size = 0
+            for take in gone:
+                size += len(take.entry.message.body)
             with self._session.engine.host.lock:
                 settled = express.settle(gone)
             if settled:
