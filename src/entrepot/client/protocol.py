@@ -132,7 +132,6 @@ PUT_MANY_BYTES = 56 * KIB
 """What a frame of many puts has at most; a server takes no longer frames whose parts it has not looked at."""
 _PUT_BYTES = 800
 """More than the descriptor of a message takes that has no properties."""
-_NAMES_SENT_MAX = 10_000
 
 
 class ClientCore:
@@ -161,8 +160,6 @@ class ClientCore:
         self.subscriptions: set[OpenSubscription] = set()
         self.pipelines: weakref.WeakSet[Any] = weakref.WeakSet()
         """Those whose puts may not have been answered for."""
-        self._names_sent: set[str] = set()
-        """Names that are known to be none of those that cannot be sent."""
         self._token = os.urandom(_TOKEN_BYTES)
         self._number = 0
         self._consumer_next = 0
@@ -173,23 +170,21 @@ class ClientCore:
 
     # --- what goes out ------------------------------------------------------------------------
 
-    def _next(self) -> int:
-        self._number = self._number % _NUMBER_MAX + 1
-        return self._number
-
     def ask(self, verb: int, payload: Any, slot: Slot) -> int:
-        """Gather a frame that will be answered."""
-        slot.verb = verb
-        slot.number = number = self._next()
-        self.pending[number] = slot
-        self._gather(verb, number, payload)
-        return number
+        """Gather a frame that will be answered; its number."""
+        return self.gather(verb, payload, slot)
 
     def tell(self, verb: int, payload: Any) -> None:
         """Gather a frame that wants no answer."""
-        self._gather(verb, 0, payload)
+        self.gather(verb, payload, None)
 
-    def _gather(self, verb: int, number: int, payload: Any) -> None:
+    def gather(self, verb: int, payload: Any, slot: Slot | None) -> int:
+        """Gather a frame; `slot` is where its answer goes, if it wants one."""
+        number = 0
+        if slot is not None:
+            self._number = number = self._number % _NUMBER_MAX + 1
+            slot.verb, slot.number = verb, number
+            self.pending[number] = slot
         if not self._framed:
             self.out.append((verb, number, payload))
         elif verb in _WITH_MESSAGE and len(payload.message.body) >= LONG_BODY_BYTES:
@@ -200,6 +195,7 @@ class ClientCore:
             frame = encode(verb, number, payload)
             self.out.append(frame)
             self.out_bytes += len(frame)
+        return number
 
     def take(self) -> list[bytes]:
         """All that has gathered, to be sent now."""
@@ -336,10 +332,7 @@ class ClientCore:
         gathered: list[PutInUnit] = []
         size = 0
         for name, persistent, priority, message in puts:
-            if name not in self._names_sent:
-                if len(self._names_sent) >= _NAMES_SENT_MAX:
-                    self._names_sent.clear()
-                self._names_sent.add(queue_name(name))
+            queue_name(name)
             if not message.message_id:
                 message = replace(message, message_id=self.message_id())
             message_ids.append(message.message_id)

@@ -14,6 +14,10 @@ from entrepot.errors import InvalidArgument, InvalidName, LimitExceeded
 from entrepot.limits import DISTRIBUTION_MAX
 from entrepot.server.wire import verbs
 
+_SENDABLE_MAX = 1000
+_sendable: set[str] = set()
+"""Names that were found to be some: a program uses few of them, and each very often."""
+
 
 def queue_name(name: object) -> str:
     """A name that can be sent; whether it is a queue's is for the server to say.
@@ -21,6 +25,8 @@ def queue_name(name: object) -> str:
     Raises:
         InvalidName: It is none.
     """
+    if name.__class__ is str and name in _sendable:
+        return name
     if not isinstance(name, str):
         raise InvalidName("queue", shortened(name))
     if name.startswith(TOPIC_PREFIX):
@@ -30,6 +36,8 @@ def queue_name(name: object) -> str:
     require_name("queue", queue)
     if manager:
         require_name("queue manager", manager)
+    if len(_sendable) < _SENDABLE_MAX:
+        _sendable.add(name)
     return name
 
 

@@ -142,7 +142,9 @@ class Connection(Verbs):
         """
         timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
         while True:
-            reply_queue, opened = self._own_reply_queue()
+            reply_queue, opened = self._reply_queue
+            if opened != self.calls.core.opened:
+                reply_queue, opened = self._own_reply_queue()
             # A request that is waited for no longer is of no use.
             message, persistent, priority, _ = draft(
                 body, options, self._sender, type=MessageType.REQUEST, reply_to=reply_queue, expiry_s=timeout_s

@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from entrepot.client.address import Address, closed_at_once, open_socket, problem_of
@@ -259,7 +260,7 @@ class Line:
             finally:
                 self._lock.release()
             if self._socket is not None:
-                self._wait(lambda: slot.done, slot, time.monotonic() + _GOODBYE_S)
+                self._wait(slot, time.monotonic() + _GOODBYE_S)
         opened = self._socket
         if opened is not None:
             _hang_up(opened)
@@ -268,10 +269,6 @@ class Line:
             self.core.lose("the connection was closed")
 
     # --- asking ---------------------------------------------------------------------------------
-
-    @property
-    def _is_hindered(self) -> bool:
-        return self._socket is None or self._closed or bool(self._later) or self.core.fenced is not None
 
     def _make_ready(self) -> None:
         """Have a connection for a verb, and do what has to come before it; called with the lock held."""
@@ -312,15 +309,18 @@ class Line:
         """`do` for the verbs that run most, in one piece; False when that connection is no longer there."""
         core = self.core
         with self._lock:
-            if self._is_hindered or time.monotonic() - self._heard >= _STALE_S:
+            if (
+                self._socket is None
+                or self._later
+                or self._closed
+                or core.fenced is not None
+                or time.monotonic() - self._heard >= _STALE_S
+            ):
                 self._make_ready()
             if opened and core.opened != opened:
                 return False
             try:
-                if slot is None:
-                    core.tell(verb, payload)
-                else:
-                    core.ask(verb, payload, slot)
+                core.gather(verb, payload, slot)
                 if urgent or core.out_bytes > GATHER_BYTES:
                     self._send()
             except EntrepotError:
@@ -353,14 +353,8 @@ class Line:
         """See `lines.Line.answer`."""
         if self._backlog:
             self._relieve()
-        while not slot.done:
-            if self._reading.acquire(blocking=False):
-                try:
-                    self._read_for(slot)
-                finally:
-                    self._stop_reading()
-            else:
-                self._follow(lambda: slot.done, slot, _FOREVER)
+        if not slot.done:
+            self._wait(slot)
         if slot.error is not None:
             raise slot.error
         return slot.value
@@ -368,8 +362,9 @@ class Line:
     def arrived(self, ahead: ReadAhead, deadline: float) -> None:
         """See `lines.Line.arrived`."""
         slot = Slot()
-        ahead.wake = lambda: slot.resolve(None)
-        self._wait(lambda: bool(ahead.arrived) or ahead.error is not None, slot, deadline)
+        ahead.wake = partial(slot.resolve, None)
+        if not ahead.arrived and ahead.error is None:
+            self._wait(slot, deadline)
         ahead.wake = None
 
     @property
@@ -458,7 +453,7 @@ class Line:
                 return
             if self._reading.acquire(blocking=False):
                 try:
-                    self._read_until(lambda: not self._backlog, time.monotonic() + _TURN_S)
+                    self._read_for(None, time.monotonic() + _TURN_S)
                 finally:
                     self._stop_reading()
             else:
@@ -474,27 +469,25 @@ class Line:
 
     # --- waiting and reading ----------------------------------------------------------------------
 
-    def _wait(self, ready: Callable[[], bool], slot: Slot, deadline: float = _FOREVER) -> None:
-        """Return when `ready`, having read for everybody unless another thread was at it."""
-        while not ready():
-            if time.monotonic() >= deadline:
-                return
+    def _wait(self, slot: Slot, deadline: float = _FOREVER) -> None:
+        """Return when a slot is done or time is up, having read for everybody unless another thread was at it."""
+        while not slot.done and (deadline == _FOREVER or time.monotonic() < deadline):
             if self._reading.acquire(blocking=False):
                 try:
-                    self._read_until(ready, deadline)
+                    self._read_for(slot, deadline)
                 finally:
                     self._stop_reading()
             else:
-                self._follow(ready, slot, deadline)
+                self._follow(slot, deadline)
 
-    def _follow(self, ready: Callable[[], bool], slot: Slot, deadline: float) -> None:
+    def _follow(self, slot: Slot, deadline: float) -> None:
         ticket = threading.Lock()
         ticket.acquire()
         with self._lock:
             # Either whoever reads sees us when it stops, or we see that it has stopped.
             slot.ticket = ticket
             self._followers.append(slot)
-            waiting = not ready() and self._reading.locked()
+            waiting = not slot.done and self._reading.locked()
         try:
             if waiting:
                 ticket.acquire(timeout=min(_TURN_S, max(deadline - time.monotonic(), 0.0)))
@@ -506,7 +499,7 @@ class Line:
                 slot.ticket = None
                 with contextlib.suppress(ValueError):
                     self._followers.remove(slot)
-            if ready() and not self._reading.locked():
+            if slot.done and not self._reading.locked():
                 self._pass_the_turn()  # it may have been given to us, who need it no more
 
     def _stop_reading(self) -> None:
@@ -523,24 +516,13 @@ class Line:
                         slot.ticket.release()
                     return
 
-    def _read_for(self, slot: Slot) -> None:
-        """Read until an answer is there; `_read_until` for what is read most."""
+    def _read_for(self, slot: Slot | None, deadline: float) -> None:
+        """Read until a slot is done, or without one until the backlog is sent, but no longer than till the deadline."""
         self._reader_thread = threading.get_ident()
-        while not slot.done:
-            opened = self._socket
-            if opened is None:
-                return
-            try:
-                self._read_or_send(opened, _FOREVER)
-            except (OSError, ValueError, ProtocolError) as error:
-                self._break(opened, _words(error))
-            except BaseException:
-                self._interrupted()
-                raise
-
-    def _read_until(self, ready: Callable[[], bool], deadline: float) -> None:
-        self._reader_thread = threading.get_ident()
-        while not ready() and (deadline == _FOREVER or time.monotonic() < deadline):
+        while (
+            (self._backlog if slot is None else not slot.done)
+            and (deadline == _FOREVER or time.monotonic() < deadline)
+        ):  # fmt: skip
             opened = self._socket
             if opened is None:
                 return
@@ -606,18 +588,17 @@ class Line:
             if self._socket is not opened:
                 return  # whoever it was meant for knows that the connection has broken
             self._heard = time.monotonic()
-            self._hand_out(reader, count)
+            if (frame := reader.only_frame(count)) is not None:
+                verb, number, view = frame
+                self.core.handle(verb, number, decode(verb, view))
+            else:
+                self._hand_out(reader, count)
             if self.core.urgent:
                 self._send()
 
     def _hand_out(self, reader: FrameReader, count: int) -> None:
-        handle = self.core.handle
-        if (frame := reader.only_frame(count)) is not None:
-            verb, number, view = frame
-            handle(verb, number, decode(verb, view))
-            return
         for verb, number, view in reader.frames(count):
-            handle(verb, number, decode(verb, view))
+            self.core.handle(verb, number, decode(verb, view))
 
     def look_after(self) -> None:
         """Say and hear something if nobody else does; called by the process's keeper."""
