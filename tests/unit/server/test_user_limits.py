@@ -15,6 +15,8 @@ from entrepot.errors import EntrepotError, NotAuthorized, SubscriptionNotFound, 
 from entrepot.message import Message
 from entrepot.server.desk import Identity
 from entrepot.server.session import Session
+from entrepot.server.wire import verbs
+from entrepot.server.wire.verbs import Verb
 
 from .guests import House, Work
 
@@ -225,6 +227,19 @@ def test_waiting_gets_and_consumers_of_one_user_are_counted(inside: Inside) -> N
         for user in users:
             user.session.close()
         assert house.host.manager.quotas.held(quotas.WAITING_GETS, "ann") == 0
+
+    inside(leaving(work))
+
+
+def test_a_request_beyond_the_limit_of_waiting_gets_is_refused_before_it_is_put(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        house.mqsc(RIGHTS + "\nALTER QMGR USRWAIT(64)")
+        User(house, "ann").session.get("R", None, None, 60.0, lambda *_: None)
+        guest = await house.admitted("ann")
+        for persistent in (False, True):
+            with pytest.raises(UserLimitReached, match="USRWAIT"):
+                await guest.ask(Verb.REQUEST, 7, verbs.Request("Q", "R", 1.0, persistent, None, Message(b"")))
+        assert house.host.queue_status("Q")["CURDEPTH"] == 0
 
     inside(leaving(work))
 
