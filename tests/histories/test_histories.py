@@ -89,12 +89,15 @@ def _drain(site: Site) -> tuple[list[Standing], list[str]]:
         # A session that was cut off holds its messages until the server has noticed, and they would come last.
         until(lambda: connection.administration.manage("status")["connections"] == 1, "all other sessions have ended")
         for queue in QUEUES:
-            while (message := connection.get(queue)) is not None:
-                stamp = read_stamp(message.body)
-                if stamp is None:
-                    damaged.append(queue)
-                else:
-                    drained.append(Standing(queue, stamp))
+            # In a unit of work, whose commit waits for the disk: what was got outside of one is acknowledged later,
+            # and comes again in the next round if its power is cut before that.
+            with connection.unit_of_work() as unit:
+                while (message := unit.get(queue)) is not None:
+                    stamp = read_stamp(message.body)
+                    if stamp is None:
+                        damaged.append(queue)
+                    else:
+                        drained.append(Standing(queue, stamp))
     return drained, damaged
 
 

@@ -262,6 +262,10 @@ class NearPartner:
         except ProtocolError as error:
             self.close(error)
 
+    def postpone(self, verb: int, number: int, payload: Any) -> None:
+        self.hold()
+        self._core.out.insert(0, (verb, number, payload))
+
     def give_way(self) -> None:
         """Nobody waits for the same loop."""
 

@@ -160,6 +160,11 @@ class ClientCore:
         self.subscriptions: set[OpenSubscription] = set()
         self.pipelines: weakref.WeakSet[Any] = weakref.WeakSet()
         """Those whose puts may not have been answered for."""
+        self._joins = False
+        """Whether the server takes several puts in one frame."""
+        self._joined: list[Any] = []
+        self._joined_bytes = 0
+        """Puts that are to share a frame; its other parts are in no hurry, either."""
         self._token = os.urandom(_TOKEN_BYTES)
         self._number = 0
         self._consumer_next = 0
@@ -180,6 +185,8 @@ class ClientCore:
 
     def gather(self, verb: int, payload: Any, slot: Slot | None) -> int:
         """Gather a frame; `slot` is where its answer goes, if it wants one."""
+        if self._joined:
+            self._gather_joined()
         number = 0
         if slot is not None:
             self._number = number = self._number % _NUMBER_MAX + 1
@@ -197,8 +204,35 @@ class ClientCore:
             self.out_bytes += len(frame)
         return number
 
+    def join(self, put: verbs.Put) -> None:
+        """Gather a put that wants no answer and need not be sent at once: it shares a frame with its neighbours."""
+        message = put.message
+        size = len(message.body) + _PUT_BYTES
+        if (
+            not self._joins
+            or size > PUT_MANY_BYTES
+            or message.properties
+            or put.wait_s
+            or put.queue.__class__ is not str
+        ):
+            self.gather(Verb.PUT, put, None)
+            return
+        self._joined_bytes += size
+        if self._joined_bytes > PUT_MANY_BYTES:
+            self._gather_joined()
+            self._joined_bytes = size
+        self._joined.append((put.queue, put.persistent, put.priority, message))
+        self.out_bytes += len(message.body)
+
+    def _gather_joined(self) -> None:
+        self.out.append(encode(Verb.PUT_MANY, 0, verbs.PutMany(0, self._joined)))
+        self._joined = []
+        self._joined_bytes = 0
+
     def take(self) -> list[bytes]:
         """All that has gathered, to be sent now."""
+        if self._joined:
+            self._gather_joined()
         out, self.out = self.out, []
         self.out_bytes = 0
         self.urgent = False
@@ -213,6 +247,7 @@ class ClientCore:
         self.opened += 1
         self.welcome = welcome
         self.farewell = None
+        self._joins = welcome.joins_puts
         self._id_head = welcome.message_id_head
 
     @property

@@ -73,6 +73,9 @@ class Partner(Protocol):
     def late(self, verb: int, number: int, payload: Any) -> None:
         """A verb that had to wait can be handled now."""
 
+    def postpone(self, verb: int, number: int, payload: Any) -> None:
+        """Handle this when the session is unblocked, before all that comes behind it."""
+
     def give_way(self) -> None:
         """Let others come before the next verb."""
 

@@ -79,7 +79,7 @@ class Link(asyncio.BufferedProtocol):
         self.closed = False
         self.unread = False
         """The partner does not read what we have written."""
-        self._held: list[tuple[int, int, bytes]] | None = None
+        self._held: list[tuple[int, int, Any]] | None = None
         """Frames that came while the link was on hold, as they came: decoded they may be many times as long."""
         self._pausing = False
         self._out: list[bytes] = []
@@ -204,6 +204,12 @@ class Link(asyncio.BufferedProtocol):
             # What it has said meanwhile is still to be read.
             self.heard = self.desk.loop.time()
             self.transport.resume_reading()
+
+    def postpone(self, verb: int, number: int, payload: Any) -> None:
+        """Keep a verb back until `resume`, ahead of all that comes behind it."""
+        self.hold()
+        assert self._held is not None
+        self._held.append((verb, number, payload))
 
     def late(self, verb: int, number: int, content: Any) -> None:
         """Hear a frame that had to wait, decoded or not; if it breaks the protocol, that is the end."""

@@ -201,6 +201,7 @@ class NativeLink(Link):
                 host.manager.incarnation,
                 host.manager.message_id_head(session.number),
                 self.desk.succession.follow(session, hello.before),
+                joins_puts=True,
             ),
         )
 

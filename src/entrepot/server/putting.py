@@ -8,13 +8,14 @@ the unit, which is backed out.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError, FrameUnreadable
-from entrepot.message import Message
+from entrepot.message import Message, PutInUnit
 from entrepot.server import vetting
 from entrepot.server.judging import judge
 from entrepot.server.wire import verbs
@@ -26,10 +27,26 @@ if TYPE_CHECKING:
 
 def _put_many(conversation: Conversation, number: int, frame: verbs.PutMany) -> None:
     if not frame.unit:
-        raise FrameUnreadable("PUT_MANY belongs to no unit of work")
+        if number:
+            raise FrameUnreadable("PUT_MANY outside of a unit of work is answered by SYNCHRONIZE")
+        engine = conversation.session.engine
+        with engine if engine.turn is None else nullcontext():  # what all of them cause is told together
+            _put_each(conversation, frame.puts)
+        return
     unit = conversation._unit(frame.unit)
     assert unit is not None
     _ManyPuts(conversation, number, frame, unit).go_on(0, None)
+
+
+def _put_each(conversation: Conversation, puts: list[PutInUnit]) -> None:
+    """Put messages outside of any unit of work, as if each had come in a frame of its own."""
+    session = conversation.session
+    for index, (queue, persistent, priority, message) in enumerate(puts):
+        if session.blocked:
+            # One of them waits for room, and those behind it keep their order.
+            conversation.partner.postpone(Verb.PUT_MANY, 0, verbs.PutMany(0, puts[index:]))
+            return
+        conversation._put(0, verbs.Put(queue, 0, persistent, priority, 0.0, message))
 
 
 class _ManyPuts:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from entrepot.client import protocol
 from entrepot.client.protocol import ClientCore, is_repeatable, waited_for
@@ -55,6 +56,51 @@ def test_a_long_body_is_sent_without_being_copied(core: ClientCore, size: int, i
     assert core.out_bytes == sum(map(len, core.out))
     assert said(core)[0][2].message.body == body
     assert (core.out, core.out_bytes) == ([], 0)
+
+
+def _put_of(core: ClientCore, body: bytes, **fields: Any) -> verbs.Put:
+    return core.put("Q", Message(body, **fields), None, None, 0, 0.0)[1]
+
+
+@pytest.fixture
+def joining(core: ClientCore) -> ClientCore:
+    core.begin_connection(replace(welcome(), joins_puts=True))
+    return core
+
+
+def test_puts_without_answers_share_a_frame_that_goes_before_the_next_verb(joining: ClientCore) -> None:
+    for body in (b"1", b"2", b"3"):
+        joining.join(_put_of(joining, body))
+    joining.ask(Verb.SYNCHRONIZE, verbs.Empty(), Slot())
+    joining.join(_put_of(joining, b"4"))
+    (many, number, puts), synchronize, (_, _, last) = said(joining)
+    assert (many, number, puts.unit, [put[3].body for put in puts.puts]) == (Verb.PUT_MANY, 0, 0, [b"1", b"2", b"3"])
+    assert synchronize[0] == Verb.SYNCHRONIZE
+    assert [put[3].body for put in last.puts] == [b"4"]
+    assert said(joining) == []
+
+
+def test_what_is_long_or_special_has_a_frame_of_its_own_in_its_place(joining: ClientCore) -> None:
+    special = [{"properties": {"a": 1}}, {}]
+    bodies = [b"x", b"x" * protocol.PUT_MANY_BYTES]
+    for body, fields in zip(bodies, special, strict=True):
+        joining.join(_put_of(joining, b"before"))
+        joining.join(_put_of(joining, body, **fields))
+    assert [verb for verb, _, _ in said(joining)] == [Verb.PUT_MANY, Verb.PUT, Verb.PUT_MANY, Verb.PUT]
+
+
+def test_a_frame_of_joined_puts_is_no_longer_than_a_server_takes(joining: ClientCore) -> None:
+    for _ in range(500):
+        joining.join(_put_of(joining, b"x" * 1000, correlation_id=b"c" * 128, reply_to="R" * 48))
+    frames = joining.take()
+    assert 1 < len(frames) < 50
+    assert all(len(frame) <= 64 * 1024 for frame in frames)
+
+
+def test_an_older_server_gets_every_put_by_itself(core: ClientCore) -> None:
+    for body in (b"1", b"2"):
+        core.join(_put_of(core, body))
+    assert [(verb, frame.message.body) for verb, _, frame in said(core)] == [(Verb.PUT, b"1"), (Verb.PUT, b"2")]
 
 
 def test_every_question_has_a_number_of_its_own_and_what_wants_no_answer_has_none(core: ClientCore) -> None:

@@ -17,6 +17,7 @@ from entrepot.errors import (
     FrameUnreadable,
     NotAuthorized,
     QueueFull,
+    QueueNotFound,
 )
 from entrepot.message import Message
 from entrepot.server import link
@@ -416,6 +417,44 @@ def test_a_publication_that_many_conditions_are_asked_about_does_not_keep_others
         guest.say(Verb.PUT_MANY, 0, many)
         await guest.ask(Verb.COMMIT, 21, verbs.Commit(5))
         assert house.depth("Q") == 4
+
+    inside(work)
+
+
+def test_puts_that_share_a_frame_keep_their_order_though_one_of_them_takes_longer(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        heavy = " OR ".join(f"text LIKE '%a_{letter}%'" for letter in "bcdefghijklmnop")
+        for number in range(6):
+            selector = f"number = {number} OR {heavy}"
+            await guest.ask(Verb.SUBSCRIBE, 10, verbs.Subscribe("", "t", "Q", selector=selector))
+        slow = put("topic:t", b"2", properties={"text": "a" * 5000, "number": 3}).message
+        joined = [("Q", False, None, Message(b"1")), ("topic:t", False, None, slow), ("Q", False, None, Message(b"3"))]
+        guest.say_bytes(
+            encode(Verb.PUT_MANY, 0, verbs.PutMany(0, joined))
+            + encode(Verb.PUT, 0, put("Q", b"4"))
+            + encode(Verb.SYNCHRONIZE, 9, verbs.Empty())
+        )
+        assert house.depth("Q") == 1, "what comes behind the publication did not wait for it"
+        await guest.answer(9)
+        found = await guest.ask(Verb.BROWSE, 11, verbs.Browse("Q", None, 10))
+        assert [message.body for message in found.messages] == [b"1", b"2", b"3", b"4"]
+
+    inside(work)
+
+
+def test_of_puts_that_share_a_frame_each_happens_or_is_refused_by_itself(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        guest = await house.admitted()
+        joined = [(queue, True, None, Message(queue.encode())) for queue in ("Q", "NOWHERE", "R")]
+        guest.say(Verb.PUT_MANY, 0, verbs.PutMany(0, joined))
+        with pytest.raises(QueueNotFound, match="NOWHERE"):
+            await guest.ask(Verb.SYNCHRONIZE, 9, verbs.Empty())
+        assert (house.depth("Q"), house.depth("R")) == (1, 1)
+        await guest.ask(Verb.SYNCHRONIZE, 10, verbs.Empty())
+        guest.say(Verb.PUT_MANY, 11, verbs.PutMany(0, joined))
+        assert isinstance(await guest.farewell(), FrameUnreadable)
+        assert (house.depth("Q"), house.depth("R")) == (1, 1)
 
     inside(work)
 

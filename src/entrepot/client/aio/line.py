@@ -391,7 +391,10 @@ class Line:
         def step() -> bool:
             if self.core.opened != opened:
                 return False
-            self.core.tell(verb, payload)
+            if urgent:
+                self.core.tell(verb, payload)
+            else:
+                self.core.join(payload)
             return True
 
         return await self.do(step, urgent=urgent)

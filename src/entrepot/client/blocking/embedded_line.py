@@ -100,7 +100,10 @@ class EmbeddedLine:
         def step() -> bool:
             if self.core.opened != opened:
                 return False
-            self.core.tell(verb, payload)
+            if urgent:
+                self.core.tell(verb, payload)
+            else:
+                self.core.join(payload)
             return True
 
         return self.do(step, urgent=urgent)

@@ -320,7 +320,10 @@ class Line:
             if opened and core.opened != opened:
                 return False
             try:
-                core.gather(verb, payload, slot)
+                if urgent:
+                    core.gather(verb, payload, slot)
+                else:
+                    core.join(payload)
                 if urgent or core.out_bytes > GATHER_BYTES:
                     self._send()
             except EntrepotError:

@@ -55,7 +55,10 @@ class Line(Protocol):
         """
 
     def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
-        """`do` for a verb with a message that wants no answer; False when that connection is no longer there."""
+        """`do` for a verb that wants no answer; False when that connection is no longer there.
+
+        A PUT that is not `urgent` may share a frame with its neighbours.
+        """
 
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """Take a step only if there is a connection now; None when there is none."""

@@ -114,6 +114,8 @@ class Welcome(Payload, gc=False):
     """The client makes message ids of its own by adding a count of 4 bytes to it."""
     token: bytes = b""
     """Names this session when its client connects again, and is known to no other."""
+    joins_puts: bool = False
+    """Whether PUT_MANY may have puts outside of any unit of work."""
 
 
 class Wanted(Payload, gc=False):
@@ -142,6 +144,7 @@ class PutMany(Payload, gc=False):
     """Puts of one unit of work, in one frame; its answer tells of all that were refused so far, as its end does."""
 
     unit: int
+    """0: none. Then each is as in a frame of its own, and SYNCHRONIZE tells of the first that was refused."""
     puts: list[PutInUnit]
 
 
