@@ -206,9 +206,6 @@ class XmlField:
     format: str = ""
 
 
-Physical = CwfField | TdsField | TdsStructure | XmlField
-
-
 # --- the logical structure -------------------------------------------------------------------------
 
 
