@@ -29,6 +29,7 @@ from pathlib import Path
 
 from entrepot.errors import ModelInvalid
 from entrepot.models.logical import (
+    DATE_FORMATS,
     Composition,
     Format,
     Kind,
@@ -44,7 +45,6 @@ from entrepot.models.logical import (
 from entrepot.models.model_extent import MEMBERS_MAX, NESTING_MAX, extent
 from entrepot.models.notation.mistakes import nearest, read_model, said, wrong
 from entrepot.models.notation.physical import (
-    DATE_FORMATS,
     FIELDS,
     FORMATS,
     Given,

@@ -12,6 +12,8 @@ from dataclasses import Field, fields, replace
 from typing import Any
 
 from entrepot.models.logical import (
+    DATE_FORMATS,
+    NUMBERS,
     CwfField,
     CwfFormat,
     Format,
@@ -70,13 +72,6 @@ STRUCTURE_DEFAULTS = ("separation", "encoded_length", "encoded_extra", "suppress
 """What a TDS format may say for all structures, because TdsFormat itself has no place for it."""
 
 _PATTERNS = frozenset({(TdsField, "pattern")})
-
-DATE_FORMATS = {
-    ValueType.DATE: "yyyy-MM-dd",
-    ValueType.TIME: "HH:mm:ss",
-    ValueType.DATETIME: "yyyy-MM-dd'T'HH:mm:ss",
-}
-"""How dates and times are written where a model says nothing else."""
 
 
 # --- reading properties -------------------------------------------------------------------------
@@ -209,7 +204,6 @@ _STORAGE = {
     ValueType.TIME: "string",
     ValueType.DATETIME: "string",
 }
-_NUMBERS = (ValueType.INTEGER, ValueType.DECIMAL, ValueType.FLOAT)
 _INTEGER_DIGITS = 10
 """So many digits can a number of four bytes have."""
 _DECIMAL_DIGITS = 19
@@ -278,7 +272,7 @@ def _tds(value_type: ValueType | None, size: int | None, scale: int, logical: st
     if value_type in DATE_FORMATS:
         pattern = given.get("format") or logical
         return TdsField(length=format_width(pattern or DATE_FORMATS[value_type]), format=pattern)
-    number = value_type in _NUMBERS
+    number = value_type in NUMBERS
     # 9,2 is written 1234567.89: its digits and the point.
     length = (size or 0) + (1 if scale and size else 0)
     return TdsField(length=length, justify="right" if number else "left", padding="0" if number else " ")
