@@ -54,7 +54,6 @@ _GROUPS_IN_A_ROW = 8
 CHECKPOINTS_FOR_ROOM = 2
 # After a failed checkpoint, so that a full disk is not asked again with every put.
 _CHECKPOINT_RETRY_S = 1.0
-_FULL_RETRY_S = 0.005
 _FORCES_REMEMBERED = 16
 
 

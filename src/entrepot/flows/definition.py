@@ -20,23 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from entrepot.models.logical import MessageSet
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something was written; nowhere when it was made in Python."""
-
-    file: str = ""
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        if not self.line:
-            return self.file or "flow"
-        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
-
-
-NOWHERE = Place()
+from entrepot.yaml_places import NOWHERE, Place
 
 SUBFLOW = "Subflow"
 """The type of a node that stands for a whole subflow; its property `flow` says which."""

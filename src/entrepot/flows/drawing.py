@@ -115,14 +115,6 @@ def words_for_row(row: Row) -> tuple[str, str, str]:
     return terminal, name, f" ({said}{' ' + row.detail if row.detail else ''})"
 
 
-def tree_text(flow: FlowDefinition) -> str:
-    """The tree as lines, subflows below it."""
-    lines: list[str] = []
-    for each in with_subflows(flow):
-        lines += [each.name, *_lines(outline(each))]
-    return "\n".join(lines)
-
-
 def with_subflows(flow: FlowDefinition) -> Iterator[FlowDefinition]:
     """A flow, and every subflow below it once."""
     seen: set[int] = set()
@@ -133,24 +125,6 @@ def with_subflows(flow: FlowDefinition) -> Iterator[FlowDefinition]:
             seen.add(id(each))
             waiting += each.subflows.values()
             yield each
-
-
-def _lines(rows: list[Row]) -> Iterator[str]:
-    is_last = _last_of_siblings(rows)
-    guides: list[str] = []
-    for row, last in zip(rows, is_last, strict=True):
-        del guides[row.depth :]
-        yield "".join(guides) + ("└─ " if last else "├─ ") + "".join(words_for_row(row))
-        guides.append("   " if last else "│  ")
-
-
-def _last_of_siblings(rows: list[Row]) -> list[bool]:
-    open_depths: set[int] = set()
-    found: list[bool] = []
-    for row in reversed(rows):
-        found.append(row.depth not in open_depths)
-        open_depths = {depth for depth in open_depths if depth < row.depth} | {row.depth}
-    return found[::-1]
 
 
 def as_json(flow: FlowDefinition) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from entrepot.errors import FlowInvalid, InvalidArgument
 from entrepot.flows.checking import find_mistakes, in_order
-from entrepot.flows.definition import FlowDefinition, Place
+from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.nodes.node import Mistake
 from entrepot.flows.notation import NotationReader
-from entrepot.flows.yaml_places import BYTES_MAX
+from entrepot.yaml_places import BYTES_MAX, Place
 
 YAML_SUFFIXES = (".yaml", ".yml")
 IBM_SUFFIXES = (".msgflow", ".subflow")

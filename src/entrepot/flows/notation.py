@@ -23,11 +23,11 @@ from typing import Any
 from entrepot.errors import EntrepotError, EsqlInvalid, ModelInvalid
 from entrepot.esql.program import read_program
 from entrepot.flows.declarations import declared_by_subflow, declared_by_type
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition, Place
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
 from entrepot.flows.nodes.node import Mistake, Property
 from entrepot.flows.property_values import meant, problem_with, read_plain, read_value
-from entrepot.flows.yaml_places import Listing, Scalar, Table, Written, read_yaml, words_for
 from entrepot.models import find_set, load_set
+from entrepot.yaml_places import Listing, Place, Scalar, Table, Written, read_yaml, words_for
 
 KEYS = ("flow", "subflow", "coordinated", "instances", "esql", "models", "subflows", "properties", "promote", "nodes")
 _INSTANCES = Property("instances", "integer", 1)
@@ -58,7 +58,7 @@ class NotationReader:
     def read(self, text: str) -> FlowDefinition:
         """The flow, as far as it could be understood."""
         known = len(self._mistakes)
-        root = read_yaml(text, self._file, self._mistakes)
+        root = read_yaml(text, self._file, self._wrong)
         self._told = {mistake.where for mistake in self._mistakes[known:]}
         if root is None:
             self.is_complete = False

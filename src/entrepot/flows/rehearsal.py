@@ -124,7 +124,7 @@ class Rehearsal:
         return b"REHEARSAL" + next(self._ids).to_bytes(15, "big")
 
     def facts(self, queue: str) -> QueueFacts:
-        return self._facts.get(queue, _DEAD_LETTERS)
+        return self._facts.get(queue, _USUAL)
 
     def put(self, output: Output) -> None:
         self.put_now(output)
@@ -289,7 +289,9 @@ class Rehearsal:
             self.run_all(kernel)
 
 
-_DEAD_LETTERS = QueueFacts(dead_letter_queue="DEAD.LETTERS")
+DEAD_LETTERS = "DEAD.LETTERS"
+"""Where messages go that nobody takes care of."""
+_USUAL = QueueFacts(dead_letter_queue=DEAD_LETTERS)
 
 
 def _condition(selector: str | None) -> Callable[[Message], bool]:

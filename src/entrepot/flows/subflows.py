@@ -15,9 +15,10 @@ from typing import Any
 
 from entrepot.errors import FlowInvalid
 from entrepot.flows.declarations import declared_by_subflow, declared_by_type
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition, Place
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
 from entrepot.flows.nodes.node import Mistake
 from entrepot.flows.property_values import meant, read_value
+from entrepot.yaml_places import Place
 
 NODES_MAX = 10_000
 """How many nodes a flow may have with its subflows in their places: a few small files can ask for enormous ones."""

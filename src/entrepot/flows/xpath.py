@@ -93,11 +93,6 @@ def to_value(
     return Translation(namespaces, names, context).value(parse_xpath(text))
 
 
-def type_of_schema(name: str) -> str:
-    """What ESQL calls a type of XML Schema; nothing when it has none."""
-    return _TYPES.get(name.rpartition(":")[2], "")
-
-
 def esql_name(name: str) -> str:
     """An element's name as ESQL writes it."""
     if _PLAIN.fullmatch(name) and name.upper() not in RESERVED:

@@ -7,8 +7,9 @@ The language is XPath 1.0 and what maps use of 2.0: literal sequences such as
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+
+from entrepot.xpath_tokens import NoToken, tokens_of
 
 CHARACTERS_MAX = 4_000
 DEPTH_MAX = 50
@@ -69,16 +70,6 @@ class Binary:
 
 Expression = Number | Text | Sequence | Path | Call | Negative | Binary
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<number>\d+(?:\.\d*)?|\.\d+)
-    | (?P<text>"[^"]*"|'[^']*')
-    | (?P<variable>\$[A-Za-z_][\w.\-]*)
-    | (?P<name>(?:\*|[^\W\d][\w.\-]*)(?::(?!:)(?:\*|[^\W\d][\w.\-]*))?)
-    | (?P<mark>::|//|\.\.|!=|<=|>=|[-+=<>|()\[\],@./])
-    )""",
-    re.VERBOSE,
-)
 _LEVELS = (("or",), ("and",), ("=", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "div", "mod"))
 """Operators from the loosest to the tightest."""
 _SPATH = "spath"
@@ -98,16 +89,11 @@ class _Parser:
         if len(text) > CHARACTERS_MAX:
             raise ValueError(f"an XPath has at most {CHARACTERS_MAX} characters here, this one has {len(text)}")
         self._text = text
-        self._tokens: list[tuple[str, str, int]] = []
-        at = 0
-        while text[at:].strip():
-            found = _TOKEN.match(text, at)
-            if found is None:
-                at += len(text[at:]) - len(text[at:].lstrip())
-                raise ValueError(f"{text!r}: {text[at]!r} at character {at + 1} is no XPath")
-            kind = str(found.lastgroup)
-            self._tokens.append((kind, found[kind], found.start(kind)))
-            at = found.end()
+        try:
+            self._tokens = tokens_of(text)
+        except NoToken as error:
+            at = error.index
+            raise ValueError(f"{text!r}: {text[at]!r} at character {at + 1} is no XPath") from None
         self._at = 0
         self._depth = 0
 
@@ -125,15 +111,15 @@ class _Parser:
         kind, text, _ = self._tokens[self._at + offset]
         return kind, text
 
-    def _take(self, mark: str) -> bool:
-        if self._peek() == ("mark", mark):
+    def _take(self, sign: str) -> bool:
+        if self._peek() == ("sign", sign):
             self._at += 1
             return True
         return False
 
-    def _want(self, mark: str) -> None:
-        if not self._take(mark):
-            raise self._wrong(f"{mark} is missing")
+    def _want(self, sign: str) -> None:
+        if not self._take(sign):
+            raise self._wrong(f"{sign} is missing")
 
     def _wrong(self, problem: str = "") -> ValueError:
         if self._at >= len(self._tokens):
@@ -147,11 +133,11 @@ class _Parser:
         if level == len(_LEVELS):
             return self._unary()
         left = self._binary(level + 1)
-        while self._peek()[0] in ("name", "mark") and self._peek()[1] in _LEVELS[level]:
+        while self._peek()[0] in ("name", "sign") and self._peek()[1] in _LEVELS[level]:
             operator = self._peek()[1]
             self._at += 1
             left = Binary(operator, left, self._binary(level + 1))
-        if self._peek() == ("mark", "|"):
+        if self._peek() == ("sign", "|"):
             raise self._wrong("unions with | are not supported")
         return left
 
@@ -168,12 +154,12 @@ class _Parser:
         if kind == "number":
             self._at += 1
             return Number(text.rstrip(".") if not text.startswith(".") else f"0{text}")
-        if kind == "text":
+        if kind == "literal":
             self._at += 1
             return Text(text[1:-1])
-        if (kind, text) == ("mark", "("):
+        if (kind, text) == ("sign", "("):
             return self._brackets()
-        if kind == "name" and self._peek(1) == ("mark", "(") and text not in (_SPATH, "text", "node", "mb:msg"):
+        if kind == "name" and self._peek(1) == ("sign", "(") and text not in (_SPATH, "text", "node", "mb:msg"):
             return self._call()
         return self._path()
 
@@ -213,7 +199,7 @@ class _Parser:
         if kind == "variable":
             variable = text[1:]
             self._at += 1
-            if self._peek() == ("mark", "//"):
+            if self._peek() == ("sign", "//"):
                 raise self._wrong("descendants with // are not supported")
             if not self._take("/"):
                 return Path(variable, (), text)
@@ -223,7 +209,7 @@ class _Parser:
             step = self._step()
             if step is not None:
                 steps.append(step)
-            if self._peek() == ("mark", "//"):
+            if self._peek() == ("sign", "//"):
                 raise self._wrong("descendants with // are not supported")
             if not self._take("/"):
                 break
@@ -243,7 +229,7 @@ class _Parser:
         if kind != "name":
             raise self._wrong()
         self._at += 1
-        if self._peek() == ("mark", "::"):
+        if self._peek() == ("sign", "::"):
             if text not in ("child", "attribute"):
                 raise self._wrong(f"the axis {text} is not supported")
             self._at += 1
@@ -252,7 +238,7 @@ class _Parser:
             self._at += 1
         if text == _SPATH:
             text = self._declared()
-        elif self._peek() == ("mark", "("):
+        elif self._peek() == ("sign", "("):
             if text != "text":
                 raise self._wrong(f"{text}() is not supported as a step")
             self._want("(")
@@ -264,7 +250,7 @@ class _Parser:
     def _declared(self) -> str:
         self._want("(")
         kind, text = self._peek()
-        if kind != "text":
+        if kind != "literal":
             raise self._wrong("spath() wants a name")
         self._at += 1
         if self._take(","):

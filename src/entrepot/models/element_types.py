@@ -37,6 +37,10 @@ XMLNSC_COMMENT = 0x03000400
 XMLNSC_PROCESSING_INSTRUCTION = 0x03000401
 XMLNSC_DECLARATION = 0x01000400
 
+XML_URI = "http://www.w3.org/XML/1998/namespace"
+XMLNS_URI = "http://www.w3.org/2000/xmlns/"
+"""What the prefixes xml and xmlns stand for."""
+
 JSON_OBJECT = 0x01000000
 JSON_ARRAY = 0x01001000
 JSON_VALUE = 0x03000000

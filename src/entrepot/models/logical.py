@@ -31,6 +31,15 @@ class ValueType(enum.Enum):
     DATETIME = "datetime"
 
 
+NUMBERS = (ValueType.INTEGER, ValueType.DECIMAL, ValueType.FLOAT)
+DATE_FORMATS = {
+    ValueType.DATE: "yyyy-MM-dd",
+    ValueType.TIME: "HH:mm:ss",
+    ValueType.DATETIME: "yyyy-MM-dd'T'HH:mm:ss",
+}
+"""How dates and times are written where a model says nothing else."""
+
+
 class Composition(enum.Enum):
     SEQUENCE = "sequence"
     """Members in their order."""
@@ -204,9 +213,6 @@ class XmlField:
     """The tag, where it differs from the logical name."""
     attribute: bool = False
     format: str = ""
-
-
-Physical = CwfField | TdsField | TdsStructure | XmlField
 
 
 # --- the logical structure -------------------------------------------------------------------------

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from entrepot.models.logical import Structure
 
+NESTING_MAX = 100
+"""How deep a model may nest."""
+
 MEMBERS_MAX = 200_000
 """How many members a message may have, each type counted wherever it is used."""
 

@@ -23,6 +23,7 @@ from entrepot.errors.flows import MessageTooComplex, MessageUnreadable, MessageU
 from entrepot.models.element_types import (
     ATTRIBUTES,
     NAME_VALUE,
+    XMLNS_URI,
     XMLNSC_DECLARATION,
     XMLNSC_FOLDER,
     XMLNSC_NAMESPACE,
@@ -34,7 +35,7 @@ from entrepot.models.xml import CompactDomain
 from entrepot.models.xml import peek as xml_peek
 from entrepot.models.xml import writing as xml_writing
 from entrepot.models.xml.declaration import Declaration
-from entrepot.models.xml.elements import NAMESPACES_MAX, XMLNS_URI, NamespaceElement, XmlElement, attributes_of
+from entrepot.models.xml.elements import NAMESPACES_MAX, NamespaceElement, XmlElement, attributes_of
 from entrepot.models.xml.reading import offset_of, recoded
 
 SHOWN_MAX = 200

@@ -13,13 +13,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from entrepot.models.values import Bits, Interval
+from entrepot.models.values import MONTHS_IN, SECONDS_IN, Bits, Interval
 
 PLAIN_DIGITS_MAX = 1000
 """A DECIMAL whose plain form would be longer is written with an exponent."""
 
-_SECONDS = {"DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1}
-_MONTHS = {"YEAR": 12, "MONTH": 1}
 _MARKS = {"MONTH": "-", "HOUR": " ", "MINUTE": ":", "SECOND": ":"}
 
 
@@ -75,8 +73,8 @@ def datetime_text(value: datetime.datetime, mark: str = "T") -> str:
 def interval_text(value: Interval) -> str:
     """What stands between the quotes of the INTERVAL literal: 1-06 for YEAR TO MONTH, 2 03:04 for DAY TO MINUTE."""
     first, _, last = value.qualifier.partition(" TO ")
-    sizes = _MONTHS if first in _MONTHS else _SECONDS
-    rest = Decimal(value.months) if sizes is _MONTHS else value.seconds
+    sizes = MONTHS_IN if first in MONTHS_IN else SECONDS_IN
+    rest = Decimal(value.months) if sizes is MONTHS_IN else value.seconds
     text = "-" if rest < 0 else ""
     rest = abs(rest)
     names = list(sizes)

@@ -15,6 +15,11 @@ class Bits:
     """Only 0 and 1, the first bit first."""
 
 
+MONTHS_IN = {"YEAR": 12, "MONTH": 1}
+SECONDS_IN = {"DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1}
+"""What one of each field of an interval is; it has either months or seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """INTERVAL: a span of months, or of seconds, with the fields it is written in."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from entrepot.engine.definitions import AuthorityRecord, Channel, ChannelRule
+from entrepot.engine.definitions import CLIENT_CHANNEL, AuthorityRecord, Channel, ChannelRule
 from entrepot.engine.host import Host
 from entrepot.engine.quotas import CONNECTIONS
 from entrepot.errors import (
@@ -41,7 +41,6 @@ STRANGERS_PER_ADDRESS_MAX = 1_000
 _PEER_CREDENTIALS = struct.Struct("iII")
 
 Audit = Callable[..., None]
-DEFAULT_CHANNEL = "SYSTEM.DEF.SVRCONN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +117,14 @@ class Admission:
         Raises:
             ChannelNotAvailable: There is none.
         """
-        found = self._host.find("CHANNEL", name or DEFAULT_CHANNEL)
+        found = self._host.find("CHANNEL", name or CLIENT_CHANNEL)
         if not isinstance(found, Channel):
             raise ChannelNotAvailable(name, "there is no such channel")
         return found
 
     def channel_of(self, identity: Identity) -> Channel:
         """The definition by which an admitted partner is treated; the local binding goes on without any."""
-        found = self._host.find("CHANNEL", identity.channel or DEFAULT_CHANNEL)
+        found = self._host.find("CHANNEL", identity.channel or CLIENT_CHANNEL)
         return found if isinstance(found, Channel) else Channel(name="")
 
     async def admit(

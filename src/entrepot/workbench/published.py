@@ -15,10 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from entrepot.errors import ScenarioInvalid
 from entrepot.workbench.quality import Quality, published_quality
+from entrepot.yaml_places import load_plain
 
 FOLDER = Path(__file__).parent / "documents"
 PARAMETER_COLUMNS = (
@@ -39,7 +38,6 @@ PARAMETER_COLUMNS = (
 )
 """Under which circumstances a number was measured; a point has parameters of the same names."""
 Kind = Literal["measurement", "diagram"]
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def read_documents(path: Path) -> dict[str, Document]:
     Raises:
         ScenarioInvalid: Something is shown that is neither a measurement nor a diagram.
     """
-    told: dict[str, dict[str, Any]] = yaml.load(path.read_text(), _Loader)  # noqa: S506 - both are safe ones
+    told: dict[str, dict[str, Any]] = load_plain(path.read_text())
     return {
         folder: Document(
             folder=folder,

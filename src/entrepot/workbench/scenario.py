@@ -28,6 +28,7 @@ import yaml
 
 from entrepot.errors import ScenarioInvalid
 from entrepot.workbench.quality import Quality
+from entrepot.yaml_places import load_plain
 
 DOCUMENTS = {
     "nstl": "nstl-msmq-mqseries",
@@ -42,7 +43,6 @@ Parameter = str | int | float | bool
 _KEYS = {"title", "shows", "load", "entrepot", "points", "quick", "rows", "too_large", "differs", "thumbnail"}
 _REQUIRED = ("title", "shows", "load", "points")
 # Ten times as fast, where libyaml is installed; each visit of a run reads what it measures.
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def parse_scenario(path: Path, name: str) -> Scenario:
         ScenarioInvalid: It is no YAML, a key is missing or unknown, or a value is not what it should be.
     """
     try:
-        told = yaml.load(path.read_text(), _Loader)  # noqa: S506 - both loaders are safe ones
+        told = load_plain(path.read_text())
     except yaml.YAMLError as error:
         raise ScenarioInvalid(str(path), "", f"is not YAML: {error}") from error
     if not isinstance(told, dict):

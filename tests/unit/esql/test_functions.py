@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.errors.esql import EsqlRunError
+from entrepot.esql.checker.expressions import STRUCTURAL
 from entrepot.esql.runtime.casting import cast
 from entrepot.esql.runtime.comparing import equal, greater, greater_equal, less, less_equal, like, not_equal
-from entrepot.esql.runtime.functions import FUNCTIONS, STRUCTURAL, Builtin
+from entrepot.esql.runtime.functions import FUNCTIONS, Builtin
 from entrepot.esql.runtime.operators import add, concat, divide, multiply, subtract
 from entrepot.models.values import Bits, Interval
 from folding import for_each

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from entrepot.errors import FlowInvalid
-from entrepot.flows.checking import data_sources, find_mistakes, require_valid
+from entrepot.flows.checking import find_mistakes, require_valid
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.loading import inspect_flow, load_flow, read_flow
@@ -384,13 +384,3 @@ def test_kernel_refuses_a_flow_with_all_that_is_wrong_in_it_and_its_subflows() -
     with pytest.raises(FlowInvalid) as caught:
         Kernel(flow)
     assert [where for where, _, _ in caught.value.mistakes] == ["Gone", "Out", "Part0/A"]
-
-
-def test_data_sources_of_all_nodes_are_known_beforehand() -> None:
-    part = FlowDefinition("part")
-    part.node("Input", "in")
-    part.node("Database", "Store", statements="INSERT INTO Database.T(a) VALUES (1);", data_source="SHOP")
-    part.link("in", "Store")
-    flow = with_part(part)
-    flow.node("Compute", "Look", statements="SET OutputRoot = InputRoot;", data_source="STOCK")
-    assert data_sources(flow) == {"SHOP", "STOCK"}

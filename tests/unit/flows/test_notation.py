@@ -11,8 +11,8 @@ from entrepot.flows.definition import Link
 from entrepot.flows.loading import inspect_flow, read_flow
 from entrepot.flows.nodes import NODE_TYPES, find_type
 from entrepot.flows.rehearsal import Rehearsal
-from entrepot.flows.yaml_places import BYTES_MAX
 from entrepot.message import Message
+from entrepot.yaml_places import BYTES_MAX
 from folding import for_each
 
 ORDERS = """\

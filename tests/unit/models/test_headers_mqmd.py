@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from entrepot.errors import CodePageUnknown, EntrepotError, MessageUnreadable, MessageUnwritable
 from entrepot.message import Message, MessageType
 from entrepot.models.domains import find_domain
-from entrepot.models.headers.mqmd import FIELDS, MQMD, NAMES, folder_of, read_mqmd, values_of, write_mqmd
-from entrepot.models.headers.origin import Origin
+from entrepot.models.headers.mqmd import FIELDS, MQMD, NAMES, values_of, write_mqmd
+from entrepot.models.headers.origin import ELSEWHERE, Origin
 from entrepot.models.tree import Folder
 from folding import for_each
 
@@ -107,12 +107,17 @@ LAYOUTS = [
 ]
 
 
+def read_mqmd(data: bytes, encoding: int, ccsid: int) -> Folder:
+    folder = Folder(MQMD, data, ccsid=ccsid, encoding=encoding)
+    _ = folder.children
+    return folder
+
+
 @for_each(("version", "order", "codec", "encoding", "ccsid"), LAYOUTS)
 def test_an_mqmd_of_each_machine_reads_alike(version: int, order: str, codec: str, encoding: int, ccsid: int) -> None:
     data = mqmd_bytes(version, order, codec)
     assert len(data) == (324 if version == 1 else 364)
-    folder, end = read_mqmd(b"xy" + data + b"rest", 2, encoding, ccsid)
-    assert end == 2 + len(data)
+    folder = read_mqmd(data, encoding, ccsid)
     expected = EXPECTED_1 if version == 1 else EXPECTED_2
     assert [(child.key, child.value) for child in folder] == list(expected.items())
     assert folder.render() == data
@@ -180,7 +185,7 @@ def test_what_is_not_said_has_mq_s_default() -> None:
 
 def test_a_date_that_is_none_stays_text() -> None:
     values = dict(EXPECTED_2, PutDate="20081399", PutTime="        ")
-    folder, _ = read_mqmd(write_mqmd(values, 546, 819), 0, 546, 819)
+    folder = read_mqmd(write_mqmd(values, 546, 819), 546, 819)
     assert folder.get("PutDate") == "20081399"
     assert folder.get("PutTime") == "        "
 
@@ -188,14 +193,14 @@ def test_a_date_that_is_none_stays_text() -> None:
 def test_what_follows_a_null_byte_counts_as_blanks() -> None:
     data = bytearray(mqmd_bytes(2, "little", "ascii"))
     data[100:148] = b"Q1\0rubbish".ljust(48, b"\xff")
-    folder, _ = read_mqmd(bytes(data), 0, 546, 1208)
+    folder = read_mqmd(bytes(data), 546, 1208)
     assert folder.get("ReplyToQ") == "Q1" + " " * 46
 
 
 @for_each("cut", [*range(0, 364, 7), 3, 4, 8, 323, 324, 363])
 def test_a_descriptor_cut_short_is_told_with_its_end(cut: int) -> None:
     with pytest.raises(MessageUnreadable) as caught:
-        read_mqmd(mqmd_bytes(2, "little", "ascii")[:cut], 0, 546, 1208)
+        read_mqmd(mqmd_bytes(2, "little", "ascii")[:cut], 546, 1208)
     assert caught.value.domain == "MQMD"
     assert caught.value.offset == cut
 
@@ -214,13 +219,13 @@ def test_a_descriptor_cut_short_is_told_with_its_end(cut: int) -> None:
 )
 def test_what_is_no_descriptor_is_refused(data: bytes, encoding: int, ccsid: int, path: str, offset: int) -> None:
     with pytest.raises(MessageUnreadable) as caught:
-        read_mqmd(data, 0, encoding, ccsid)
+        read_mqmd(data, encoding, ccsid)
     assert (caught.value.path, caught.value.offset) == (path, offset)
 
 
 def test_an_unknown_code_page_is_told() -> None:
     with pytest.raises(CodePageUnknown):
-        read_mqmd(mqmd_bytes(2, "little", "ascii"), 0, 546, 99)
+        read_mqmd(mqmd_bytes(2, "little", "ascii"), 546, 99)
     with pytest.raises(CodePageUnknown):
         write_mqmd({}, 546, 99)
 
@@ -277,6 +282,10 @@ MESSAGE = Message(
     user="anna",
     backout_count=1,
 )
+
+
+def folder_of(origin: Origin) -> Folder:
+    return Folder(MQMD, ELSEWHERE, model=origin)
 
 
 def test_the_folder_of_a_message_shows_its_descriptor() -> None:
@@ -405,8 +414,8 @@ def padded(size: int) -> st.SearchStrategy[str]:
 @settings(max_examples=50)
 def test_a_written_descriptor_reads_as_it_was(values: dict[str, Any], machine: tuple[int, int]) -> None:
     data = write_mqmd(values, *machine)
-    folder, end = read_mqmd(data, 0, *machine)
-    assert end == 364
+    folder = read_mqmd(data, *machine)
+    assert len(data) == 364
     assert {name: folder.get(name) for name in values} == values
     folder.changed()
     assert folder.render() == data
@@ -418,7 +427,7 @@ def test_rubbish_is_read_or_refused_with_an_error_of_ours(rubbish: bytes, encodi
     head = "MD  ".encode("cp500" if ccsid == 500 else "ascii")
     for data in (rubbish, head + rubbish, head + (2).to_bytes(4, "little") + rubbish):
         try:
-            read_mqmd(data, 0, encoding, ccsid)
+            read_mqmd(data, encoding, ccsid)
         except EntrepotError as error:
             assert isinstance(error, MessageUnreadable)
             assert 0 <= error.offset <= len(data)

@@ -6,7 +6,7 @@ import pytest
 from conftest import Place
 from entrepot.client.blocking import Connection
 from entrepot.errors import LedgerUnreadable
-from entrepot.spark.tables.ledger import LEDGER, Ledger, finish_single_writes, undecided, unit_name
+from entrepot.spark.tables.ledger import LEDGER, Ledger, finish_single_writes, unit_name
 
 QUERY = "5f0cbe22-8d9c-4c8e-a6a6-b1f9f4a1f1d4"
 
@@ -103,7 +103,6 @@ def test_failed_attempts_are_backed_out_and_others_units_are_let_alone(connectio
     Ledger(connection, QUERY).commit(0, [prepared(connection, b"a")])
     assert on_queue(connection) == [b"a"]
     assert sorted(connection.in_doubt()) == sorted([other.encode(), stranger.encode()])
-    assert sorted(undecided(connection)) == sorted([other, stranger])
 
 
 def test_two_sinks_of_one_query_have_batches_of_their_own(connection: Connection) -> None:

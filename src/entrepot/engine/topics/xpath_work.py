@@ -16,9 +16,10 @@ because every node has one parent; looking elsewhere, it is that many times more
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
+
+from entrepot.xpath_tokens import NoToken, Token, tokens_of
 
 WORK_MAX = 200_000_000
 """Steps of some nanoseconds: the worst that we found took about a second."""
@@ -42,16 +43,6 @@ _PAIRING = frozenset({"=", "!=", "<", "<=", ">", ">=", "|"})
 _DOWN = frozenset({"child", "attribute", "self"})
 _DESCENT = frozenset({"descendant", "descendant-or-self"})
 _ASCENT = frozenset({"parent", "ancestor", "ancestor-or-self"})
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<literal>"[^"]*"|'[^']*')
-      | (?P<number>\d+(?:\.\d*)?|\.\d+)
-      | (?P<name>[^\W\d][\w.\-\u00b7]*(?::(?!:)(?:[^\W\d][\w.\-\u00b7]*|\*))?)
-      | (?P<sign>::|//|\.\.|!=|<=|>=|[/\[\]().@,|+\-=<>*$])
-    )""",
-    re.VERBOSE,
-)
 
 _Powers = tuple[int, int, int]
 """Of nodes, depth and bytes."""
@@ -82,14 +73,7 @@ class Work:
     """How often a node can be in the results, when all nodes are contexts one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    index: int
-
-
-_END = _Token("end", "", -1)
+_END = Token("end", "", -1)
 
 
 def bound_of(expression: str) -> Bound:
@@ -107,18 +91,6 @@ def steps_max(bound: Bound, nodes: int, depth: int, body_bytes: int) -> int:
     # Eight bytes of text are copied or compared in the time of a step.
     words = body_bytes // 8 + 1
     return sum(times * nodes**n * depth**d * words**w for (n, d, w), times in bound.items())
-
-
-def _tokens(expression: str) -> list[_Token]:
-    tokens: list[_Token] = []
-    position, end = 0, len(expression.rstrip())
-    while position < end:
-        found = _TOKEN.match(expression, position)
-        if not found or not found.lastgroup:
-            raise Unknown(position, "this character is not understood here")
-        tokens.append(_Token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)))
-        position = found.end()
-    return [*tokens, _END]
 
 
 def _product(left: _Powers, right: _Powers) -> _Powers:
@@ -186,18 +158,21 @@ class _Path:
 class _Reader:
     def __init__(self, expression: str) -> None:
         self._expression = expression
-        self._tokens = _tokens(expression)
+        try:
+            self._tokens = [*tokens_of(expression), _END]
+        except NoToken as error:
+            raise Unknown(error.index, "this character is not understood here") from None
         self._place = 0
         self._depth = 0
 
     @property
-    def _now(self) -> _Token:
+    def _now(self) -> Token:
         return self._tokens[self._place]
 
     def _is_at(self, *texts: str) -> bool:
         return self._now.kind in ("sign", "name") and self._now.text in texts
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         token = self._now
         self._place = min(self._place + 1, len(self._tokens) - 1)
         return token
@@ -212,7 +187,7 @@ class _Reader:
         """Operands with operators between them, up to a bracket that closes, a comma or the end."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise Unknown(max(self._now.index, 0), f"there are more than {DEPTH_MAX} brackets within each other")
+            raise Unknown(max(self._now.at, 0), f"there are more than {DEPTH_MAX} brackets within each other")
         total = self._operand()
         last = total
         while self._is_at(*_OPERATORS):
@@ -236,8 +211,8 @@ class _Reader:
         if token.kind in ("literal", "number"):
             self._take()
             return Work(Counter({_ONE: 1}), Counter({_NODES: 1}))
-        if self._is_at("$"):
-            raise Unknown(token.index, "there are no variables")
+        if token.kind == "variable":
+            raise Unknown(token.at, "there are no variables")
         if self._take_if("("):
             start = self.sequence()
             self._take_if(")")
@@ -250,7 +225,7 @@ class _Reader:
     def _function(self) -> Work:
         name = self._take()
         if name.text not in CORE_FUNCTIONS:
-            raise Unknown(name.index, f"there is no function {name.text}()")
+            raise Unknown(name.at, f"there is no function {name.text}()")
         self._take_if("(")
         arguments: list[Work] = []
         while not self._is_at(")") and self._now is not _END:
@@ -280,7 +255,7 @@ class _Reader:
 
     def _begins_step(self) -> bool:
         """Whether a step follows; after `/` alone, which is the root, an operator can."""
-        return self._now.kind == "name" or self._is_at("*", "@", ".", "..")
+        return self._now.kind == "name" or self._is_at("@", ".", "..")
 
     def _step(self, path: _Path, is_descent: bool = False) -> None:
         axis = self._axis()
@@ -303,12 +278,12 @@ class _Reader:
             axis = self._take().text
             if axis == "namespace":
                 # Its nodes are in no count, and libxml2 collects them anew for each element.
-                raise Unknown(self._tokens[self._place - 1].index, "there is no axis namespace; see namespace-uri()")
+                raise Unknown(self._tokens[self._place - 1].at, "there is no axis namespace; see namespace-uri()")
             self._take()
         test = self._take()
         prefix, colon, _ = test.text.partition(":")
         if test.kind == "name" and colon and prefix != "xml":
-            raise Unknown(test.index, f"there is no prefix {prefix}; write *[local-name() = 'NAME']")
+            raise Unknown(test.at, f"there is no prefix {prefix}; write *[local-name() = 'NAME']")
         if self._is_at("("):
             while not self._take_if(")") and self._now is not _END:
                 self._take()

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from entrepot.esql.compiler.paths import Code
-from entrepot.esql.compiler.sql import NotSql, Sql, Translator, columns_of, conjuncts, sql_name
+from entrepot.esql.compiler.sql import NotSql, Sql, Translator, columns_of, conjuncts
 from entrepot.esql.compiler.statements import StatementCompiler
+from entrepot.esql.runtime.database import sql_name
 from entrepot.esql.syntax import (
     DeleteFrom,
     Expression,

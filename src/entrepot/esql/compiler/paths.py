@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 from entrepot.esql.compiler.names import SHORTHANDS, Names, Symbol
 from entrepot.esql.syntax import Expression, KindName, Literal, Path, Step
-from entrepot.models.element_types import NAMED
+from entrepot.models.element_types import NAMED, XML_URI, XMLNS_URI
 
 if TYPE_CHECKING:
     from entrepot.esql.compiler.routine import Unsupported
-
-XMLNS = "http://www.w3.org/2000/xmlns/"
-XML = "http://www.w3.org/XML/1998/namespace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +100,9 @@ class PathCompiler:
             symbol = self.names.find(step.namespace)
             if symbol is None:
                 if step.namespace == "xmlns":
-                    return f"{{{XMLNS}}}{step.name}"
+                    return f"{{{XMLNS_URI}}}{step.name}"
                 if step.namespace == "xml":
-                    return f"{{{XML}}}{step.name}"
+                    return f"{{{XML_URI}}}{step.name}"
                 raise self.unsupported(step, f"the namespace {step.namespace} is not declared")
             if symbol.kind == "namespace":
                 uri = symbol.type
@@ -164,7 +161,7 @@ class PathCompiler:
             symbol = self.names.find(step.namespace)
             if symbol is None:
                 if step.namespace in ("xmlns", "xml"):
-                    return repr(XMLNS if step.namespace == "xmlns" else XML)
+                    return repr(XMLNS_URI if step.namespace == "xmlns" else XML_URI)
                 raise self.unsupported(step, f"the namespace {step.namespace} is not declared")
             if symbol.kind == "namespace":
                 return repr(symbol.type)

@@ -8,11 +8,11 @@ then the rows are fetched and the condition is decided here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from entrepot.esql.runtime.database import sql_name
 from entrepot.esql.syntax import (
     Among,
     Between,
@@ -30,7 +30,6 @@ from entrepot.esql.syntax import (
 
 _FUNCTIONS = {"UPPER": "UPPER", "UCASE": "UPPER", "LOWER": "LOWER", "LCASE": "LOWER", "ABS": "ABS", "ABSVAL": "ABS"}
 _LAZY = {"COALESCE": "COALESCE", "NULLIF": "NULLIF"}
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 
 class NotSql(Exception):
@@ -43,13 +42,6 @@ class Sql:
 
     text: str
     values: list[str]
-
-
-def sql_name(name: str, *, quoted: bool = False) -> str:
-    """A column or table as SQL; in double quotes where it was, or has to be."""
-    if not quoted and _PLAIN_NAME.fullmatch(name):
-        return name
-    return '"' + name.replace('"', '""') + '"'
 
 
 class Translator:

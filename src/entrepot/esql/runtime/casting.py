@@ -48,6 +48,7 @@ from entrepot.esql.runtime.casts_to_text import (
 from entrepot.esql.runtime.datetime_formats import format_datetime, parse_datetime
 from entrepot.esql.runtime.number_formats import format_number, parse_number
 from entrepot.esql.runtime.type_names import plain, require_integer, type_name_of, wrong_argument
+from entrepot.esql.syntax import UNABBREVIATED
 from entrepot.models.values import Bits
 
 _TABLES: dict[str, Casts] = {
@@ -64,7 +65,6 @@ _TABLES: dict[str, Casts] = {
     "TIMESTAMP": TO_TIMESTAMP,
     "GMTTIMESTAMP": TO_GMTTIMESTAMP,
 }
-_ABBREVIATED = {"CHAR": "CHARACTER", "INT": "INTEGER", "DEC": "DECIMAL", "BOOL": "BOOLEAN"}
 _STRINGS = frozenset(("CHARACTER", "BLOB", "BIT"))
 _NUMBERS = frozenset(("INTEGER", "DECIMAL", "FLOAT"))
 _DATES = frozenset(("DATE", "TIME", "GMTTIME", "TIMESTAMP", "GMTTIMESTAMP"))
@@ -82,7 +82,7 @@ def caster(
     Raises:
         EsqlRunError: There is no such type. The function raises CastFailed for what cannot become one.
     """
-    name = _ABBREVIATED.get(type_name, type_name)
+    name = UNABBREVIATED.get(type_name, type_name)
     casts = to_interval(qualifier) if name == "INTERVAL" else _TABLES.get(name)
     if casts is None:
         raise EsqlRunError(f"nothing can be cast to {type_name}", number=2420, inserts=(type_name,))
@@ -132,7 +132,7 @@ def cast(
     """
     if value is None:
         return None
-    name = _ABBREVIATED.get(type_name, type_name)
+    name = UNABBREVIATED.get(type_name, type_name)
     if ccsid is None and encoding is None and format is None:
         return caster(name, precision, scale, qualifier)(value)
     value = plain(value)

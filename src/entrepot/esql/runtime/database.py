@@ -16,11 +16,18 @@ from entrepot.models.tree import Element
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 
+def sql_name(name: str, *, quoted: bool = False) -> str:
+    """A column or table as SQL; in double quotes where it was, or has to be."""
+    if not quoted and _PLAIN_NAME.fullmatch(name):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
 def identifier(name: Any) -> str:
     """A table's name that the program has computed, safe inside of SQL."""
     if type(name) is not str or not name or "\x00" in name:
         raise EsqlRunError(f"a table's name is CHARACTER, not {name!r}", number=2321)
-    return name if _PLAIN_NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+    return sql_name(name)
 
 
 def _database(run: Run) -> Database:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of ESQL's functions: what the checker knows of them and the compiler calls.
 
-`FUNCTIONS` has those that are functions of values. `STRUCTURAL` has those
-that look at fields, lists or databases, which the compiler makes itself,
-with how many arguments they take. Names are in capitals; ESQL's are in any
-case.
+`FUNCTIONS` has those that are functions of values. Those that look at fields,
+lists or databases the compiler makes itself; the checker's `STRUCTURAL` has how
+many arguments they take. Names are in capitals; ESQL's are in any case.
 """
 
 from __future__ import annotations
@@ -189,28 +188,3 @@ _BUILTINS: list[Builtin] = [
 _BUILTINS += [Builtin(name.upper(), _label(name), 0, 0, needs_run=True) for name in LABELS]
 
 FUNCTIONS: Mapping[str, Builtin] = MappingProxyType({builtin.name: builtin for builtin in _BUILTINS})
-
-STRUCTURAL: Mapping[str, tuple[int, int | None]] = MappingProxyType(
-    {
-        "ASBITSTREAM": (1, 7),
-        "CARDINALITY": (1, 1),
-        "COALESCE": (1, None),
-        "EVAL": (1, 1),
-        "EXISTS": (1, 1),
-        "FIELDNAME": (1, 1),
-        "FIELDNAMESPACE": (1, 1),
-        "FIELDTYPE": (1, 1),
-        "FIELDVALUE": (1, 1),
-        "FOR": (1, 3),
-        "ITEM": (1, 1),
-        "LASTMOVE": (1, 1),
-        "LIST": (0, None),
-        "NULLIF": (2, 2),
-        "PASSTHRU": (1, None),
-        "ROW": (0, None),
-        "SAMEFIELD": (2, 2),
-        "SINGULAR": (1, 1),
-        "THE": (1, 1),
-    }
-)
-"""Functions that the compiler makes itself: fewest and most arguments, None for any number."""

@@ -18,11 +18,9 @@ from typing import Any
 
 from entrepot.errors.esql import CastFailed, EsqlRunError
 from entrepot.esql.runtime.type_names import divided_by_zero, incompatible
-from entrepot.models.values import Interval
+from entrepot.models.values import MONTHS_IN, SECONDS_IN, Interval
 
 FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
-_MONTHS = {"YEAR": 12, "MONTH": 1}
-_SECONDS = {"DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1}
 _WIDEST = Decimal(10) ** 18
 """No span that fits between two dates comes near this many seconds."""
 _EXACT = Context(prec=40, rounding=ROUND_DOWN)
@@ -51,13 +49,13 @@ def normal_qualifier(fields: tuple[str, ...]) -> str:
 
 def is_months(interval: Interval) -> bool:
     """Whether it is of the class YEAR, MONTH."""
-    return fields_of(interval.qualifier)[0] in _MONTHS
+    return fields_of(interval.qualifier)[0] in MONTHS_IN
 
 
 def of_months(qualifier: str, months: int) -> Interval:
     """A span of months, cut to the last field."""
     fields = fields_of(qualifier)
-    unit = _MONTHS[fields[-1]]
+    unit = MONTHS_IN[fields[-1]]
     return Interval(normal_qualifier(fields), months=_cut(months, unit))
 
 
@@ -68,7 +66,7 @@ def of_seconds(qualifier: str, seconds: Decimal | int) -> Interval:
     if not abs(exact) < _WIDEST:
         raise _too_wide()
     if fields[-1] != "SECOND":
-        exact = Decimal(_cut(int(exact), _SECONDS[fields[-1]]))
+        exact = Decimal(_cut(int(exact), SECONDS_IN[fields[-1]]))
     elif exact == exact.to_integral_value():
         exact = exact.quantize(Decimal(1))
     else:
@@ -148,7 +146,7 @@ def _unreadable(text: str, fields: tuple[str, ...]) -> CastFailed:
 
 
 def _of_parts(fields: tuple[str, ...], amounts: list[Decimal], negative: bool) -> Interval:
-    units = _MONTHS if fields[0] in _MONTHS else _SECONDS
+    units = MONTHS_IN if fields[0] in MONTHS_IN else SECONDS_IN
     total = Decimal(0)
     for field, amount in zip(fields, amounts, strict=True):
         total = _EXACT.add(total, _EXACT.multiply(amount, Decimal(units[field])))
@@ -157,7 +155,7 @@ def _of_parts(fields: tuple[str, ...], amounts: list[Decimal], negative: bool) -
     if negative:
         total = -total
     qualifier = normal_qualifier(fields)
-    if units is _MONTHS:
+    if units is MONTHS_IN:
         return of_months(qualifier, int(total))
     return of_seconds(qualifier, total)
 
@@ -181,8 +179,8 @@ def from_parts(amounts: list[Decimal], qualifier: str) -> Interval:
 def parts_of(interval: Interval) -> tuple[bool, list[Decimal]]:
     """Whether it is negative, and how much of each field it has."""
     fields = fields_of(interval.qualifier)
-    months = fields[0] in _MONTHS
-    units = _MONTHS if months else _SECONDS
+    months = fields[0] in MONTHS_IN
+    units = MONTHS_IN if months else SECONDS_IN
     total = Decimal(interval.months) if months else interval.seconds
     rest = abs(total)
     amounts = []

@@ -22,7 +22,7 @@ from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition
 from entrepot.flows.nodes.node import Mistake
 from entrepot.flows.subflows import expand_with_mistakes
 
-__all__ = ["data_sources", "find_mistakes", "in_order", "require_valid"]
+__all__ = ["find_mistakes", "in_order", "require_valid"]
 
 
 def find_mistakes(flow: FlowDefinition, *, is_complete: bool = True) -> list[Mistake]:
@@ -65,12 +65,6 @@ def require_valid(flow: FlowDefinition) -> None:
         found.insert(0, Mistake(str(flow.place), problem, "Put it into a flow as a node of the type Subflow."))
     if found:
         raise FlowInvalid(flow.name, tuple((told.where, told.problem, told.advice) for told in found))
-
-
-def data_sources(flow: FlowDefinition) -> set[str]:
-    """The data sources that nodes of a flow and of its subflows name; whoever runs it must know them."""
-    flat, _ = expand_with_mistakes(flow)
-    return {str(source) for node in flat.nodes.values() if (source := node.properties.get("data_source"))}
 
 
 def _is_known(type_name: str) -> bool:

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from entrepot.errors import ModelNotFound
 from entrepot.flows.declarations import type_of
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, NodeDefinition, Place
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, NodeDefinition
 from entrepot.flows.nodes import NODE_TYPES
 from entrepot.flows.nodes.node import Mistake, Node, Property
 from entrepot.flows.property_values import meant, problem_with
 from entrepot.models.logical import MessageSet
 from entrepot.models.message_sets import find_set
 from entrepot.models.outgoing import BODY_DOMAINS
+from entrepot.yaml_places import Place
 
 _IN_A_PROPERTY = re.compile(r"\.(?P<name>\w+)(?P<item>\[\d+\])?(?::(?P<line>\d+):(?P<column>\d+))?")
 

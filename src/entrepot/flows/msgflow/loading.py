@@ -19,7 +19,7 @@ from typing import Any
 from entrepot.errors import EntrepotError, EsqlInvalid, FlowInvalid, ModelInvalid
 from entrepot.esql.parsing import parse_file
 from entrepot.esql.program import read_program
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition, Place
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
 from entrepot.flows.maps.gdm import read_map
 from entrepot.flows.msgflow.projects import Projects, project_of, read_bytes
 from entrepot.flows.msgflow.translation import (
@@ -36,6 +36,7 @@ from entrepot.flows.property_values import meant, read_plain
 from entrepot.models.logical import MessageSet
 from entrepot.models.message_sets import load_set
 from entrepot.models.mxsd.files import find_message_set
+from entrepot.yaml_places import Place
 
 DEPTH_MAX = 50
 _NUMBERS = frozenset({"EInt", "ELong", "EShort", "EDouble", "EFloat", "EBigDecimal", "EIntegerObject", "ELongObject"})

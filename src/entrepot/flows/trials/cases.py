@@ -25,8 +25,8 @@ from entrepot.errors import FlowTestInvalid
 from entrepot.flows.loading import IBM_SUFFIXES, YAML_SUFFIXES
 from entrepot.flows.nodes.node import Mistake
 from entrepot.flows.property_values import meant, read_plain
-from entrepot.flows.yaml_places import Listing, Scalar, Table, Written, read_yaml, words_for
 from entrepot.message import Message, MessageType
+from entrepot.yaml_places import Listing, Place, Scalar, Table, Written, read_yaml, words_for
 
 SUFFIX = ".test.yaml"
 BODIES = ("body", "json", "hex", "file")
@@ -123,7 +123,11 @@ def read_test_file(path: str | Path) -> CaseFile:
         line = content.count(b"\n", 0, error.start) + 1
         problem = f"the byte {content[error.start]:#04x} is no UTF-8"
         raise FlowTestInvalid(str(path), ((f"{path}:{line}", problem, "Save the file as UTF-8."),)) from None
-    written = read_yaml(text, str(path), mistakes)
+
+    def wrong(place: Place, problem: str, advice: str) -> None:
+        mistakes.append(Mistake(str(place), problem, advice))
+
+    written = read_yaml(text, str(path), wrong)
     found = _Reader(path, mistakes).file(written) if written is not None else None
     if mistakes or found is None:
         told = tuple((mistake.where, mistake.problem, mistake.advice) for mistake in mistakes)

@@ -28,15 +28,12 @@ from entrepot.flows.journey import Failure, Journey
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.nodes.input_node import InputNode, Point
 from entrepot.flows.outside import TOPIC, Output, QueueFacts
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.rehearsal import DEAD_LETTERS, Rehearsal
 from entrepot.flows.trials.recording import Record, RecordedKernel, Stub, body_bytes
 from entrepot.flows.trials.result import FlowResult
 from entrepot.message import Message
 from entrepot.models import render_message
 from entrepot.models.tree import Assembly, Folder, Root
-
-DEAD_LETTERS = "DEAD.LETTERS"
-"""Where messages go that nobody takes care of."""
 
 
 class FlowTest:

@@ -15,9 +15,10 @@ from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.loading import load_flow
 from entrepot.flows.outside import TOPIC
+from entrepot.flows.rehearsal import DEAD_LETTERS
 from entrepot.flows.trials import differences
 from entrepot.flows.trials.cases import Case, CaseFile, Expected, Settings, Step, Stubbed
-from entrepot.flows.trials.flow_test import DEAD_LETTERS, FlowTest
+from entrepot.flows.trials.flow_test import FlowTest
 from entrepot.flows.trials.result import FlowResult, descriptor_differences, tree_differences
 from entrepot.message import Message
 

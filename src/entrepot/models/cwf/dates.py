@@ -12,14 +12,7 @@ from entrepot.models.cwf.logical_values import as_moment
 from entrepot.models.cwf.numbers import Read, Write, packed_digits
 from entrepot.models.dates.iso import Moment
 from entrepot.models.dates.patterns import DatePattern, compile_pattern
-from entrepot.models.logical import ValueType
-
-DATE_FORMATS = {
-    ValueType.DATE: "yyyy-MM-dd",
-    ValueType.TIME: "HH:mm:ss",
-    ValueType.DATETIME: "yyyy-MM-dd'T'HH:mm:ss",
-}
-"""Where neither the field nor its type says one."""
+from entrepot.models.logical import DATE_FORMATS, ValueType
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

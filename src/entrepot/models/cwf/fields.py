@@ -29,7 +29,7 @@ from entrepot.models.cwf.logical_values import (
 )
 from entrepot.models.cwf.numbers import Read, Write
 from entrepot.models.cwf.strings import Page
-from entrepot.models.logical import CwfField, CwfFormat, Simple, ValueType
+from entrepot.models.logical import DATE_FORMATS, NUMBERS, CwfField, CwfFormat, Simple, ValueType
 
 LENGTH_MAX = 2**31 - 1
 REST_OF_MESSAGE = -1
@@ -37,8 +37,6 @@ REST_OF_MESSAGE = -1
 
 STORAGES = ("string", "binary", "integer", "packed", "external", "float", "hexfloat", "boolean")
 
-_DATES = (ValueType.DATE, ValueType.TIME, ValueType.DATETIME)
-_NUMBERS = (ValueType.INTEGER, ValueType.DECIMAL, ValueType.FLOAT)
 _STRUCT_CODES = {(1, True): "b", (1, False): "B", (2, True): "h", (2, False): "H", (4, True): "i", (4, False): "I",
                  (8, True): "q", (8, False): "Q"}  # fmt: skip
 
@@ -79,7 +77,7 @@ def field_codec(simple: Simple, field: CwfField, setting: Setting) -> FieldCodec
         codec = _boolean(field, setting)
     elif storage == "string":
         codec = _text(simple, field, setting)
-    elif wanted in _DATES:
+    elif wanted in DATE_FORMATS:
         codec = _date(simple, field, storage, setting)
     else:
         codec = _number(wanted, field, storage, setting)
@@ -98,11 +96,11 @@ def _storage(simple: Simple, field: CwfField) -> str:
     elif storage == "boolean":
         possible = (ValueType.BOOLEAN,)
     elif storage == "string":
-        possible = (ValueType.STRING, *_NUMBERS, *_DATES)
+        possible = (ValueType.STRING, *NUMBERS, *DATE_FORMATS)
     elif storage in ("packed", "external"):
-        possible = (*_NUMBERS, *_DATES)
+        possible = (*NUMBERS, *DATE_FORMATS)
     elif storage == "integer":
-        possible = (*_NUMBERS, ValueType.DATETIME)
+        possible = (*NUMBERS, ValueType.DATETIME)
     elif storage in ("float", "hexfloat"):
         possible = (ValueType.FLOAT, ValueType.DECIMAL)
     else:
@@ -184,7 +182,7 @@ def _text(simple: Simple, field: CwfField, setting: Setting) -> FieldCodec:
         write = lambda value: page.encode(as_text(value))  # noqa: E731
     if wanted is ValueType.STRING:
         return FieldCodec(size, read, write)
-    if wanted in _DATES:
+    if wanted in DATE_FORMATS:
         pattern = dates.date_pattern(wanted, field.format, simple.format)
         return FieldCodec(
             size, dates.date_text_reader(read, pattern, wanted), dates.date_text_writer(write, pattern, wanted)

@@ -35,6 +35,7 @@ from entrepot.models.dates.rendering import (
     DAYS,
     MONTHS,
     NUMBER_DIGITS,
+    TIME_LETTERS,
     Token,
     is_number,
     renderer,
@@ -45,7 +46,6 @@ CENTURY_WINDOW = 53
 """Two-digit years from here on belong to the twentieth century."""
 
 _DATE_LETTERS = frozenset("dDeEFGMwWyY")
-_TIME_LETTERS = frozenset("ahHkKmsS")
 _RANGES = {"e": (1, 7), "F": (1, 5), "w": (1, 53), "W": (0, 6), "h": (1, 12), "H": (0, 24), "k": (1, 24), "K": (0, 11),
            "D": (1, 366)}  # fmt: skip
 _CALLED = {"e": "day in week", "F": "day of week in month", "w": "week", "W": "week in month", "h": "hour", "H": "hour",
@@ -109,7 +109,7 @@ def compile_pattern(pattern: str, zone: tzinfo = UTC) -> DatePattern:
     if not letters:
         raise ValueError(f"the pattern {pattern!r} has no letters of dates or times")
     fields = _quick_fields(tokens) or _slow_fields(tokens)
-    dated, timed = bool(letters & _DATE_LETTERS), bool(letters & (_TIME_LETTERS | {"z", "Z", "ZU"}))
+    dated, timed = bool(letters & _DATE_LETTERS), bool(letters & (TIME_LETTERS | {"z", "Z", "ZU"}))
     widths = [_width(letter, count) for letter, count in tokens]
     read_date, read_time, read_datetime = _readers(fields)
     return DatePattern(

@@ -38,7 +38,7 @@ _NUMBERS: dict[str, Callable[[Any], int]] = {
     "k": lambda value: (value.hour - 1) % 24 + 1,
     "K": lambda value: value.hour % 12,
 }
-_CLOCK = frozenset("ahHkKmsS")
+TIME_LETTERS = frozenset("ahHkKmsS")
 
 DATES_KEPT = 2048
 """Dates that each pattern remembers."""
@@ -60,9 +60,9 @@ def week_in_month(day: date) -> int:
 def renderer(tokens: list[Token], zone: tzinfo) -> Callable[[Moment], str]:
     """What writes values by these tokens; `zone` is where a value without one is."""
     letters = {letter for letter, count in tokens if count}
-    clock = bool(letters & _CLOCK)
+    clock = bool(letters & TIME_LETTERS)
     zoned = not letters.isdisjoint({"z", "Z", "ZU"})
-    dated = bool(letters - _CLOCK - {"z", "Z", "ZU"})
+    dated = bool(letters - TIME_LETTERS - {"z", "Z", "ZU"})
     write = _writer(tokens)
     if zoned:
         return lambda value: write(with_zone(_whole(value), zone))

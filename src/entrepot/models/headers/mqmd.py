@@ -18,7 +18,7 @@ from entrepot.errors import MessageUnreadable, MessageUnwritable
 from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.encodings import NATIVE
 from entrepot.models.headers.layout import BYTES, DATE, INTEGER, TIME, Field, Layout, as_integer, text_field
-from entrepot.models.headers.origin import ELSEWHERE, Origin
+from entrepot.models.headers.origin import Origin
 from entrepot.models.tree import Element, Folder
 
 ID_BYTES = 24
@@ -185,7 +185,7 @@ class _Mqmd:
     def parse(self, folder: Folder) -> None:
         origin = folder.model
         if folder.body:
-            values = _read(folder.body, 0, folder.encoding, folder.ccsid)
+            values = _read(folder.body, folder.encoding, folder.ccsid)
             folder.fill(Element(name, values[name], NAME_VALUE) for name in FIELDS if name in values)
         elif isinstance(origin, Origin):
             folder.fill(
@@ -212,35 +212,11 @@ class _Mqmd:
 MQMD = _Mqmd()
 
 
-def folder_of(origin: Origin) -> Folder:
-    """The folder of a message's descriptor, unread."""
-    return Folder(MQMD, ELSEWHERE, model=origin)
-
-
-def _read(data: bytes, offset: int, encoding: int, ccsid: int) -> dict[str, Any]:
-    return LAYOUTS[_version(data, offset, encoding, ccsid)].read(data, offset, encoding, ccsid)
-
-
-def _version(data: bytes, offset: int, encoding: int, ccsid: int) -> int:
-    version = LAYOUTS[1].unpack(data, offset, encoding, ccsid)[1]
+def _read(data: bytes, encoding: int, ccsid: int) -> dict[str, Any]:
+    version = LAYOUTS[1].unpack(data, 0, encoding, ccsid)[1]
     if version not in LAYOUTS:
-        raise MessageUnreadable("MQMD", "Version", offset + 4, f"{version} is neither 1 nor 2")
-    return int(version)
-
-
-def read_mqmd(data: bytes, offset: int = 0, encoding: int = NATIVE, ccsid: int = 1208) -> tuple[Folder, int]:
-    """The folder of the MQMD that begins at `offset`, and the offset behind it.
-
-    Raises:
-        MessageUnreadable: There is none. Says where.
-        CodePageUnknown
-    """
-    end = offset + LAYOUTS[_version(data, offset, encoding, ccsid)].size
-    if end > len(data):
-        raise MessageUnreadable("MQMD", "MQMD", len(data), f"{len(data) - offset} bytes instead of 364")
-    # Reading it all at once finds bad text now, where the offset is that of the whole message.
-    _read(data, offset, encoding, ccsid)
-    return Folder(MQMD, bytes(data[offset:end]), ccsid=ccsid, encoding=encoding), end
+        raise MessageUnreadable("MQMD", "Version", 4, f"{version} is neither 1 nor 2")
+    return LAYOUTS[version].read(data, 0, encoding, ccsid)
 
 
 def write_mqmd(values: Mapping[str, Any], encoding: int = NATIVE, ccsid: int = 1208) -> bytes:

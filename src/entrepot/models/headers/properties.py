@@ -14,7 +14,7 @@ from typing import Any
 
 from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.headers.mqmd import NO_ID, moment_of
-from entrepot.models.headers.origin import ELSEWHERE, Origin
+from entrepot.models.headers.origin import Origin
 from entrepot.models.tree import Element, Folder
 
 
@@ -78,8 +78,3 @@ class _Properties:
 
 
 PROPERTIES = _Properties()
-
-
-def folder_of(origin: Origin) -> Folder:
-    """The folder of a message's properties, unread."""
-    return Folder(PROPERTIES, ELSEWHERE, model=origin)

@@ -15,14 +15,13 @@ from typing import Any, TypeAlias
 from lxml import etree
 
 from entrepot.errors import MessageUnwritable, ModelInvalid
-from entrepot.models.element_types import NAME, NAME_VALUE
+from entrepot.models.element_types import NAME, NAME_VALUE, XML_URI
 from entrepot.models.logical import Composition, Member, MessageSet, Simple, Structure, ValueType, XmlField, XmlFormat
 from entrepot.models.mrm_xml.content import Mismatch, assign, particle_of
 from entrepot.models.mrm_xml.values import reader, writer
 from entrepot.models.tree import Element
 
 _XSI = "http://www.w3.org/2001/XMLSchema-instance"
-_XML = "http://www.w3.org/XML/1998/namespace"
 _NIL = f"{{{_XSI}}}nil"
 _NIL_VALUES = ("true", "1")
 
@@ -84,7 +83,7 @@ class Tags:
         return f"{prefix}:{name}" if prefix else name
 
     def _new_prefix(self, namespace: str) -> str:
-        if namespace == _XML:
+        if namespace == XML_URI:
             return "xml"
         used = set(self.prefixes.values()) | {"xsi", "xml"}
         candidates = [f"ns{number}" for number in range(1, len(used) + 2)]
@@ -96,7 +95,7 @@ class Tags:
         declared = [
             f' xmlns{":" if prefix else ""}{prefix}="{_attribute_text(namespace)}"'
             for namespace, prefix in self.prefixes.items()
-            if namespace not in (_XSI, _XML)
+            if namespace not in (_XSI, XML_URI)
         ]
         if nil or _XSI in self.prefixes:
             declared.append(f' xmlns:xsi="{_XSI}"')
@@ -206,7 +205,7 @@ class Plan:
     def _read_attributes(self, node: Node) -> list[Element]:
         values = dict(node.items())
         for tag in values:
-            if tag not in self.by_attribute and not tag.startswith((f"{{{_XSI}}}", f"{{{_XML}}}")):
+            if tag not in self.by_attribute and not tag.startswith((f"{{{_XSI}}}", f"{{{XML_URI}}}")):
                 raise Wrong(node, f"the attribute {tag} is not expected here")
         found = []
         for attribute in self.attributes:
@@ -382,7 +381,7 @@ def _is_nil(node: Node) -> bool:
                 if node.text:
                     raise Wrong(node, "it is nil, but has a value")
                 return True
-        elif not name.startswith((f"{{{_XSI}}}", f"{{{_XML}}}")):
+        elif not name.startswith((f"{{{_XSI}}}", f"{{{XML_URI}}}")):
             raise Wrong(node, f"the attribute {name} is not expected here")
     return False
 

@@ -32,12 +32,11 @@ from entrepot.models.logical import (
     ValueType,
     XmlFormat,
 )
-from entrepot.models.model_extent import MEMBERS_MAX, PROBLEM_CHARACTERS_MAX, extent
+from entrepot.models.model_extent import MEMBERS_MAX, NESTING_MAX, PROBLEM_CHARACTERS_MAX, extent
 from entrepot.models.mxsd.files import BYTES_MAX, SCHEMA, Library, Schema, find_message_set
 from entrepot.models.mxsd.physical import field_given, reps_of, structure_given
 from entrepot.models.mxsd.types import BUILTIN, SimpleType, with_facets
 from entrepot.models.notation.physical import FORMATS, Given, derive
-from entrepot.models.notation.yaml_nodes import NESTING_MAX
 
 _COMPOSITIONS = {"sequence": Composition.SEQUENCE, "choice": Composition.CHOICE, "all": Composition.UNORDERED}
 _MRM_COMPOSITIONS = {"choice": Composition.CHOICE, "unorderedset": Composition.UNORDERED, "all": Composition.UNORDERED}

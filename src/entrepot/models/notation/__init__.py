@@ -29,6 +29,7 @@ from pathlib import Path
 
 from entrepot.errors import ModelInvalid
 from entrepot.models.logical import (
+    DATE_FORMATS,
     Composition,
     Format,
     Kind,
@@ -41,9 +42,9 @@ from entrepot.models.logical import (
     ValueType,
     XmlFormat,
 )
-from entrepot.models.model_extent import MEMBERS_MAX, extent
+from entrepot.models.model_extent import MEMBERS_MAX, NESTING_MAX, extent
+from entrepot.models.notation.mistakes import nearest, read_model, said, wrong
 from entrepot.models.notation.physical import (
-    DATE_FORMATS,
     FIELDS,
     FORMATS,
     Given,
@@ -58,17 +59,7 @@ from entrepot.models.notation.physical import (
 )
 from entrepot.models.notation.values import check_value
 from entrepot.models.notation.writing import write_notation
-from entrepot.models.notation.yaml_nodes import (
-    BYTES_MAX,
-    NESTING_MAX,
-    Listing,
-    Node,
-    Scalar,
-    Table,
-    nearest,
-    read_yaml,
-    said,
-)
+from entrepot.yaml_places import BYTES_MAX, Listing, Scalar, Table, Written
 
 __all__ = ["load_notation", "read_notation", "write_notation"]
 
@@ -110,7 +101,7 @@ def read_notation(text: str, file: str = "model") -> MessageSet:
     Raises:
         ModelInvalid: Says line, column, what is wrong and what is allowed.
     """
-    return _Reader(file).read(read_yaml(text, file))
+    return _Reader(file).read(read_model(text, file))
 
 
 @dataclass(slots=True)
@@ -129,8 +120,8 @@ class _Meaning:
 class _Definition:
     """What was written about a type or a member, before it is understood."""
 
-    where: Node
-    keys: dict[str, tuple[Scalar, Node]] = field(default_factory=dict)
+    where: Written
+    keys: dict[str, tuple[Scalar, Written]] = field(default_factory=dict)
     type: Scalar | None = None
     body: tuple[Composition, Listing] | None = None
 
@@ -141,15 +132,15 @@ class _Reader:
         self.namespace = ""
         self.formats: dict[str, Format] = {}
         self.structure_defaults: dict[str, Given] = {}
-        self.types_written: dict[str, tuple[Scalar, Node]] = {}
+        self.types_written: dict[str, tuple[Scalar, Written]] = {}
         self.types: dict[str, _Meaning] = {}
         self.types_open: list[str] = []
         self.sizes: dict[int, tuple[Structure, int]] = {}
         self.depth = 0
 
-    def read(self, root: Node) -> MessageSet:
+    def read(self, root: Written) -> MessageSet:
         if not isinstance(root, Table):
-            root.wrong(f"a model is a mapping with the keys {', '.join(_SET_KEYS)}, not {said(root)}")
+            wrong(root, f"a model is a mapping with the keys {', '.join(_SET_KEYS)}, not {said(root)}")
         parts = _unique(root, _SET_KEYS, "a model")
         name = text_of(parts["set"], "set") if "set" in parts else Path(self.file).stem
         self.namespace = text_of(parts["namespace"], "namespace") if "namespace" in parts else ""
@@ -159,7 +150,7 @@ class _Reader:
             self.formats["XML1"] = XmlFormat()
         self._list_types(parts.get("types"))
         if "messages" not in parts:
-            root.wrong("a model needs `messages:`")
+            wrong(root, "a model needs `messages:`")
         messages = self._read_messages(parts["messages"])
         for type_name in self.types_written:
             self._type(type_name)
@@ -167,19 +158,19 @@ class _Reader:
 
     # --- formats, types, messages ---------------------------------------------------------------
 
-    def _read_formats(self, node: Node) -> None:
+    def _read_formats(self, node: Written) -> None:
         for key, value in _named(node, "formats", "CWF1: cwf"):
             if key.text in _KINDS or key.text in _member_keys(()):
-                key.wrong(f"{key.text!r} means something in the notation already; call the format CWF1, TDS1, XML1")
+                wrong(key, f"{key.text!r} means something in the notation already; call the format CWF1, TDS1, XML1")
             if isinstance(value, Scalar):
-                kind, table = self._kind(value), Table(value.file, value.line, value.column)
+                kind, table = self._kind(value), Table(value.place)
             elif isinstance(value, Table):
                 kind_node = next((each for name, each in value if name.text == "kind"), None)
                 if kind_node is None:
-                    value.wrong(f"the format {key.text} needs a kind: {', '.join(_KINDS)}")
+                    wrong(value, f"the format {key.text} needs a kind: {', '.join(_KINDS)}")
                 kind, table = self._kind(kind_node), value
             else:
-                value.wrong(f"a format is written {key.text}: cwf, or {key.text}: {{kind: cwf, ...}}")
+                wrong(value, f"a format is written {key.text}: cwf, or {key.text}: {{kind: cwf, ...}}")
             owner = FORMATS[kind]
             more = (TdsStructure,) if kind is Kind.TDS else ()
             found = read_given((owner, *more), table, f"{kind.value} formats", ("kind",))
@@ -187,21 +178,21 @@ class _Reader:
             self.formats[key.text] = owner(**found[owner])
             self.structure_defaults[key.text] = structure
 
-    def _kind(self, node: Node) -> Kind:
+    def _kind(self, node: Written) -> Kind:
         text = text_of(node, "kind").lower()
         if text not in _KINDS:
-            node.wrong(f"there is no kind of format {text!r}{nearest(text, _KINDS)}")
+            wrong(node, f"there is no kind of format {text!r}{nearest(text, _KINDS)}")
         return _KINDS[text]
 
-    def _list_types(self, node: Node | None) -> None:
+    def _list_types(self, node: Written | None) -> None:
         builtin = {each.value for each in ValueType}
         if node is None or (isinstance(node, Scalar) and node.is_empty):
             return
         for key, value in _named(node, "types", "Line: [...]"):
             if key.text in builtin:
-                key.wrong(f"{key.text} is a type already; call this one something else")
+                wrong(key, f"{key.text} is a type already; call this one something else")
             if not _TYPE.fullmatch(key.text) or "(" in key.text:
-                key.wrong(f"a type cannot be called {key.text!r}; leave out blanks, brackets and braces")
+                wrong(key, f"a type cannot be called {key.text!r}; leave out blanks, brackets and braces")
             self.types_written[key.text] = (key, value)
 
     def _type(self, name: str) -> _Meaning:
@@ -211,9 +202,9 @@ class _Reader:
         key, node = self.types_written[name]
         if name in self.types_open:
             around = " > ".join([*self.types_open[self.types_open.index(name) :], name])
-            key.wrong(f"the type {name} contains itself: {around}")
+            wrong(key, f"the type {name} contains itself: {around}")
         if len(self.types_open) >= NESTING_MAX:
-            key.wrong(f"types nest deeper than {NESTING_MAX} levels")
+            wrong(key, f"types nest deeper than {NESTING_MAX} levels")
         self.types_open.append(name)
         depth, self.depth = self.depth, 0
         definition = self._definition(node, f"the type {name}")
@@ -223,7 +214,7 @@ class _Reader:
         self.types[name] = meaning
         return meaning
 
-    def _read_messages(self, node: Node) -> dict[str, MessageModel]:
+    def _read_messages(self, node: Written) -> dict[str, MessageModel]:
         messages = {}
         for key, value in _named(node, "messages", "Order: [...]"):
             name = key.text
@@ -232,30 +223,30 @@ class _Reader:
             meaning = self._meaning(definition, name, {})
             structure = meaning.content
             if not isinstance(structure, Structure):
-                value.wrong(f"the message {name} must be a structure, not a value")
+                wrong(value, f"the message {name} must be a structure, not a value")
             for word in ("default", "fixed"):
                 if word in definition.keys:
-                    definition.keys[word][0].wrong(f"a message has no {word}")
+                    wrong(definition.keys[word][0], f"a message has no {word}")
             if extent(structure, self.sizes) > MEMBERS_MAX:
-                key.wrong(f"written out, the message {name} has more than {MEMBERS_MAX} elements")
+                wrong(key, f"written out, the message {name} has more than {MEMBERS_MAX} elements")
             text = text_of(identifier[1], "identifier") if identifier else ""
             messages[name] = MessageModel(name, structure, text)
         return messages
 
     # --- definitions -----------------------------------------------------------------------------
 
-    def _definition(self, node: Node, what: str, also: tuple[str, ...] = ()) -> _Definition:
+    def _definition(self, node: Written, what: str, also: tuple[str, ...] = ()) -> _Definition:
         """A type's or message's definition: a type's name, a list of members, or a mapping with more."""
         definition = _Definition(node)
         self._define(definition, node, what, also)
         if definition.type is None and definition.body is None:
-            node.wrong(f"{what} needs a type or a list of elements")
+            wrong(node, f"{what} needs a type or a list of elements")
         return definition
 
-    def _define(self, definition: _Definition, node: Node, what: str, also: tuple[str, ...] = ()) -> None:
+    def _define(self, definition: _Definition, node: Written, what: str, also: tuple[str, ...] = ()) -> None:
         if isinstance(node, Scalar):
             if node.is_empty:
-                node.wrong(f"{what} needs a type or a list of elements")
+                wrong(node, f"{what} needs a type or a list of elements")
             definition.type = node
         elif isinstance(node, Listing):
             definition.body = (Composition.SEQUENCE, node)
@@ -264,26 +255,26 @@ class _Reader:
                 self._define_key(definition, key, value, what, also)
 
     def _define_key(
-        self, definition: _Definition, key: Scalar, value: Node, what: str, also: tuple[str, ...] = ()
+        self, definition: _Definition, key: Scalar, value: Written, what: str, also: tuple[str, ...] = ()
     ) -> None:
         word = key.text
         if word == "type" or word in _BODIES:
             if definition.type is not None or definition.body is not None:
-                key.wrong(f"{what} has a type or elements already, so {word} is one too many")
+                wrong(key, f"{what} has a type or elements already, so {word} is one too many")
             if word == "type":
                 if not isinstance(value, Scalar) or value.is_empty:
-                    value.wrong(f"type is the name of a type, not {said(value)}")
+                    wrong(value, f"type is the name of a type, not {said(value)}")
                 definition.type = value
             elif isinstance(value, Listing):
                 definition.body = (_BODIES[word], value)
             else:
-                value.wrong(f"{word} is a list of elements, not {said(value)}")
+                wrong(value, f"{word} is a list of elements, not {said(value)}")
             return
         if word not in _member_keys(self.formats) and word not in also:
             known = [*also, "type", *_BODIES, *_member_keys(self.formats)]
-            key.wrong(f"{what} has no key {word!r}{nearest(word, known)}")
+            wrong(key, f"{what} has no key {word!r}{nearest(word, known)}")
         if word in definition.keys:
-            key.wrong(f"the key {word!r} is there twice")
+            wrong(key, f"the key {word!r} is there twice")
         definition.keys[word] = (key, value)
 
     def _meaning(self, definition: _Definition, name: str, around: dict[str, TdsStructure]) -> _Meaning:
@@ -295,7 +286,7 @@ class _Reader:
                 name = text_of(definition.keys["name"][1], "name")
             members = self._members(listing, physical)
             if composition is Composition.CHOICE and not members:
-                listing.wrong("a choice needs something to choose from")
+                wrong(listing, "a choice needs something to choose from")
             meaning = _Meaning(Structure(name, members, composition, physical))
         else:
             assert definition.type is not None
@@ -306,7 +297,7 @@ class _Reader:
                 }
                 meaning = replace(meaning, content=replace(meaning.content, physical=physical))
             if "name" in definition.keys:
-                definition.keys["name"][0].wrong("name belongs to a list of elements; this is a type that has its own")
+                wrong(definition.keys["name"][0], "name belongs to a list of elements; this is a type that has its own")
         return self._with_values(
             replace(meaning, fields={fmt: meaning.fields.get(fmt, {}) | fields.get(fmt, {}) for fmt in self.formats}),
             definition,
@@ -315,21 +306,21 @@ class _Reader:
     def _reference(self, node: Scalar) -> _Meaning:
         match = _TYPE.fullmatch(node.text)
         if match is None:
-            node.wrong(f"{node.text[:60]!r} is no type; write string(12), decimal(9,2), or the name of a type")
+            wrong(node, f"{node.text[:60]!r} is no type; write string(12), decimal(9,2), or the name of a type")
         name, size, scale = match.groups()
         value_type = _VALUE_TYPES.get(name)
         if value_type is None:
             if name not in self.types_written:
-                node.wrong(f"there is no type {name!r}{nearest(name, [*_VALUE_TYPES, *self.types_written])}")
+                wrong(node, f"there is no type {name!r}{nearest(name, [*_VALUE_TYPES, *self.types_written])}")
             if size is not None:
-                node.wrong(f"{name} has a size already; only {', '.join(_SIZED)} take one")
+                wrong(node, f"{name} has a size already; only {', '.join(_SIZED)} take one")
             return self._type(name)
         if size is not None and name not in _SIZED:
-            node.wrong(f"{name} takes no size; only {', '.join(_SIZED)} do")
+            wrong(node, f"{name} takes no size; only {', '.join(_SIZED)} do")
         if scale is not None and name != "decimal":
-            node.wrong("only decimal has digits behind the point: decimal(9,2)")
+            wrong(node, "only decimal has digits behind the point: decimal(9,2)")
         if size is not None and (not int(size) or int(scale or 0) > int(size)):
-            node.wrong(f"the size in {node.text!r} is impossible")
+            wrong(node, f"the size in {node.text!r} is impossible")
         length = int(size) if size is not None and name in ("string", "binary") else None
         return _Meaning(Simple(value_type, length_max=length), int(size) if size else None, int(scale or 0))
 
@@ -340,7 +331,7 @@ class _Reader:
             return meaning
         simple, default = meaning.content, meaning.default
         if not isinstance(simple, Simple):
-            definition.keys[written[0]][0].wrong(f"{written[0]} is for values, and this is a structure")
+            wrong(definition.keys[written[0]][0], f"{written[0]} is for values, and this is a structure")
         for word in written:
             node = definition.keys[word][1]
             if word == "values":
@@ -350,7 +341,7 @@ class _Reader:
                 simple = replace(simple, values=(default,))
             elif word == "default":
                 if not isinstance(node, Scalar):
-                    node.wrong(f"default is a value, not {said(node)}")
+                    wrong(node, f"default is a value, not {said(node)}")
                 default = node.text
             elif word == "pattern":
                 text = text_of(node, word)
@@ -370,18 +361,18 @@ class _Reader:
     def _members(self, listing: Listing, around: dict[str, TdsStructure]) -> tuple[Member, ...]:
         self.depth += 1
         if self.depth > NESTING_MAX:
-            listing.wrong(f"elements nest deeper than {NESTING_MAX} levels")
+            wrong(listing, f"elements nest deeper than {NESTING_MAX} levels")
         members = tuple([self._member(node, around) for node in listing.items])
         self.depth -= 1
         return members
 
-    def _member(self, node: Node, around: dict[str, TdsStructure]) -> Member:
+    def _member(self, node: Written, around: dict[str, TdsStructure]) -> Member:
         if not isinstance(node, Table) or not node.pairs:
-            node.wrong(f"an element is written `name: type`, not {said(node)}")
+            wrong(node, f"an element is written `name: type`, not {said(node)}")
         (key, value), *properties = node.pairs
         match = _NAME.fullmatch(key.text)
         if match is None:
-            key.wrong(f"{key.text[:60]!r} is no name of an element; write name, name[2], name[0..*] or name?")
+            wrong(key, f"{key.text[:60]!r} is no name of an element; write name, name[2], name[0..*] or name?")
         name, (least, most) = match["name"], _occurs(match["occurs"], key)
         what = f"the element {name}"
         definition = _Definition(node)
@@ -393,11 +384,11 @@ class _Reader:
         for word, said_there in properties:
             self._define_key(definition, word, said_there, what)
         if definition.type is None and definition.body is None:
-            value.wrong(f"{what} needs a type or a list of elements")
+            wrong(value, f"{what} needs a type or a list of elements")
         local = "" if anonymous else name[name.find("}") + 1 :]
         meaning = self._meaning(definition, local, around if anonymous else {})
         if anonymous and isinstance(meaning.content, Simple):
-            value.wrong("without a name there can be only a structure; a value needs a name")
+            wrong(value, "without a name there can be only a structure; a value needs a name")
         full_name = "" if anonymous else self._qualified(name, meaning)
         content = meaning.content
         simple = content if isinstance(content, Simple) else None
@@ -412,7 +403,7 @@ class _Reader:
             )
             for fmt, declared in self.formats.items()
         }
-        return Member(full_name, content, least, most, meaning.default, physical, key.line)
+        return Member(full_name, content, least, most, meaning.default, physical, key.start.line)
 
     def _qualified(self, name: str, meaning: _Meaning) -> str:
         if name.startswith("{}"):
@@ -437,10 +428,10 @@ class _Reader:
             found = read_given(owners, table, f"{kind.value} properties")
             names = [word] if word in self.formats else [fmt for fmt, each in self.formats.items() if each.kind is kind]
             if not names:
-                key.wrong(f"there is no format of kind {word}; add one to `formats:`")
+                wrong(key, f"there is no format of kind {word}; add one to `formats:`")
             structure_given = found.get(TdsStructure, {})
             if structure_given and definition.type is not None and definition.type.text.split("(")[0] in _VALUE_TYPES:
-                key.wrong(f"{', '.join(structure_given)} is for structures, and this is a value")
+                wrong(key, f"{', '.join(structure_given)} is for structures, and this is a value")
             for fmt in names:
                 fields[fmt] = fields.get(fmt, {}) | found[FIELDS[kind]]
                 structures[fmt] = structures.get(fmt, {}) | structure_given
@@ -453,7 +444,7 @@ class _Reader:
             if word not in definition.keys:
                 continue
             node = definition.keys[word][1]
-            table = Table(node.file, node.line, node.column, [definition.keys[word]])
+            table = Table(node.place, [definition.keys[word]])
             for fmt, each in self.formats.items():
                 if each.kind is kind:
                     given = read_given((FIELDS[kind],), table, word)[FIELDS[kind]]
@@ -480,23 +471,23 @@ def _member_keys(formats: dict[str, Format] | tuple[()]) -> tuple[str, ...]:
     return (*_VALUE_KEYS, "name", "tag", "attribute", *_KINDS, *formats)
 
 
-def _unique(table: Table, known: tuple[str, ...], what: str) -> dict[str, Node]:
+def _unique(table: Table, known: tuple[str, ...], what: str) -> dict[str, Written]:
     for key, _ in table:
         if key.text not in known:
-            key.wrong(f"{what} has no key {key.text!r}{nearest(key.text, known)}")
+            wrong(key, f"{what} has no key {key.text!r}{nearest(key.text, known)}")
     return {key.text: node for key, node in table}
 
 
-def _named(node: Node, what: str, example: str) -> list[tuple[Scalar, Node]]:
+def _named(node: Written, what: str, example: str) -> list[tuple[Scalar, Written]]:
     """The pairs of a table of names, each name once."""
     if not isinstance(node, Table) or not node.pairs:
-        node.wrong(f"{what} is a mapping such as {{{example}}}, not {said(node)}")
+        wrong(node, f"{what} is a mapping such as {{{example}}}, not {said(node)}")
     seen = set()
     for key, _ in node:
         if key.text in seen:
-            key.wrong(f"{key.text!r} is there twice in {what}")
+            wrong(key, f"{key.text!r} is there twice in {what}")
         if not key.text.strip():
-            key.wrong(f"a name is missing in {what}")
+            wrong(key, f"a name is missing in {what}")
         seen.add(key.text)
     return node.pairs
 
@@ -506,7 +497,7 @@ def _occurs(text: str | None, key: Scalar) -> tuple[int, int | None]:
         return _SHORT_OCCURS[text]
     match = _OCCURS.fullmatch(text or "")
     if match is None:
-        key.wrong(f"{text!r} is no number of occurrences; write [3], [0..1], [1..5], [0..*] or ?")
+        wrong(key, f"{text!r} is no number of occurrences; write [3], [0..1], [1..5], [0..*] or ?")
     exact, least, most, _any = match.groups()
     if exact is not None:
         found: tuple[int, int | None] = (int(exact), int(exact))
@@ -515,22 +506,22 @@ def _occurs(text: str | None, key: Scalar) -> tuple[int, int | None]:
     else:
         found = (0, None)
     if found[1] is not None and (found[1] < found[0] or not found[1]):
-        key.wrong(f"{text!r} allows nothing; the second number must be at least the first, and 1")
+        wrong(key, f"{text!r} allows nothing; the second number must be at least the first, and 1")
     return found
 
 
-def _date_format(node: Node, value_type: ValueType) -> str:
+def _date_format(node: Written, value_type: ValueType) -> str:
     text = text_of(node, "format")
     if value_type in DATE_FORMATS:
         check_date_format(text, node)
     return text
 
 
-def _values(node: Node, value_type: ValueType) -> tuple[str, ...]:
+def _values(node: Written, value_type: ValueType) -> tuple[str, ...]:
     if not isinstance(node, Listing) or not node.items:
-        node.wrong(f"values is a list such as [BUYI, SELL], not {said(node)}")
+        wrong(node, f"values is a list such as [BUYI, SELL], not {said(node)}")
     for item in node.items:
         if not isinstance(item, Scalar):
-            item.wrong(f"a value is a word, not {said(item)}")
+            wrong(item, f"a value is a word, not {said(item)}")
         check_value(item.text, Simple(value_type), item)
     return tuple([item.text for item in node.items if isinstance(item, Scalar)])

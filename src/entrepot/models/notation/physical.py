@@ -12,6 +12,8 @@ from dataclasses import Field, fields, replace
 from typing import Any
 
 from entrepot.models.logical import (
+    DATE_FORMATS,
+    NUMBERS,
     CwfField,
     CwfFormat,
     Format,
@@ -24,8 +26,9 @@ from entrepot.models.logical import (
     XmlField,
     XmlFormat,
 )
-from entrepot.models.notation.yaml_nodes import Node, Scalar, Table, nearest, said
+from entrepot.models.notation.mistakes import nearest, said, wrong
 from entrepot.models.tds.mnemonics import resolve
+from entrepot.yaml_places import Scalar, Table, Written
 
 Given = dict[str, Any]
 """Properties that somebody wrote, by their names."""
@@ -70,13 +73,6 @@ STRUCTURE_DEFAULTS = ("separation", "encoded_length", "encoded_extra", "suppress
 
 _PATTERNS = frozenset({(TdsField, "pattern")})
 
-DATE_FORMATS = {
-    ValueType.DATE: "yyyy-MM-dd",
-    ValueType.TIME: "HH:mm:ss",
-    ValueType.DATETIME: "yyyy-MM-dd'T'HH:mm:ss",
-}
-"""How dates and times are written where a model says nothing else."""
-
 
 # --- reading properties -------------------------------------------------------------------------
 
@@ -92,10 +88,10 @@ def keys(owner: type) -> dict[str, Field[Any]]:
 _keys: dict[type, dict[str, Field[Any]]] = {}
 
 
-def read_given(owners: tuple[type, ...], table: Node, what: str, also: tuple[str, ...] = ()) -> dict[type, Given]:
+def read_given(owners: tuple[type, ...], table: Written, what: str, also: tuple[str, ...] = ()) -> dict[type, Given]:
     """What a table says of the properties of some dataclasses, each with its own."""
     if not isinstance(table, Table):
-        table.wrong(f"{what} are written {{key: value, ...}}, not {said(table)}")
+        wrong(table, f"{what} are written {{key: value, ...}}, not {said(table)}")
     found: dict[type, Given] = {owner: {} for owner in owners}
     for key, node in table:
         if key.text in also:
@@ -106,23 +102,23 @@ def read_given(owners: tuple[type, ...], table: Node, what: str, also: tuple[str
                 break
         else:
             known = [*also, *(name for owner in owners for name in keys(owner))]
-            key.wrong(f"{what} have no key {key.text!r}{nearest(key.text, known)}")
+            wrong(key, f"{what} have no key {key.text!r}{nearest(key.text, known)}")
     return found
 
 
-def read_property(owner: type, name: str, node: Node) -> Any:
+def read_property(owner: type, name: str, node: Written) -> Any:
     """One property, checked against what it may say."""
     declared = str(keys(owner)[name].type)
     if declared.startswith("Mapping"):
         if not isinstance(node, Table):
-            node.wrong(f"{name} is a mapping such as {{shop: http://shop}}, not {said(node)}")
+            wrong(node, f"{name} is a mapping such as {{shop: http://shop}}, not {said(node)}")
         return {key.text: text_of(value, name) for key, value in node}
     if declared.endswith("| None") and isinstance(node, Scalar) and node.is_empty:
         return None
     text = text_of(node, name)
     words = _WORDS.get((owner, name))
     if words is not None and text not in words:
-        node.wrong(f"{name} cannot be {text!r}{nearest(text, words)}")
+        wrong(node, f"{name} cannot be {text!r}{nearest(text, words)}")
     if declared == "Separation":
         return _separation(text, node)
     if declared.startswith("int"):
@@ -138,54 +134,54 @@ def read_property(owner: type, name: str, node: Node) -> Any:
     return text
 
 
-def text_of(node: Node, name: str) -> str:
+def text_of(node: Written, name: str) -> str:
     if not isinstance(node, Scalar) or node.is_empty:
-        node.wrong(f"{name} needs a value, not {said(node)}")
+        wrong(node, f"{name} needs a value, not {said(node)}")
     return node.text
 
 
-def read_integer(text: str, node: Node, name: str, least: int = 0, most: int = 0x7FFFFFFF) -> int:
+def read_integer(text: str, node: Written, name: str, least: int = 0, most: int = 0x7FFFFFFF) -> int:
     if not re.fullmatch(r"-?\d{1,10}", text, re.ASCII) or not least <= int(text) <= most:
-        node.wrong(f"{name} is a whole number of at least {least}, not {text[:60]!r}")
+        wrong(node, f"{name} is a whole number of at least {least}, not {text[:60]!r}")
     return int(text)
 
 
-def read_flag(text: str, node: Node, name: str) -> bool:
+def read_flag(text: str, node: Written, name: str) -> bool:
     flags = {"true": True, "yes": True, "false": False, "no": False}
     if text.lower() not in flags:
-        node.wrong(f"{name} is true or false, not {text[:60]!r}")
+        wrong(node, f"{name} is true or false, not {text[:60]!r}")
     return flags[text.lower()]
 
 
-def check_pattern(text: str, node: Node) -> None:
+def check_pattern(text: str, node: Written) -> None:
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        node.wrong(f"{text[:60]!r} is no regular expression: {error}")
+        wrong(node, f"{text[:60]!r} is no regular expression: {error}")
 
 
-def _separation(text: str, node: Node) -> Separation:
+def _separation(text: str, node: Written) -> Separation:
     wanted = text.lower().replace("_", " ").replace("-", " ")
     for separation in Separation:
         if wanted == separation.value:
             return separation
-    return node.wrong(f"separation cannot be {text[:60]!r}{nearest(text, [each.value for each in Separation])}")
+    return wrong(node, f"separation cannot be {text[:60]!r}{nearest(text, [each.value for each in Separation])}")
 
 
-def _bytes(text: str, node: Node, name: str) -> bytes:
+def _bytes(text: str, node: Written, name: str) -> bytes:
     try:
         return bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
-        return node.wrong(f"{name} is bytes in hexadecimal such as 0x00000001, not {text[:60]!r}")
+        return wrong(node, f"{name} is bytes in hexadecimal such as 0x00000001, not {text[:60]!r}")
 
 
-def check_date_format(text: str, node: Node) -> None:
+def check_date_format(text: str, node: Written) -> None:
     from entrepot.models.dates.patterns import compile_pattern
 
     try:
         compile_pattern(text)
     except ValueError as error:
-        node.wrong(f"{text[:60]!r} is no pattern of dates or times: {error}")
+        wrong(node, f"{text[:60]!r} is no pattern of dates or times: {error}")
 
 
 def structure_without(around: TdsStructure | None, defaults: Given) -> TdsStructure:
@@ -208,7 +204,6 @@ _STORAGE = {
     ValueType.TIME: "string",
     ValueType.DATETIME: "string",
 }
-_NUMBERS = (ValueType.INTEGER, ValueType.DECIMAL, ValueType.FLOAT)
 _INTEGER_DIGITS = 10
 """So many digits can a number of four bytes have."""
 _DECIMAL_DIGITS = 19
@@ -277,7 +272,7 @@ def _tds(value_type: ValueType | None, size: int | None, scale: int, logical: st
     if value_type in DATE_FORMATS:
         pattern = given.get("format") or logical
         return TdsField(length=format_width(pattern or DATE_FORMATS[value_type]), format=pattern)
-    number = value_type in _NUMBERS
+    number = value_type in NUMBERS
     # 9,2 is written 1234567.89: its digits and the point.
     length = (size or 0) + (1 if scale and size else 0)
     return TdsField(length=length, justify="right" if number else "left", padding="0" if number else " ")

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 
 from entrepot.models.logical import Simple, ValueType
-from entrepot.models.notation.yaml_nodes import Node
+from entrepot.models.notation.mistakes import wrong
+from entrepot.yaml_places import Written
 
 _FORMS = {
     ValueType.INTEGER: (re.compile(r"[+-]?\d+", re.ASCII), "a whole number"),
@@ -17,12 +18,12 @@ _FORMS = {
 }
 
 
-def check_value(text: str, simple: Simple, node: Node) -> None:
+def check_value(text: str, simple: Simple, node: Written) -> None:
     """Refuse a value that its own type does not allow."""
     form = _FORMS.get(simple.type)
     if form is not None and not form[0].fullmatch(text):
-        node.wrong(f"{text[:60]!r} is not {form[1]}")
+        wrong(node, f"{text[:60]!r} is not {form[1]}")
     if simple.length_max is not None and simple.type is ValueType.STRING and len(text) > simple.length_max:
-        node.wrong(f"{text[:60]!r} is longer than {simple.length_max} characters")
+        wrong(node, f"{text[:60]!r} is longer than {simple.length_max} characters")
     if simple.values and text not in simple.values:
-        node.wrong(f"{text[:60]!r} is none of the values {', '.join(simple.values)}")
+        wrong(node, f"{text[:60]!r} is none of the values {', '.join(simple.values)}")

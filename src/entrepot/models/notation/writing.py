@@ -28,8 +28,8 @@ from entrepot.models.logical import (
     ValueType,
     XmlField,
 )
+from entrepot.models.model_extent import NESTING_MAX
 from entrepot.models.notation.physical import MNEMONICS, STRUCTURE_DEFAULTS, Given, derive, keys, structure_without
-from entrepot.models.notation.yaml_nodes import NESTING_MAX
 from entrepot.models.tds.mnemonics import spell
 
 _BUILTIN = frozenset(each.value for each in ValueType)

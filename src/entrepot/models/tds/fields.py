@@ -15,12 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 from entrepot.models.element_types import NAME_VALUE
-from entrepot.models.logical import Member, Simple, TdsField, TdsFormat, ValueType
+from entrepot.models.logical import NUMBERS, Member, Simple, TdsField, TdsFormat, ValueType
 from entrepot.models.tds.markup import Markup, stands_at
 from entrepot.models.tds.parts import FirstName, Part, Peek, Read, Write, Writing
 from entrepot.models.tds.patterns import PATTERN_SPAN, compile_safe
 from entrepot.models.tds.trouble import Reading, Unread, Unwritten, found
-from entrepot.models.tds.values import NUMBERS, ValueText, excerpt, value_text
+from entrepot.models.tds.values import ValueText, excerpt, value_text
 from entrepot.models.tree import Element
 
 LENGTH_MAX = 0x7FFFFFFF

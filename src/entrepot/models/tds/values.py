@@ -17,7 +17,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any
 
 from entrepot.models.dates.patterns import compile_pattern
-from entrepot.models.logical import Simple, TdsField, TdsFormat, ValueType
+from entrepot.models.logical import DATE_FORMATS, NUMBERS, Simple, TdsField, TdsFormat, ValueType
 from entrepot.models.tds.mnemonics import spell
 from entrepot.models.value_text import TEXTS
 
@@ -33,13 +33,6 @@ _FLOAT = re.compile(_DECIMAL.pattern + r"(?:[eE][+-]?[0-9]{1,4})?")
 # Rounding needs as many digits as the number has; the usual 28 may be too few.
 _WIDE = Context(prec=2 * DIGITS_MAX + 100)
 _FORMAT = re.compile(r"([#,]*)([0,]*)(?:(\.)(0*)(#*))?")
-
-DATE_FORMATS = {
-    ValueType.DATE: "yyyy-MM-dd",
-    ValueType.TIME: "HH:mm:ss",
-    ValueType.DATETIME: "yyyy-MM-dd'T'HH:mm:ss",
-}
-NUMBERS = frozenset({ValueType.INTEGER, ValueType.DECIMAL, ValueType.FLOAT})
 
 
 @dataclass(frozen=True, slots=True)

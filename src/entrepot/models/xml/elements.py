@@ -23,6 +23,7 @@ from entrepot.models.element_types import (
     XML_CONTENT,
     XML_NAMESPACE,
     XML_PROCESSING_INSTRUCTION,
+    XMLNS_URI,
     XMLNSC_ATTRIBUTE,
     XMLNSC_CDATA_FIELD,
     XMLNSC_FIELD,
@@ -31,7 +32,6 @@ from entrepot.models.element_types import (
 )
 from entrepot.models.tree import Element
 
-XMLNS_URI = "http://www.w3.org/2000/xmlns/"
 NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 
 FOUND_MAX = 6

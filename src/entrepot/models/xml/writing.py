@@ -25,6 +25,8 @@ from entrepot.models.element_types import (
     XML_DECLARATION,
     XML_NAMESPACE,
     XML_PROCESSING_INSTRUCTION,
+    XML_URI,
+    XMLNS_URI,
     XMLNSC_ATTRIBUTE,
     XMLNSC_CDATA_FIELD,
     XMLNSC_COMMENT,
@@ -49,10 +51,8 @@ from entrepot.models.xml.characters import (
     require_characters,
 )
 from entrepot.models.xml.declaration import Declaration, declaration_text
-from entrepot.models.xml.elements import XMLNS_URI, XmlElement
+from entrepot.models.xml.elements import XmlElement
 from entrepot.models.xml.reading import codec
-
-XML_URI = "http://www.w3.org/XML/1998/namespace"
 
 ELEMENT, CDATA_ELEMENT, TEXT, CDATA, COMMENT, INSTRUCTION, ATTRIBUTE, NAMESPACE, DECLARATION, DOCUMENT_TYPE = range(10)
 

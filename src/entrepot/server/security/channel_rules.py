@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from entrepot.engine.definitions import ChannelRule
-from entrepot.errors import AddressBlocked, AuthenticationFailed, InvalidSetting, SecurityError
+from entrepot.errors import AddressBlocked, AuthenticationFailed, SecurityError
 from entrepot.server.security import addresses, distinguished_name
 from entrepot.server.security.profiles import matches_text, rank
 
@@ -151,30 +151,6 @@ def _blocks(fitting: Iterable[ChannelRule], user: str, administrators: Container
                 if user in administrators if name == EVERY_ADMINISTRATOR else matches_text(name, user):
                     return rule
     return None
-
-
-def require_valid(rule: ChannelRule) -> None:
-    """Refuse a rule that would never do what its author thinks, before it is stored.
-
-    Raises:
-        InvalidSetting: Nothing was changed.
-    """
-    if not rule.profile:
-        raise InvalidSetting("CHLAUTH profile", "empty", "a channel's name, with * for any characters")
-    if rule.address or rule.rule in ("BLOCKADDR", "ADDRESSMAP"):
-        for pattern in _patterns(rule):
-            addresses.require_pattern(pattern)
-    if rule.rule == "BLOCKADDR" and rule.profile != "*":
-        # It is looked at before the partner has said which channel he wants.
-        raise InvalidSetting("CHLAUTH profile", rule.profile, "* for BLOCKADDR")
-    if rule.rule == "SSLPEERMAP" and not distinguished_name.parse_pattern(rule.tls_peer):
-        raise InvalidSetting("SSLPEER", "empty", "parts such as CN=app*,O=Port")
-    if rule.rule == "USERMAP" and not rule.client_user:
-        raise InvalidSetting("CLNTUSER", "empty", "a user's name, with * for any characters")
-    if rule.rule == "BLOCKUSER" and not rule.users:
-        raise InvalidSetting("USERLIST", "empty", f"names of users, or {EVERY_ADMINISTRATOR}")
-    if rule.rule in _MAPPINGS and rule.user_source == "MAP" and not rule.user:
-        raise InvalidSetting("MCAUSER", "empty", "a user's name, with USERSRC(MAP)")
 
 
 def blocks_address(rules: Iterable[ChannelRule], address: str) -> ChannelRule | None:

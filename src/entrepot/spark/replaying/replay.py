@@ -99,10 +99,6 @@ class ReplayReport:
     def is_same(self) -> bool:
         return not self.differing
 
-    def kernel_share(self, slots: int) -> float:
-        """The part of the time of `slots` tasks that was spent in the kernel."""
-        return self.kernel_s / (self.elapsed_s * slots) if self.elapsed_s else 0.0
-
     def told(self) -> dict[str, Any]:
         """As plain data."""
         return {

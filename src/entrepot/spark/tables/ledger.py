@@ -166,13 +166,6 @@ def finish_single_writes(connection: Connection) -> int:
     return done
 
 
-def undecided(connection: Connection) -> list[str]:
-    """Units that Spark's tasks have prepared and no record names: of writes that are under way, or have died."""
-    decided = {name for record in _records(connection) for name in record.units}
-    names = (name.decode(errors="replace") for name in connection.in_doubt())
-    return [name for name in names if name.startswith(f"{_PREFIX}:") and name not in decided]
-
-
 def _records(connection: Connection) -> Iterator[Record]:
     try:
         yield from (_record(message.body) for message in connection.browse(LEDGER))

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from entrepot.errors import ScenarioInvalid
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.loading import load_flow
 from entrepot.message import Message
 from entrepot.workbench.broker.messages import MODEL_BYTES, SET, Template, message_of, model, template_of
+from entrepot.yaml_places import load_plain
 
 FLOWS = Path(__file__).resolve().parent
 
@@ -54,7 +54,7 @@ class Case:
 
 @cache
 def cases() -> dict[str, Case]:
-    told: dict[str, dict[str, Any]] = yaml.safe_load((FLOWS / "cases.yaml").read_text())
+    told: dict[str, dict[str, Any]] = load_plain((FLOWS / "cases.yaml").read_text())
     return {name: msgspec.convert({"name": name, **facts}, Case) for name, facts in told.items()}
 
 

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 
-import yaml
-
+from entrepot.workbench import published
 from entrepot.workbench.scenario import DOCUMENTS
 
 _SHORT = {
@@ -30,8 +28,5 @@ class Document:
 
 def documents() -> dict[str, Document]:
     """Folder → document, in the order of the catalogue."""
-    told = yaml.safe_load(files("entrepot.workbench").joinpath("documents", "documents.yaml").read_text("utf-8"))
-    return {
-        folder: Document(folder, told[folder]["title"], int(told[folder]["year"]), _SHORT[folder])
-        for folder in DOCUMENTS
-    }
+    known = published.documents()
+    return {folder: Document(folder, known[folder].title, known[folder].year, _SHORT[folder]) for folder in DOCUMENTS}
