@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from entrepot.client.aio.line import Slot, answer_of, arrived
+from entrepot.client.aio.lines import Steps
 from entrepot.client.embedded import EmbeddedHost, NearPartner, share_host
-from entrepot.client.protocol import NOT_ASKED, ClientCore
+from entrepot.client.protocol import ClientCore
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.engine.loop_host import LoopHost
 from entrepot.errors import ConnectionClosed
@@ -23,7 +24,7 @@ from entrepot.errors import ConnectionClosed
 Result = TypeVar("Result")
 
 
-class EmbeddedLine:
+class EmbeddedLine(Steps):
     """One session, which lives as long as the line."""
 
     is_near = True
@@ -62,32 +63,6 @@ class EmbeddedLine:
         result = step()
         self._near.ask_all()
         return result
-
-    async def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
-        """See `lines.Line.call`."""
-        core, slot = self.core, self.slot()
-
-        def step() -> bool:
-            if opened and core.opened != opened:
-                return False
-            core.ask(verb, payload, slot)
-            return True
-
-        return await self.answer(slot) if await self.do(step) else NOT_ASKED
-
-    async def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
-        """See `lines.Line.tell`."""
-
-        def step() -> bool:
-            if self.core.opened != opened:
-                return False
-            if urgent:
-                self.core.tell(verb, payload)
-            else:
-                self.core.join(payload)
-            return True
-
-        return await self.do(step, urgent=urgent)
 
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """See `lines.Line.do_if_connected`."""

@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from entrepot.client.address import NO_TLS_THERE, Address, closed_at_once, problem_of
-from entrepot.client.protocol import ANSWER_BYTES_MAX, NOT_ASKED, TAKING, ClientCore, waited_for
+from entrepot.client.aio.lines import Steps
+from entrepot.client.protocol import ANSWER_BYTES_MAX, TAKING, ClientCore, waited_for
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import (
     ConnectFailed,
@@ -168,7 +169,7 @@ class _Wire(asyncio.BufferedProtocol):
         self._line.broken(self, str(exc) if exc else CLOSED_BY_MANAGER)
 
 
-class Line:
+class Line(Steps):
     """One connection after another to the same queue manager, for all tasks that have the client."""
 
     is_near = False
@@ -372,32 +373,6 @@ class Line:
         result = step()
         self._flush_soon()
         return result
-
-    async def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
-        """See `lines.Line.call`."""
-        core, slot = self.core, self.slot()
-
-        def step() -> bool:
-            if opened and core.opened != opened:
-                return False
-            core.ask(verb, payload, slot)
-            return True
-
-        return await self.answer(slot) if await self.do(step) else NOT_ASKED
-
-    async def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
-        """See `lines.Line.tell`."""
-
-        def step() -> bool:
-            if self.core.opened != opened:
-                return False
-            if urgent:
-                self.core.tell(verb, payload)
-            else:
-                self.core.join(payload)
-            return True
-
-        return await self.do(step, urgent=urgent)
 
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """See `lines.Line.do_if_connected`."""

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from entrepot.client.protocol import ClientCore
+from entrepot.client.protocol import NOT_ASKED, ClientCore
 from entrepot.client.read_ahead import ReadAhead
 
 Result = TypeVar("Result")
@@ -84,3 +84,42 @@ class Line(Protocol):
 
     async def close(self) -> None:
         """End it; what is open is backed out."""
+
+
+class Steps:
+    """`call` and `tell` by steps, for a line that has no shorter way."""
+
+    if TYPE_CHECKING:
+        core: ClientCore
+
+        async def do(self, step: Callable[[], Result], *, urgent: bool = True) -> Result: ...
+
+        def slot(self) -> Any: ...
+
+        async def answer(self, slot: Any) -> Any: ...
+
+    async def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
+        """See `Line.call`."""
+        core, slot = self.core, self.slot()
+
+        def step() -> bool:
+            if opened and core.opened != opened:
+                return False
+            core.ask(verb, payload, slot)
+            return True
+
+        return await self.answer(slot) if await self.do(step) else NOT_ASKED
+
+    async def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
+        """See `Line.tell`."""
+
+        def step() -> bool:
+            if self.core.opened != opened:
+                return False
+            if urgent:
+                self.core.tell(verb, payload)
+            else:
+                self.core.join(payload)
+            return True
+
+        return await self.do(step, urgent=urgent)

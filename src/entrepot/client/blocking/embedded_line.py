@@ -12,16 +12,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from entrepot.client.blocking.lines import Steps
 from entrepot.client.blocking.slot import Slot
 from entrepot.client.embedded import EmbeddedHost, NearPartner, share_host
-from entrepot.client.protocol import NOT_ASKED, ClientCore
+from entrepot.client.protocol import ClientCore
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import ConnectionClosed, ConnectionLost
 
 Result = TypeVar("Result")
 
 
-class EmbeddedLine:
+class EmbeddedLine(Steps):
     """One session after another: like a broken connection, an interrupt of the application ends a session."""
 
     is_near = True
@@ -81,32 +82,6 @@ class EmbeddedLine:
         result = step()
         self._near.ask_all()
         return result
-
-    def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
-        """See `lines.Line.call`."""
-        core, slot = self.core, self.slot()
-
-        def step() -> bool:
-            if opened and core.opened != opened:
-                return False
-            core.ask(verb, payload, slot)
-            return True
-
-        return self.answer(slot) if self.do(step) else NOT_ASKED
-
-    def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
-        """See `lines.Line.tell`."""
-
-        def step() -> bool:
-            if self.core.opened != opened:
-                return False
-            if urgent:
-                self.core.tell(verb, payload)
-            else:
-                self.core.join(payload)
-            return True
-
-        return self.do(step, urgent=urgent)
 
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """See `lines.Line.do_if_connected`."""

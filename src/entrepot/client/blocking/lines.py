@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from entrepot.client.protocol import ClientCore
+from entrepot.client.protocol import NOT_ASKED, ClientCore
 from entrepot.client.read_ahead import ReadAhead
 
 Result = TypeVar("Result")
@@ -85,3 +85,42 @@ class Line(Protocol):
 
     def close(self) -> None:
         """End it; what is open is backed out."""
+
+
+class Steps:
+    """`call` and `tell` by steps, for a line that has no shorter way."""
+
+    if TYPE_CHECKING:
+        core: ClientCore
+
+        def do(self, step: Callable[[], Result], *, urgent: bool = True) -> Result: ...
+
+        def slot(self) -> Any: ...
+
+        def answer(self, slot: Any) -> Any: ...
+
+    def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
+        """See `Line.call`."""
+        core, slot = self.core, self.slot()
+
+        def step() -> bool:
+            if opened and core.opened != opened:
+                return False
+            core.ask(verb, payload, slot)
+            return True
+
+        return self.answer(slot) if self.do(step) else NOT_ASKED
+
+    def tell(self, verb: int, payload: Any, *, opened: int, urgent: bool = True) -> bool:
+        """See `Line.tell`."""
+
+        def step() -> bool:
+            if self.core.opened != opened:
+                return False
+            if urgent:
+                self.core.tell(verb, payload)
+            else:
+                self.core.join(payload)
+            return True
+
+        return self.do(step, urgent=urgent)
