@@ -10,6 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from entrepot.esql.compiler.databases import DatabaseCompiler
 from entrepot.esql.compiler.paths import Code, PathCompiler
 from entrepot.esql.compiler.source import Line, Source
 from entrepot.esql.runtime.functions import FUNCTIONS
@@ -59,6 +60,8 @@ _TYPE_OF = {
 class ExpressionCompiler(PathCompiler):
     """The part of a routine's compiler that knows expressions."""
 
+    databases: DatabaseCompiler
+
     def __init__(self) -> None:
         self.preludes: list[list[Line]] = [[]]
         """Functions that have to stand before the statement whose expressions use them."""
@@ -78,9 +81,6 @@ class ExpressionCompiler(PathCompiler):
         raise NotImplementedError
 
     def row(self, node: RowOf) -> Code:
-        raise NotImplementedError
-
-    def passthru(self, node: Passthru) -> Code:
         raise NotImplementedError
 
     def evaluation(self, node: Call) -> Code:
@@ -239,7 +239,7 @@ class ExpressionCompiler(PathCompiler):
         raise self.unsupported(node, f"{node.qualifier} stands behind a difference of two dates or times")
 
     def on_Passthru(self, node: Passthru) -> Code:
-        return self.passthru(node)
+        return self.databases.passthru(node)
 
     def on_Select(self, node: Select) -> Code:
         return self.select(node)

@@ -13,6 +13,7 @@ from entrepot.esql.compiler.evaluation import Evaluator
 from entrepot.esql.compiler.names import TREES, Names, Symbol
 from entrepot.esql.compiler.paths import Code
 from entrepot.esql.compiler.source import INDENT, Line, Source
+from entrepot.esql.compiler.statements import StatementCompiler
 from entrepot.esql.syntax import Begin, Call, Declare, Eval, Literal, Path, Place, Routine, Step
 
 _WORDS = re.compile(r"\w+")
@@ -42,7 +43,7 @@ class Routines:
         return None
 
 
-class RoutineCompiler(DatabaseCompiler):
+class RoutineCompiler(StatementCompiler):
     """Compiles one routine. Statements, expressions and paths are in the classes above it."""
 
     def __init__(
@@ -58,6 +59,7 @@ class RoutineCompiler(DatabaseCompiler):
         prefixes: Mapping[tuple[str, ...], int] | None = None,
     ) -> None:
         super().__init__()
+        self.databases = DatabaseCompiler(self)
         self.trees = TREES.get(module_kind, {})
         self.prefixes = {}
         kept = [prefix for prefix, count in (prefixes or {}).items() if count > 1]

@@ -38,7 +38,7 @@ class SelectCompiler(ExpressionCompiler):
     def select(self, node: Select, *, want: str = "list") -> Code:
         """Python for a SELECT; with `want` first for what THE takes of it."""
         if node.form == "aggregate":
-            aggregate = self._aggregate_alone(node)
+            aggregate = self.databases.aggregate(node)
             if aggregate is not None:
                 return aggregate
         function = self.names.temporary().replace("t", "select_")
@@ -109,7 +109,7 @@ class SelectCompiler(ExpressionCompiler):
     def _database_loop(
         self, source: Source, node: Select, tables: list[FromSource], rest: list[FromSource], want: str
     ) -> None:
-        query = self.table_query(node, tables, alone=not rest)
+        query = self.databases.table_query(node, tables, alone=not rest)
         self.flush(source)
         names = ", ".join(self._correlation(table) for table in tables)
         with source.block(f"for {names}{',' if len(tables) == 1 else ''} in {query}:"):
@@ -117,22 +117,10 @@ class SelectCompiler(ExpressionCompiler):
             source.line("if run.steps < 0: run.spent()")
             self._loops(source, node, rest, want)
 
-    def table_query(self, node: Select, tables: list[FromSource], *, alone: bool) -> str:
-        """Python for the rows of database tables: tuples of one element for each table."""
-        raise NotImplementedError
-
-    def decided_by_database(self, node: Select) -> bool:
-        """Whether `table_query` has taken over the whole WHERE clause."""
-        raise NotImplementedError
-
-    def _aggregate_alone(self, node: Select) -> Code | None:
-        """An aggregate that the database can compute itself; None when it cannot."""
-        raise NotImplementedError
-
     # --- one row --------------------------------------------------------------------------------------
 
     def _row(self, source: Source, node: Select, want: str) -> None:
-        if node.where is not None and not self.decided_by_database(node):
+        if node.where is not None and not self.databases.has_decided(node):
             condition = self.condition(node.where)
             self.flush(source)
             with source.block(f"if {condition}:"):

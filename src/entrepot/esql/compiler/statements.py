@@ -127,7 +127,8 @@ class StatementCompiler(SelectCompiler):
 
     def statement(self, node: Statement) -> None:
         self.source.place = node.place
-        getattr(self, "do_" + type(node).__name__)(node)
+        name = "do_" + type(node).__name__
+        getattr(self if hasattr(self, name) else self.databases, name)(node)
 
     def line(self, text: str) -> None:
         """A line of this statement, after the functions that its expressions need."""
@@ -405,7 +406,7 @@ class StatementCompiler(SelectCompiler):
         arguments = self.arguments(routine.parameters, node.arguments)
         database = ""
         if routine.language == "DATABASE":
-            database = f", source={self.database_name(node.database)}"
+            database = f", source={self.databases.database_name(node.database)}"
         code = f"{python}({', '.join(['run', *arguments])}{database})"
         outs = [
             (parameter, argument)
@@ -446,9 +447,6 @@ class StatementCompiler(SelectCompiler):
             self.source.line(f"discard({self.below(base, steps)})")
         with self.source.block("else:"):
             self.source.line(f"assign({self.made(base, steps)}, {value})")
-
-    def database_name(self, path: Path | None) -> str:
-        raise NotImplementedError
 
     # --- references and fields -----------------------------------------------------------------------------
 
