@@ -133,7 +133,7 @@ class DatabaseCompiler:
 
     def aggregate(self, node: Select) -> Code | None:
         """An aggregate that the database can compute itself; None when it cannot."""
-        if not all(self._routine.is_database(source.path) for source in node.sources):
+        if not all(self._routine.selects.is_database(source.path) for source in node.sources):
             return None
         if node.selected and node.selected[0].alias:
             return None

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from entrepot.esql.compiler.expressions import ExpressionCompiler
 from entrepot.esql.compiler.names import TREES, Symbol
 from entrepot.esql.compiler.paths import Code
-from entrepot.esql.compiler.selects import SCALARS, SelectCompiler, list_function
+from entrepot.esql.compiler.selects import SCALARS, list_function
 from entrepot.esql.compiler.source import Source
 from entrepot.esql.syntax import (
     Attach,
@@ -42,7 +43,7 @@ from entrepot.esql.syntax import (
 )
 
 
-class StatementCompiler(SelectCompiler):
+class StatementCompiler(ExpressionCompiler):
     """The part of a routine's compiler that knows statements."""
 
     def __init__(self) -> None:
