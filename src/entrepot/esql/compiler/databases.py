@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from entrepot.esql.compiler.paths import Code
 from entrepot.esql.compiler.sql import NotSql, Sql, Translator, columns_of, conjuncts
-from entrepot.esql.compiler.statements import StatementCompiler
 from entrepot.esql.runtime.database import sql_name
 from entrepot.esql.syntax import (
     DeleteFrom,
@@ -21,12 +22,15 @@ from entrepot.esql.syntax import (
     Update,
 )
 
+if TYPE_CHECKING:
+    from entrepot.esql.compiler.statements import StatementCompiler
 
-class DatabaseCompiler(StatementCompiler):
+
+class DatabaseCompiler:
     """The part of a routine's compiler that knows databases."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, routine: StatementCompiler) -> None:
+        self._routine = routine
         self._decided: set[int] = set()
         """SELECTs whose whole condition went to the database."""
 
@@ -34,9 +38,10 @@ class DatabaseCompiler(StatementCompiler):
 
     def table(self, path: Path) -> tuple[str, str]:
         """Python for the data source and for the table's name in SQL: Database[.source][.schema].table."""
-        symbol, steps = self.resolve(path)
+        symbol, steps = self._routine.resolve(path)
         if symbol.kind != "database" or not 1 <= len(steps) <= 3:
-            raise self.unsupported(path, "a table is Database.TABLE, Database.SCHEMA.TABLE or with the source in front")
+            problem = "a table is Database.TABLE, Database.SCHEMA.TABLE or with the source in front"
+            raise self._routine.unsupported(path, problem)
         names = [self._table_step(step) for step in steps]
         source = names.pop(0) if len(names) == 3 else "''"
         if len(steps) == 3:
@@ -52,29 +57,30 @@ class DatabaseCompiler(StatementCompiler):
         if step.name is not None:
             return repr(step.name)
         if step.name_expression is None:
-            raise self.unsupported(step, "a table's name is a name or an expression in braces")
-        return self.expression(step.name_expression).text
+            raise self._routine.unsupported(step, "a table's name is a name or an expression in braces")
+        return self._routine.expression(step.name_expression).text
 
     def database_name(self, path: Path | None) -> str:
         if path is None:
             return "''"
-        symbol, steps = self.resolve(path)
+        symbol, steps = self._routine.resolve(path)
         if symbol.kind != "database" or len(steps) > 1:
-            raise self.unsupported(path, "a data source is Database.NAME")
+            raise self._routine.unsupported(path, "a data source is Database.NAME")
         return self._plain_step(steps[0]) if steps else "''"
 
     def _translator(self, tables: set[str], later: set[str]) -> Translator:
-        return Translator(tables, later, lambda node: self.expression(node).text)
+        return Translator(tables, later, lambda node: self._routine.expression(node).text)
 
     # --- SELECT ------------------------------------------------------------------------------------------
 
     def table_query(self, node: Select, tables: list[Source], *, alone: bool) -> str:
+        """Python for the rows of database tables: tuples of one element for each table."""
         names = [table.alias or _table_name(table.path) for table in tables]
         columns = [columns_of((node.selected, node.where), name) for name in names]
         if node.form == "all":
             columns = [None] * len(tables)
         if len(tables) > 1 and any(wanted is None for wanted in columns):
-            raise self.unsupported(node, "SELECT * over several tables: name the columns")
+            raise self._routine.unsupported(node, "SELECT * over several tables: name the columns")
         where, complete = self._where(node, set(names), alone=alone)
         if complete:
             self._decided.add(id(node))
@@ -92,7 +98,7 @@ class DatabaseCompiler(StatementCompiler):
     def _from(self, tables: list[Source], names: list[str]) -> tuple[str, str]:
         places = [self.table(table.path) for table in tables]
         if len({source for source, _ in places}) > 1:
-            raise self.unsupported(tables[1], "tables of two data sources in one FROM")
+            raise self._routine.unsupported(tables[1], "tables of two data sources in one FROM")
         text = " + ', ' + ".join(
             f"{table} + {' AS ' + sql_name(name)!r}" for (_, table), name in zip(places, names, strict=True)
         )
@@ -103,7 +109,7 @@ class DatabaseCompiler(StatementCompiler):
         later: set[str] = set()
         if not alone:
             later = {source.alias or _table_name(source.path) for source in node.sources} - names
-            later -= {name for name in later if self.names.find(name) is not None}
+            later -= {name for name in later if self._routine.names.find(name) is not None}
         translator = self._translator(names, later)
         taken = Sql("", [])
         complete = True
@@ -121,11 +127,13 @@ class DatabaseCompiler(StatementCompiler):
             taken.values.extend(sql.values)
         return taken, complete
 
-    def decided_by_database(self, node: Select) -> bool:
+    def has_decided(self, node: Select) -> bool:
+        """Whether `table_query` has taken over the whole WHERE clause."""
         return id(node) in self._decided
 
-    def _aggregate_alone(self, node: Select) -> Code | None:
-        if not all(self.is_database(source.path) for source in node.sources):
+    def aggregate(self, node: Select) -> Code | None:
+        """An aggregate that the database can compute itself; None when it cannot."""
+        if not all(self._routine.selects.is_database(source.path) for source in node.sources):
             return None
         if node.selected and node.selected[0].alias:
             return None
@@ -148,11 +156,11 @@ class DatabaseCompiler(StatementCompiler):
         source, table = self.table(node.target)
         columns = f" ({', '.join(sql_name(name) for name in node.columns)})" if node.columns else ""
         if node.columns and len(node.columns) != len(node.values):
-            raise self.unsupported(node, f"{len(node.columns)} columns and {len(node.values)} values")
+            raise self._routine.unsupported(node, f"{len(node.columns)} columns and {len(node.values)} values")
         marks = ", ".join("?" for _ in node.values)
-        values = "".join(f"{self.scalar(value).text}, " for value in node.values)
+        values = "".join(f"{self._routine.scalar(value).text}, " for value in node.values)
         tail = f"{columns} VALUES ({marks})"
-        self.line(f"execute(run, {source}, 'INSERT INTO ' + {table} + {tail!r}, ({values}))")
+        self._routine.line(f"execute(run, {source}, 'INSERT INTO ' + {table} + {tail!r}, ({values}))")
 
     def do_Update(self, node: Update) -> None:
         source, table = self.table(node.target)
@@ -165,34 +173,34 @@ class DatabaseCompiler(StatementCompiler):
             values.extend(sql.values)
         where = Sql("", []) if node.where is None else self._sql(node.where, alias)
         tail = f" AS {sql_name(alias)} SET {', '.join(settings)}"
-        everything = Sql("", [*values, *where.values])
-        self.line(f"execute(run, {source}, 'UPDATE ' + {table} + {tail!r}{_tail(where)}, {_values(everything)})")
+        text = f"'UPDATE ' + {table} + {tail!r}{_tail(where)}"
+        self._routine.line(f"execute(run, {source}, {text}, {_values(Sql('', [*values, *where.values]))})")
 
     def do_DeleteFrom(self, node: DeleteFrom) -> None:
         source, table = self.table(node.target)
         alias = node.alias or _table_name(node.target)
         where = Sql("", []) if node.where is None else self._sql(node.where, alias)
-        tail = f" AS {sql_name(alias)}"
-        self.line(f"execute(run, {source}, 'DELETE FROM ' + {table} + {tail!r}{_tail(where)}, {_values(where)})")
+        text = f"'DELETE FROM ' + {table} + {' AS ' + sql_name(alias)!r}{_tail(where)}"
+        self._routine.line(f"execute(run, {source}, {text}, {_values(where)})")
 
     def _sql(self, node: Expression, alias: str) -> Sql:
         try:
             return self._translator({alias}, set()).translate(node)
         except NotSql:
-            raise self.unsupported(node, "this cannot be said in the SQL of a database") from None
+            raise self._routine.unsupported(node, "this cannot be said in the SQL of a database") from None
 
     # --- PASSTHRU, COMMIT -----------------------------------------------------------------------------------
 
     def passthru(self, node: Passthru) -> Code:
-        values = "".join(f"{self.scalar(value).text}, " for value in node.arguments)
-        text = self.scalar(node.text).text
+        values = "".join(f"{self._routine.scalar(value).text}, " for value in node.arguments)
+        text = self._routine.scalar(node.text).text
         return Code(f"passthru(run, {self.database_name(node.source)}, {text}, ({values}))", "LIST")
 
     def do_PassthruStatement(self, node: PassthruStatement) -> None:
-        self.line(self.passthru(node.passthru).text)
+        self._routine.line(self.passthru(node.passthru).text)
 
     def do_Finish(self, node: Finish) -> None:
-        self.line(f"finish(run, {self.database_name(node.database)}, {node.commit})")
+        self._routine.line(f"finish(run, {self.database_name(node.database)}, {node.commit})")
 
 
 def _table_name(path: Path) -> str:

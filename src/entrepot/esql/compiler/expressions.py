@@ -10,7 +10,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from entrepot.esql.compiler.databases import DatabaseCompiler
 from entrepot.esql.compiler.paths import Code, PathCompiler
+from entrepot.esql.compiler.selects import SelectCompiler
 from entrepot.esql.compiler.source import Line, Source
 from entrepot.esql.runtime.functions import FUNCTIONS
 from entrepot.esql.syntax import (
@@ -59,6 +61,9 @@ _TYPE_OF = {
 class ExpressionCompiler(PathCompiler):
     """The part of a routine's compiler that knows expressions."""
 
+    selects: SelectCompiler
+    databases: DatabaseCompiler
+
     def __init__(self) -> None:
         self.preludes: list[list[Line]] = [[]]
         """Functions that have to stand before the statement whose expressions use them."""
@@ -72,15 +77,6 @@ class ExpressionCompiler(PathCompiler):
         return name
 
     def find_routine(self, name: tuple[str, ...], *, function: bool) -> tuple[str, Routine] | None:
-        raise NotImplementedError
-
-    def select(self, node: Select, *, want: str = "list") -> Code:
-        raise NotImplementedError
-
-    def row(self, node: RowOf) -> Code:
-        raise NotImplementedError
-
-    def passthru(self, node: Passthru) -> Code:
         raise NotImplementedError
 
     def evaluation(self, node: Call) -> Code:
@@ -239,10 +235,10 @@ class ExpressionCompiler(PathCompiler):
         raise self.unsupported(node, f"{node.qualifier} stands behind a difference of two dates or times")
 
     def on_Passthru(self, node: Passthru) -> Code:
-        return self.passthru(node)
+        return self.databases.passthru(node)
 
     def on_Select(self, node: Select) -> Code:
-        return self.select(node)
+        return self.selects.select(node)
 
     def on_The(self, node: The) -> Code:
         return Code(f"single({self._first(node).text})")
@@ -250,11 +246,11 @@ class ExpressionCompiler(PathCompiler):
     def _first(self, node: The) -> Code:
         """What THE takes of a list: a row, a field or a value."""
         if isinstance(node.select, Select):
-            return self.select(node.select, want="first")
+            return self.selects.select(node.select, want="first")
         return Code(f"the({self.tree(node.select).text})")
 
     def on_RowOf(self, node: RowOf) -> Code:
-        return self.row(node)
+        return self.selects.row(node)
 
     def on_ListOf(self, node: ListOf) -> Code:
         return Code(f"[{', '.join(self.tree(item).text for item in node.items)}]", "LIST")

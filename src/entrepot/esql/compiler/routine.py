@@ -12,7 +12,9 @@ from entrepot.esql.compiler.databases import DatabaseCompiler
 from entrepot.esql.compiler.evaluation import Evaluator
 from entrepot.esql.compiler.names import TREES, Names, Symbol
 from entrepot.esql.compiler.paths import Code
+from entrepot.esql.compiler.selects import SelectCompiler
 from entrepot.esql.compiler.source import INDENT, Line, Source
+from entrepot.esql.compiler.statements import StatementCompiler
 from entrepot.esql.syntax import Begin, Call, Declare, Eval, Literal, Path, Place, Routine, Step
 
 _WORDS = re.compile(r"\w+")
@@ -42,8 +44,9 @@ class Routines:
         return None
 
 
-class RoutineCompiler(DatabaseCompiler):
-    """Compiles one routine. Statements, expressions and paths are in the classes above it."""
+class RoutineCompiler(StatementCompiler):
+    """Compiles one routine. Statements, expressions and paths are in the classes above it; SELECT and
+    databases are parts of it."""
 
     def __init__(
         self,
@@ -58,6 +61,8 @@ class RoutineCompiler(DatabaseCompiler):
         prefixes: Mapping[tuple[str, ...], int] | None = None,
     ) -> None:
         super().__init__()
+        self.selects = SelectCompiler(self)
+        self.databases = DatabaseCompiler(self)
         self.trees = TREES.get(module_kind, {})
         self.prefixes = {}
         kept = [prefix for prefix, count in (prefixes or {}).items() if count > 1]

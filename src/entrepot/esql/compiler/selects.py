@@ -21,32 +21,38 @@ condition the database itself can decide.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from entrepot.esql.compiler.expressions import ExpressionCompiler
 from entrepot.esql.compiler.names import Symbol
 from entrepot.esql.compiler.paths import Code, keys_literal
 from entrepot.esql.compiler.source import Source
 from entrepot.esql.syntax import Call, Expression, Literal, Path, RowOf, Select, Selected, Step
 from entrepot.esql.syntax import Source as FromSource
 
+if TYPE_CHECKING:
+    from entrepot.esql.compiler.expressions import ExpressionCompiler
+
 SCALARS = ("CHARACTER", "INTEGER", "DECIMAL", "FLOAT", "BOOLEAN", "BLOB")
 
 
-class SelectCompiler(ExpressionCompiler):
+class SelectCompiler:
     """The part of a routine's compiler that knows SELECT and ROW."""
+
+    def __init__(self, routine: ExpressionCompiler) -> None:
+        self._routine = routine
 
     def select(self, node: Select, *, want: str = "list") -> Code:
         """Python for a SELECT; with `want` first for what THE takes of it."""
         if node.form == "aggregate":
-            aggregate = self._aggregate_alone(node)
+            aggregate = self._routine.databases.aggregate(node)
             if aggregate is not None:
                 return aggregate
-        function = self.names.temporary().replace("t", "select_")
+        function = self._routine.names.temporary().replace("t", "select_")
         source = Source()
         source.place = node.place
         with source.block(f"def {function}():"):
             self._body(source, node, want)
-        self.preludes[-1].extend(source.lines)
+        self._routine.preludes[-1].extend(source.lines)
         if node.form == "aggregate" and not (node.selected and node.selected[0].alias):
             return Code(f"{function}()")
         return Code(f"{function}()", "" if want == "first" else "LIST")
@@ -56,10 +62,10 @@ class SelectCompiler(ExpressionCompiler):
             source.line("total = None" if node.aggregate != "COUNT" else "total = 0")
         elif want == "list":
             source.line("rows = []")
-        with self.names.block():
-            self.preludes.append([])
+        with self._routine.names.block():
+            self._routine.preludes.append([])
             self._loops(source, node, list(node.sources), want)
-            self.preludes.pop()
+            self._routine.preludes.pop()
         if node.form == "aggregate":
             alias = node.selected[0].alias if node.selected else ()
             if alias:
@@ -84,8 +90,8 @@ class SelectCompiler(ExpressionCompiler):
                 tables.append(sources[len(tables)])
             self._database_loop(source, node, tables, sources[len(tables) :], want)
             return
-        elements = self.elements(first.path)
-        self.flush(source)
+        elements = self._routine.elements(first.path)
+        self._routine.flush(source)
         python = self._correlation(first)
         listed = f"all_{python}"
         source.line(f"{listed} = {elements}")
@@ -97,44 +103,32 @@ class SelectCompiler(ExpressionCompiler):
 
     def _correlation(self, first: FromSource) -> str:
         name = first.alias or _last_name(first.path) or "row"
-        python = self.names.fresh(name, "c")
-        self.names.declare(name, Symbol("row", python))
+        python = self._routine.names.fresh(name, "c")
+        self._routine.names.declare(name, Symbol("row", python))
         return python
 
     def is_database(self, path: Path) -> bool:
         head = path.steps[0].name
-        symbol = self.names.find(head) if head else None
+        symbol = self._routine.names.find(head) if head else None
         return symbol is not None and symbol.kind == "database"
 
     def _database_loop(
         self, source: Source, node: Select, tables: list[FromSource], rest: list[FromSource], want: str
     ) -> None:
-        query = self.table_query(node, tables, alone=not rest)
-        self.flush(source)
+        query = self._routine.databases.table_query(node, tables, alone=not rest)
+        self._routine.flush(source)
         names = ", ".join(self._correlation(table) for table in tables)
         with source.block(f"for {names}{',' if len(tables) == 1 else ''} in {query}:"):
             source.line("run.steps -= 1")
             source.line("if run.steps < 0: run.spent()")
             self._loops(source, node, rest, want)
 
-    def table_query(self, node: Select, tables: list[FromSource], *, alone: bool) -> str:
-        """Python for the rows of database tables: tuples of one element for each table."""
-        raise NotImplementedError
-
-    def decided_by_database(self, node: Select) -> bool:
-        """Whether `table_query` has taken over the whole WHERE clause."""
-        raise NotImplementedError
-
-    def _aggregate_alone(self, node: Select) -> Code | None:
-        """An aggregate that the database can compute itself; None when it cannot."""
-        raise NotImplementedError
-
     # --- one row --------------------------------------------------------------------------------------
 
     def _row(self, source: Source, node: Select, want: str) -> None:
-        if node.where is not None and not self.decided_by_database(node):
-            condition = self.condition(node.where)
-            self.flush(source)
+        if node.where is not None and not self._routine.databases.has_decided(node):
+            condition = self._routine.condition(node.where)
+            self._routine.flush(source)
             with source.block(f"if {condition}:"):
                 self._result(source, node, want)
         else:
@@ -144,8 +138,8 @@ class SelectCompiler(ExpressionCompiler):
         if node.form == "aggregate":
             self._accumulate(source, node)
         elif node.form == "item":
-            item = self.tree(node.selected[0].expression)
-            self.flush(source)
+            item = self._routine.tree(node.selected[0].expression)
+            self._routine.flush(source)
             if want == "first":
                 source.line(f"return {item.text}")
             elif item.type == "LIST":
@@ -156,7 +150,7 @@ class SelectCompiler(ExpressionCompiler):
             source.line("row = new_row()")
             if node.form == "all":
                 for each in node.sources:
-                    symbol = self.names.find(each.alias or _last_name(each.path) or "row")
+                    symbol = self._routine.names.find(each.alias or _last_name(each.path) or "row")
                     assert symbol is not None
                     source.line(f"put_children(row, {symbol.python})")
             self._put_all(source, node.selected)
@@ -166,8 +160,8 @@ class SelectCompiler(ExpressionCompiler):
         if not node.selected:
             source.line("total += 1")
             return
-        value = self.expression(node.selected[0].expression).text
-        self.flush(source)
+        value = self._routine.expression(node.selected[0].expression).text
+        self._routine.flush(source)
         source.line(f"value = {value}")
         with source.block("if value is not None:"):
             if node.aggregate == "COUNT":
@@ -191,11 +185,11 @@ class SelectCompiler(ExpressionCompiler):
         node = selected.expression
         alias = selected.alias
         if isinstance(node, Path) and node.steps[-1].any_name and node.steps[-1].index is None and not alias:
-            base, steps = self.base(node)
-            source.line(f"put_children({row}, {self.below(base, steps[:-1])})")
+            base, steps = self._routine.base(node)
+            source.line(f"put_children({row}, {self._routine.below(base, steps[:-1])})")
             return
-        code = self.tree(node)
-        self.flush(source)
+        code = self._routine.tree(node)
+        self._routine.flush(source)
         if not alias:
             name = _last_name(node) if isinstance(node, Path) else None
             if name is None and code.type == "TREE":
@@ -204,13 +198,14 @@ class SelectCompiler(ExpressionCompiler):
             alias = (Step(node.place, name=name or f"column{number}"),)
         last = alias[-1]
         if last.index is not None and last.index.form == "all":
-            parent = self.made(row, alias[:-1])
-            pattern = self.pattern(replace(last, index=None))
+            parent = self._routine.made(row, alias[:-1])
+            pattern = self._routine.pattern(replace(last, index=None))
             source.line(f"{list_function(node)}({parent}, {pattern}, {code.text})")
-        elif all(self.plain_key(step) is not None for step in alias):
+        elif all(self._routine.plain_key(step) is not None for step in alias):
             function = {"TREE": "put_tree", "LIST": "put_any"}.get(code.type, "put_value" if code.type else "put_any")
             if alone and len(alias) == 1 and function != "put_any":
-                source.line(f"{function.replace('put', 'add')}({row}, {self.plain_key(alias[0])!r}, {code.text})")
+                key = self._routine.plain_key(last)
+                source.line(f"{function.replace('put', 'add')}({row}, {key!r}, {code.text})")
             else:
                 source.line(f"{function}({row}, {self._alias_keys(alias)}, {code.text})")
         elif (
@@ -218,38 +213,39 @@ class SelectCompiler(ExpressionCompiler):
             and len(alias) == 1
             and last.index is None
             and code.type not in ("TREE", "LIST", "")
-            and self.key(last)
+            and self._routine.key(last)
         ):
-            source.line(f"add_value({row}, {self.key(last)!r}, {code.text}, {self.kinds(last.kinds)}[0])")
+            kind = f"{self._routine.kinds(last.kinds)}[0]"
+            source.line(f"add_value({row}, {self._routine.key(last)!r}, {code.text}, {kind})")
         elif isinstance(node, Literal) and node.value is not None:
-            target = self.made(row, alias)
-            self.flush(source)
+            target = self._routine.made(row, alias)
+            self._routine.flush(source)
             source.line(f"{target}.value = {code.text}")
         else:
-            kept = self.names.temporary()
+            kept = self._routine.names.temporary()
             source.line(f"{kept} = {code.text}")
             with source.block(f"if {kept} is not None:"):
-                target = self.made(row, alias)
-                self.flush(source)
+                target = self._routine.made(row, alias)
+                self._routine.flush(source)
                 source.line(f"assign({target}, {kept})")
 
     def _alias_keys(self, alias: tuple[Step, ...]) -> str:
-        return keys_literal([self.plain_key(step) or "" for step in alias])
+        return keys_literal([self._routine.plain_key(step) or "" for step in alias])
 
     # --- ROW -------------------------------------------------------------------------------------------
 
     def row(self, node: RowOf) -> Code:
         """ROW(a AS x, ...): a function as well, because it takes several lines."""
-        function = self.names.temporary().replace("t", "row_")
+        function = self._routine.names.temporary().replace("t", "row_")
         source = Source()
         source.place = node.place
         with source.block(f"def {function}():"):
-            self.preludes.append([])
+            self._routine.preludes.append([])
             source.line("row = new_row()")
             self._put_all(source, node.selected)
             source.line("return row")
-            self.preludes.pop()
-        self.preludes[-1].extend(source.lines)
+            self._routine.preludes.pop()
+        self._routine.preludes[-1].extend(source.lines)
         return Code(f"{function}()", "TREE")
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from entrepot.esql.compiler.expressions import ExpressionCompiler
 from entrepot.esql.compiler.names import TREES, Symbol
 from entrepot.esql.compiler.paths import Code
-from entrepot.esql.compiler.selects import SCALARS, SelectCompiler, list_function
+from entrepot.esql.compiler.selects import SCALARS, list_function
 from entrepot.esql.compiler.source import Source
 from entrepot.esql.syntax import (
     Attach,
@@ -42,7 +43,7 @@ from entrepot.esql.syntax import (
 )
 
 
-class StatementCompiler(SelectCompiler):
+class StatementCompiler(ExpressionCompiler):
     """The part of a routine's compiler that knows statements."""
 
     def __init__(self) -> None:
@@ -127,7 +128,8 @@ class StatementCompiler(SelectCompiler):
 
     def statement(self, node: Statement) -> None:
         self.source.place = node.place
-        getattr(self, "do_" + type(node).__name__)(node)
+        name = "do_" + type(node).__name__
+        getattr(self if hasattr(self, name) else self.databases, name)(node)
 
     def line(self, text: str) -> None:
         """A line of this statement, after the functions that its expressions need."""
@@ -405,7 +407,7 @@ class StatementCompiler(SelectCompiler):
         arguments = self.arguments(routine.parameters, node.arguments)
         database = ""
         if routine.language == "DATABASE":
-            database = f", source={self.database_name(node.database)}"
+            database = f", source={self.databases.database_name(node.database)}"
         code = f"{python}({', '.join(['run', *arguments])}{database})"
         outs = [
             (parameter, argument)
@@ -446,9 +448,6 @@ class StatementCompiler(SelectCompiler):
             self.source.line(f"discard({self.below(base, steps)})")
         with self.source.block("else:"):
             self.source.line(f"assign({self.made(base, steps)}, {value})")
-
-    def database_name(self, path: Path | None) -> str:
-        raise NotImplementedError
 
     # --- references and fields -----------------------------------------------------------------------------
 
