@@ -269,6 +269,9 @@ class NearPartner:
     def give_way(self) -> None:
         """Nobody waits for the same loop."""
 
+    def open_outlet(self, stream: Any, numbered: Any) -> None:
+        pass  # there are no bytes
+
     def fence(self, error: Fenced) -> None:
         if not self.conversation.session.closed:
             self.send(Verb.CLOSING, 0, Closing(to_wire(error)))

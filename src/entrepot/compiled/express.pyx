@@ -1,2 +1,752 @@
 # SPDX-License-Identifier: Apache-2.0
-# cython: language_level=3
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""The flat way of a server's hot verbs, from the bytes of a frame to the bytes of the next one.
+
+`Lane` does for one native connection what `Conversation`, `Session` and
+`engine.express` do together, for frames in which nothing is special: it
+looks first, and then does the whole verb, or returns having done nothing
+and those do it. It works on the engine's own objects, whose private parts
+it knows; it has no clock, no disk and no socket of its own.
+
+A message stays the bytes it came as, with what the queue manager has
+settled spliced in (`entry.pyx`).
+"""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeASCII
+cimport cython
+
+from entrepot.compiled.entry cimport QueuedMessage, raw_entry
+from entrepot.compiled.plain cimport *
+
+from functools import partial
+
+import msgspec
+
+from entrepot.engine.criteria import Criteria
+from entrepot.engine.unit_of_work import Take
+from entrepot.engine.waiting import StandingWaiter
+from entrepot.errors import RequestTimedOut
+from entrepot.message import Message, MessageType
+
+cdef enum:
+    # States of an entry, as in engine/entry.py.
+    AVAILABLE = 0
+    LOCKED = 1
+    GONE = 2
+    # Verbs, as in server/wire/verbs.py.
+    PUT = 2
+    REQUEST = 4
+    CREDIT = 14
+    PUT_MANY = 39
+    DONE = 65
+    MESSAGE = 66
+    DELIVERY = 69
+    DELIVERIES = 74
+    # Limits, as in limits.py, engine/express.py and server/.
+    BODY_BYTES_MAX = 1048576
+    CREDIT_MAX = 100000
+    WAITING_MAX = 10000
+    HELD_BYTES_MAX = 67108864
+    FRAMES_AT_ONCE = 1000
+    WAYS_MAX = 1000
+    OVERHEAD_BYTES = 640
+
+cdef double TIMEOUT_S_USUAL = 86400.0
+
+cdef object _encode = msgspec.msgpack.Encoder().encode
+cdef object _NO_BODY = Message(b"")
+cdef object _Take = Take
+cdef object _StandingWaiter = StandingWaiter
+cdef object _new_tuple = tuple.__new__
+
+_SAMPLE = Message(b"b", b"m", b"c", True, 7, MessageType.REQUEST, reply_to="q", user="u", application="a")
+_LAYOUT = (
+    b"\xdc\x00" + bytes([FIELDS]) + b"\xc4\x01b\xc4\x01m\xc4\x01c\xc3\x07\x01\xcb" + bytes(8) + b"\xc0\xcb" + bytes(8)
+    + b"\xa1q" + (<const char*>middle())[:MIDDLE_BYTES] + b"\xa1u\xa1a" + (<const char*>ending())[:ENDING_BYTES]
+)
+if _encode(_SAMPLE) != _LAYOUT:
+    # A field was added to Message, and not to plain.pxd: the form in Python serves until it is.
+    raise ImportError("Message has another layout than this module was made for")
+
+
+@cython.final
+cdef class Way:
+    """What is known of a name that plain messages can be put to, until a definition changes.
+
+    Every change of a definition makes new routes, so a route that is still
+    the same stands for all of this.
+    """
+
+    cdef object route
+    cdef object queue
+    cdef object waiters
+    cdef dict by_correlation
+    cdef dict anyone
+    cdef int queue_number
+    cdef bint takes_puts
+    cdef bint gives
+    cdef bint default_persistent
+    cdef bint temporary
+    cdef uint8_t default_priority
+    cdef Py_ssize_t body_bytes_max
+    cdef long long depth_max
+    cdef Py_ssize_t buffer_bytes
+    cdef bint fifo
+
+
+cdef Way way_of(object objects, str name, object route):
+    cdef Way way = Way.__new__(Way)
+    queue = route.queue
+    definition = queue.definition
+    waiters = queue.waiters
+    way.route = route
+    way.queue = queue
+    way.waiters = waiters
+    way.by_correlation = waiters.by_correlation
+    way.anyone = waiters.any
+    way.queue_number = queue.number
+    way.takes_puts = not (
+        name in objects.name_lists
+        or not route.put_enabled
+        or route.internal
+        or route.target_queue
+        or queue.watched
+        or definition.stream_queue
+    )
+    way.gives = bool(route.get_enabled and not route.target_queue)
+    way.default_persistent = route.default_persistent
+    way.default_priority = route.default_priority
+    way.temporary = definition.dynamic == "TEMPORARY"
+    way.body_bytes_max = min(route.body_bytes_max, BODY_BYTES_MAX - 1)
+    way.depth_max = definition.depth_max
+    way.buffer_bytes = definition.buffer_bytes
+    way.fifo = definition.delivery == "FIFO"
+    return way
+
+
+@cython.final
+cdef class Outlet:
+    """Where a stream of a native connection takes messages as bytes, without being woken for each."""
+
+    cdef object stream
+    cdef object waiter
+    cdef object numbered
+    cdef object link
+
+    def __init__(self, stream, waiter, numbered, link):
+        self.stream = stream
+        self.waiter = waiter
+        self.numbered = numbered
+        self.link = link
+
+    cdef bint is_ready(self) except -1:
+        """Whether what comes now may be sent before anything else."""
+        return not self.waiter.arrived and not self.stream.closed and not self.waiter.unit.counted
+
+
+@cython.final
+cdef class ReplyGet:
+    """A get by correlation id that waits for the reply to a request: `LeasingWaiter` and `WaitingGet` in one object."""
+
+    cdef Lane lane
+    cdef uint32_t asked
+    cdef bytes correlation_id
+    cdef str reply_queue
+    cdef str queue
+    cdef double timeout_s
+    cdef bint waits
+    cdef object _unit
+    cdef public object among
+    cdef public object shelf
+    cdef public long long number
+    cdef public object message
+    cdef public object settlement
+    cdef public object error
+    cdef public object search
+
+    # --- what the engine asks a waiter ---
+
+    @property
+    def criteria(self):
+        return Criteria(correlation_id=self.correlation_id)
+
+    @property
+    def unit(self):
+        if self._unit is None:
+            self._unit = self.lane.engine.host.private_unit()
+        return self._unit
+
+    @property
+    def is_private(self):
+        return True
+
+    @property
+    def wants_whole_group(self):
+        return False
+
+    def leave(self):
+        if self.among is not None:
+            self.among.remove(self)
+
+    def take_turn(self):
+        self.leave()
+
+    def serve(self, message, settlement=None):
+        self.message = message
+        self.settlement = settlement
+        self.lane.engine.post(self.woken)
+
+    def give_up(self, error):
+        self.leave()
+        self.error = error
+        self.lane.engine.post(self.woken)
+
+    # --- what its session asks ---
+
+    @property
+    def is_waiting(self):
+        return self.waits
+
+    cdef bint end(self) except -1:
+        if not self.waits:
+            return False
+        self.waits = False
+        (<set>self.lane.session.waiting).discard(self)
+        return True
+
+    cpdef woken(self):
+        session = self.lane.session
+        if not self.end() or session.closed:
+            session.desk.host.give_back(self.reply_queue, self)
+        elif session.fenced is not None:
+            session.desk.host.give_back(self.reply_queue, self)
+            self.lane.conversation._got(self.asked, None, None, session.fenced)
+        else:
+            lease = None if self._unit is None else session.leased(self._unit)
+            self.lane.conversation._got(self.asked, self.message, lease, self.error)
+
+    def expire(self):
+        """Its time is up; a message that has come at the last moment is delivered all the same."""
+        session = self.lane.session
+        session.engine.stop_waiting(self)
+        if self.message is None and self.error is None and self.end():
+            error = session.fenced or RequestTimedOut(self.queue, self.timeout_s)
+            self.lane.conversation._got(self.asked, None, None, error)
+
+    def cancel(self):
+        self.expire()
+
+
+@cython.final
+cdef class Lane:
+    """One native connection's plain frames."""
+
+    cdef object link
+    cdef object conversation
+    cdef object session
+    cdef object desk
+    cdef object memory
+    cdef object engine
+    cdef object host
+    cdef object manager
+    cdef object group_commit
+    cdef object objects
+    cdef object clock_now
+    cdef object lock_acquire
+    cdef object lock_release
+    cdef object put_rest
+    cdef bytes sender
+    cdef bint administrator
+    cdef dict ways
+    # What the link reads into; a view of it that the link has keeps it from being resized.
+    cdef bytearray memory_read
+    cdef Py_ssize_t frame_bytes_max
+
+    def __init__(self, link, conversation, bytearray memory_read not None, frame_bytes_max, put_rest):
+        """`memory_read` is what the link reads into; `put_rest` puts what is left of a PUT_MANY, from an index on."""
+        session = conversation.session
+        desk = session.desk
+        self.link = link
+        self.conversation = conversation
+        self.session = session
+        self.desk = desk
+        self.memory = desk.memory
+        self.engine = desk.engine
+        self.host = desk.host
+        self.manager = desk.engine.manager
+        self.group_commit = self.manager.group_commit
+        self.objects = self.manager.objects
+        self.clock_now = self.manager.clock.now
+        self.lock_acquire = desk.host.lock.acquire
+        self.lock_release = desk.host.lock.release
+        self.put_rest = put_rest
+        self.sender = _encode(session.identity.user) + _encode(session.application)
+        self.administrator = session.identity.administrator
+        self.ways = {}
+        self.frame_bytes_max = frame_bytes_max
+        self.memory_read = memory_read
+
+    def take(self, Py_ssize_t end):
+        """Do what the first frames ask of the `end` bytes that were read; how many bytes these have."""
+        cdef const uint8_t* begin = <const uint8_t*>PyByteArray_AS_STRING(self.memory_read)
+        cdef Py_ssize_t at = 0, size
+        cdef int frames = 0
+        cdef bint many = False
+        session = self.session
+        if end > PyByteArray_GET_SIZE(self.memory_read) or session.fenced is not None or session.blocked or self.memory.is_short:
+            return 0
+        try:
+            while end - at >= HEAD_BYTES and frames < FRAMES_AT_ONCE:
+                size = 4 + <Py_ssize_t>little(begin + at)
+                if size < HEAD_BYTES or size - 4 > self.frame_bytes_max or end - at < size:
+                    break
+                if not many and size < end:
+                    # What many frames cause is told in a few writes.
+                    many = True
+                    self.engine.__enter__()
+                if not self.verb(begin[at + 4], little(begin + at + 8), begin + at + HEAD_BYTES, begin + at + size):
+                    break
+                at += size
+                frames += 1
+                if session.blocked or self.link.closed or self.link._held is not None:
+                    break
+        finally:
+            if many:
+                self.engine.__exit__()
+        return at
+
+    cdef bint verb(self, uint8_t verb, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        if verb == PUT:
+            return self.put(number, p, end)
+        if verb == REQUEST:
+            return self.request(number, p, end)
+        if verb == CREDIT:
+            return number == 0 and self.credit(p, end)
+        if verb == PUT_MANY:
+            return number == 0 and self.put_many(p, end)
+        return False
+
+    # --- names and authorities ---
+
+    cdef Way way(self, str name):
+        """What is known of a name; None where the general way has to find out."""
+        cdef Way way
+        route = (<dict>self.objects.routes).get(name)
+        if route is None:
+            return None
+        way = <Way>self.ways.get(name)
+        if way is None or way.route is not route:
+            if len(self.ways) >= WAYS_MAX:
+                self.ways.clear()
+            way = self.ways[name] = way_of(self.objects, name, route)
+        return way
+
+    cdef bint may(self, str name, str what) except -1:
+        """Whether an authority is known; if not, the general way asks for it."""
+        if self.administrator:
+            return True
+        session = self.session
+        return ("QUEUE", name, what) in <set>session._allowed and session._allowed_at == self.desk.authority_epoch
+
+    cdef bytes new_message_id(self):
+        return <bytes>self.manager.new_message_id()
+
+    # --- put ---
+
+    cdef bint put(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """queue, unit, persistent, priority, wait_s, message"""
+        cdef Piece name
+        cdef Plain message
+        cdef uint8_t persistent, priority
+        cdef bytes message_id
+        if end - p < 2 or p[0] != 0x96:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p < 12 or p[0] != 0 or p[3] != 0xcb or real(p + 4) != 0.0:
+            return False  # in a unit of work, or willing to wait for room
+        persistent, priority = p[1], p[2]
+        p += 12
+        if not find_plain(p, end, &message) or message.end != end:
+            return False
+        message_id = self.put_plain(&name, persistent, priority, &message, None)
+        if message_id is None:
+            return False
+        if number:
+            self.answer(number, message_id)
+        return True
+
+    cdef bytes put_plain(
+        self, const Piece* queue, uint8_t persistent, uint8_t priority, const Plain* message, ReplyGet get
+    ):
+        """Put a nonpersistent message; its id, or None when nothing was done. `get` begins to wait for its reply."""
+        cdef Way way
+        cdef str name
+        if not is_ascii(queue.content, queue.size):
+            return None
+        name = PyUnicode_DecodeASCII(<const char*>queue.content, queue.size, NULL)
+        way = self.way(name)
+        if way is None or not way.takes_puts or message.body.size > way.body_bytes_max or not self.may(name, "PUT"):
+            return None
+        if persistent == 0xc0:
+            if way.default_persistent:
+                return None
+        elif persistent != 0xc2:
+            return None
+        if priority == 0xc0:
+            priority = way.default_priority
+        elif priority > 9:
+            return None
+        if self.engine._ready:
+            return None  # others are to be served first
+        self.lock_acquire()
+        try:
+            return self.place(way, priority, message, get)
+        finally:
+            self.lock_release()
+
+    cdef bytes place(self, Way way, uint8_t priority, const Plain* message, ReplyGet get):
+        """The same, under the host's lock."""
+        cdef Outlet outlet = None
+        cdef ReplyGet reader = None
+        cdef bytes message_id, raw
+        cdef Py_ssize_t size, sender_bytes = PyBytes_GET_SIZE(self.sender)
+        cdef const uint8_t* sender = <const uint8_t*>PyBytes_AS_STRING(self.sender)
+        cdef uint8_t* q
+        cdef long long key
+        cdef double now
+        cdef QueuedMessage entry
+        cdef dict shelf
+        queue = way.queue
+        manager = self.manager
+        if self.group_commit.failure is not None or queue.unoffered:
+            return None
+        if <long long>queue.depth + <long long>queue.reserved >= way.depth_max:
+            return None
+        lane = None
+        if way.by_correlation or way.anyone:
+            waiter = None
+            if way.by_correlation:
+                shelf = <dict>way.by_correlation.get(
+                    PyBytes_FromStringAndSize(<const char*>message.correlation_id.content, message.correlation_id.size)
+                )
+                if shelf:
+                    if way.anyone:
+                        return None  # who came first?
+                    waiter = next(iter(shelf.values()))
+                    if type(waiter) is not ReplyGet:
+                        return None
+                    reader = <ReplyGet>waiter
+            if reader is None:
+                if not way.anyone:
+                    return None
+                waiter = next(iter(way.anyone.values()))
+                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
+                    return None
+                outlet = <Outlet>waiter.outlet
+                if outlet is None or not outlet.is_ready():
+                    return None
+        elif message.expires:
+            return None  # its time has to be watched on the queue
+        else:
+            lane = self.standing_place(way, queue, priority, message)
+            if lane is None:
+                return None
+        # From here on it is done.
+        now = self.clock_now() if not message.expires else manager.follow_clock()
+        if message.message_id.size:
+            message_id = PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
+        else:
+            message_id = self.new_message_id()
+        key = manager.key_next + 1
+        manager.key_next = key
+        size = plain_bytes(message, PyBytes_GET_SIZE(message_id), sender_bytes)
+        if reader is not None:
+            reader.among.remove_keyed(reader, reader.correlation_id)
+            reader.end()
+            self.reply_to(reader, message, message_id, priority, now, size)
+        else:
+            raw = PyBytes_FromStringAndSize(NULL, size)
+            q = <uint8_t*>PyBytes_AS_STRING(raw)
+            put_plain(
+                q, message, <const uint8_t*>PyBytes_AS_STRING(message_id), PyBytes_GET_SIZE(message_id), False, priority,
+                now, sender, sender_bytes,
+            )
+            entry = raw_entry(key, way.queue_number, raw, message.body.size, message.correlation_id.size > 0)
+            queue.depth += 1
+            if queue._by_message_id is not None or message.correlation_id.size:
+                queue._index(entry)
+            if outlet is not None:
+                outlet.waiter.take_turn()
+                entry.state = LOCKED
+                queue.uncommitted_gets += 1
+                self.hand_over(outlet, queue, entry)
+            else:
+                self.stand(lane, entry, key, message.body.size + OVERHEAD_BYTES)
+        if get is not None:
+            get.correlation_id = message_id
+            self.wait_for_reply(get)
+        return message_id
+
+    cdef object standing_place(self, Way way, queue, uint8_t priority, const Plain* message):
+        """The lane of the queue where a message can simply stand at the front's end; None: the general way has to."""
+        order = <list>queue._order
+        if len(order) != 1:
+            return None
+        lane = (<dict>queue._lanes).get(0 if way.fifo else priority)
+        if (
+            lane is None
+            or lane.runs
+            or lane._back
+            or lane._key_last > self.manager.key_next
+            or <Py_ssize_t>lane.memory_bytes + message.body.size + OVERHEAD_BYTES > way.buffer_bytes
+        ):
+            return None
+        return lane
+
+    cdef int stand(self, lane, QueuedMessage entry, long long key, Py_ssize_t size) except -1:
+        entry.resident = True
+        lane.memory_bytes += size
+        lane._key_last = key
+        lane._front.append(entry)
+        return 0
+
+    # --- what goes out ---
+
+    cdef int write(self, link, bytes frame) except -1:
+        if self.engine.turn is None:
+            link.transport.write(frame)
+        else:
+            link._write(frame)
+        return 0
+
+    cdef int answer(self, uint32_t number, bytes message_id) except -1:
+        """DONE with a message id."""
+        cdef Py_ssize_t id_bytes = PyBytes_GET_SIZE(message_id)
+        cdef Py_ssize_t size = HEAD_BYTES + 3 + id_bytes
+        cdef bytes frame = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, DONE, number)
+        q[0] = 0x91
+        q = put_binary_head(q + 1, id_bytes)
+        put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes)
+        return self.write(self.link, frame)
+
+    cdef int reply_to(
+        self, ReplyGet reader, const Plain* message, bytes message_id, uint8_t priority, double now, Py_ssize_t size
+    ) except -1:
+        """MESSAGE, without a lease, for the one who has waited for it."""
+        cdef bytes frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + 2 + size)
+        cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + 2 + size, MESSAGE, reader.asked)
+        q[0] = 0x92
+        q[1] = 0xc2
+        put_plain(
+            q + 2, message, <const uint8_t*>PyBytes_AS_STRING(message_id), PyBytes_GET_SIZE(message_id), False, priority,
+            now, <const uint8_t*>PyBytes_AS_STRING(self.sender), PyBytes_GET_SIZE(self.sender),
+        )
+        (<dict>reader.lane.conversation._asked).pop(reader.asked, None)
+        return self.write(reader.lane.link, frame)
+
+    cdef int hand_over(self, Outlet outlet, queue, QueuedMessage entry) except -1:
+        """DELIVERY of an entry that is locked, under the stream's unit of work."""
+        cdef bytes raw = entry.encoded()
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(raw)
+        cdef uint8_t head[24]
+        cdef uint8_t* q
+        cdef bytes frame
+        stream, numbered = outlet.stream, outlet.numbered
+        (<list>outlet.waiter.unit.takes).append(_new_tuple(_Take, (queue, entry)))
+        held_bytes = stream._held_bytes + entry.body_bytes()
+        stream._held_bytes = held_bytes
+        delivered = numbered._delivered + 1
+        numbered._delivered = delivered
+        head[0] = 0x93
+        q = put_whole(put_whole(head + 1, numbered._number), delivered)
+        frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + (q - head) + size)
+        q = put_bytes(
+            put_frame_head(
+                <uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + (q - head) + size, DELIVERY, 0
+            ),
+            head, q - head,
+        )
+        put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(raw), size)
+        if held_bytes >= HELD_BYTES_MAX:
+            self.engine.stop_waiting(outlet.waiter)
+        return self.write(outlet.link, frame)
+
+    # --- request ---
+
+    cdef bint request(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """queue, reply_queue, timeout_s, persistent, priority, message"""
+        cdef Piece name, replies
+        cdef Plain message
+        cdef uint8_t persistent, priority
+        cdef double timeout_s
+        cdef Way way
+        cdef ReplyGet get
+        cdef str reply_queue
+        if end - p < 2 or p[0] != 0x96:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL:
+            return False
+        p = text(p, end, &replies)
+        if p == NULL or end - p < 11 or p[0] != 0xcb or not is_ascii(replies.content, replies.size):
+            return False
+        timeout_s, persistent, priority = real(p + 1), p[9], p[10]
+        if not 0.0 < timeout_s < TIMEOUT_S_USUAL:
+            return False
+        p += 11
+        if not find_plain(p, end, &message) or message.end != end:
+            return False
+        conversation, session = self.conversation, self.session
+        asked = <dict>conversation._asked
+        if number == 0 or number in asked or len(asked) + len(<dict>conversation._leases) >= WAITING_MAX:
+            return False
+        if len(<set>session.waiting) + len(<set>session.consumers) + 1 > session._waiting_held:
+            return False
+        reply_queue = PyUnicode_DecodeASCII(<const char*>replies.content, replies.size, NULL)
+        if not self.may(reply_queue, "GET") and reply_queue not in <list>session.temporary:
+            return False
+        way = self.way(reply_queue)
+        if way is None or not way.gives or way.queue.depth:
+            return False
+        get = ReplyGet.__new__(ReplyGet)
+        get.lane = self
+        get.asked = number
+        get.reply_queue = reply_queue
+        get.queue = PyUnicode_DecodeASCII(<const char*>name.content, name.size, NULL) if is_ascii(
+            name.content, name.size
+        ) else ""
+        get.timeout_s = timeout_s
+        get.among = way.waiters
+        return self.put_plain(&name, persistent, priority, &message, get) is not None
+
+    cdef int wait_for_reply(self, ReplyGet get) except -1:
+        """Let a get wait whose request was put."""
+        get.waits = True
+        get.among.add_keyed(get, get.correlation_id)
+        (<set>self.session.waiting).add(get)
+        self.conversation._asked[get.asked] = get
+        self.desk.deadlines.after(get.timeout_s, get)
+        return 0
+
+    # --- many puts in a frame ---
+
+    cdef bint put_many(self, const uint8_t* p, const uint8_t* end) except -1:
+        """unit, [[queue, persistent, priority, message], ...]"""
+        cdef uint64_t count, index
+        cdef Piece name
+        cdef Plain message
+        cdef const uint8_t* begin = p
+        cdef bint together
+        if end - p < 4 or p[0] != 0x92 or p[1] != 0:
+            return False
+        p += 2
+        if (p[0] & 0xf0) == 0x90:
+            count = p[0] & 0x0f
+            p += 1
+        elif p[0] == 0xdc:
+            count = (p[1] << 8) | p[2]
+            p += 3
+        else:
+            return False
+        together = self.engine.turn is None
+        if together:
+            self.engine.__enter__()
+        try:
+            for index in range(count):
+                if not self.put_next(&p, end):
+                    if index == 0:
+                        return False
+                    self.put_rest(self.conversation, begin[: end - begin], index)
+                    return True
+        finally:
+            if together:
+                self.engine.__exit__()
+        return True
+
+    cdef bint put_next(self, const uint8_t** at, const uint8_t* end) except -1:
+        cdef const uint8_t* p = at[0]
+        cdef Piece name
+        cdef Plain message
+        cdef uint8_t persistent, priority
+        if end - p < 2 or p[0] != 0x94:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p < 2:
+            return False
+        persistent, priority = p[0], p[1]
+        if not find_plain(p + 2, end, &message) or self.put_plain(&name, persistent, priority, &message, None) is None:
+            return False
+        at[0] = message.end
+        return True
+
+    # --- credit ---
+
+    cdef bint credit(self, const uint8_t* p, const uint8_t* end) except -1:
+        """consumer, used, more, seen"""
+        cdef uint64_t number = 0, used = 0, more = 0, seen = 0
+        cdef Py_ssize_t count, delivered, settled, index, size = 0
+        cdef QueuedMessage entry
+        cdef list takes
+        cdef uint8_t fields
+        if end - p < 4:
+            return False
+        fields = p[0]
+        if fields != 0x94 and fields != 0x93:
+            return False
+        p = whole(p + 1, end, &number)
+        if p != NULL:
+            p = whole(p, end, &used)
+        if p != NULL:
+            p = whole(p, end, &more)
+        if p != NULL and fields == 0x94:
+            p = whole(p, end, &seen)
+        if p != end or seen or more > CREDIT_MAX:
+            return False
+        stream = (<dict>self.conversation.consumers._streams).get(number)
+        if stream is None or stream.held or stream.closed:
+            return False
+        waiter, unit = stream.waiter, stream._unit
+        if waiter.credit + more > CREDIT_MAX or unit.consequential:
+            return False
+        takes = <list>unit.takes
+        settled = stream._settled
+        delivered = settled + len(takes) - len(<list>waiter.arrived)
+        count = (<Py_ssize_t>used if used < <uint64_t>delivered else delivered) - settled
+        if count > 0:
+            self.lock_acquire()
+            try:
+                for index in range(count):
+                    queue, entry = takes[index]
+                    if entry.log_position >= 0 or entry.state != LOCKED or queue.watched:
+                        return False
+                    if entry.decoded is not None and (entry.decoded.report or entry.decoded.group_id):
+                        return False
+                for index in range(count):
+                    queue, entry = takes[index]
+                    size += entry.body_bytes()
+                    self.remove(queue, entry)
+            finally:
+                self.lock_release()
+            del takes[:count]
+            stream._settled = settled + count
+            stream._held_bytes -= size
+        waiter.credit += more
+        if waiter.among is None:
+            stream.pump()
+        return True
+
+    cdef int remove(self, queue, QueuedMessage entry) except -1:
+        """A nonpersistent entry that is locked leaves for good; `Queue.remove`."""
+        if entry.decoded is not None or entry.raw_correlated or queue._by_message_id is not None:
+            queue.remove(entry)
+            return 0
+        queue.uncommitted_gets -= 1
+        queue.depth -= 1
+        entry.state = GONE
+        entry.decoded = _NO_BODY
+        entry.raw = None
+        entry.shared = None
+        return 0

@@ -156,7 +156,7 @@ cdef inline uint8_t* put_whole(uint8_t* q, uint64_t value) noexcept nogil:
     elif value < 0x10000:
         q[0] = 0xcd
         size = 2
-    elif value < 0x100000000:
+    elif value <= <uint64_t>0xffffffff:
         q[0] = 0xce
         size = 4
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from entrepot.compiled import compiled
 from entrepot.message import Message
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ class QueuedMessage(msgspec.Struct, eq=False, gc=False):
             return len(self.message.body) + OVERHEAD_BYTES
         return len(self.message.body) // shared.count + OVERHEAD_BYTES
 
+
+if not TYPE_CHECKING and (_entry := compiled("entry")) is not None:
+    QueuedMessage = _entry.QueuedMessage
 
 NO_BODY = Message(b"")
 """Takes the place of a message that has left memory, so that the body is freed at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.search import Search, SearchPaused, Turn
@@ -99,11 +99,13 @@ class StandingWaiter(Waiter):
     `wake` is called when `arrived` is no longer empty.
     """
 
-    __slots__ = ("arrived", "credit")
+    __slots__ = ("arrived", "credit", "outlet")
 
     def __init__(self, criteria: Criteria | None, unit: Unit, wake: Callable[[], None]) -> None:
         super().__init__(criteria, unit, wake)
         self.credit = 0
+        self.outlet: Any = None
+        """Where the compiled form sends messages as bytes, without waking the reader for each."""
         self.arrived: list[Message] = []
 
     def take_turn(self) -> None:
@@ -139,18 +141,26 @@ class Waiters:
         return len(self.any) + sum(map(len, self.by_correlation.values()))
 
     def add(self, waiter: Waiter) -> None:
-        number = waiter.number = self._next
-        waiter.among = self
-        self._next += 1
         criteria = waiter.criteria
         shelf = self.any
         if criteria is not None:
             if criteria.whole_group:
                 self.for_groups += 1  # any message may be the one that completes a group
             elif criteria.correlation_id is not None:
-                shelf = self.by_correlation.setdefault(criteria.correlation_id, {})
+                self.add_keyed(waiter, criteria.correlation_id)
+                return
+        self._stand_on(shelf, waiter)
+
+    def add_keyed(self, waiter: Waiter, correlation_id: bytes) -> None:
+        """`add` for one that wants the message with this correlation id, and asks for nothing else."""
+        self._stand_on(self.by_correlation.setdefault(correlation_id, {}), waiter)
+
+    def _stand_on(self, shelf: dict[int, Waiter], waiter: Waiter) -> None:
+        waiter.number = self._next
+        waiter.among = self
         waiter.shelf = shelf
-        shelf[number] = waiter
+        shelf[self._next] = waiter
+        self._next += 1
 
     def to_the_end(self, waiter: Waiter) -> None:
         """Let a waiter stand behind all others."""
@@ -161,15 +171,24 @@ class Waiters:
         shelf[waiter.number] = waiter
 
     def remove(self, waiter: Waiter) -> None:
-        waiter.among = None
-        if waiter.criteria is not None and waiter.criteria.whole_group:
+        criteria = waiter.criteria
+        if criteria is not None and criteria.whole_group:
             self.for_groups -= 1
+        if waiter.shelf is self.any:
+            waiter.among = None
+            self.any.pop(waiter.number, None)
+        else:
+            assert criteria is not None
+            assert criteria.correlation_id is not None
+            self.remove_keyed(waiter, criteria.correlation_id)
+
+    def remove_keyed(self, waiter: Waiter, correlation_id: bytes) -> None:
+        """`remove` for what `add_keyed` has added."""
+        waiter.among = None
         shelf = waiter.shelf
         shelf.pop(waiter.number, None)
-        if not shelf and shelf is not self.any:
-            assert waiter.criteria is not None
-            assert waiter.criteria.correlation_id is not None
-            del self.by_correlation[waiter.criteria.correlation_id]
+        if not shelf:
+            del self.by_correlation[correlation_id]
 
     def obvious_for(self, correlation_id: bytes) -> Waiter | None:
         """Who takes a message without groups and properties, if nobody else has to be asked; None: ask `first_for`."""

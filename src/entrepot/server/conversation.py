@@ -82,6 +82,9 @@ class Partner(Protocol):
     def fence(self, error: Fenced) -> None:
         """Somebody else acts in the partner's place."""
 
+    def open_outlet(self, stream: Any, numbered: Any) -> None:
+        """Let the compiled form send the stream's messages as bytes, where there is one."""
+
 
 class Conversation:
     """One partner's verbs, from its admission on."""

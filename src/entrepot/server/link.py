@@ -109,8 +109,12 @@ class Link(asyncio.BufferedProtocol):
         if self.closed:
             return  # an encrypted connection may still bring what came before its end
         self.heard = self.desk.loop.time()
+        self._hear(nbytes, 0)
+
+    def _hear(self, nbytes: int, start: int) -> None:
+        """Hear what was read, behind the first bytes that were heard already."""
         try:
-            if self._held is None and (frame := self.reader.only_frame(nbytes)) is not None:
+            if self._held is None and not start and (frame := self.reader.only_frame(nbytes)) is not None:
                 verb, number, view = frame
                 try:
                     payload = self.decode(verb, view)
@@ -121,7 +125,7 @@ class Link(asyncio.BufferedProtocol):
                     self._slow_down()
                 return
             with self._engine:  # what many frames cause is told in a few writes
-                for index, (verb, number, view) in enumerate(self.reader.frames(nbytes)):
+                for index, (verb, number, view) in enumerate(self.reader.frames(nbytes, start)):
                     if self._held is not None:
                         self._held.append((verb, number, bytes(view)))
                     else:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from entrepot import checks
+from entrepot.compiled import compiled
 from entrepot.engine.definitions import Channel
 from entrepot.errors import (
     EntrepotError,
@@ -19,6 +20,7 @@ from entrepot.errors import (
     FrameUnreadable,
     HandshakeTimedOut,
     HeartbeatMissed,
+    ProtocolError,
     UnknownVerb,
     VersionUnsupported,
     WrongManager,
@@ -28,7 +30,9 @@ from entrepot.server.conversation import Conversation
 from entrepot.server.desk import Desk, Identity
 from entrepot.server.gate import Gate
 from entrepot.server.link import Link
+from entrepot.server.putting import put_rest
 from entrepot.server.session import Session
+from entrepot.server.stream import Stream
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import decode_asked
 from entrepot.server.wire.error_form import to_wire
@@ -38,6 +42,7 @@ from entrepot.server.wire.verbs import MAGIC, Verb
 _FENCED_S = 2.0
 """How long a partner that is fenced may ask and be refused, so that it knows what became of what it said before."""
 _NOTHING = verbs.Empty()
+_express = compiled("express")
 
 
 class ChannelEnd(Protocol):
@@ -55,7 +60,7 @@ class NativeLink(Link):
     """One accepted connection."""
 
     __slots__ = (
-        "_deadline", "_end", "_is_stranger", "_make_receiver", "_unread_bytes", "admission", "caller", "channel",
+        "_deadline", "_end", "_is_stranger", "_lane", "_make_receiver", "_unread_bytes", "admission", "caller", "channel",
         "conversation", "gate", "handshake_s", "identity",
     )  # fmt: skip
 
@@ -84,6 +89,8 @@ class NativeLink(Link):
         self._unread_bytes = 0
         self._deadline: Any = None
         self._is_stranger = False
+        self._lane: Any = None
+        """The compiled form of what its frames ask most, once it is admitted."""
 
     @property
     def session(self) -> Session | None:
@@ -186,6 +193,9 @@ class NativeLink(Link):
         session = Session(self.desk, identity, application, "NATIVE")
         self._end = self.conversation = Conversation(self, session)
         session.on_unblocked, session.on_replaced = self.resume, self.close
+        if _express is not None:
+            frame_bytes = self.reader.frame_bytes_max
+            self._lane = _express.Lane(self, self.conversation, read_buffer().obj, frame_bytes, put_rest)
         host = self.desk.host
         heartbeat_s = self.channel.heartbeat_s
         self.send(
@@ -261,6 +271,30 @@ class NativeLink(Link):
     @property
     def is_blocked(self) -> bool:
         return self.unread or (self.session is not None and self.session.blocked)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        lane = self._lane
+        if lane is None or self._held is not None or self.closed:
+            super().buffer_updated(nbytes)
+            return
+        self.heard = self.desk.loop.time()
+        reader = self.reader
+        end = reader.standing(nbytes)
+        try:
+            heard = lane.take(end)
+        except ProtocolError as error:
+            self.close(error)
+            return
+        if heard < end or not end:
+            self._hear(nbytes, heard)
+        else:
+            reader.done()
+            if self._engine.crowded and not self.closed:
+                self._slow_down()
+
+    def open_outlet(self, stream: Stream, numbered: Any) -> None:
+        if self._lane is not None:
+            stream.waiter.outlet = _express.Outlet(stream, stream.waiter, numbered, self)
 
     def on_frame(self, verb: int, number: int, payload: Any) -> None:
         if self._end is not None:

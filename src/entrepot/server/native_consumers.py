@@ -46,6 +46,8 @@ class NativeConsumers:
         failed = partial(self._failed, frame.consumer)
         stream = session.stream(frame.queue, criteria, numbered.deliver, failed, held=frame.held)
         self._streams[frame.consumer] = stream
+        if not frame.held:
+            self._conversation.partner.open_outlet(stream, numbered)
         done(None, stream.limit if frame.held else None)
         stream.grant(min(credit, stream.limit))
 

@@ -19,6 +19,7 @@ from entrepot.message import Message, PutInUnit
 from entrepot.server import vetting
 from entrepot.server.judging import judge
 from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode_asked
 from entrepot.server.wire.verbs import Verb
 
 if TYPE_CHECKING:
@@ -47,6 +48,15 @@ def _put_each(conversation: Conversation, puts: list[PutInUnit]) -> None:
             conversation.partner.postpone(Verb.PUT_MANY, 0, verbs.PutMany(0, puts[index:]))
             return
         conversation._put(0, verbs.Put(queue, 0, persistent, priority, 0.0, message))
+
+
+def put_rest(conversation: Conversation, payload: bytes, first: int) -> None:
+    """Put what is left of a PUT_MANY outside of units of work, from an index on.
+
+    Raises:
+        ProtocolError: Close the connection; those before it have been put.
+    """
+    _put_each(conversation, decode_asked(Verb.PUT_MANY, payload).puts[first:])
 
 
 class _ManyPuts:

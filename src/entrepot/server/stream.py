@@ -48,10 +48,10 @@ class Stream:
         "_session",
         "_settled",
         "_unit",
-        "_waiter",
         "closed",
         "held",
         "name",
+        "waiter",
     )
 
     def __init__(
@@ -77,7 +77,7 @@ class Stream:
         """How many of those that are not used were seen; always 0 unless held."""
         self._held_bytes = 0
         """Bodies of those that were neither used nor seen."""
-        self._waiter = StandingWaiter(criteria, self._unit, session.engine.waker(self._woken))
+        self.waiter = StandingWaiter(criteria, self._unit, session.engine.waker(self._woken))
         self._search = session.engine.search_for(criteria)
         """Its way through the queue, kept for its life: what was passed over once is not looked at again."""
         self._pumping = False
@@ -94,7 +94,7 @@ class Stream:
     @property
     def credit(self) -> int:
         """How many messages may still come."""
-        return self._waiter.credit
+        return self.waiter.credit
 
     @property
     def limit(self) -> int:
@@ -104,7 +104,7 @@ class Stream:
     @property
     def delivered(self) -> int:
         """The number of the last delivery."""
-        return self._settled + len(self._unit.takes) - len(self._waiter.arrived)
+        return self._settled + len(self._unit.takes) - len(self.waiter.arrived)
 
     @property
     def is_used(self) -> bool:
@@ -117,18 +117,18 @@ class Stream:
         if self.held:
             unused = len(self._unit.takes) - max(min(used, self.delivered) - self._settled, 0)
             credit_max = min(credit_max, self._unit.limit - unused)
-        return self._waiter.credit + more <= credit_max
+        return self.waiter.credit + more <= credit_max
 
     def grant(self, more: int) -> None:
         """Let so many more messages come."""
-        self._waiter.credit += more
-        if self._waiter.among is None:
+        self.waiter.credit += more
+        if self.waiter.among is None:
             self.pump()
 
     def pause(self) -> None:
         """The partner does not read what it is sent: let nothing come meanwhile."""
         self._paused = True
-        self._session.engine.stop_waiting(self._waiter)
+        self._session.engine.stop_waiting(self.waiter)
 
     def resume(self) -> None:
         self._paused = False
@@ -150,13 +150,13 @@ class Stream:
         """
         has_looked = self._deliver_some()
         self._pumping = False
-        if has_looked and self._waiter.among is None and self._waiter.credit > 0:
+        if has_looked and self.waiter.among is None and self.waiter.credit > 0:
             # Others are waiting for the loop, too.
             self._session.desk.loop.call_soon(self.pump)
 
     def _deliver_some(self) -> bool:
         """Deliver some of what there is; False when nothing may come just now."""
-        waiter = self._waiter
+        waiter = self.waiter
         if waiter.among is not None or self.closed or self._paused or waiter.credit <= 0 or waiter.error is not None:
             return False
         if self._held_bytes >= _HELD_BYTES_MAX:
@@ -177,7 +177,7 @@ class Stream:
     def _woken(self) -> None:
         if self.closed:
             return  # what it was given stands under our unit, which has been backed out
-        waiter = self._waiter
+        waiter = self.waiter
         arrived, waiter.arrived = waiter.arrived, []
         self._hand(arrived)
         if self._held_bytes >= _HELD_BYTES_MAX:
@@ -280,7 +280,7 @@ class Stream:
             self._session.engine.count_tries(self._unit.takes[: tried - self._settled])
         self._session.consumers.discard(self)
         engine = self._session.engine
-        engine.stop_waiting(self._waiter)
+        engine.stop_waiting(self.waiter)
         if self._search is not None:
             self._search.end()
         if engine.host.failure is None:

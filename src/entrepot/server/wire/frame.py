@@ -103,8 +103,16 @@ class FrameReader:
         self._is_known = True
         return verb, number, self._shared[HEAD_BYTES:count]
 
-    def frames(self, count: int) -> Iterator[Frame]:
-        """The frames that are whole now that `count` bytes were read into `buffer`.
+    def standing(self, count: int) -> int:
+        """How many bytes stand at the beginning of the shared memory now that `count` were read; 0: in memory apart."""
+        return 0 if self._long is not None else len(self._rest) + count
+
+    def done(self) -> None:
+        """All that was read has been heard, by another who cuts it."""
+        self._rest = b""
+
+    def frames(self, count: int, start: int = 0) -> Iterator[Frame]:
+        """The frames that are whole now that `count` bytes were read into `buffer`; `start` bytes have been heard.
 
         Raises:
             ProtocolError: What came is no frame of ours; nothing after it can be understood.
@@ -112,7 +120,7 @@ class FrameReader:
         if self._long is None:
             end = len(self._rest) + count
             self._rest = b""
-            yield from self._cut(self._shared, end)
+            yield from self._cut(self._shared, end, start)
             return
         self._filled += count
         if self._filled < self._wanted:
@@ -121,8 +129,7 @@ class FrameReader:
         self._long, self._filled = None, 0
         yield from self._cut(memoryview(whole), filled)
 
-    def _cut(self, view: memoryview, end: int) -> Iterator[Frame]:
-        start = 0
+    def _cut(self, view: memoryview, end: int, start: int = 0) -> Iterator[Frame]:
         if not self._is_known and end >= _LENGTH_BYTES:
             foreign = foreign_protocol(bytes(view[: min(end, 16)]))
             if foreign:
