@@ -53,6 +53,10 @@ class Wire:
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
+        self.protocol: Any = None
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "socket":
@@ -95,10 +99,11 @@ class Partner:
 
     def say(self, data: bytes) -> None:
         while data:
-            buffer = self.link.get_buffer(-1)
+            protocol = self.wire.protocol or self.link
+            buffer = protocol.get_buffer(-1)
             count = min(len(data), len(buffer))
             buffer[:count] = data[:count]
-            self.link.buffer_updated(count)
+            protocol.buffer_updated(count)
             data = data[count:]
 
     def heard(self) -> list[tuple[int, int, Any]]:

@@ -20,7 +20,7 @@ cimport cython
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
 from entrepot.compiled.plain cimport *
 
-from functools import partial
+from heapq import heappush
 
 import msgspec
 
@@ -54,6 +54,7 @@ cdef enum:
     OVERHEAD_BYTES = 640
 
 cdef double TIMEOUT_S_USUAL = 86400.0
+cdef double STEP_S_MIN = 0.5            # as in engine/steady_time.py
 
 cdef object _encode = msgspec.msgpack.Encoder().encode
 cdef object _NO_BODY = Message(b"")
@@ -124,6 +125,26 @@ cdef Way way_of(object objects, str name, object route):
     way.buffer_bytes = definition.buffer_bytes
     way.fifo = definition.delivery == "FIFO"
     return way
+
+
+cdef int take_turn(waiter) except -1:
+    """`StandingWaiter.take_turn`"""
+    cdef dict shelf
+    cdef long long credit = waiter.credit - 1
+    waiter.credit = credit
+    waiters = waiter.among
+    if waiters is None:
+        return 0
+    shelf = <dict>waiter.shelf
+    del shelf[waiter.number]
+    if credit > 0:
+        number = waiters._next
+        waiters._next = number + 1
+        waiter.number = number
+        shelf[number] = waiter
+    else:
+        waiter.among = None
+    return 0
 
 
 @cython.final
@@ -253,7 +274,14 @@ cdef class Lane:
     cdef object manager
     cdef object group_commit
     cdef object objects
+    cdef object steady
     cdef object clock_now
+    cdef object clock_elapsed
+    cdef object loop_time
+    cdef object deadlines
+    cdef object reader
+    cdef object hear
+    cdef object view
     cdef object lock_acquire
     cdef object lock_release
     cdef object put_rest
@@ -263,9 +291,15 @@ cdef class Lane:
     # What the link reads into; a view of it that the link has keeps it from being resized.
     cdef bytearray memory_read
     cdef Py_ssize_t frame_bytes_max
+    # Whether the link's reader has kept nothing, so that the next bytes stand at the beginning.
+    cdef bint is_clean
 
-    def __init__(self, link, conversation, bytearray memory_read not None, frame_bytes_max, put_rest):
-        """`memory_read` is what the link reads into; `put_rest` puts what is left of a PUT_MANY, from an index on."""
+    def __init__(self, link, conversation, bytearray memory_read not None, frame_bytes_max, hear, put_rest):
+        """`memory_read` is what the link reads into.
+
+        `hear` hears what is not plain of so many bytes that were read, behind so many that were heard.
+        `put_rest` puts what is left of a PUT_MANY, from an index on.
+        """
         session = conversation.session
         desk = session.desk
         self.link = link
@@ -278,7 +312,14 @@ cdef class Lane:
         self.manager = desk.engine.manager
         self.group_commit = self.manager.group_commit
         self.objects = self.manager.objects
+        self.steady = self.manager.steady
         self.clock_now = self.manager.clock.now
+        self.clock_elapsed = self.manager.clock.elapsed
+        self.loop_time = desk.loop.time
+        self.deadlines = desk.deadlines
+        self.reader = link.reader
+        self.hear = hear
+        self.view = memoryview(memory_read)
         self.lock_acquire = desk.host.lock.acquire
         self.lock_release = desk.host.lock.release
         self.put_rest = put_rest
@@ -288,7 +329,48 @@ cdef class Lane:
         self.frame_bytes_max = frame_bytes_max
         self.memory_read = memory_read
 
-    def take(self, Py_ssize_t end):
+    # --- what the transport asks a protocol ---
+
+    def get_buffer(self, Py_ssize_t size_hint):
+        if self.is_clean:
+            return self.view
+        return self.link.get_buffer(size_hint)
+
+    def buffer_updated(self, Py_ssize_t count):
+        cdef Py_ssize_t end, heard = 0
+        link = self.link
+        if link.closed:
+            return  # an encrypted connection may still bring what came before its end
+        link.heard = self.loop_time()
+        end = count if self.is_clean else <Py_ssize_t>self.reader.standing(count)
+        if link._held is None:
+            heard = self.take(end)
+        if heard == end and end:
+            if not self.is_clean:
+                self.reader.done()
+                self.is_clean = True
+            if self.engine.crowded and not link.closed:
+                link._slow_down()
+        else:
+            self.is_clean = False
+            self.hear(count, heard)
+
+    def connection_made(self, transport):
+        self.link.connection_made(transport)
+
+    def connection_lost(self, problem):
+        self.link.connection_lost(problem)
+
+    def eof_received(self):
+        return self.link.eof_received()
+
+    def pause_writing(self):
+        self.link.pause_writing()
+
+    def resume_writing(self):
+        self.link.resume_writing()
+
+    cdef Py_ssize_t take(self, Py_ssize_t end) except -1:
         """Do what the first frames ask of the `end` bytes that were read; how many bytes these have."""
         cdef const uint8_t* begin = <const uint8_t*>PyByteArray_AS_STRING(self.memory_read)
         cdef Py_ssize_t at = 0, size
@@ -351,7 +433,26 @@ cdef class Lane:
         return ("QUEUE", name, what) in <set>session._allowed and session._allowed_at == self.desk.authority_epoch
 
     cdef bytes new_message_id(self):
-        return <bytes>self.manager.new_message_id()
+        """`QueueManager.new_message_id`"""
+        cdef uint64_t key = self.manager.key_next + 1
+        cdef bytes head = <bytes>self.manager._id_head
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(head)
+        cdef bytes message_id = PyBytes_FromStringAndSize(NULL, size + 8)
+        cdef uint8_t* q = put_bytes(
+            <uint8_t*>PyBytes_AS_STRING(message_id), <const uint8_t*>PyBytes_AS_STRING(head), size
+        )
+        cdef int i
+        self.manager.key_next = key
+        for i in range(8):
+            q[i] = <uint8_t>(key >> (56 - 8 * i))
+        return message_id
+
+    cdef double put_time(self, bint expires) except? -1.0:
+        """`QueueManager.put_time`"""
+        cdef double wall = self.clock_now()
+        if expires and not -STEP_S_MIN < wall - <double>self.clock_elapsed() - <double>self.steady._wall_base < STEP_S_MIN:
+            return self.manager.follow_clock()
+        return wall
 
     # --- put ---
 
@@ -454,7 +555,7 @@ cdef class Lane:
             if lane is None:
                 return None
         # From here on it is done.
-        now = self.clock_now() if not message.expires else manager.follow_clock()
+        now = self.put_time(message.expires)
         if message.message_id.size:
             message_id = PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
         else:
@@ -463,7 +564,11 @@ cdef class Lane:
         manager.key_next = key
         size = plain_bytes(message, PyBytes_GET_SIZE(message_id), sender_bytes)
         if reader is not None:
-            reader.among.remove_keyed(reader, reader.correlation_id)
+            # Waiters.remove_keyed
+            reader.among = None
+            del shelf[reader.number]
+            if not shelf:
+                del way.by_correlation[reader.correlation_id]
             reader.end()
             self.reply_to(reader, message, message_id, priority, now, size)
         else:
@@ -478,7 +583,7 @@ cdef class Lane:
             if queue._by_message_id is not None or message.correlation_id.size:
                 queue._index(entry)
             if outlet is not None:
-                outlet.waiter.take_turn()
+                take_turn(outlet.waiter)
                 entry.state = LOCKED
                 queue.uncommitted_gets += 1
                 self.hand_over(outlet, queue, entry)
@@ -624,11 +729,29 @@ cdef class Lane:
 
     cdef int wait_for_reply(self, ReplyGet get) except -1:
         """Let a get wait whose request was put."""
+        cdef dict shelf
         get.waits = True
-        get.among.add_keyed(get, get.correlation_id)
+        # Waiters.add_keyed
+        waiters = get.among
+        shelf = <dict>waiters.by_correlation.get(get.correlation_id)
+        if shelf is None:
+            shelf = waiters.by_correlation[get.correlation_id] = {}
+        get.number = waiters._next
+        waiters._next = get.number + 1
+        get.shelf = shelf
+        shelf[get.number] = get
         (<set>self.session.waiting).add(get)
         self.conversation._asked[get.asked] = get
-        self.desk.deadlines.after(get.timeout_s, get)
+        # Deadlines.after
+        deadlines = self.deadlines
+        heap = <list>deadlines._heap
+        when = self.loop_time() + get.timeout_s
+        if len(heap) >= deadlines._tidy_at or deadlines._timer is None or when < deadlines._due:
+            deadlines.after(get.timeout_s, get)
+        else:
+            number = deadlines._number + 1
+            deadlines._number = number
+            heappush(heap, (when, number, get))
         return 0
 
     # --- many puts in a frame ---

@@ -20,7 +20,6 @@ from entrepot.errors import (
     FrameUnreadable,
     HandshakeTimedOut,
     HeartbeatMissed,
-    ProtocolError,
     UnknownVerb,
     VersionUnsupported,
     WrongManager,
@@ -60,8 +59,8 @@ class NativeLink(Link):
     """One accepted connection."""
 
     __slots__ = (
-        "_deadline", "_end", "_is_stranger", "_lane", "_make_receiver", "_unread_bytes", "admission", "caller", "channel",
-        "conversation", "gate", "handshake_s", "identity",
+        "_deadline", "_end", "_is_stranger", "_lane", "_make_receiver", "_unread_bytes", "admission", "caller",
+        "channel", "conversation", "gate", "handshake_s", "identity",
     )  # fmt: skip
 
     def __init__(
@@ -195,7 +194,8 @@ class NativeLink(Link):
         session.on_unblocked, session.on_replaced = self.resume, self.close
         if _express is not None:
             frame_bytes = self.reader.frame_bytes_max
-            self._lane = _express.Lane(self, self.conversation, read_buffer().obj, frame_bytes, put_rest)
+            self._lane = _express.Lane(self, self.conversation, read_buffer().obj, frame_bytes, self._hear, put_rest)
+            self.transport.set_protocol(self._lane)
         host = self.desk.host
         heartbeat_s = self.channel.heartbeat_s
         self.send(
@@ -271,26 +271,6 @@ class NativeLink(Link):
     @property
     def is_blocked(self) -> bool:
         return self.unread or (self.session is not None and self.session.blocked)
-
-    def buffer_updated(self, nbytes: int) -> None:
-        lane = self._lane
-        if lane is None or self._held is not None or self.closed:
-            super().buffer_updated(nbytes)
-            return
-        self.heard = self.desk.loop.time()
-        reader = self.reader
-        end = reader.standing(nbytes)
-        try:
-            heard = lane.take(end)
-        except ProtocolError as error:
-            self.close(error)
-            return
-        if heard < end or not end:
-            self._hear(nbytes, heard)
-        else:
-            reader.done()
-            if self._engine.crowded and not self.closed:
-                self._slow_down()
 
     def open_outlet(self, stream: Stream, numbered: Any) -> None:
         if self._lane is not None:

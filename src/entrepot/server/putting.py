@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.engine.unit_of_work import Unit
-from entrepot.errors import EntrepotError, FrameUnreadable
+from entrepot.errors import EntrepotError, FrameUnreadable, ProtocolError
 from entrepot.message import Message, PutInUnit
 from entrepot.server import vetting
 from entrepot.server.judging import judge
@@ -51,12 +51,11 @@ def _put_each(conversation: Conversation, puts: list[PutInUnit]) -> None:
 
 
 def put_rest(conversation: Conversation, payload: bytes, first: int) -> None:
-    """Put what is left of a PUT_MANY outside of units of work, from an index on.
-
-    Raises:
-        ProtocolError: Close the connection; those before it have been put.
-    """
-    _put_each(conversation, decode_asked(Verb.PUT_MANY, payload).puts[first:])
+    """Put what is left of a PUT_MANY outside of units of work, from an index on; those before it have been put."""
+    try:
+        _put_each(conversation, decode_asked(Verb.PUT_MANY, payload).puts[first:])
+    except ProtocolError as error:
+        conversation.partner.close(error)
 
 
 class _ManyPuts:
