@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from entrepot import limits
 from entrepot.disk import NO_SPACE
-from entrepot.engine.entry import GONE, OVERHEAD_BYTES, QueuedMessage, RestingRun
+from entrepot.engine.entry import GONE, QueuedMessage, RestingRun
 from entrepot.engine.queue_manager import QueueManager
 from entrepot.engine.recovery_log.bodies import BodyFile
 from entrepot.engine.recovery_log.checkpoint import write_checkpoint
@@ -231,7 +231,7 @@ class CheckpointPlan:
         # as messages of the log will need, which hold it up until they can move; after a restart, too.
         plenty = self._written and not self.is_short
         young = () if plenty else self._manager.young.values()
-        self._manager.store.reserve.want(sum(len(entry.message.body) + OVERHEAD_BYTES for entry in young))
+        self._manager.store.reserve.want(sum(entry.memory_bytes for entry in young))
         while self._useless:
             self._manager.store.remove(self._useless[-1].stored.number)
             self._useless.pop()
