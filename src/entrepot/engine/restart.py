@@ -152,8 +152,10 @@ class _Replay:
                     runs.append(record)
                 case Counts():
                     counts = record.counts
-                case Put() | Remove():
-                    self._gather(record, 0)
+                case Put():
+                    self._replay_put(record, 0)
+                case Remove():
+                    self._replay_remove(record, 0)
                 case Prepare():
                     self._prepare(record)
                 case Decision() | Heuristic():
@@ -240,33 +242,38 @@ class _Replay:
             self.wall_last = time
 
     def _replay_put(self, record: Put, position: int) -> None:
-        if record.unit:
-            self._gather(record, position)
+        if len(record.targets) == 1 and not record.alike:
+            queue, key = record.targets[0]
+            arriving = [QueuedMessage(key, queue, record.message, 0, position)]
         else:
-            self.key_last = max(self.key_last, record.key_last)
-            self._arrive(_arrivals(record, position))
-
-    def _replay_remove(self, record: Remove, position: int) -> None:
+            arriving = _arrivals(record, position)
+            key = arriving[-1].key
+        if key > self.key_last:
+            self.key_last = key
         if record.unit:
-            self._gather(record, position)
+            self._parts(record.unit).extend(arriving)
+        else:
+            self._arrive(arriving)
+
+    def _replay_remove(self, record: Remove, _: int) -> None:
+        if record.unit:
+            self._parts(record.unit).append(record.keys)
         else:
             self._remove(record.keys)
 
-    def _gather(self, record: Put | Remove, position: int) -> None:
-        """Note what a unit of work does if it is committed."""
-        parts = self.units.get(record.unit)
+    def _parts(self, unit: int) -> list[QueuedMessage | list[int]]:
+        parts = self.units.get(unit)
         if parts is None:
-            parts = self.units[record.unit] = []
-        if isinstance(record, Put):
-            self.key_last = max(self.key_last, record.key_last)
-            parts += _arrivals(record, position)
-        else:
-            parts.append(record.keys)
+            parts = self.units[unit] = []
+        return parts
 
     def _replay_commit(self, record: Commit, _: int) -> None:
+        alive, resting_last = self.alive, self.resting_last
         for part in self.units.pop(record.unit, ()):
             if isinstance(part, list):
                 self._remove(part)
+            elif part.key > resting_last:
+                alive.setdefault(part.key, part)
             else:
                 self._arrive((part,))
 
@@ -285,7 +292,8 @@ class _Replay:
 
     def _replay_taken(self, record: Taken, position: int) -> None:
         self._count(record.keys, 1, new=self._is_new(position))
-        self._count(record.forgiven, -1, new=self._is_new(position))
+        if record.forgiven:
+            self._count(record.forgiven, -1, new=self._is_new(position))
 
     def _replay_define(self, record: Define, position: int) -> None:
         if self._is_new(position):
@@ -321,7 +329,7 @@ class _Replay:
 
     def _count(self, keys: list[int], by: int, *, new: bool) -> None:
         for key in keys:
-            if new:
+            if new and key <= self.resting_last:
                 self._wake_run_of(key)
             entry = self.alive.get(key)
             if entry is not None and (new or key not in self.from_checkpoint):
@@ -547,9 +555,6 @@ def _remove_orphans(manager: QueueManager) -> None:
 
 def _arrivals(put: Put, position: int) -> list[QueuedMessage]:
     """What a PUT at a position of the log lets stand on queues."""
-    if len(put.targets) == 1 and not put.alike:
-        queue, key = put.targets[0]
-        return [QueuedMessage(key, queue, put.message, 0, position)]
     shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
     return [QueuedMessage(key, queue, message, 0, position, shared=shared) for queue, key, message in put.arrivals()]
 

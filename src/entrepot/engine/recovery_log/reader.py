@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from entrepot.disk import Disk
+from entrepot.disk import Disk, File
 from entrepot.engine.recovery_log.group import GROUP, MARK_BYTES, Group, GroupKey, UnsaltedKey, segment_key
 from entrepot.engine.recovery_log.record import (
     FRAME_HEAD_BYTES,
@@ -193,8 +193,8 @@ class LogReader:
     def _continued(self, position: int) -> int:
         """Where the stream goes on: not here when a later format has left this segment here for the next one."""
         number = position // self._payload_bytes
-        if number not in self._keys and number in self._numbers:
-            self._learn(number)
+        if number not in self._keys:
+            self._window(position)
         if self._left.get(number) != position:
             return position
         self.end_position = (number + 1) * self._payload_bytes
@@ -252,33 +252,32 @@ class LogReader:
         if data is None:
             if number not in self._numbers:
                 return memoryview(b""), base
-            if number not in self._keys:
-                self._learn(number)
             for old in [old for old in self._loaded if old < base - _WINDOW_BYTES]:
                 del self._loaded[old]
-            begin = HEAD_PAGE_BYTES + base % self._payload_bytes
-            file = self._disk.open(segment_path(number))
+            path = segment_path(number)
+            file = self._disk.open(path)
             try:
+                if number not in self._keys:
+                    self._learn(number, self._read_head(number, path, file))
+                begin = HEAD_PAGE_BYTES + base % self._payload_bytes
                 data = self._loaded[base] = memoryview(file.read(begin, self._window_bytes(base)))
             finally:
                 file.close()
         self._data, self._base = data, base
         return data, base
 
-    def _learn(self, number: int) -> None:
-        """Read the head page of a segment that there is."""
-        head = self._head(number)
+    def _learn(self, number: int, head: SegmentHead) -> None:
         self._keys[number] = segment_key(head.salt)
         if not head.salt and number + 1 in self._numbers:
-            self._left[number] = self._head(number + 1).continues
+            path = segment_path(number + 1)
+            file = self._disk.open(path)
+            try:
+                self._left[number] = self._read_head(number + 1, path, file).continues
+            finally:
+                file.close()
 
-    def _head(self, number: int) -> SegmentHead:
-        path = segment_path(number)
-        file = self._disk.open(path)
-        try:
-            return read_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
-        finally:
-            file.close()
+    def _read_head(self, number: int, path: str, file: File) -> SegmentHead:
+        return read_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
 
     def _claims(self, position: int) -> bool:
         """Whether what stands there begins as only a group of this log for this position does."""
@@ -298,17 +297,25 @@ class LogReader:
 
     def groups(self, position: int) -> Iterator[tuple[int, Group]]:
         """All groups at or behind a position, also behind what cannot be read, each with its own position."""
-        for number in sorted(number for number in self._numbers if number >= position // self._payload_bytes):
-            base = number * self._payload_bytes
-            data = bytes(self._view(base, self._payload_bytes + MARK_BYTES - 1))
-            mark = self._keys[number].mark
+        for base in self._window_positions(position):
+            window_bytes = self._window_bytes(base)
+            # A frame that begins in one window may end in the next, even its mark.
+            data = bytes(self._view(base, window_bytes + MARK_BYTES - 1))
+            mark = self._keys[base // self._payload_bytes].mark
             offset = max(position - base, 0)
-            # A frame that begins in one segment may end in the next, even its mark.
-            while 0 <= (offset := data.find(mark, offset)) < self._payload_bytes:
+            while 0 <= (offset := data.find(mark, offset)) < window_bytes:
                 group = self._group_at(base + offset)
                 if group is not None:
                     yield base + offset, group
                 offset += 1
+
+    def _window_positions(self, position: int) -> Iterator[int]:
+        """Where the windows begin that there are, from the one around a position on."""
+        for number in sorted(self._numbers):
+            first = number * self._payload_bytes
+            for base in range(first, first + self._payload_bytes, _WINDOW_BYTES):
+                if base + self._window_bytes(base) > position:
+                    yield base
 
     def _group_at(self, position: int) -> Group | None:
         try:
