@@ -104,9 +104,11 @@ def write_first_checkpoint(disk: Disk, clock: Clock, settings: ManagerSettings, 
 class _Replay:
     """The state while the log is being read."""
 
-    def __init__(self, manager: QueueManager, checkpoint: Checkpoint) -> None:
+    def __init__(self, manager: QueueManager, checkpoint: Checkpoint, progress: Progress | None = None) -> None:
         self.manager = manager
         self.checkpoint = checkpoint
+        self._progress = progress
+        self._told = 0
         self.alive: dict[int, QueuedMessage] = {}
         """Messages by key, in memory."""
         self.resting: list[RestingRun] = []
@@ -211,6 +213,12 @@ class _Replay:
     def replay(self, position: int, record: Record) -> None:
         self.act(position, record)
         self.records += 1
+        self._tell(position)
+
+    def _tell(self, position: int) -> None:
+        if self._progress is not None and self.records - self._told >= _TOLD_RECORDS:
+            self._told = self.records
+            self._progress(float(position))
 
     def act(self, position: int, record: Record) -> None:
         self._actions[type(record)](record, position)
@@ -218,8 +226,9 @@ class _Replay:
     def take(self, reader: LogReader, position: int, group_end: int, until: int) -> tuple[int, int]:
         """Replay the records of a group from a position on that lie in the reader's window; see `LogReader.records`."""
         if _records is not None:
-            taken: tuple[int, int] = _records.take(self, reader, position, group_end, until)
-            return taken
+            position, group_end = _records.take(self, reader, position, group_end, until)
+            self._tell(position)
+            return position, group_end
         actions = self._actions
         count = 0
         for record, behind in reader.plain_records(position, group_end):
@@ -227,6 +236,7 @@ class _Replay:
             position = behind
             count += 1
         self.records += count
+        self._tell(position)
         return position, group_end
 
     def _replay_group(self, record: Group, position: int) -> None:
@@ -476,9 +486,8 @@ def restart(
     manager = QueueManager(ManagerAttributes(name=settings.name), settings.manager_id, disk, clock, log, store)
     manager.key_next = checkpoint.key_next
     manager.objects.number_next = checkpoint.queue_next
-    replay = _Replay(manager, checkpoint)
+    replay = _Replay(manager, checkpoint, progress)
     replay.load(records)
-    told = 0
     written = reader.records(
         checkpoint.start_position,
         boundary=checkpoint.applied_position,
@@ -488,9 +497,6 @@ def restart(
     )
     for position, record in written:
         replay.replay(position, record)
-        if progress is not None and replay.records - told >= _TOLD_RECORDS:
-            told = replay.records
-            progress(float(position))
     end = reader.end_position
     if end < checkpoint.applied_position:
         path, offset = reader.describe(end)

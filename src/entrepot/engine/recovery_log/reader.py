@@ -42,7 +42,6 @@ from entrepot.engine.recovery_log.segment import (
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import LogDamaged, LogIncomplete
 
-
 _WINDOW_BYTES = 4 * 1024 * 1024
 """What is read at once: small enough that the memory of one serves for the next, and is not asked of the kernel."""
 

@@ -379,9 +379,7 @@ def decode(kind: int, payload: Buffer) -> Record:
         raise msgspec.DecodeError(str(error)) from error
 
 
-def plain_records(
-    data: memoryview, base: int, position: int, end: int, seed: int
-) -> Iterator[tuple[Record, int]]:
+def plain_records(data: memoryview, base: int, position: int, end: int, seed: int) -> Iterator[tuple[Record, int]]:
     """The records of the log between two positions, in data that begins at `base`, each with the position behind it.
 
     At the first doubt it ends: `parse_head`, `check` and `decode` say what is wrong there.
