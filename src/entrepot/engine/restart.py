@@ -257,7 +257,7 @@ class _Replay:
             arriving = [QueuedMessage(key, queue, record.message, 0, position)]
         else:
             arriving = _arrivals(record, position)
-            key = arriving[-1].key
+            key = record.key_last
         if key > self.key_last:
             self.key_last = key
         if record.unit:
