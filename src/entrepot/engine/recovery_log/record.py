@@ -317,7 +317,7 @@ _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES
 
 
 def body_of(message: Message) -> Any:
-    """A message's body, by identity and length; of one that is only there as bytes, which no other shares, the whole."""
+    """A message's body, by identity and length; of one that is only there as bytes the whole, which no other shares."""
     return message if isinstance(message, msgspec.Raw) else message.body
 
 
