@@ -41,6 +41,7 @@ cdef enum:
     GONE = 2
     # Verbs, as in server/wire/verbs.py.
     PUT = 2
+    GET = 3
     REQUEST = 4
     COMMIT = 8
     CREDIT = 14
@@ -259,6 +260,11 @@ cdef class ReplyGet:
     # --- what its session asks ---
 
     @property
+    def guard(self):
+        """No unit of work of its partner."""
+        return None
+
+    @property
     def is_waiting(self):
         return self.waits
 
@@ -445,6 +451,8 @@ cdef class Lane:
             return self.put_many(number, p, end)
         if verb == COMMIT:
             return self.commit(number, p, end)
+        if verb == GET:
+            return self.get(number, p, end)
         return False
 
     # --- names and authorities ---
@@ -779,6 +787,92 @@ cdef class Lane:
         if held_bytes >= HELD_BYTES_MAX:
             self.engine.stop_waiting(outlet.waiter)
         return self.write(outlet.link, frame)
+
+    # --- get ---
+
+    cdef bint get(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """queue, unit, wait_s, wanted; of a message that is there, for a get outside of units of work."""
+        cdef Piece name
+        cdef Way way
+        cdef QueuedMessage entry = None
+        cdef str queue_name
+        cdef double wait_s
+        cdef bint leased
+        if end - p < 2 or p[0] != 0x94:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p != 11 or p[0] != 0 or p[1] != 0xcb or p[10] != 0xc0:
+            return False
+        wait_s = real(p + 2)
+        if not 0.0 <= wait_s < TIMEOUT_S_USUAL or not is_ascii(name.content, name.size):
+            return False
+        conversation, session = self.conversation, self.session
+        asked, leases = <dict>conversation._asked, <dict>conversation._leases
+        if number == 0 or number in asked or len(asked) + len(leases) >= WAITING_MAX:
+            return False
+        queue_name = PyUnicode_DecodeASCII(<const char*>name.content, name.size, NULL)
+        way = self.way(queue_name)
+        if way is None or not way.gives or not self.may(queue_name, "GET") or self.engine._ready:
+            return False
+        queue = way.queue
+        if not queue.depth or queue.watched or self.group_commit.failure is not None:
+            return False
+        self.lock_acquire()
+        try:
+            self.manager.timers.tick()
+            lane = self.next_lane(queue)
+            if lane is None:
+                return False
+            entry = <QueuedMessage>lane._front[0]
+            if entry.state != AVAILABLE or entry.backouts or entry.decoded is not None or entry.raw_correlated:
+                return False
+            if queue._by_message_id is not None:
+                return False
+            # From here on it is done.
+            lane._front.popleft()
+            lane.memory_bytes -= entry.memory_bytes
+            entry.resident = False
+            leased = entry.log_position >= 0
+            raw = entry.raw
+            if leased:
+                entry.state = LOCKED
+                queue.uncommitted_gets += 1
+                guard = self.host.private_unit()
+                guard.takes.append(_new_tuple(_Take, (queue, entry)))
+                if guard.counted:
+                    self.manager.backout_counts.count(queue, entry)
+            else:
+                entry.state = GONE
+                queue.depth -= 1
+                entry.decoded = _NO_BODY
+                entry.raw = None
+        finally:
+            self.lock_release()
+        if leased:
+            session.leases.add(guard)
+            leases[number] = guard
+        return self.answer_with(number, raw, leased) == 0
+
+    cdef object next_lane(self, queue):
+        """The lane that the next message stands at the front of, in memory; None: the general way has to look."""
+        for lane in <list>queue._order:
+            if lane._returned:
+                return None
+            if lane._front:
+                return lane
+            if lane.runs or lane._back:
+                return None
+        return None
+
+    cdef int answer_with(self, uint32_t number, bytes raw, bint leased) except -1:
+        """MESSAGE"""
+        cdef Py_ssize_t size = HEAD_BYTES + 2 + PyBytes_GET_SIZE(raw)
+        cdef bytes frame = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, MESSAGE, number)
+        q[0] = 0x92
+        q[1] = 0xc3 if leased else 0xc2
+        put_bytes(q + 2, <const uint8_t*>PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw))
+        return self.write(self.link, frame)
 
     # --- request ---
 
@@ -1225,12 +1319,8 @@ cdef class Lane:
         self.lock_acquire()
         try:
             self.manager.timers.tick()
-            for lane in <list>queue._order:
-                if lane._front or lane.runs or lane._back or lane._returned:
-                    break
-            else:
-                lane = None
-            if lane is not None and not lane._returned:
+            lane = self.next_lane(queue)
+            if lane is not None:
                 front = lane._front
                 while front and len(found) < most and size < PUMP_BYTES:
                     entry = <QueuedMessage>front[0]
