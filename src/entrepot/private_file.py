@@ -11,10 +11,13 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, NoReturn, Self
+
+import msgspec
 
 from entrepot.errors import FileNotPrivate, SecurityFileUnusable
 
@@ -146,6 +149,98 @@ def alone(path: Path, known: Stamp) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+class SecretTexts:
+    """A secret text for each name, kept as a JSON object in a private file; without a file there are none.
+
+    No repr, error or pickle of it has one of the texts.
+    """
+
+    FILE: ClassVar[str]
+    CONTENT: ClassVar[str]
+    """What names and texts these are, for an error."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / self.FILE
+        self._texts: Mapping[str, str] = {}
+        self._stamp = ABSENT
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Those of the queue manager in a folder.
+
+        Raises:
+            FileNotPrivate: Others could read the file.
+            SecurityFileUnusable: It is no such file.
+        """
+        texts = cls(folder)
+        texts.refresh()
+        return texts
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._texts)} in {self._path})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secrets stay in the process that read them")
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._texts))
+
+    def get(self, name: str) -> str | None:
+        return self._texts.get(name)
+
+    def set(self, name: str, text: str) -> None:
+        """Know this text from now on; kept by `save`."""
+        with self._lock:
+            self._texts = {**self._texts, name: text}
+
+    def drop(self, name: str) -> bool:
+        """Forget a text, from the next `save` on for good; False: there was none."""
+        with self._lock:
+            if name not in self._texts:
+                return False
+            self._texts = {each: text for each, text in self._texts.items() if each != name}
+            return True
+
+    def save(self) -> None:
+        """Write the file; it is on disk when this returns.
+
+        Raises:
+            SecurityFileUnusable: Another process changed it since it was read, or the disk did not take it. The
+                file is as it was.
+        """
+        with self._lock:
+            content = msgspec.json.format(msgspec.json.encode(dict(sorted(self._texts.items()))))
+            with alone(self._path, self._stamp):
+                self._stamp = replace(self._path, content + b"\n")
+
+    def refresh(self) -> bool:
+        """Read the file again if it has changed; True if it has.
+
+        Raises:
+            FileNotPrivate, SecurityFileUnusable: There are no texts until the file is mended.
+        """
+        with self._lock:
+            try:
+                if stamp(self._path) == self._stamp:
+                    return False
+                content, read_stamp = read(self._path)
+                self._texts = {} if read_stamp == ABSENT else self._decode(content)
+            except Exception:
+                self._texts = {}
+                self._stamp = ABSENT
+                raise
+            self._stamp = read_stamp
+        return True
+
+    def _decode(self, content: bytes) -> dict[str, str]:
+        try:
+            return msgspec.json.decode(content, type=dict[str, str])
+        except (msgspec.MsgspecError, ValueError):
+            # Not even the decoder's own words: they might quote what they stumbled over.
+            raise SecurityFileUnusable(str(self._path), f"it is no JSON object of {self.CONTENT}") from None
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -17,17 +17,21 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeASCII
 cimport cython
 
+from entrepot.compiled.durable cimport PlainPut, PutSettlement, plain_put, promise_put, promise_unit
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
 from entrepot.compiled.plain cimport *
 
+from functools import partial
 from heapq import heappush
+from threading import get_ident
 
 import msgspec
 
 from entrepot.engine.criteria import Criteria
+from entrepot.engine.unit_of_work import RECORD_BYTES as _RECORD_BYTES
 from entrepot.engine.unit_of_work import Take
 from entrepot.engine.waiting import StandingWaiter
-from entrepot.errors import RequestTimedOut
+from entrepot.errors import EntrepotError, RequestTimedOut
 from entrepot.message import Message, MessageType
 
 cdef enum:
@@ -37,7 +41,9 @@ cdef enum:
     GONE = 2
     # Verbs, as in server/wire/verbs.py.
     PUT = 2
+    GET = 3
     REQUEST = 4
+    COMMIT = 8
     CREDIT = 14
     PUT_MANY = 39
     DONE = 65
@@ -49,12 +55,18 @@ cdef enum:
     CREDIT_MAX = 100000
     WAITING_MAX = 10000
     HELD_BYTES_MAX = 67108864
+    PUMP_AT_ONCE = 128
+    PUMP_BYTES = 1048576
+    LONG_BODY_BYTES = 65536
     FRAMES_AT_ONCE = 1000
     WAYS_MAX = 1000
+    UNITS_MAX = 1000
     OVERHEAD_BYTES = 640
 
 cdef double TIMEOUT_S_USUAL = 86400.0
 cdef double STEP_S_MIN = 0.5            # as in engine/steady_time.py
+
+cdef Py_ssize_t RECORD_BYTES = _RECORD_BYTES
 
 cdef object _encode = msgspec.msgpack.Encoder().encode
 cdef object _NO_BODY = Message(b"")
@@ -155,12 +167,33 @@ cdef class Outlet:
     cdef object waiter
     cdef object numbered
     cdef object link
+    cdef Lane lane
 
-    def __init__(self, stream, waiter, numbered, link):
+    def __init__(self, stream, waiter, numbered, link, Lane lane not None):
         self.stream = stream
         self.waiter = waiter
         self.numbered = numbered
         self.link = link
+        self.lane = lane
+
+    def hand_over(self, queue, QueuedMessage entry not None):
+        """Send an entry that has just come, and stands nowhere yet; False: nothing was done.
+
+        Called under the engine's lock, on any thread.
+        """
+        if get_ident() != self.lane.thread or not self.is_ready():
+            return False
+        queue.depth += 1
+        if entry.log_position >= 0:
+            self.lane.manager.young[entry.key] = entry
+        if queue._by_message_id is not None or entry.decoded is not None or entry.raw_correlated:
+            queue.hold(entry)
+        else:
+            entry.state = LOCKED
+            queue.uncommitted_gets += 1
+        take_turn(self.waiter)
+        self.lane.hand_over(self, queue, entry)
+        return True
 
     cdef bint is_ready(self) except -1:
         """Whether what comes now may be sent before anything else."""
@@ -227,6 +260,11 @@ cdef class ReplyGet:
     # --- what its session asks ---
 
     @property
+    def guard(self):
+        """No unit of work of its partner."""
+        return None
+
+    @property
     def is_waiting(self):
         return self.waits
 
@@ -260,9 +298,8 @@ cdef class ReplyGet:
         self.expire()
 
 
-@cython.final
 cdef class Lane:
-    """One native connection's plain frames."""
+    """One native connection's plain frames; with `asyncio.BufferedProtocol` beside it, a protocol."""
 
     cdef object link
     cdef object conversation
@@ -278,6 +315,7 @@ cdef class Lane:
     cdef object clock_now
     cdef object clock_elapsed
     cdef object loop_time
+    cdef object loop_call_soon
     cdef object deadlines
     cdef object reader
     cdef object hear
@@ -285,6 +323,7 @@ cdef class Lane:
     cdef object lock_acquire
     cdef object lock_release
     cdef object put_rest
+    cdef object thread
     cdef bytes sender
     cdef bint administrator
     cdef dict ways
@@ -316,6 +355,7 @@ cdef class Lane:
         self.clock_now = self.manager.clock.now
         self.clock_elapsed = self.manager.clock.elapsed
         self.loop_time = desk.loop.time
+        self.loop_call_soon = desk.loop.call_soon
         self.deadlines = desk.deadlines
         self.reader = link.reader
         self.hear = hear
@@ -323,6 +363,7 @@ cdef class Lane:
         self.lock_acquire = desk.host.lock.acquire
         self.lock_release = desk.host.lock.release
         self.put_rest = put_rest
+        self.thread = get_ident()
         self.sender = _encode(session.identity.user) + _encode(session.application)
         self.administrator = session.identity.administrator
         self.ways = {}
@@ -407,7 +448,11 @@ cdef class Lane:
         if verb == CREDIT:
             return number == 0 and self.credit(p, end)
         if verb == PUT_MANY:
-            return number == 0 and self.put_many(p, end)
+            return self.put_many(number, p, end)
+        if verb == COMMIT:
+            return self.commit(number, p, end)
+        if verb == GET:
+            return self.get(number, p, end)
         return False
 
     # --- names and authorities ---
@@ -473,15 +518,61 @@ cdef class Lane:
             return False
         message_id = self.put_plain(&name, persistent, priority, &message, None)
         if message_id is None:
-            return False
+            return self.put_durable(number, &name, persistent, priority, &message)
         if number:
             self.answer(number, message_id)
         return True
 
-    cdef bytes put_plain(
-        self, const Piece* queue, uint8_t persistent, uint8_t priority, const Plain* message, ReplyGet get
-    ):
-        """Put a nonpersistent message; its id, or None when nothing was done. `get` begins to wait for its reply."""
+    cdef bint put_durable(
+        self, uint32_t number, const Piece* name, uint8_t persistent, uint8_t priority, const Plain* message
+    ) except -1:
+        """Put a persistent message, to be answered once it is forced; `engine.express.put_durably`."""
+        cdef Way way
+        cdef bytes message_id, raw
+        cdef QueuedMessage entry
+        if persistent == 0xc2 or message.expires:
+            return False
+        way = self.way_to(name, persistent, &priority, message)
+        if way is None or way.temporary or not (persistent == 0xc3 or way.default_persistent):
+            return False
+        manager, queue = self.manager, way.queue
+        self.lock_acquire()
+        try:
+            if self.group_commit.failure is not None or queue.unoffered:
+                return False
+            if <long long>queue.depth + <long long>queue.reserved >= way.depth_max:
+                return False
+            try:
+                manager.require_room(message.body.size + RECORD_BYTES, reserved=False)
+            except EntrepotError:
+                return False  # the general way waits for room, or tells
+            # From here on it is done.
+            message_id = self.id_of(message)
+            raw = self.splice(message, message_id, True, priority, self.clock_now())
+            key = manager.key_next + 1
+            manager.key_next = key
+            entry = raw_entry(key, way.queue_number, raw, message.body.size, message.correlation_id.size > 0)
+            promise_put(manager, self.engine, self.was_put, queue, entry, priority, raw, message_id, number)
+        finally:
+            self.lock_release()
+        self.conversation._outstanding += 1
+        self.engine._want_force()
+        return True
+
+    def was_put(self, PutSettlement settlement not None):
+        """`Conversation._was_put`"""
+        conversation = self.conversation
+        outstanding = conversation._outstanding - 1
+        conversation._outstanding = outstanding
+        if settlement.error is not None:
+            conversation._answer(settlement.number, settlement.error, settlement.message_id)
+        elif settlement.number:
+            self.answer(settlement.number, settlement.message_id)
+        if not outstanding and conversation._syncing:
+            conversation._synchronized()
+
+    cdef Way way_to(self, const Piece* queue, uint8_t persistent, uint8_t* priority, const Plain* message):
+        """What is known of a name that this partner may put a plain message to, and the priority that it gets there."""
         cdef Way way
         cdef str name
         if not is_ascii(queue.content, queue.size):
@@ -490,14 +581,41 @@ cdef class Lane:
         way = self.way(name)
         if way is None or not way.takes_puts or message.body.size > way.body_bytes_max or not self.may(name, "PUT"):
             return None
-        if persistent == 0xc0:
-            if way.default_persistent:
-                return None
-        elif persistent != 0xc2:
+        if persistent != 0xc0 and persistent != 0xc2 and persistent != 0xc3:
             return None
-        if priority == 0xc0:
-            priority = way.default_priority
-        elif priority > 9:
+        if priority[0] == 0xc0:
+            priority[0] = way.default_priority
+        elif priority[0] > 9:
+            return None
+        return way
+
+    cdef bytes id_of(self, const Plain* message):
+        if message.message_id.size:
+            return PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
+        return self.new_message_id()
+
+    cdef bytes splice(self, const Plain* message, bytes message_id, bint persistent, uint8_t priority, double now):
+        """The message with what the queue manager has settled, as the wire and the log have it."""
+        cdef Py_ssize_t sender_bytes = PyBytes_GET_SIZE(self.sender)
+        cdef bytes raw = PyBytes_FromStringAndSize(
+            NULL, plain_bytes(message, PyBytes_GET_SIZE(message_id), sender_bytes)
+        )
+        put_plain(
+            <uint8_t*>PyBytes_AS_STRING(raw), message, <const uint8_t*>PyBytes_AS_STRING(message_id),
+            PyBytes_GET_SIZE(message_id), persistent, priority, now, <const uint8_t*>PyBytes_AS_STRING(self.sender),
+            sender_bytes,
+        )
+        return raw
+
+    cdef bytes put_plain(
+        self, const Piece* queue, uint8_t persistent, uint8_t priority, const Plain* message, ReplyGet get
+    ):
+        """Put a nonpersistent message; its id, or None when nothing was done. `get` begins to wait for its reply."""
+        cdef Way way
+        if persistent == 0xc3:
+            return None
+        way = self.way_to(queue, persistent, &priority, message)
+        if way is None or (persistent == 0xc0 and way.default_persistent):
             return None
         if self.engine._ready:
             return None  # others are to be served first
@@ -511,10 +629,7 @@ cdef class Lane:
         """The same, under the host's lock."""
         cdef Outlet outlet = None
         cdef ReplyGet reader = None
-        cdef bytes message_id, raw
-        cdef Py_ssize_t size, sender_bytes = PyBytes_GET_SIZE(self.sender)
-        cdef const uint8_t* sender = <const uint8_t*>PyBytes_AS_STRING(self.sender)
-        cdef uint8_t* q
+        cdef bytes message_id
         cdef long long key
         cdef double now
         cdef QueuedMessage entry
@@ -556,13 +671,9 @@ cdef class Lane:
                 return None
         # From here on it is done.
         now = self.put_time(message.expires)
-        if message.message_id.size:
-            message_id = PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
-        else:
-            message_id = self.new_message_id()
+        message_id = self.id_of(message)
         key = manager.key_next + 1
         manager.key_next = key
-        size = plain_bytes(message, PyBytes_GET_SIZE(message_id), sender_bytes)
         if reader is not None:
             # Waiters.remove_keyed
             reader.among = None
@@ -570,15 +681,12 @@ cdef class Lane:
             if not shelf:
                 del way.by_correlation[reader.correlation_id]
             reader.end()
-            self.reply_to(reader, message, message_id, priority, now, size)
+            self.reply_to(reader, message, message_id, priority, now)
         else:
-            raw = PyBytes_FromStringAndSize(NULL, size)
-            q = <uint8_t*>PyBytes_AS_STRING(raw)
-            put_plain(
-                q, message, <const uint8_t*>PyBytes_AS_STRING(message_id), PyBytes_GET_SIZE(message_id), False, priority,
-                now, sender, sender_bytes,
+            entry = raw_entry(
+                key, way.queue_number, self.splice(message, message_id, False, priority, now), message.body.size,
+                message.correlation_id.size > 0,
             )
-            entry = raw_entry(key, way.queue_number, raw, message.body.size, message.correlation_id.size > 0)
             queue.depth += 1
             if queue._by_message_id is not None or message.correlation_id.size:
                 queue._index(entry)
@@ -638,9 +746,10 @@ cdef class Lane:
         return self.write(self.link, frame)
 
     cdef int reply_to(
-        self, ReplyGet reader, const Plain* message, bytes message_id, uint8_t priority, double now, Py_ssize_t size
+        self, ReplyGet reader, const Plain* message, bytes message_id, uint8_t priority, double now
     ) except -1:
         """MESSAGE, without a lease, for the one who has waited for it."""
+        cdef Py_ssize_t size = plain_bytes(message, PyBytes_GET_SIZE(message_id), PyBytes_GET_SIZE(self.sender))
         cdef bytes frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + 2 + size)
         cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + 2 + size, MESSAGE, reader.asked)
         q[0] = 0x92
@@ -661,7 +770,7 @@ cdef class Lane:
         cdef bytes frame
         stream, numbered = outlet.stream, outlet.numbered
         (<list>outlet.waiter.unit.takes).append(_new_tuple(_Take, (queue, entry)))
-        held_bytes = stream._held_bytes + entry.body_bytes()
+        held_bytes = stream._held_bytes + entry.body_size()
         stream._held_bytes = held_bytes
         delivered = numbered._delivered + 1
         numbered._delivered = delivered
@@ -678,6 +787,92 @@ cdef class Lane:
         if held_bytes >= HELD_BYTES_MAX:
             self.engine.stop_waiting(outlet.waiter)
         return self.write(outlet.link, frame)
+
+    # --- get ---
+
+    cdef bint get(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """queue, unit, wait_s, wanted; of a message that is there, for a get outside of units of work."""
+        cdef Piece name
+        cdef Way way
+        cdef QueuedMessage entry = None
+        cdef str queue_name
+        cdef double wait_s
+        cdef bint leased
+        if end - p < 2 or p[0] != 0x94:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p != 11 or p[0] != 0 or p[1] != 0xcb or p[10] != 0xc0:
+            return False
+        wait_s = real(p + 2)
+        if not 0.0 <= wait_s < TIMEOUT_S_USUAL or not is_ascii(name.content, name.size):
+            return False
+        conversation, session = self.conversation, self.session
+        asked, leases = <dict>conversation._asked, <dict>conversation._leases
+        if number == 0 or number in asked or len(asked) + len(leases) >= WAITING_MAX:
+            return False
+        queue_name = PyUnicode_DecodeASCII(<const char*>name.content, name.size, NULL)
+        way = self.way(queue_name)
+        if way is None or not way.gives or not self.may(queue_name, "GET") or self.engine._ready:
+            return False
+        queue = way.queue
+        if not queue.depth or queue.watched or self.group_commit.failure is not None:
+            return False
+        self.lock_acquire()
+        try:
+            self.manager.timers.tick()
+            lane = self.next_lane(queue)
+            if lane is None:
+                return False
+            entry = <QueuedMessage>lane._front[0]
+            if entry.state != AVAILABLE or entry.backouts or entry.decoded is not None or entry.raw_correlated:
+                return False
+            if queue._by_message_id is not None:
+                return False
+            # From here on it is done.
+            lane._front.popleft()
+            lane.memory_bytes -= entry.memory_bytes
+            entry.resident = False
+            leased = entry.log_position >= 0
+            raw = entry.raw
+            if leased:
+                entry.state = LOCKED
+                queue.uncommitted_gets += 1
+                guard = self.host.private_unit()
+                guard.takes.append(_new_tuple(_Take, (queue, entry)))
+                if guard.counted:
+                    self.manager.backout_counts.count(queue, entry)
+            else:
+                entry.state = GONE
+                queue.depth -= 1
+                entry.decoded = _NO_BODY
+                entry.raw = None
+        finally:
+            self.lock_release()
+        if leased:
+            session.leases.add(guard)
+            leases[number] = guard
+        return self.answer_with(number, raw, leased) == 0
+
+    cdef object next_lane(self, queue):
+        """The lane that the next message stands at the front of, in memory; None: the general way has to look."""
+        for lane in <list>queue._order:
+            if lane._returned:
+                return None
+            if lane._front:
+                return lane
+            if lane.runs or lane._back:
+                return None
+        return None
+
+    cdef int answer_with(self, uint32_t number, bytes raw, bint leased) except -1:
+        """MESSAGE"""
+        cdef Py_ssize_t size = HEAD_BYTES + 2 + PyBytes_GET_SIZE(raw)
+        cdef bytes frame = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, MESSAGE, number)
+        q[0] = 0x92
+        q[1] = 0xc3 if leased else 0xc2
+        put_bytes(q + 2, <const uint8_t*>PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw))
+        return self.write(self.link, frame)
 
     # --- request ---
 
@@ -756,16 +951,16 @@ cdef class Lane:
 
     # --- many puts in a frame ---
 
-    cdef bint put_many(self, const uint8_t* p, const uint8_t* end) except -1:
+    cdef bint put_many(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
         """unit, [[queue, persistent, priority, message], ...]"""
-        cdef uint64_t count, index
-        cdef Piece name
-        cdef Plain message
+        cdef uint64_t count, index = 0, done, unit = 0
         cdef const uint8_t* begin = p
         cdef bint together
-        if end - p < 4 or p[0] != 0x92 or p[1] != 0:
+        if end - p < 4 or p[0] != 0x92:
             return False
-        p += 2
+        p = whole(p + 1, end, &unit)
+        if p == NULL or end - p < 3 or (number and not unit):
+            return False
         if (p[0] & 0xf0) == 0x90:
             count = p[0] & 0x0f
             p += 1
@@ -774,20 +969,147 @@ cdef class Lane:
             p += 3
         else:
             return False
+        if unit:
+            return self.plan(number, unit, count, p, end)
         together = self.engine.turn is None
         if together:
             self.engine.__enter__()
         try:
-            for index in range(count):
-                if not self.put_next(&p, end):
-                    if index == 0:
-                        return False
-                    self.put_rest(self.conversation, begin[: end - begin], index)
-                    return True
+            while index < count:
+                done = self.put_run(&p, end, count - index)
+                if not done:
+                    if not self.put_next(&p, end):
+                        if index == 0:
+                            return False
+                        self.put_rest(self.conversation, begin[: end - begin], index)
+                        return True
+                    done = 1
+                index += done
         finally:
             if together:
                 self.engine.__exit__()
         return True
+
+    cdef uint64_t put_run(self, const uint8_t** at, const uint8_t* end, uint64_t count) except? 0:
+        """Put the next nonpersistent messages that go the same way together: to one reader, or onto an empty way.
+
+        Returns how many; with 0, nothing was done.
+        """
+        cdef const uint8_t* p = at[0]
+        cdef Piece name, other
+        cdef Plain message
+        cdef Way way
+        cdef Outlet outlet = None
+        cdef QueuedMessage entry
+        cdef list entries = []
+        cdef uint8_t priority, asked, standing_priority = 0
+        cdef Py_ssize_t size = 0, room
+        cdef long long key
+        if end - p < 2 or p[0] != 0x94:
+            return 0
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p < 2 or not find_plain(p + 2, end, &message):
+            return 0
+        priority = p[1]
+        way = self.way_to(&name, p[0], &priority, &message)
+        if way is None or self.engine._ready:
+            return 0
+        queue, manager = way.queue, self.manager
+        self.lock_acquire()
+        try:
+            if (
+                self.group_commit.failure is not None or queue.unoffered or way.by_correlation
+                or queue._by_message_id is not None
+            ):
+                return 0
+            room = min(<long long>count, way.depth_max - <long long>queue.depth - <long long>queue.reserved)
+            lane = None
+            if not way.anyone:
+                lane = self.standing_place(way, queue, priority, &message)
+                if lane is None:
+                    return 0
+                standing_priority = priority
+                size = <Py_ssize_t>lane.memory_bytes
+            else:
+                if len(way.anyone) > 1:
+                    return 0  # each takes its turn
+                waiter = next(iter(way.anyone.values()))
+                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
+                    return 0
+                outlet = <Outlet>waiter.outlet
+                if outlet is None or not outlet.is_ready() or not outlet.numbered._together:
+                    return 0
+                room = min(room, <Py_ssize_t>waiter.credit)
+            now = self.put_time(False)
+            key = manager.key_next
+            p = at[0]
+            while len(entries) < room:
+                if end - p < 2 or p[0] != 0x94:
+                    break
+                p = text(p + 1, end, &other)
+                if p == NULL or end - p < 2 or other.size != name.size or memcmp(other.content, name.content, name.size):
+                    break
+                asked = p[1]
+                if p[0] != 0xc2 and (p[0] != 0xc0 or way.default_persistent) or asked != 0xc0 and asked > 9:
+                    break
+                priority = way.default_priority if asked == 0xc0 else asked
+                if not find_plain(p + 2, end, &message) or message.correlation_id.size or message.expires:
+                    break
+                if message.body.size > way.body_bytes_max or not message.message_id.size:
+                    break
+                if lane is not None:
+                    size += message.body.size + OVERHEAD_BYTES
+                    if size > way.buffer_bytes or (priority != standing_priority and not way.fifo):
+                        break
+                elif entries and size + message.body.size > LONG_BODY_BYTES:
+                    break
+                else:
+                    size += message.body.size
+                key += 1
+                entry = raw_entry(
+                    key, way.queue_number, self.splice(&message, self.id_of(&message), False, priority, now),
+                    message.body.size, False,
+                )
+                if lane is not None:
+                    entry.resident = True
+                else:
+                    entry.state = LOCKED
+                entries.append(entry)
+                p = at[0] = message.end
+            if not entries:
+                return 0
+            manager.key_next = key
+            queue.depth += len(entries)
+            if lane is not None:
+                lane._key_last = key
+                for entry in entries:
+                    lane.memory_bytes += entry.memory_bytes
+                lane._front.extend(entries)
+            else:
+                queue.uncommitted_gets += len(entries)
+                self.hand_over_all(outlet, queue, entries, size)
+            return len(entries)
+        finally:
+            self.lock_release()
+
+    cdef int hand_over_all(self, Outlet outlet, queue, list entries, Py_ssize_t body_bytes) except -1:
+        """DELIVERIES of entries that are locked, to the one reader of a queue, who has credit for all of them."""
+        cdef list takes = <list>outlet.waiter.unit.takes
+        cdef dict shelf
+        waiter, stream = outlet.waiter, outlet.stream
+        for entry in entries:
+            takes.append(_new_tuple(_Take, (queue, entry)))
+        waiter.credit -= len(entries)
+        if not waiter.credit:
+            shelf = <dict>waiter.shelf
+            del shelf[waiter.number]
+            waiter.among = None
+        held_bytes = stream._held_bytes + body_bytes
+        stream._held_bytes = held_bytes
+        self.deliver_some(outlet, entries)
+        if held_bytes >= HELD_BYTES_MAX:
+            self.engine.stop_waiting(waiter)
+        return 0
 
     cdef bint put_next(self, const uint8_t** at, const uint8_t* end) except -1:
         cdef const uint8_t* p = at[0]
@@ -800,9 +1122,121 @@ cdef class Lane:
         if p == NULL or end - p < 2:
             return False
         persistent, priority = p[0], p[1]
-        if not find_plain(p + 2, end, &message) or self.put_plain(&name, persistent, priority, &message, None) is None:
+        if not find_plain(p + 2, end, &message):
             return False
+        if self.put_plain(&name, persistent, priority, &message, None) is None:
+            if not self.put_durable(0, &name, persistent, priority, &message):
+                return False
         at[0] = message.end
+        return True
+
+    # --- units of work ---
+
+    cdef bint plan(self, uint32_t number, uint64_t named, uint64_t count, const uint8_t* p, const uint8_t* end) except -1:
+        """Puts of a unit of work, all of them or none; `engine.express.plan`."""
+        cdef Way way = None
+        cdef Piece name, before
+        cdef Plain message
+        cdef uint8_t persistent, priority, asked
+        cdef bint stays
+        cdef uint64_t index
+        cdef Py_ssize_t body_bytes = 0
+        cdef list planned = [], queues = None
+        cdef dict places = {}
+        conversation, manager = self.conversation, self.manager
+        if self.group_commit.failure is not None:
+            return False
+        before.size = -1
+        before.content = NULL
+        now = self.clock_now()
+        for index in range(count):
+            if end - p < 2 or p[0] != 0x94:
+                return False
+            p = text(p + 1, end, &name)
+            if p == NULL or end - p < 2:
+                return False
+            persistent, asked = p[0], p[1]
+            if not find_plain(p + 2, end, &message) or message.expires:
+                return False
+            p = message.end
+            priority = asked
+            if before.size != name.size or memcmp(before.content, name.content, name.size) != 0:
+                way = self.way_to(&name, persistent, &priority, &message)
+                if way is None:
+                    return False
+                queues = [way.queue]
+                before = name
+            else:
+                if message.body.size > way.body_bytes_max or not 0xc2 <= persistent <= 0xc3 and persistent != 0xc0:
+                    return False
+                if asked == 0xc0:
+                    priority = way.default_priority
+                elif asked > 9:
+                    return False
+            stays = persistent == 0xc3 or (persistent == 0xc0 and way.default_persistent)
+            if stays and way.temporary:
+                return False
+            places[way] = places.get(way, 0) + 1
+            body_bytes += message.body.size
+            planned.append(
+                plain_put(
+                    queues, self.splice(&message, self.id_of(&message), stays, priority, now), message.body.size, stays,
+                    message.correlation_id.size > 0, priority,
+                )
+            )
+        if p != end:
+            return False
+        unit = (<dict>conversation._units).get(named)
+        if unit is None:
+            if len(<dict>conversation._units) >= UNITS_MAX:
+                return False
+            unit = conversation._unit(named)
+        self.lock_acquire()
+        try:
+            if unit.clock_steps != self.steady.count:
+                return False
+            for way, taken in places.items():
+                queue = way.queue
+                if <long long>queue.depth + <long long>queue.reserved + <long long>taken > way.depth_max:
+                    return False
+            try:
+                unit.require_active()
+                unit.require_room(body_bytes, len(planned))
+            except EntrepotError:
+                return False  # the general way tells
+            for way, taken in places.items():
+                way.queue.reserved += taken
+            unit.puts += planned
+            unit.body_bytes += body_bytes
+        finally:
+            self.lock_release()
+        if number:
+            conversation._answer(number, conversation._errors.get(named))
+        return True
+
+    cdef bint commit(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """unit, used, counted"""
+        cdef uint64_t named = 0
+        conversation, session = self.conversation, self.session
+        if end - p < 4 or p[0] != 0x93:
+            return False
+        p = whole(p + 1, end, &named)
+        if p == NULL or end - p != 2 or p[0] != 0x90 or p[1] != 0xc3 or conversation._errors or session.waiting:
+            return False
+        unit = (<dict>conversation._units).get(named)
+        if unit is None:
+            return False
+        done = partial(session._ended, unit, partial(conversation._committed, number, named, unit))
+        self.lock_acquire()
+        try:
+            if promise_unit(self.manager, self.engine, done, unit) is None:
+                return False
+        except EntrepotError:
+            return False  # the general way waits for room, or tells
+        finally:
+            self.lock_release()
+        del conversation._units[named]
+        self.engine._want_force()
         return True
 
     # --- credit ---
@@ -849,7 +1283,7 @@ cdef class Lane:
                         return False
                 for index in range(count):
                     queue, entry = takes[index]
-                    size += entry.body_bytes()
+                    size += entry.body_size()
                     self.remove(queue, entry)
             finally:
                 self.lock_release()
@@ -858,8 +1292,107 @@ cdef class Lane:
             stream._held_bytes -= size
         waiter.credit += more
         if waiter.among is None:
-            stream.pump()
+            self.pump(stream, waiter)
         return True
+
+    cdef int pump(self, stream, waiter) except -1:
+        """`Stream.pump`: what stands on the queue as bytes goes out as bytes, and the general way sees to the rest."""
+        cdef Outlet outlet = <Outlet>waiter.outlet
+        cdef Way way
+        cdef list takes, found = []
+        cdef QueuedMessage entry
+        cdef Py_ssize_t most, size = 0, body_bytes
+        if (
+            outlet is None or waiter.credit <= 0 or waiter.error is not None or waiter.arrived or stream._paused
+            or stream.closed or stream._search is not None or stream._unit.counted or self.engine._ready
+        ):
+            stream.pump()
+            return 0
+        unit = stream._unit
+        takes = <list>unit.takes
+        way = self.way(stream.name)
+        most = min(PUMP_AT_ONCE, <Py_ssize_t>waiter.credit, <Py_ssize_t>unit.limit - len(takes))
+        if way is None or not way.gives or self.group_commit.failure is not None or stream._held_bytes >= HELD_BYTES_MAX:
+            stream.pump()
+            return 0
+        queue = way.queue
+        self.lock_acquire()
+        try:
+            self.manager.timers.tick()
+            lane = self.next_lane(queue)
+            if lane is not None:
+                front = lane._front
+                while front and len(found) < most and size < PUMP_BYTES:
+                    entry = <QueuedMessage>front[0]
+                    if entry.state != AVAILABLE or entry.backouts or entry.decoded is not None:
+                        break
+                    front.popleft()
+                    body_bytes = entry.body_size()
+                    size += body_bytes
+                    lane.memory_bytes -= entry.memory_bytes
+                    entry.resident = False
+                    entry.state = LOCKED
+                    takes.append(_new_tuple(_Take, (queue, entry)))
+                    found.append(entry)
+                queue.uncommitted_gets += len(found)
+        finally:
+            self.lock_release()
+        if found:
+            waiter.credit -= len(found)
+            stream._held_bytes += size
+            self.deliver(outlet, found)
+            if waiter.credit > 0:
+                # Others are waiting for the loop, too.
+                self.loop_call_soon(stream.pump)
+        else:
+            stream.pump()
+        return 0
+
+    cdef int deliver(self, Outlet outlet, list entries) except -1:
+        """DELIVERIES of entries that are locked, in frames that are not long."""
+        cdef Py_ssize_t first = 0, index, size = 0, count = len(entries)
+        cdef QueuedMessage entry
+        cdef bint together = outlet.numbered._together
+        for index in range(count):
+            entry = <QueuedMessage>entries[index]
+            if index > first and (not together or size + entry.body_size() > LONG_BODY_BYTES):
+                self.deliver_some(outlet, entries[first:index])
+                first = index
+                size = 0
+            size += entry.body_size()
+        return self.deliver_some(outlet, entries[first:] if first else entries)
+
+    cdef int deliver_some(self, Outlet outlet, list entries) except -1:
+        """consumer, delivery, message; or consumer, first delivery, messages"""
+        cdef Py_ssize_t count = len(entries), size = 0
+        cdef QueuedMessage entry
+        cdef uint8_t head[24]
+        cdef uint8_t* q
+        cdef bytes frame
+        numbered = outlet.numbered
+        first = numbered._delivered + 1
+        numbered._delivered += count
+        head[0] = 0x93
+        q = put_whole(put_whole(head + 1, numbered._number), first)
+        if count > 15:
+            q[0] = 0xdc
+            q[1] = <uint8_t>(count >> 8)
+            q[2] = <uint8_t>count
+            q += 3
+        elif count > 1:
+            q[0] = <uint8_t>(0x90 | count)
+            q += 1
+        for entry in entries:
+            size += PyBytes_GET_SIZE(entry.raw)
+        size += HEAD_BYTES + (q - head)
+        frame = PyBytes_FromStringAndSize(NULL, size)
+        q = put_bytes(
+            put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, DELIVERIES if count > 1 else DELIVERY, 0),
+            head, q - head,
+        )
+        for entry in entries:
+            q = put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(entry.raw), PyBytes_GET_SIZE(entry.raw))
+        return self.write(outlet.link, frame)
 
     cdef int remove(self, queue, QueuedMessage entry) except -1:
         """A nonpersistent entry that is locked leaves for good; `Queue.remove`."""
