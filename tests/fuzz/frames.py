@@ -84,7 +84,7 @@ def samples() -> list[bytes]:
     for message in messages:
         for queue in ("Q", "STANDING", "DURABLE"):
             for persistent in (None, False, True):
-                found.append((Verb.PUT, verbs.Put(queue, 0, persistent, None, 0.0, message)))
+                found += [(Verb.PUT, verbs.Put(queue, 0, persistent, None, 0.0, message))]
         found.append((Verb.PUT, verbs.Put("R", 0, False, 7, 0.0, message)))
         found.append((Verb.PUT, verbs.Put("SHORT", 0, None, 9, 0.0, message)))
         found.append((Verb.PUT, verbs.Put("ALIAS", 1, None, 0, 1.0, message)))
@@ -93,7 +93,10 @@ def samples() -> list[bytes]:
     found.append((Verb.PUT, verbs.Put("STANDING", 0, False, None, 0.0, Message(b"b" * 70_000))))
     for unit in (0, 1, 2, 300):
         for size in (1, 2, 17):
-            puts = [(("Q", "STANDING", "DURABLE")[n % 3], (None, False, True)[n % 3], None, messages[n % 5]) for n in range(size)]
+            puts = [
+                (("Q", "STANDING", "DURABLE")[n % 3], (None, False, True)[n % 3], None, messages[n % 5])
+                for n in range(size)
+            ]
             found.append((Verb.PUT_MANY, verbs.PutMany(unit, puts)))
             found.append((Verb.PUT_MANY, verbs.PutMany(unit, [("STANDING", True, 4, messages[1])] * size)))
         found += [(Verb.COMMIT, verbs.Commit(unit))] * 4
@@ -114,7 +117,7 @@ class Changing:
         self._all = self._samples = samples()
 
     def turn_page(self) -> None:
-        """For the next visit: half of them ask for nothing, since who waits for replies cannot commit on the flat way."""
+        """For the next visit: half of them request nothing, as who waits for replies cannot commit on the flat way."""
         silent = [sample for sample in self._all if sample[0] != Verb.REQUEST]
         self._samples = silent if self._samples is self._all else self._all
 
@@ -342,9 +345,10 @@ def _empty(house: House) -> None:
     for name in NAMES:
         queue = house.host.manager.objects.queues.get(name)
         if queue is not None and queue.depth:
-            for entry in queue.after(None):
-                if not isinstance(entry.message, Message):
-                    raise Finding(f"{name} holds what is no message")
+            with house.host.lock:
+                found = [entry.message for entry in queue.after(None)]
+            if not all(isinstance(message, Message) for message in found):
+                raise Finding(f"{name} holds what is no message")
             with contextlib.suppress(EntrepotError):  # units of work hold some of it
                 house.host.clear(name)
 

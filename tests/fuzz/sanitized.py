@@ -80,7 +80,9 @@ def campaign(seed: int, runs: int, processes: int, *, sanitize: bool, file: Path
             environment = build(folder)
             require_eyes(folder, environment)
         if file is not None:
-            return subprocess.run([sys.executable, "-m", "fuzz.frames", str(file)], env=environment, check=False).returncode
+            return subprocess.run(
+                [sys.executable, "-m", "fuzz.frames", str(file)], env=environment, check=False
+            ).returncode
         shares = [runs // processes + (index < runs % processes) for index in range(processes)]
         begun = time.monotonic()
         with ThreadPoolExecutor(processes) as pool:

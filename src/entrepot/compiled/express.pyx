@@ -23,6 +23,7 @@ from entrepot.compiled.plain cimport *
 
 from functools import partial
 from heapq import heappush
+from threading import get_ident
 
 import msgspec
 
@@ -40,6 +41,7 @@ cdef enum:
     GONE = 2
     # Verbs, as in server/wire/verbs.py.
     PUT = 2
+    GET = 3
     REQUEST = 4
     COMMIT = 8
     CREDIT = 14
@@ -53,6 +55,9 @@ cdef enum:
     CREDIT_MAX = 100000
     WAITING_MAX = 10000
     HELD_BYTES_MAX = 67108864
+    PUMP_AT_ONCE = 128
+    PUMP_BYTES = 1048576
+    LONG_BODY_BYTES = 65536
     FRAMES_AT_ONCE = 1000
     WAYS_MAX = 1000
     UNITS_MAX = 1000
@@ -162,12 +167,33 @@ cdef class Outlet:
     cdef object waiter
     cdef object numbered
     cdef object link
+    cdef Lane lane
 
-    def __init__(self, stream, waiter, numbered, link):
+    def __init__(self, stream, waiter, numbered, link, Lane lane not None):
         self.stream = stream
         self.waiter = waiter
         self.numbered = numbered
         self.link = link
+        self.lane = lane
+
+    def hand_over(self, queue, QueuedMessage entry not None):
+        """Send an entry that has just come, and stands nowhere yet; False: nothing was done.
+
+        Called under the engine's lock, on any thread.
+        """
+        if get_ident() != self.lane.thread or not self.is_ready():
+            return False
+        queue.depth += 1
+        if entry.log_position >= 0:
+            self.lane.manager.young[entry.key] = entry
+        if queue._by_message_id is not None or entry.decoded is not None or entry.raw_correlated:
+            queue.hold(entry)
+        else:
+            entry.state = LOCKED
+            queue.uncommitted_gets += 1
+        take_turn(self.waiter)
+        self.lane.hand_over(self, queue, entry)
+        return True
 
     cdef bint is_ready(self) except -1:
         """Whether what comes now may be sent before anything else."""
@@ -234,6 +260,11 @@ cdef class ReplyGet:
     # --- what its session asks ---
 
     @property
+    def guard(self):
+        """No unit of work of its partner."""
+        return None
+
+    @property
     def is_waiting(self):
         return self.waits
 
@@ -284,6 +315,7 @@ cdef class Lane:
     cdef object clock_now
     cdef object clock_elapsed
     cdef object loop_time
+    cdef object loop_call_soon
     cdef object deadlines
     cdef object reader
     cdef object hear
@@ -291,6 +323,7 @@ cdef class Lane:
     cdef object lock_acquire
     cdef object lock_release
     cdef object put_rest
+    cdef object thread
     cdef bytes sender
     cdef bint administrator
     cdef dict ways
@@ -322,6 +355,7 @@ cdef class Lane:
         self.clock_now = self.manager.clock.now
         self.clock_elapsed = self.manager.clock.elapsed
         self.loop_time = desk.loop.time
+        self.loop_call_soon = desk.loop.call_soon
         self.deadlines = desk.deadlines
         self.reader = link.reader
         self.hear = hear
@@ -329,6 +363,7 @@ cdef class Lane:
         self.lock_acquire = desk.host.lock.acquire
         self.lock_release = desk.host.lock.release
         self.put_rest = put_rest
+        self.thread = get_ident()
         self.sender = _encode(session.identity.user) + _encode(session.application)
         self.administrator = session.identity.administrator
         self.ways = {}
@@ -416,6 +451,8 @@ cdef class Lane:
             return self.put_many(number, p, end)
         if verb == COMMIT:
             return self.commit(number, p, end)
+        if verb == GET:
+            return self.get(number, p, end)
         return False
 
     # --- names and authorities ---
@@ -733,7 +770,7 @@ cdef class Lane:
         cdef bytes frame
         stream, numbered = outlet.stream, outlet.numbered
         (<list>outlet.waiter.unit.takes).append(_new_tuple(_Take, (queue, entry)))
-        held_bytes = stream._held_bytes + entry.body_bytes()
+        held_bytes = stream._held_bytes + entry.body_size()
         stream._held_bytes = held_bytes
         delivered = numbered._delivered + 1
         numbered._delivered = delivered
@@ -750,6 +787,92 @@ cdef class Lane:
         if held_bytes >= HELD_BYTES_MAX:
             self.engine.stop_waiting(outlet.waiter)
         return self.write(outlet.link, frame)
+
+    # --- get ---
+
+    cdef bint get(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """queue, unit, wait_s, wanted; of a message that is there, for a get outside of units of work."""
+        cdef Piece name
+        cdef Way way
+        cdef QueuedMessage entry = None
+        cdef str queue_name
+        cdef double wait_s
+        cdef bint leased
+        if end - p < 2 or p[0] != 0x94:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p != 11 or p[0] != 0 or p[1] != 0xcb or p[10] != 0xc0:
+            return False
+        wait_s = real(p + 2)
+        if not 0.0 <= wait_s < TIMEOUT_S_USUAL or not is_ascii(name.content, name.size):
+            return False
+        conversation, session = self.conversation, self.session
+        asked, leases = <dict>conversation._asked, <dict>conversation._leases
+        if number == 0 or number in asked or len(asked) + len(leases) >= WAITING_MAX:
+            return False
+        queue_name = PyUnicode_DecodeASCII(<const char*>name.content, name.size, NULL)
+        way = self.way(queue_name)
+        if way is None or not way.gives or not self.may(queue_name, "GET") or self.engine._ready:
+            return False
+        queue = way.queue
+        if not queue.depth or queue.watched or self.group_commit.failure is not None:
+            return False
+        self.lock_acquire()
+        try:
+            self.manager.timers.tick()
+            lane = self.next_lane(queue)
+            if lane is None:
+                return False
+            entry = <QueuedMessage>lane._front[0]
+            if entry.state != AVAILABLE or entry.backouts or entry.decoded is not None or entry.raw_correlated:
+                return False
+            if queue._by_message_id is not None:
+                return False
+            # From here on it is done.
+            lane._front.popleft()
+            lane.memory_bytes -= entry.memory_bytes
+            entry.resident = False
+            leased = entry.log_position >= 0
+            raw = entry.raw
+            if leased:
+                entry.state = LOCKED
+                queue.uncommitted_gets += 1
+                guard = self.host.private_unit()
+                guard.takes.append(_new_tuple(_Take, (queue, entry)))
+                if guard.counted:
+                    self.manager.backout_counts.count(queue, entry)
+            else:
+                entry.state = GONE
+                queue.depth -= 1
+                entry.decoded = _NO_BODY
+                entry.raw = None
+        finally:
+            self.lock_release()
+        if leased:
+            session.leases.add(guard)
+            leases[number] = guard
+        return self.answer_with(number, raw, leased) == 0
+
+    cdef object next_lane(self, queue):
+        """The lane that the next message stands at the front of, in memory; None: the general way has to look."""
+        for lane in <list>queue._order:
+            if lane._returned:
+                return None
+            if lane._front:
+                return lane
+            if lane.runs or lane._back:
+                return None
+        return None
+
+    cdef int answer_with(self, uint32_t number, bytes raw, bint leased) except -1:
+        """MESSAGE"""
+        cdef Py_ssize_t size = HEAD_BYTES + 2 + PyBytes_GET_SIZE(raw)
+        cdef bytes frame = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, MESSAGE, number)
+        q[0] = 0x92
+        q[1] = 0xc3 if leased else 0xc2
+        put_bytes(q + 2, <const uint8_t*>PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw))
+        return self.write(self.link, frame)
 
     # --- request ---
 
@@ -830,7 +953,7 @@ cdef class Lane:
 
     cdef bint put_many(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
         """unit, [[queue, persistent, priority, message], ...]"""
-        cdef uint64_t count, index, unit = 0
+        cdef uint64_t count, index = 0, done, unit = 0
         cdef const uint8_t* begin = p
         cdef bint together
         if end - p < 4 or p[0] != 0x92:
@@ -852,12 +975,16 @@ cdef class Lane:
         if together:
             self.engine.__enter__()
         try:
-            for index in range(count):
-                if not self.put_next(&p, end):
-                    if index == 0:
-                        return False
-                    self.put_rest(self.conversation, begin[: end - begin], index)
-                    return True
+            while index < count:
+                done = self.put_run(&p, end, count - index)
+                if not done:
+                    if not self.put_next(&p, end):
+                        if index == 0:
+                            return False
+                        self.put_rest(self.conversation, begin[: end - begin], index)
+                        return True
+                    done = 1
+                index += done
             if p != end:
                 # There is more than was announced: the general way closes the connection for it.
                 self.put_rest(self.conversation, begin[: end - begin], count)
@@ -865,6 +992,127 @@ cdef class Lane:
             if together:
                 self.engine.__exit__()
         return True
+
+    cdef uint64_t put_run(self, const uint8_t** at, const uint8_t* end, uint64_t count) except? 0:
+        """Put the next nonpersistent messages that go the same way together: to one reader, or onto an empty way.
+
+        Returns how many; with 0, nothing was done.
+        """
+        cdef const uint8_t* p = at[0]
+        cdef Piece name, other
+        cdef Plain message
+        cdef Way way
+        cdef Outlet outlet = None
+        cdef QueuedMessage entry
+        cdef list entries = []
+        cdef uint8_t priority, asked, standing_priority = 0
+        cdef Py_ssize_t size = 0, room
+        cdef long long key
+        if end - p < 2 or p[0] != 0x94:
+            return 0
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p < 2 or not find_plain(p + 2, end, &message):
+            return 0
+        priority = p[1]
+        way = self.way_to(&name, p[0], &priority, &message)
+        if way is None or self.engine._ready:
+            return 0
+        queue, manager = way.queue, self.manager
+        self.lock_acquire()
+        try:
+            if (
+                self.group_commit.failure is not None or queue.unoffered or way.by_correlation
+                or queue._by_message_id is not None
+            ):
+                return 0
+            room = min(<long long>count, way.depth_max - <long long>queue.depth - <long long>queue.reserved)
+            lane = None
+            if not way.anyone:
+                lane = self.standing_place(way, queue, priority, &message)
+                if lane is None:
+                    return 0
+                standing_priority = priority
+                size = <Py_ssize_t>lane.memory_bytes
+            else:
+                if len(way.anyone) > 1:
+                    return 0  # each takes its turn
+                waiter = next(iter(way.anyone.values()))
+                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
+                    return 0
+                outlet = <Outlet>waiter.outlet
+                if outlet is None or not outlet.is_ready() or not outlet.numbered._together:
+                    return 0
+                room = min(room, <Py_ssize_t>waiter.credit)
+            now = self.put_time(False)
+            key = manager.key_next
+            p = at[0]
+            while len(entries) < room:
+                if end - p < 2 or p[0] != 0x94:
+                    break
+                p = text(p + 1, end, &other)
+                if p == NULL or end - p < 2 or other.size != name.size or memcmp(other.content, name.content, name.size):
+                    break
+                asked = p[1]
+                if p[0] != 0xc2 and (p[0] != 0xc0 or way.default_persistent) or asked != 0xc0 and asked > 9:
+                    break
+                priority = way.default_priority if asked == 0xc0 else asked
+                if not find_plain(p + 2, end, &message) or message.correlation_id.size or message.expires:
+                    break
+                if message.body.size > way.body_bytes_max or not message.message_id.size:
+                    break
+                if lane is not None:
+                    size += message.body.size + OVERHEAD_BYTES
+                    if size > way.buffer_bytes or (priority != standing_priority and not way.fifo):
+                        break
+                elif entries and size + message.body.size > LONG_BODY_BYTES:
+                    break
+                else:
+                    size += message.body.size
+                key += 1
+                entry = raw_entry(
+                    key, way.queue_number, self.splice(&message, self.id_of(&message), False, priority, now),
+                    message.body.size, False,
+                )
+                if lane is not None:
+                    entry.resident = True
+                else:
+                    entry.state = LOCKED
+                entries.append(entry)
+                p = at[0] = message.end
+            if not entries:
+                return 0
+            manager.key_next = key
+            queue.depth += len(entries)
+            if lane is not None:
+                lane._key_last = key
+                for entry in entries:
+                    lane.memory_bytes += entry.memory_bytes
+                lane._front.extend(entries)
+            else:
+                queue.uncommitted_gets += len(entries)
+                self.hand_over_all(outlet, queue, entries, size)
+            return len(entries)
+        finally:
+            self.lock_release()
+
+    cdef int hand_over_all(self, Outlet outlet, queue, list entries, Py_ssize_t body_bytes) except -1:
+        """DELIVERIES of entries that are locked, to the one reader of a queue, who has credit for all of them."""
+        cdef list takes = <list>outlet.waiter.unit.takes
+        cdef dict shelf
+        waiter, stream = outlet.waiter, outlet.stream
+        for entry in entries:
+            takes.append(_new_tuple(_Take, (queue, entry)))
+        waiter.credit -= len(entries)
+        if not waiter.credit:
+            shelf = <dict>waiter.shelf
+            del shelf[waiter.number]
+            waiter.among = None
+        held_bytes = stream._held_bytes + body_bytes
+        stream._held_bytes = held_bytes
+        self.deliver_some(outlet, entries)
+        if held_bytes >= HELD_BYTES_MAX:
+            self.engine.stop_waiting(waiter)
+        return 0
 
     cdef bint put_next(self, const uint8_t** at, const uint8_t* end) except -1:
         cdef const uint8_t* p = at[0]
@@ -1038,7 +1286,7 @@ cdef class Lane:
                         return False
                 for index in range(count):
                     queue, entry = takes[index]
-                    size += entry.body_bytes()
+                    size += entry.body_size()
                     self.remove(queue, entry)
             finally:
                 self.lock_release()
@@ -1047,8 +1295,107 @@ cdef class Lane:
             stream._held_bytes -= size
         waiter.credit += more
         if waiter.among is None:
-            stream.pump()
+            self.pump(stream, waiter)
         return True
+
+    cdef int pump(self, stream, waiter) except -1:
+        """`Stream.pump`: what stands on the queue as bytes goes out as bytes, and the general way sees to the rest."""
+        cdef Outlet outlet = <Outlet>waiter.outlet
+        cdef Way way
+        cdef list takes, found = []
+        cdef QueuedMessage entry
+        cdef Py_ssize_t most, size = 0, body_bytes
+        if (
+            outlet is None or waiter.credit <= 0 or waiter.error is not None or waiter.arrived or stream._paused
+            or stream.closed or stream._search is not None or stream._unit.counted or self.engine._ready
+        ):
+            stream.pump()
+            return 0
+        unit = stream._unit
+        takes = <list>unit.takes
+        way = self.way(stream.name)
+        most = min(PUMP_AT_ONCE, <Py_ssize_t>waiter.credit, <Py_ssize_t>unit.limit - len(takes))
+        if way is None or not way.gives or self.group_commit.failure is not None or stream._held_bytes >= HELD_BYTES_MAX:
+            stream.pump()
+            return 0
+        queue = way.queue
+        self.lock_acquire()
+        try:
+            self.manager.timers.tick()
+            lane = self.next_lane(queue)
+            if lane is not None:
+                front = lane._front
+                while front and len(found) < most and size < PUMP_BYTES:
+                    entry = <QueuedMessage>front[0]
+                    if entry.state != AVAILABLE or entry.backouts or entry.decoded is not None:
+                        break
+                    front.popleft()
+                    body_bytes = entry.body_size()
+                    size += body_bytes
+                    lane.memory_bytes -= entry.memory_bytes
+                    entry.resident = False
+                    entry.state = LOCKED
+                    takes.append(_new_tuple(_Take, (queue, entry)))
+                    found.append(entry)
+                queue.uncommitted_gets += len(found)
+        finally:
+            self.lock_release()
+        if found:
+            waiter.credit -= len(found)
+            stream._held_bytes += size
+            self.deliver(outlet, found)
+            if waiter.credit > 0:
+                # Others are waiting for the loop, too.
+                self.loop_call_soon(stream.pump)
+        else:
+            stream.pump()
+        return 0
+
+    cdef int deliver(self, Outlet outlet, list entries) except -1:
+        """DELIVERIES of entries that are locked, in frames that are not long."""
+        cdef Py_ssize_t first = 0, index, size = 0, count = len(entries)
+        cdef QueuedMessage entry
+        cdef bint together = outlet.numbered._together
+        for index in range(count):
+            entry = <QueuedMessage>entries[index]
+            if index > first and (not together or size + entry.body_size() > LONG_BODY_BYTES):
+                self.deliver_some(outlet, entries[first:index])
+                first = index
+                size = 0
+            size += entry.body_size()
+        return self.deliver_some(outlet, entries[first:] if first else entries)
+
+    cdef int deliver_some(self, Outlet outlet, list entries) except -1:
+        """consumer, delivery, message; or consumer, first delivery, messages"""
+        cdef Py_ssize_t count = len(entries), size = 0
+        cdef QueuedMessage entry
+        cdef uint8_t head[24]
+        cdef uint8_t* q
+        cdef bytes frame
+        numbered = outlet.numbered
+        first = numbered._delivered + 1
+        numbered._delivered += count
+        head[0] = 0x93
+        q = put_whole(put_whole(head + 1, numbered._number), first)
+        if count > 15:
+            q[0] = 0xdc
+            q[1] = <uint8_t>(count >> 8)
+            q[2] = <uint8_t>count
+            q += 3
+        elif count > 1:
+            q[0] = <uint8_t>(0x90 | count)
+            q += 1
+        for entry in entries:
+            size += PyBytes_GET_SIZE(entry.raw)
+        size += HEAD_BYTES + (q - head)
+        frame = PyBytes_FromStringAndSize(NULL, size)
+        q = put_bytes(
+            put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, DELIVERIES if count > 1 else DELIVERY, 0),
+            head, q - head,
+        )
+        for entry in entries:
+            q = put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(entry.raw), PyBytes_GET_SIZE(entry.raw))
+        return self.write(outlet.link, frame)
 
     cdef int remove(self, queue, QueuedMessage entry) except -1:
         """A nonpersistent entry that is locked leaves for good; `Queue.remove`."""

@@ -281,7 +281,7 @@ class NativeLink(Link):
 
     def open_outlet(self, stream: Stream, numbered: Any) -> None:
         if self._lane is not None:
-            stream.waiter.outlet = _express.Outlet(stream, stream.waiter, numbered, self)
+            stream.waiter.outlet = _express.Outlet(stream, stream.waiter, numbered, self, self._lane)
 
     def on_frame(self, verb: int, number: int, payload: Any) -> None:
         if self._end is not None:

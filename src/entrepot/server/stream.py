@@ -203,7 +203,7 @@ class Stream:
             gone = takes[:count]
             size = 0
             for take in gone:
-                size += len(take.entry.message.body)
+                size += take.entry.body_bytes
             with self._session.engine.host.lock:
                 settled = express.settle(gone)
             if settled:
@@ -253,7 +253,7 @@ class Stream:
         self.pump()  # their bodies may have kept others from coming
 
     def _let_go(self, takes: list[Take]) -> None:
-        self._held_bytes -= sum([len(take.entry.message.body) for take in takes])
+        self._held_bytes -= sum([take.entry.body_bytes for take in takes])
 
     def _move(self, count: int, unit: Unit) -> None:
         """Let the first of those that are on their way stand under another unit."""
