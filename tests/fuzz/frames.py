@@ -50,6 +50,7 @@ DEFINE QLOCAL(DURABLE) DEFPSIST(YES) REPLACE
 DEFINE QLOCAL(SHORT) MAXMSGL(20) MAXDEPTH(3) REPLACE
 DEFINE QALIAS(ALIAS) TARGET(STANDING) REPLACE
 """
+_ANSWERED = (Verb.GET, Verb.REQUEST)
 NAMES = ("R", "STANDING", "DURABLE", "SHORT", "ALIAS", "Q")
 
 _TELLING = bytes((0, 1, 0x7F, 0x80, 0x90, 0x91, 0x94, 0x9F, 0xA0, 0xA1, 0xBF, 0xC0, 0xC2, 0xC3, 0xC4, 0xC5, 0xC6, 0xCB))
@@ -100,6 +101,8 @@ def samples() -> list[bytes]:
             found.append((Verb.PUT_MANY, verbs.PutMany(unit, puts)))
             found.append((Verb.PUT_MANY, verbs.PutMany(unit, [("STANDING", True, 4, messages[1])] * size)))
         found += [(Verb.COMMIT, verbs.Commit(unit))] * 4
+    for queue in NAMES:
+        found += [(Verb.GET, verbs.Get(queue)), (Verb.GET, verbs.Get(queue, 0, 0.5))] * 2
     for used, more in ((0, 1), (1, 1), (3, 100), (200, 50), (70_000, 100_000)):
         found += [(Verb.CREDIT, verbs.Credit(1, used, more))] * 4
         found.append((Verb.CREDIT, verbs.Credit(2, used, more)))
@@ -140,11 +143,11 @@ class Changing:
         said = said[: FRAME_BYTES_MAX + 500]
         bits >>= 3
         # Most frames want no answer; numbers come again, as a careless partner's would.
-        number = (0, 0, 0, bits >> 8 & 0xFFFF)[bits & 3] if said[:1] != b"\4" else bits >> 8 & 0xFFFF
+        number = (0, 0, 0, bits >> 8 & 0xFFFF)[bits & 3] if said[0] not in _ANSWERED else bits >> 8 & 0xFFFF
         length = HEAD_BYTES - 4 + len(said) - 1
         if bits >> 2 & 0x3F == 0:
             length = (length + (bits >> 30 & 7) - 4) & 0xFFFFFFFF
-        return HEAD.pack(length, said[0] if said else 0, number) + said[1:]
+        return HEAD.pack(length, said[0], number) + said[1:]
 
     def _changed(self, said: bytes) -> bytes:
         bits = self._random.getrandbits(64)
