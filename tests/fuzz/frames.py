@@ -109,6 +109,11 @@ def samples() -> list[bytes]:
     return [bytes((verb,)) + encode(verb, 0, payload)[HEAD_BYTES:] for verb, payload in found]
 
 
+def plain_put() -> bytes:
+    """A frame that is right: its last byte has to be looked at."""
+    return encode(Verb.PUT, 0, verbs.Put("STANDING", 0, False, None, 0.0, Message(b"body")))
+
+
 # --- changing them --------------------------------------------------------------------------------
 
 
@@ -123,10 +128,6 @@ class Changing:
         """For the next visit: half of them request nothing, as who waits for replies cannot commit on the flat way."""
         silent = [sample for sample in self._all if sample[0] != Verb.REQUEST]
         self._samples = silent if self._samples is self._all else self._all
-
-    def right(self) -> bytes:
-        """A frame that is right, and plain: its last byte has to be looked at."""
-        return encode(Verb.PUT, 0, verbs.Put("STANDING", 0, False, None, 0.0, Message(b"body")))
 
     def many(self) -> int:
         """How many frames come together; most come alone, so that all bytes of theirs are looked at."""

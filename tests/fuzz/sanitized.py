@@ -17,7 +17,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .frames import Last
+from .frames import Last, plain_put
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = Path("fuzz-findings")
@@ -105,10 +105,8 @@ def require_eyes(folder: Path, environment: dict[str, str]) -> None:
     Raises:
         NotSanitized: It went unnoticed.
     """
-    from .frames import Changing
-
     frame = folder / "frame"
-    frame.write_bytes(Changing(0).right())
+    frame.write_bytes(plain_put())
     command = [sys.executable, "-m", "fuzz.frames", str(frame)]
     heard = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if heard.returncode != 0:
