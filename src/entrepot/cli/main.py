@@ -134,7 +134,9 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        sys.stdout.write(f"entrepot {version('entrepot')}\n")
+        from entrepot.compiled import form
+
+        sys.stdout.write(f"entrepot {version('entrepot')} ({form()})\n")
         raise typer.Exit()
 
 

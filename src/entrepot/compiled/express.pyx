@@ -985,6 +985,9 @@ cdef class Lane:
                         return True
                     done = 1
                 index += done
+            if p != end:
+                # There is more than was announced: the general way closes the connection for it.
+                self.put_rest(self.conversation, begin[: end - begin], count)
         finally:
             if together:
                 self.engine.__exit__()
