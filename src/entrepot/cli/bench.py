@@ -13,7 +13,7 @@ from entrepot.cli import bench_loads, output
 from entrepot.cli.arguments import Json
 
 if TYPE_CHECKING:
-    from entrepot.workbench.running.run import Run
+    from entrepot.workbench.running.run import WorkbenchRun
     from entrepot.workbench.scenario import Scenario
 
 app = typer.Typer(
@@ -178,7 +178,7 @@ for _name, _command in bench_loads.COMMANDS.items():
     app.command(_name)(_command)
 
 
-def _go(run: Run, *, json: bool) -> None:
+def _go(run: WorkbenchRun, *, json: bool) -> None:
     from entrepot.cli.bench_watching import Watching, interruptible
     from entrepot.workbench.measuring.environment import busy_reason
 

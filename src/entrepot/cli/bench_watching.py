@@ -14,8 +14,8 @@ from entrepot.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from entrepot.workbench.measuring.record import TrialRecord
-    from entrepot.workbench.running.plan import Visit
-    from entrepot.workbench.running.run import Run
+    from entrepot.workbench.running.plan import PlannedVisit
+    from entrepot.workbench.running.run import WorkbenchRun
 
 
 class Watching:
@@ -57,7 +57,7 @@ class Watching:
         self._interrupted = True
         raise KeyboardInterrupt
 
-    def visit_begins(self, number: int, total: int, visit: Visit, left_s: float) -> None:
+    def visit_begins(self, number: int, total: int, visit: PlannedVisit, left_s: float) -> None:
         if self._interrupted:
             raise KeyboardInterrupt
         self._now = f"{visit.plan.scenario} {visit.plan.system} {visit.plan.point().key}"
@@ -114,7 +114,7 @@ def require_extra() -> None:
 
 
 @contextmanager
-def interruptible(run: Run) -> Iterator[None]:
+def interruptible(run: WorkbenchRun) -> Iterator[None]:
     """Ctrl-C leaves a run that can be resumed, and says how."""
     import typer
 

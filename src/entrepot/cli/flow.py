@@ -18,7 +18,7 @@ from entrepot.cli.arguments import Json
 if TYPE_CHECKING:
     from entrepot.flows.definition import FlowDefinition
     from entrepot.flows.loading import Inspection
-    from entrepot.flows.nodes.node import Mistake
+    from entrepot.flows.nodes.node import FlowMistake
 
 app = typer.Typer(help="Look at message flows, check them, try them and run them on Spark.", no_args_is_help=True)
 
@@ -152,7 +152,7 @@ def _draw(flow: FlowDefinition) -> None:
         output.console().print(tree)
 
 
-def _tell(mistakes: tuple[Mistake, ...] | list[Mistake]) -> None:
+def _tell(mistakes: tuple[FlowMistake, ...] | list[FlowMistake]) -> None:
     from rich.text import Text
 
     out = output.console()
@@ -164,7 +164,7 @@ def _tell(mistakes: tuple[Mistake, ...] | list[Mistake]) -> None:
             out.print(Text(f"  {output.safe(mistake.advice)}", style="dim"))
 
 
-def _fields(mistake: Mistake) -> dict[str, object]:
+def _fields(mistake: FlowMistake) -> dict[str, object]:
     return {
         "where": mistake.where,
         "severity": mistake.severity,

@@ -13,13 +13,13 @@ from entrepot.cli import output
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from entrepot.models.logical import Member, MessageSet, Structure
+    from entrepot.models.logical import MessageSet, Structure, StructureMember
 
 ELEMENTS_SHOWN_MAX = 5000
 """Nobody reads more; a message whose types are used often can have many times that."""
 
 
-class _Room:
+class _ElementBudget:
     """How many elements may still be drawn."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ def draw(message_set: MessageSet, messages: list[str], formats: list[str]) -> No
     for name in formats:
         declared = message_set.formats[name]
         tree.add(Text(output.safe(f"{name}: {declared.kind.value}{_spoken(_said(declared))}"), style="dim"))
-    room = _Room()
+    room = _ElementBudget()
     for name in messages:
         model = message_set.messages[name]
         identifier = f"  identifier {model.identifier}" if model.identifier else ""
@@ -48,7 +48,7 @@ def draw(message_set: MessageSet, messages: list[str], formats: list[str]) -> No
     output.console().print(tree)
 
 
-def _draw(branch: Tree, structure: Structure, formats: list[str], room: _Room) -> None:
+def _draw(branch: Tree, structure: Structure, formats: list[str], room: _ElementBudget) -> None:
     from rich.text import Text
 
     from entrepot.models.logical import Simple
@@ -69,7 +69,7 @@ def _draw(branch: Tree, structure: Structure, formats: list[str], room: _Room) -
         _draw(branch.add(words.append(output.safe(physical), style="dim")), content, formats, room)
 
 
-def _name(member: Member) -> str:
+def _name(member: StructureMember) -> str:
     least, most = member.min_occurs, member.max_occurs
     name = member.name or "(group)"
     if (least, most) == (1, 1):
@@ -77,7 +77,7 @@ def _name(member: Member) -> str:
     return f"{name}[{least}..{'*' if most is None else most}]" if least != most else f"{name}[{least}]"
 
 
-def _type(member: Member) -> str:
+def _type(member: StructureMember) -> str:
     from entrepot.models.logical import Simple
 
     content = member.content
@@ -130,7 +130,7 @@ def _spoken(said: Mapping[str, Any]) -> str:
 
 def as_json(message_set: MessageSet, messages: list[str], formats: list[str]) -> dict[str, Any]:
     """The set and some of its messages as JSON; types are written out where they are used, up to a limit."""
-    room = _Room()
+    room = _ElementBudget()
     return {
         "set": message_set.name,
         "namespace": message_set.namespace,
@@ -148,7 +148,7 @@ def as_json(message_set: MessageSet, messages: list[str], formats: list[str]) ->
     }
 
 
-def _structure_json(structure: Structure, formats: list[str], room: _Room) -> dict[str, Any]:
+def _structure_json(structure: Structure, formats: list[str], room: _ElementBudget) -> dict[str, Any]:
     return {
         "structure": structure.name,
         "composition": structure.composition.value,
@@ -157,7 +157,7 @@ def _structure_json(structure: Structure, formats: list[str], room: _Room) -> di
     }
 
 
-def _members_json(structure: Structure, formats: list[str], room: _Room) -> Iterator[dict[str, Any]]:
+def _members_json(structure: Structure, formats: list[str], room: _ElementBudget) -> Iterator[dict[str, Any]]:
     from entrepot.models.logical import Simple
 
     for member in structure.members:

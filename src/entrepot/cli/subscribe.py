@@ -80,7 +80,7 @@ def subscribe(
         raise typer.BadParameter("give TOPIC, or --durable NAME of a subscription that exists")
     if topic is not None:
         topic = from_style(topic, style)
-    writer = messages.Writer(json=json, body_only=body_only)
+    writer = messages.MessageWriter(json=json, body_only=body_only)
     try:
         with (
             opening.connected(path) as connection,
@@ -113,7 +113,7 @@ def _is_from_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _read(connection: Connection, queue: str, writer: messages.Writer, wait_s: float, limit: float) -> None:
+def _read(connection: Connection, queue: str, writer: messages.MessageWriter, wait_s: float, limit: float) -> None:
     while writer.written < limit:
         with connection.unit_of_work() as unit:
             message = unit.get(queue, wait_s=wait_s)

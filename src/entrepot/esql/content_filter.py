@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from entrepot.errors import ContentFilterSyntaxError, EntrepotError, EsqlInvalid
 from entrepot.esql.program import EsqlModule, compile_condition
-from entrepot.esql.runtime.run import Run
+from entrepot.esql.runtime.run import EsqlRun
 from entrepot.models.domains import find_domain
 from entrepot.models.tree import Assembly, Folder, Root
 
@@ -30,7 +30,7 @@ class EsqlFilter:
 
     def matches(self, document: Assembly) -> bool:
         try:
-            return self._module.run(Run(document, mode="", steps=STEPS_MAX)) is True
+            return self._module.run(EsqlRun(document, mode="", steps=STEPS_MAX)) is True
         except EntrepotError:
             return False
 

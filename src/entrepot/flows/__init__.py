@@ -8,7 +8,7 @@ checking/    everything that is wrong with a flow, before it runs
 drawing      a flow as a tree for the terminal; picture draws it as SVG
 nodes/       one class a node type
 kernel       a flow compiled; journey is one message's way through it
-outside      what nodes may ask of the world; rehearsal is a world in memory
+flow_world   what nodes may ask of the world; memory_world is one in memory
 statistics   who has had how many messages, and what they took
 
 A flow knows neither queues nor Spark: live/ is an instance at work on queues, and `entrepot.spark` runs those.

@@ -46,7 +46,7 @@ class NodeDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class FlowLink:
     """From an output terminal to an input terminal."""
 
     source: str
@@ -62,7 +62,7 @@ class FlowDefinition:
 
     name: str
     nodes: dict[str, NodeDefinition] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
+    links: list[FlowLink] = field(default_factory=list)
     """In the order in which they were drawn; one terminal's links are followed in this order."""
     coordinated: bool = False
     """Databases commit in one global unit of work with the messages."""
@@ -98,14 +98,14 @@ class FlowDefinition:
         input: str = "in",  # noqa: A002 -- what every user of brokers calls it
     ) -> None:
         """Let what leaves a terminal arrive at another node."""
-        self.links.append(Link(_name_of(source), terminal, _name_of(target), input))
+        self.links.append(FlowLink(_name_of(source), terminal, _name_of(target), input))
 
     @property
     def is_subflow(self) -> bool:
         """Whether it has terminals of its own, so that it is a part and cannot run."""
         return any(node.type in (INPUT, OUTPUT) for node in self.nodes.values())
 
-    def leading_from(self, name: str) -> Iterator[Link]:
+    def leading_from(self, name: str) -> Iterator[FlowLink]:
         """The links that start at a node."""
         return (link for link in self.links if link.source == name)
 

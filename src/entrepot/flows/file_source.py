@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from entrepot.errors import FolderUnusable, RecordTooLong
-from entrepot.flows.records import Record, RecordReader, Splitting
+from entrepot.flows.records import FileRecord, RecordReader, Splitting
 from entrepot.message import Message
 
 TRANSIT = "mqsitransitin"
@@ -44,7 +44,7 @@ _NAP_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileInputSettings:
     """What a FileInput node wants."""
 
     flow: str
@@ -91,7 +91,7 @@ class _Claim:
 class FileSource:
     """Records of the files in a folder, oldest files first (input_node.Source)."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: FileInputSettings) -> None:
         """
         Raises:
             FolderUnusable: The folder is not there, or files cannot be moved in it.
@@ -193,17 +193,17 @@ class FileSource:
             record = claim.reader.next()
         except RecordTooLong as error:
             number, offset = claim.reader.number, claim.reader.offset
-            return self._message(claim, Record(number, offset, offset, b"", None, False), {"too_long": error.limit})
+            return self._message(claim, FileRecord(number, offset, offset, b"", None, False), {"too_long": error.limit})
         if record is None:
             claim.is_handed_out = True
             number, offset = claim.reader.number, claim.reader.offset
-            ending = Record(number - 1, offset, offset, b"", None, True)
+            ending = FileRecord(number - 1, offset, offset, b"", None, True)
             return self._message(claim, ending, {"is_end": True, "is_final": True})
         is_final = record.is_last and not self._reading.has_end
         claim.is_handed_out = is_final
         return self._message(claim, record, {"is_final": is_final})
 
-    def _message(self, claim: _Claim, record: Record, more: dict[str, Any]) -> Message:
+    def _message(self, claim: _Claim, record: FileRecord, more: dict[str, Any]) -> Message:
         told: dict[str, Any] = {
             "file": claim.id,
             "name": claim.name,

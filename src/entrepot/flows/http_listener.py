@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 from entrepot import limits
 from entrepot.errors import AddressInUse
 from entrepot.flows.http_headers import Headers, code_page_of, find
-from entrepot.flows.http_requests import REASONS, Refused, RequestHead, read_body, read_head, response
+from entrepot.flows.http_requests import REASONS, RequestHead, RequestRefused, read_body, read_head, response
 from entrepot.message import Message, MessageType
 
 APPLICATION = "HTTP"
@@ -63,7 +63,7 @@ class Reply(NamedTuple):
     body: bytes
 
 
-class Identifier(NamedTuple):
+class RequestIdentifier(NamedTuple):
     """Whose request it is, taken apart."""
 
     flow: str
@@ -76,7 +76,7 @@ def flow_mark(flow: str) -> str:
     return hashlib.sha256(flow.encode()).hexdigest()[: 2 * _FLOW_BYTES].upper()
 
 
-def read_identifier(identifier: bytes) -> Identifier:
+def read_identifier(identifier: bytes) -> RequestIdentifier:
     """
     Raises:
         ValueError: This is none.
@@ -87,7 +87,9 @@ def read_identifier(identifier: bytes) -> Identifier:
     deadline = int.from_bytes(identifier[owner_end : owner_end + _DEADLINE_BYTES], "big")
     if not deadline:
         raise ValueError("a request has a time by which its client is gone")  # an empty CorrelId, most likely
-    return Identifier(identifier[:_FLOW_BYTES].hex().upper(), identifier[_FLOW_BYTES:owner_end].hex().upper(), deadline)
+    return RequestIdentifier(
+        identifier[:_FLOW_BYTES].hex().upper(), identifier[_FLOW_BYTES:owner_end].hex().upper(), deadline
+    )
 
 
 class _Process:
@@ -97,7 +99,7 @@ class _Process:
         self.pid = os.getpid()
         self.owner = os.urandom(_OWNER_BYTES)
         self.lock = threading.Lock()
-        self.listeners: dict[tuple[str, int], Listener] = {}
+        self.listeners: dict[tuple[str, int], HttpListener] = {}
 
 
 _process = _Process()
@@ -129,7 +131,7 @@ def answer(identifier: bytes, reply: Reply) -> None:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingRequest:
     """A request, and the client that waits."""
 
     message: Message
@@ -137,7 +139,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Route:
+class HttpRoute:
     """Requests for one path."""
 
     path: str
@@ -145,17 +147,17 @@ class Route:
     methods: frozenset[str]
     """Empty for all."""
     timeout_s: float
-    ready: deque[Waiting] = field(default_factory=deque)
+    ready: deque[WaitingRequest] = field(default_factory=deque)
     arrived: threading.Condition = field(default_factory=threading.Condition)
 
 
 class HttpSource:
     """Requests for one HTTPInput node (input_node.Source)."""
 
-    def __init__(self, listener: Listener, route: Route) -> None:
+    def __init__(self, listener: HttpListener, route: HttpRoute) -> None:
         self._listener = listener
         self._route = route
-        self._handed_out: list[Waiting] = []
+        self._handed_out: list[WaitingRequest] = []
 
     @property
     def port(self) -> int:
@@ -212,13 +214,13 @@ def open_source(
         AddressInUse: Something else listens at that port, or the address is none of this machine.
     """
     process = _here()
-    route = Route(path, methods, timeout_s)
+    route = HttpRoute(path, methods, timeout_s)
     with process.lock:
         listener = process.listeners.get((host, port))
         if listener is None:
             if port:
                 _require_own(flow, host, port, context)
-            listener = process.listeners[host, port] = Listener(flow, host, port, process.owner, context)
+            listener = process.listeners[host, port] = HttpListener(flow, host, port, process.owner, context)
             try:
                 listener.start()
             except BaseException:
@@ -232,7 +234,7 @@ def open_source(
     return HttpSource(listener, route)
 
 
-def _close_route(listener: Listener, route: Route) -> None:
+def _close_route(listener: HttpListener, route: HttpRoute) -> None:
     process = _here()
     with process.lock:
         if listener.routes.get(route.path) is route:
@@ -268,15 +270,15 @@ def _require_own(flow: str, host: str, port: int, context: ssl.SSLContext | None
         raise AddressInUse(f"{host}:{port}", "another flow or program listens there; a port belongs to one flow")
 
 
-class Listener:
+class HttpListener:
     """A server on a thread of its own."""
 
     def __init__(self, flow: str, host: str, port: int, owner: bytes, context: ssl.SSLContext | None) -> None:
         self.flow = flow
         self.host = host
         self.port = port
-        self.routes: dict[str, Route] = {}
-        self.waiting: dict[bytes, Waiting] = {}
+        self.routes: dict[str, HttpRoute] = {}
+        self.waiting: dict[bytes, WaitingRequest] = {}
         """By identifier; changed on the loop's thread only."""
         self._head = bytes.fromhex(flow_mark(flow)) + owner
         self._count = itertools.count(1)
@@ -377,7 +379,7 @@ class Listener:
             if head is None:
                 return False
             reply = await self._dealt_with(head, reader, writer)
-        except Refused as refused:
+        except RequestRefused as refused:
             # What follows on the connection may be the rest of what was refused.
             writer.write(response(_told(refused.status, refused.problem, refused.headers), keep_alive=False))
             await writer.drain()
@@ -401,8 +403,8 @@ class Listener:
         finally:
             self.bytes_held -= held.bytes
 
-    async def _answer_of(self, message: Message, route: Route) -> Reply:
-        waiting = Waiting(message, self._loop.create_future())
+    async def _answer_of(self, message: Message, route: HttpRoute) -> Reply:
+        waiting = WaitingRequest(message, self._loop.create_future())
         self.waiting[message.message_id] = waiting
         with route.arrived:
             route.ready.append(waiting)
@@ -415,7 +417,7 @@ class Listener:
         finally:
             del self.waiting[message.message_id]
 
-    def _route(self, head: RequestHead) -> Route:
+    def _route(self, head: RequestHead) -> HttpRoute:
         path = head.path
         route = self.routes.get(path)
         if route is None:
@@ -426,13 +428,13 @@ class Listener:
             ]
             route = max(candidates, key=lambda each: len(each.path), default=None)
         if route is None:
-            raise Refused(404, "No flow serves this path.")
+            raise RequestRefused(404, "No flow serves this path.")
         if route.methods and head.method not in route.methods:
             allowed = ", ".join(sorted(route.methods))
-            raise Refused(405, f"Only {allowed} can be used here.", [("Allow", allowed)])
+            raise RequestRefused(405, f"Only {allowed} can be used here.", [("Allow", allowed)])
         return route
 
-    def _message(self, head: RequestHead, body: bytes, route: Route, writer: asyncio.StreamWriter) -> Message:
+    def _message(self, head: RequestHead, body: bytes, route: HttpRoute, writer: asyncio.StreamWriter) -> Message:
         now = time.time()
         deadline = min(int(now + route.timeout_s) + 1, 2 ** (8 * _DEADLINE_BYTES) - 1)
         identifier = (
@@ -462,7 +464,7 @@ class Listener:
 class _Held:
     """The part of a body that is in memory; all of them together have a limit."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
         self.bytes = 0
 
@@ -473,11 +475,11 @@ class _Held:
             raise _full()
 
 
-def _full() -> Refused:
-    return Refused(503, "Too many requests wait already; try again later.", [("Retry-After", "1")])
+def _full() -> RequestRefused:
+    return RequestRefused(503, "Too many requests wait already; try again later.", [("Retry-After", "1")])
 
 
-def _settle(waiting: Waiting, reply: Reply) -> None:
+def _settle(waiting: WaitingRequest, reply: Reply) -> None:
     if not waiting.settled.done():
         waiting.settled.set_result(reply)
 

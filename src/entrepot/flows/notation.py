@@ -23,8 +23,8 @@ from typing import Any
 from entrepot.errors import EntrepotError, EsqlInvalid, ModelInvalid
 from entrepot.esql.program import read_program
 from entrepot.flows.declarations import declared_by_subflow, declared_by_type
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
-from entrepot.flows.nodes.node import Mistake, Property
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, FlowLink, NodeDefinition
+from entrepot.flows.nodes.node import FlowMistake, Property
 from entrepot.flows.property_values import meant, problem_with, read_plain, read_value
 from entrepot.models import find_set, load_set
 from entrepot.yaml_places import Listing, Place, Scalar, Table, Written, read_yaml, words_for
@@ -38,10 +38,10 @@ ReadSubflow = Callable[[Path, Place], FlowDefinition | None]
 """The subflow of a file that a flow asks for; None when there is none, which has been told then."""
 
 
-class NotationReader:
+class FlowReader:
     """Reads one file; `mistakes` has what is wrong with it."""
 
-    def __init__(self, file: str, read_subflow: ReadSubflow, mistakes: list[Mistake]) -> None:
+    def __init__(self, file: str, read_subflow: ReadSubflow, mistakes: list[FlowMistake]) -> None:
         self._file = file
         self._folder = Path(file).parent
         self._read_subflow = read_subflow
@@ -76,7 +76,7 @@ class NotationReader:
 
     def _wrong(self, place: Place, problem: str, advice: str = "") -> None:
         if str(place) not in self._told:
-            self._mistakes.append(Mistake(str(place), problem, advice))
+            self._mistakes.append(FlowMistake(str(place), problem, advice))
 
     def _whole(self, root: Table) -> None:
         for key, _ in root:
@@ -134,7 +134,7 @@ class NotationReader:
                 self._flow.esql[str(path)] = read_program(path)
             except EsqlInvalid as error:
                 self.is_complete = False
-                self._mistakes += [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+                self._mistakes += [FlowMistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
             except (OSError, ValueError) as error:
                 self._absent(name, error)
 
@@ -245,7 +245,7 @@ class NotationReader:
             before, _, behind = name.rpartition(".")
             if before in self._flow.nodes:
                 name, entrance = before, behind
-        self._flow.links.append(Link(source, terminal, name, entrance, target.place))
+        self._flow.links.append(FlowLink(source, terminal, name, entrance, target.place))
 
     def _promotions(self, written: Written | None) -> None:
         for name, said in self._table(written, "promote: NAME: [NODE.PROPERTY]"):

@@ -72,7 +72,7 @@ def key_of(*parts: str | bytes | int) -> bytes:
 def new_number(journey: Journey) -> int:
     """A number that nothing else has."""
     # A digest, because what is new in a message id may be at its end.
-    return int.from_bytes(blake2b(journey.outside.new_message_id(), digest_size=7).digest(), "big")
+    return int.from_bytes(blake2b(journey.world.new_message_id(), digest_size=7).digest(), "big")
 
 
 # --- messages inside of states ------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Aggregate(msgspec.Struct, array_like=True, gc=False, tag="aggregate1"):
     """Requests that were sent, and the replies that have come."""
 
     deadline: float
-    """Of `Outside.steady_now`, as all times here; 0 for never."""
+    """Of `FlowWorld.steady_now`, as all times here; 0 for never."""
     folders: list[str]
     """One for each request, in the order in which they were sent."""
     requests: list[bytes]
@@ -223,7 +223,7 @@ class Collected(msgspec.Struct, array_like=True, gc=False, tag="collected1"):
     """Terminal and packed message, as they came."""
 
 
-class Waiting(msgspec.Struct, array_like=True, gc=False, tag="waiting1"):
+class WaitingCollections(msgspec.Struct, array_like=True, gc=False, tag="waiting1"):
     """Collections that are complete and wait for a control message."""
 
     keys: list[bytes]
@@ -247,7 +247,7 @@ class Tick(msgspec.Struct, array_like=True, gc=False, tag="tick1"):
     due_at: float = 0.0
 
 
-class Timer(msgspec.Struct, array_like=True, gc=False, tag="timer1"):
+class TimerState(msgspec.Struct, array_like=True, gc=False, tag="timer1"):
     """A timeout request that was accepted."""
 
     number: int
@@ -268,16 +268,28 @@ class Order(msgspec.Struct, array_like=True, gc=False, tag="order1"):
     """A timeout request that waits because another instance has the timer."""
 
     key: bytes
-    timer: Timer | None
+    timer: TimerState | None
     """None takes the timer away."""
     due_at: float = 0.0
 
 
-class Token(msgspec.Struct, array_like=True, gc=False, tag="token1"):
+class TurnToken(msgspec.Struct, array_like=True, gc=False, tag="token1"):
     """Who has it may work on some states; see `has_turn`."""
 
 
-State = Aggregate | Pointer | Parked | Shelf | Collected | Waiting | Event | Tick | Timer | Order | Token
+State = (
+    Aggregate
+    | Pointer
+    | Parked
+    | Shelf
+    | Collected
+    | WaitingCollections
+    | Event
+    | Tick
+    | TimerState
+    | Order
+    | TurnToken
+)
 _Kind = TypeVar("_Kind", bound=State)
 
 _aggregates = msgspec.msgpack.Decoder(Aggregate)
@@ -353,7 +365,7 @@ def lay_out_token(journey: Journey, store: str, token: bytes) -> None:
     """Make a token, unless there is one."""
     taken, is_away = find(journey, store, token)
     if not is_away:
-        body = encode(Token()) if taken is None else taken.body
+        body = encode(TurnToken()) if taken is None else taken.body
         journey.keep(store, token, Message(body, persistent=True))
 
 

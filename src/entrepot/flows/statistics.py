@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from entrepot.flows.flow_world import Output
 from entrepot.flows.journey import Journey
-from entrepot.flows.outside import Output
 from entrepot.message import Message
 
 Came = TypeVar("Came")

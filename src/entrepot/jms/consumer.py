@@ -11,14 +11,14 @@ from entrepot import checks
 from entrepot.errors import InvalidArgument
 from entrepot.jms.dispatcher import Dispatcher
 from entrepot.jms.reception import WAIT_S, Reception
-from entrepot.jms.source import Listener, Source
+from entrepot.jms.source import ConsumerSource, Listener
 from entrepot.message import Message
 
 
 class Consumer:
     """Made by a session, and like it for one thread, `close` excepted."""
 
-    def __init__(self, reception: Reception, source: Source) -> None:
+    def __init__(self, reception: Reception, source: ConsumerSource) -> None:
         self._reception = reception
         self._source = source
 

@@ -12,7 +12,7 @@ from entrepot.client.options import GetOptions, PutOptions, criteria
 from entrepot.errors import InvalidArgument
 from entrepot.jms.consumer import Consumer
 from entrepot.jms.reception import Acknowledge, Reception
-from entrepot.jms.source import Source
+from entrepot.jms.source import ConsumerSource
 from entrepot.limits import CONSUMER_CREDIT_MAX
 
 TOPIC = "topic:"
@@ -60,7 +60,7 @@ class Session:
             return self._subscribed(self._connection.subscribe(_topic(destination), selector=selector or None))
         options: GetOptions = {"selector": selector} if selector else {}
         criteria(options)  # so that a wrong selector is told now
-        return self._consumer(Source(destination, options))
+        return self._consumer(ConsumerSource(destination, options))
 
     def durable_consumer(self, topic: str, name: str, selector: str | None = None, *, shared: bool = False) -> Consumer:
         """Read a topic by a durable subscription, which collects while nobody reads it, until `unsubscribe`.
@@ -88,9 +88,9 @@ class Session:
 
     def _subscribed(self, subscription: Subscription) -> Consumer:
         # The subscription has the selector, so nothing else comes to its queue.
-        return self._consumer(Source(subscription.queue, subscription=subscription))
+        return self._consumer(ConsumerSource(subscription.queue, subscription=subscription))
 
-    def _consumer(self, source: Source) -> Consumer:
+    def _consumer(self, source: ConsumerSource) -> Consumer:
         self._reception.sources.append(source)
         return Consumer(self._reception, source)
 

@@ -14,7 +14,7 @@ from entrepot.message import Message
 Listener = Callable[[Message], None]
 
 
-class Source:
+class ConsumerSource:
     """What a consumer, its session and the session's thread know of one another."""
 
     def __init__(self, queue: str, options: GetOptions | None = None, subscription: Subscription | None = None) -> None:

@@ -46,7 +46,7 @@ NOT_WRITTEN = frozenset(
 """Headers of other transports, which a queue has no place for."""
 
 
-class _Link:
+class _ChainLink:
     """What the descriptor or a header tells about what follows it."""
 
     __slots__ = ("ccsid", "encoding", "folder", "format")
@@ -123,7 +123,7 @@ class Rendering:
         following: dict[str, Any] = {key: told.pop(key) for key in ("encoding", "ccsid") if key in told}
         attributes.update(told)
         base = self.base
-        first = _Link(
+        first = _ChainLink(
             attributes.get("format", base.format).rstrip(" \0"),
             attributes.get("encoding", base.encoding),
             attributes.get("ccsid", base.ccsid) or 1208,
@@ -143,14 +143,14 @@ class Rendering:
 
     # --- headers -------------------------------------------------------------------------------
 
-    def _chain(self, first: _Link, following: dict[str, Any]) -> list[_Link]:
+    def _chain(self, first: _ChainLink, following: dict[str, Any]) -> list[_ChainLink]:
         """Descriptor and headers, each telling of the next."""
         links = [first]
         for folder in self.headers:
             before = links[-1]
             name = FORMATS[folder.domain.name]
             format_name, encoding, ccsid = fixed_fields(folder)
-            link = _Link(format_name, encoding or before.encoding, ccsid or before.ccsid, folder)
+            link = _ChainLink(format_name, encoding or before.encoding, ccsid or before.ccsid, folder)
             if link.ccsid == INHERIT:
                 link.ccsid = before.ccsid
             if before.format != name:
@@ -174,14 +174,14 @@ class Rendering:
             last.ccsid = following.get("ccsid", last.ccsid) or 1208
         return links
 
-    def _changed(self, link: _Link) -> bool:
+    def _changed(self, link: _ChainLink) -> bool:
         """A program has said another code page or encoding in the header itself."""
         origin, folder = self.origin, link.folder
         if origin is None or folder is None or not folder.dirty:
             return folder is not None and folder.dirty
         return link.ccsid != origin.body_ccsid or link.encoding != origin.body_encoding
 
-    def _header(self, folder: Folder, before: _Link, link: _Link) -> bytes:
+    def _header(self, folder: Folder, before: _ChainLink, link: _ChainLink) -> bytes:
         content = self._content(folder) if folder.domain.name == "MQRFH2" else ""
         same = (
             not content
@@ -230,7 +230,7 @@ class Rendering:
 
     # --- body ----------------------------------------------------------------------------------
 
-    def _body(self, folder: Folder, last: _Link) -> bytes:
+    def _body(self, folder: Folder, last: _ChainLink) -> bytes:
         name = folder.domain.name
         if name == "MRM" and folder.model is None:
             set_name, message, format_name = self._model_names()

@@ -45,7 +45,7 @@ _NAMESPACES = (XMLNSC_NAMESPACE, XMLNSC_SINGLE_NAMESPACE)
 _NOTHING: tuple[bool, Any] = (False, None)
 
 
-class Form:
+class SoapVersion:
     """A version of SOAP by the names of its parts."""
 
     __slots__ = ("body", "envelope", "fault", "header", "uri", "version")
@@ -59,8 +59,8 @@ class Form:
         self.fault = f"{{{uri}}}Fault"
 
 
-SOAP_1_1 = Form("1.1", "http://schemas.xmlsoap.org/soap/envelope/")
-SOAP_1_2 = Form("1.2", "http://www.w3.org/2003/05/soap-envelope")
+SOAP_1_1 = SoapVersion("1.1", "http://schemas.xmlsoap.org/soap/envelope/")
+SOAP_1_2 = SoapVersion("1.2", "http://www.w3.org/2003/05/soap-envelope")
 FORMS = (SOAP_1_1, SOAP_1_2)
 _BY_ENVELOPE = {form.envelope: form for form in FORMS}
 _BY_VERSION = {form.version: form for form in FORMS}
@@ -73,7 +73,7 @@ class Context(Element):
 
     def __init__(
         self,
-        form: Form,
+        form: SoapVersion,
         envelope: etree._Element,
         body: etree._Element,
         declaration: Declaration | None,
@@ -264,7 +264,7 @@ def _declarations(context: Element) -> list[Element]:
     return declarations
 
 
-def _form(context: Element, declarations: list[Element], body: Element) -> Form:
+def _form(context: Element, declarations: list[Element], body: Element) -> SoapVersion:
     """The version that Context tells; else that of the namespaces it declares, or of the Fault; else 1.1."""
     told = context.first("SOAP_Version")
     if told is not None and told.value is not None:

@@ -107,13 +107,13 @@ def _compile(text: str) -> Selector | SelectorSyntaxError:
     # Imported here, so that a process that never sees a selector does not load Lark.
     from entrepot.selectors.cost import cost_of
     from entrepot.selectors.evaluation import condition_for
-    from entrepot.selectors.mistakes import Mistake
+    from entrepot.selectors.mistakes import SelectorMistake
     from entrepot.selectors.syntax import parse
 
     try:
         expression = parse(text)
         return Selector(text, condition_for(expression), cost_of(expression))
-    except Mistake as mistake:
+    except SelectorMistake as mistake:
         return SelectorSyntaxError(_on_one_line(text), mistake.column, mistake.problem)
 
 

@@ -91,7 +91,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class PublishedDocument:
     folder: str
     """Where its scenarios are: `nstl`."""
     source: str
@@ -109,19 +109,19 @@ def published_rows() -> tuple[PublishedRow, ...]:
 
 
 @cache
-def documents() -> Mapping[str, Document]:
+def documents() -> Mapping[str, PublishedDocument]:
     """Folder of scenarios → document, in the order in which reports show them."""
     return read_documents(FOLDER / "documents.yaml")
 
 
-def read_documents(path: Path) -> dict[str, Document]:
+def read_documents(path: Path) -> dict[str, PublishedDocument]:
     """
     Raises:
         ScenarioInvalid: Something is shown that is neither a measurement nor a diagram.
     """
     told: dict[str, dict[str, Any]] = load_plain(path.read_text())
     return {
-        folder: Document(
+        folder: PublishedDocument(
             folder=folder,
             source=facts["source"],
             title=facts["title"],

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.outside import QueueFacts
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 
 from .drawn import compute, drawn, node, reads, writes
@@ -26,7 +26,7 @@ def spins(message: Any, send: Any) -> Any:
 def test_messages_bytes_and_failures_are_counted_for_the_flow() -> None:
     kernel = Kernel(drawn("In -> Out", In=reads(), Out=writes()))
     broken = Kernel(drawn("In -> Fail", In=reads(), Fail=node("Throw")))
-    world = Rehearsal(facts={"IN": QueueFacts(threshold=3, dead_letter_queue="DEAD")})
+    world = MemoryWorld(facts={"IN": QueueFacts(threshold=3, dead_letter_queue="DEAD")})
     for _ in range(3):
         world.feed(kernel, "IN", Message(b"<a/>"))
     world.feed(broken, "IN", Message(b"<abc/>", persistent=True))
@@ -44,7 +44,7 @@ def test_each_node_is_counted_and_the_input_node_too() -> None:
         Twice=compute(COPY + "PROPAGATE DELETE NONE; RETURN TRUE;"),
         Out=writes(),
     )
-    kernel, world = Kernel(flow, node_statistics=True), Rehearsal()
+    kernel, world = Kernel(flow, node_statistics=True), MemoryWorld()
     for _ in range(2):
         world.feed(kernel, "IN", Message(b"<a/>"))
     nodes = kernel.statistics.told()["nodes"]
@@ -60,7 +60,7 @@ def test_time_belongs_to_the_node_that_took_it_and_not_to_those_before() -> None
         Spin=node("Python", function=spins),
         Out=writes(),
     )
-    kernel, world = Kernel(flow, node_statistics=True), Rehearsal()
+    kernel, world = Kernel(flow, node_statistics=True), MemoryWorld()
     for _ in range(5):
         world.feed(kernel, "IN", Message(b"<a/>"))
     nodes = kernel.statistics.told()["nodes"]
@@ -81,7 +81,7 @@ def test_errors_are_counted_at_every_node_that_they_passed() -> None:
         Fail=node("Throw"),
         Out=writes(),
     )
-    kernel, world = Kernel(flow, node_statistics=True), Rehearsal()
+    kernel, world = Kernel(flow, node_statistics=True), MemoryWorld()
     world.feed(kernel, "IN", Message(b"<a/>"))
     nodes = kernel.statistics.told()["nodes"]
     assert {name: told["errors"] for name, told in nodes.items()} == {"In": 0, "Try": 0, "Pass": 1, "Fail": 1, "Out": 0}
@@ -98,5 +98,5 @@ def test_a_label_counts_as_the_node_it_is() -> None:
         Out=writes(),
     )
     kernel = Kernel(flow, node_statistics=True)
-    Rehearsal().feed(kernel, "IN", Message(b"<a/>"))
+    MemoryWorld().feed(kernel, "IN", Message(b"<a/>"))
     assert kernel.statistics.nodes["Red"].messages == 1

@@ -14,12 +14,12 @@ from entrepot.models.element_types import NAME, NAME_VALUE
 from entrepot.models.logical import (
     Composition,
     CwfFormat,
-    Member,
     MessageFormat,
     MessageModel,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     TdsFormat,
     ValueType,
 )
@@ -45,15 +45,15 @@ from unit.models.cwf_models import (
 )
 
 
-def text(name: str, length: int, **said: Any) -> Member:
+def text(name: str, length: int, **said: Any) -> StructureMember:
     return simple(name, STRING, "string", length, **said)
 
 
-def short(name: str, **said: Any) -> Member:
+def short(name: str, **said: Any) -> StructureMember:
     return simple(name, INTEGER, "integer", 2, **said)
 
 
-def both_ways(members: tuple[Member, ...], stored: str, *pairs: tuple[str, Any], encoding: int = BIG) -> None:
+def both_ways(members: tuple[StructureMember, ...], stored: str, *pairs: tuple[str, Any], encoding: int = BIG) -> None:
     """The bytes read as the tree, and the tree written as the bytes."""
     codec = codec_of(*members)
     body = bytes.fromhex(stored)
@@ -424,12 +424,12 @@ def test_the_folder_of_a_message_reads_and_writes_by_its_model() -> None:
         ((group("G", short("N"), most=2), text("A", 1, count_from="N", occurs_most=3)), "refers to N"),
         ((choice(name="G"),), "no alternatives"),
         ((text("A", 1, occurs_least=3, occurs_most=2),), "cannot be"),
-        ((Member("A", STRING, line=7),), "no physical properties"),
+        ((StructureMember("A", STRING, line=7),), "no physical properties"),
         ((text("", 1 << 27),), "longer than"),
         ((text("", 1 << 20, occurs_most=1 << 10),), "longer than"),
     ],
 )
-def test_a_structure_that_cannot_be_is_refused(members: tuple[Member, ...], problem: str) -> None:
+def test_a_structure_that_cannot_be_is_refused(members: tuple[StructureMember, ...], problem: str) -> None:
     with pytest.raises(ModelInvalid) as refused:
         codec_of(*members)
     assert refused.value.line == 7

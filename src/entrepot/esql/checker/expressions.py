@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from entrepot.esql.checker import certain_types
-from entrepot.esql.checker.scopes import CORRELATIONS, Project, Scope, Symbol, similar
+from entrepot.esql.checker.scopes import CORRELATIONS, CheckerSymbol, Project, Scope, similar
 from entrepot.esql.mistakes import MISTAKE, WARNING
 from entrepot.esql.parsing.building import KIND_DOMAINS, plain_names
 from entrepot.esql.syntax import (
@@ -24,6 +24,7 @@ from entrepot.esql.syntax import (
     Case,
     Cast,
     Expression,
+    FromSource,
     IntervalOf,
     Is,
     KindName,
@@ -31,16 +32,15 @@ from entrepot.esql.syntax import (
     ListOf,
     Literal,
     Module,
-    Node,
     Passthru,
     Path,
-    Place,
     Routine,
     RowOf,
     Select,
-    Source,
     SourceFile,
+    SourcePlace,
     Step,
+    SyntaxNode,
     The,
     Unary,
 )
@@ -82,7 +82,7 @@ MISSING_DOMAINS = frozenset({"DFDL", "DataObject", "IDOC", "JMSMap", "JMSStream"
 
 _ROOTS = frozenset({"InputRoot", "OutputRoot", "Root"})
 
-Report = Callable[[Place, str, str], None]
+Report = Callable[[SourcePlace, str, str], None]
 
 
 @cache
@@ -125,10 +125,10 @@ class ExpressionChecks:
         self.returned = False
         self._report = report
 
-    def mistake(self, node: Node, problem: str) -> None:
+    def mistake(self, node: SyntaxNode, problem: str) -> None:
         self._report(node.place, problem, MISTAKE)
 
-    def warning(self, node: Node, problem: str) -> None:
+    def warning(self, node: SyntaxNode, problem: str) -> None:
         self._report(node.place, problem, WARNING)
 
     def expression(self, node: Any) -> str:
@@ -230,7 +230,7 @@ class ExpressionChecks:
             self.mistake(node, f"several values make a date, a time or an interval, not {target}")
         return target
 
-    def _told(self, node: Node, problem: str) -> None:
+    def _told(self, node: SyntaxNode, problem: str) -> None:
         if problem:
             self.mistake(node, problem)
 
@@ -266,14 +266,14 @@ class ExpressionChecks:
                 self.mistake(argument, "LASTMOVE takes a REFERENCE variable")
         return _RESULTS.get(name, "")
 
-    def _variable(self, node: Expression) -> Symbol | None:
+    def _variable(self, node: Expression) -> CheckerSymbol | None:
         names = plain_names(node) if isinstance(node, Path) else None
         return self.scope.find(names[0]) if names is not None and len(names) == 1 else None
 
     def _arguments(self, arguments: tuple[Expression, ...]) -> list[str]:
         return [self.expression(argument) for argument in arguments]
 
-    def routine_call(self, node: Node, routine: Routine, arguments: tuple[Expression, ...]) -> None:
+    def routine_call(self, node: SyntaxNode, routine: Routine, arguments: tuple[Expression, ...]) -> None:
         """Arguments against parameters."""
         types = self._arguments(arguments)
         wanted = len(routine.parameters)
@@ -339,7 +339,7 @@ class ExpressionChecks:
             return "INTEGER"
         return "LIST" if node.form in ("list", "all") else ""
 
-    def _source(self, source: Source) -> None:
+    def _source(self, source: FromSource) -> None:
         if source.path.steps[0].name == "Database":
             self.database(source.path)
         else:
@@ -347,7 +347,7 @@ class ExpressionChecks:
         last = source.path.steps[-1]
         name = source.alias or last.name
         if name and not (not source.alias and len(source.path.steps) == 1):
-            self.scope.add(Symbol(name, source.place))
+            self.scope.add(CheckerSymbol(name, source.place))
 
     def database(self, path: Path) -> None:
         """Database.T, Database.S.T, Database.{name}: its braces are ESQL, its names are the database's."""
@@ -366,11 +366,11 @@ class ExpressionChecks:
             return ""
         return _scalar(symbol.type)
 
-    def domain(self, node: Node, name: Any) -> None:
+    def domain(self, node: SyntaxNode, name: Any) -> None:
         if name in MISSING_DOMAINS:
             self.mistake(node, f"the domain {name} is not supported")
 
-    def resolve(self, path: Path) -> Symbol | None:
+    def resolve(self, path: Path) -> CheckerSymbol | None:
         """The variable that a path begins with; None for a tree, a constant, or what is not declared, which is told."""
         head = path.steps[0]
         name = head.name or ""

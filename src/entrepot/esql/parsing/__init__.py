@@ -21,7 +21,7 @@ from lark.lexer import Lexer
 
 from entrepot.esql.mistakes import Mistake, invalid, mistake_in
 from entrepot.esql.parsing.building import wrong_in
-from entrepot.esql.parsing.lexical import Words
+from entrepot.esql.parsing.lexical import EsqlTokens
 from entrepot.esql.parsing.recovery import STACK_MAX, Found, Recovery, nested_too_deeply
 from entrepot.esql.parsing.statements import FileBuilding
 from entrepot.esql.syntax import Expression, SourceFile, Statement
@@ -131,7 +131,7 @@ def _parse(text: str, file: str, start: str, line: int) -> Any:
         problem = f"the text has {len(text):,} characters; {TEXT_CHARACTERS_MAX:,} are the most"
         raise invalid([Mistake(file, line, 1, problem)])
     grammar = _grammar()
-    words = Words(text, grammar.keywords, line)
+    words = EsqlTokens(text, grammar.keywords, line)
     state = grammar.state(start)
     stack = state.state_stack
     feed = state.feed_token

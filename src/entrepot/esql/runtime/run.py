@@ -56,7 +56,7 @@ Report = Callable[[str, int, str, tuple[str, ...]], None]
 """What LOG calls: "EVENT" or "USER TRACE", message number, text, inserts."""
 
 
-class Run:
+class EsqlRun:
     """All that a compiled function needs beside its arguments.
 
     What a node leaves as it is stays in the class: a run is made for every message.

@@ -41,15 +41,15 @@ from entrepot.esql.user_functions import FlowControl, watching_interrupts
 from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.flows.live.flow_outside import (
-    FlowOutside,
+from entrepot.flows.live.live_world import (
+    LiveWorld,
     TraceFiles,
     is_aftermath,
     is_conflict,
     is_outage,
     reason_of,
 )
-from entrepot.flows.nodes.input_node import InputNode, Point, Source
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode, MessageSource
 from entrepot.flows.nodes.node import Node
 from entrepot.flows.statistics import FlowStatistics
 from entrepot.message import Message
@@ -57,7 +57,7 @@ from entrepot.models import collect_seldom
 
 if TYPE_CHECKING:
     from entrepot.flows.live.flow_databases import FlowDatabases
-    from entrepot.flows.live.flow_outside import Unit
+    from entrepot.flows.live.live_world import Unit
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -145,7 +145,7 @@ class Instance:
         self._databases = _databases(deployment)
         trace = f"{deployment.user_trace}.{number}" if deployment.user_trace else ""
         self._traces = TraceFiles(trace)
-        self._outside = FlowOutside(
+        self._world = LiveWorld(
             self._connection,
             self._databases,
             self._traces,
@@ -217,17 +217,17 @@ class Instance:
 
     def _prepare(self) -> None:
         """Make the flow's own queues, and let its timers put their first tokens."""
-        self._outside.require_queues(point.queue for point in self.kernel.points if point.internal and point.queue)
+        self._world.require_queues(point.queue for point in self.kernel.points if point.internal and point.queue)
         if self._number:
             return
         for node in self.kernel.nodes.values():
             if isinstance(node, InputNode):
                 with self._connection.unit_of_work() as unit:
-                    self._outside.begin(unit)
-                    journey = Journey(Message(b""), self._outside)
+                    self._world.begin(unit)
+                    journey = Journey(Message(b""), self._world)
                     node.prime(journey)
-                    self._outside.accept(journey)
-                    self._outside.settle()
+                    self._world.accept(journey)
+                    self._world.settle()
 
     def _must_stop(self) -> bool:
         now = time.monotonic()
@@ -338,8 +338,8 @@ class Instance:
         _LOGGER.warning("%s: %s", self._claim, error_text(error))
 
     def _batch(self, source: _Input, wait_s: float, careful: bool) -> bool:
-        outside, kernel = self._outside, self.kernel
-        outside.careful = careful
+        world, kernel = self._world, self.kernel
+        world.careful = careful
         statistics = kernel.statistics
         before = _counts(statistics)
         source.last_count = 0
@@ -347,18 +347,18 @@ class Instance:
         after: list[Callable[[], None]] = []
         unit = self._begin()
         try:
-            outside.begin(unit)
+            world.begin(unit)
             messages = self._got(source, unit, wait_s)
             begun = time.monotonic()
             for message in messages:
                 source.last_count += 1
                 source.last_key = key = (source.point.queue, message.message_id, message.put_time)
-                outside.next_message()
+                world.next_message()
                 self._process.begin_message()
                 earlier = self._earlier.get(key, NEVER) if self._earlier else NEVER
-                journey = kernel.process(source.point, message, outside, earlier)
-                outside.require_sound()
-                outside.accept(journey)
+                journey = kernel.process(source.point, message, world, earlier)
+                world.require_sound()
+                world.accept(journey)
                 statistics.sent(journey.outputs)
                 if journey.after_commit:
                     after += journey.after_commit
@@ -367,8 +367,8 @@ class Instance:
                 return False
             worked = time.monotonic()
             self._process.begin_message()
-            outside.settle()
-            outside.commit_databases()
+            world.settle()
+            world.commit_databases()
             try:
                 unit.commit(counted=False)
             except (ConnectionLost, GlobalUnitInDoubt):
@@ -424,7 +424,7 @@ class Instance:
 
     def _limit(self, source: _Input) -> int:
         """How many messages the next unit may have: they may take a few milliseconds, or as long as a commit does."""
-        if source.alone or (source.point.queue and self._outside.facts(source.point.queue).threshold == 1):
+        if source.alone or (source.point.queue and self._world.facts(source.point.queue).threshold == 1):
             return 1  # where one try is all a message has, a crash must not cost its neighbours theirs
         batch_s = max(self._deployment.batch_s, self._commit_s)
         return max(1, min(self._batch_max, int(batch_s / self._message_s)))
@@ -435,8 +435,8 @@ class Instance:
         for name, value in before._asdict().items():
             setattr(statistics, name, value)
         statistics.given_back += bool(count)
-        self._outside.back_out_databases()
-        self._outside.forget()
+        self._world.back_out_databases()
+        self._world.forget()
         with contextlib.suppress(EntrepotError):
             if unit.state == "active":
                 unit.back_out(counted=counted)
@@ -455,7 +455,7 @@ class Instance:
 class _Input:
     """A point of the kernel with what brings its messages."""
 
-    def __init__(self, point: Point, instance: Instance, opened: contextlib.ExitStack) -> None:
+    def __init__(self, point: EntryPoint, instance: Instance, opened: contextlib.ExitStack) -> None:
         self.point = point
         self.last_count = 0
         """How many messages its last unit of work had."""
@@ -469,7 +469,7 @@ class _Input:
         self.problem = ""
         self.conflicts = 0
         self._rest_s = 0.0
-        self._source: Source | None = None
+        self._source: MessageSource | None = None
         self._reader: Reader | None = None
         if point.source is not None:
             self._source = point.source()

@@ -19,7 +19,7 @@ from typing import Any
 from entrepot.errors import EntrepotError, EsqlInvalid, FlowInvalid, ModelInvalid
 from entrepot.esql.parsing import parse_file
 from entrepot.esql.program import read_program
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, FlowLink, NodeDefinition
 from entrepot.flows.maps.gdm import read_map
 from entrepot.flows.msgflow.projects import Projects, project_of, read_bytes
 from entrepot.flows.msgflow.translation import (
@@ -54,7 +54,7 @@ def load_msgflow(
     Raises:
         FlowInvalid: Everything in it that is damaged, missing or not supported.
     """
-    return _Loader(Path(path), [Path(each) for each in projects], java or {}).load()
+    return _MsgflowLoader(Path(path), [Path(each) for each in projects], java or {}).load()
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Loaded:
     file_nodes: dict[str, FileNode] = field(default_factory=dict)
 
 
-class _Loader:
+class _MsgflowLoader:
     def __init__(self, path: Path, others: Sequence[Path], java: Mapping[str, str]) -> None:
         self._path = path
         self._others = others
@@ -198,7 +198,7 @@ class _Loader:
                 continue
             terminal = "out" if source.type == INPUT else _terminal(source, each.source_terminal)
             entrance = "in" if target.type == OUTPUT else each.target_terminal or "in"
-            loaded.flow.links.append(Link(source.name, terminal, target.name, entrance, place))
+            loaded.flow.links.append(FlowLink(source.name, terminal, target.name, entrance, place))
 
     def _promotions(self, file: FlowFile, loaded: _Loaded, shown: str) -> None:
         properties = {each.id: each for each in file.properties}

@@ -23,8 +23,8 @@ from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.exception_list import with_exception
 from entrepot.flows.journey import Journey
 from entrepot.flows.location import read_location
-from entrepot.flows.nodes.input_node import TRANSACTION, InputNode, Point
-from entrepot.flows.nodes.node import Enter, Mistake, Node, Plan, Property
+from entrepot.flows.nodes.input_node import TRANSACTION, EntryPoint, InputNode
+from entrepot.flows.nodes.node import Enter, FlowMistake, Node, NodeContext, Property
 from entrepot.flows.states import (
     BUSY_S,
     KEY_BYTES,
@@ -80,7 +80,7 @@ class AggregateControl(Node):
         ),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         settings = self.settings
         self._aggregate_name = str(settings["aggregate_name"])
@@ -92,23 +92,25 @@ class AggregateControl(Node):
         self._timeout_location = read_location(where) if where else None
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         said = definition.properties
         found = []
         timeout_s = said.get("timeout_s") or 0
         if isinstance(timeout_s, int | float) and timeout_s < 0:
-            found.append(Mistake(definition.name, f"timeout_s is {timeout_s}", "Say how many seconds; 0 is for ever."))
+            found.append(
+                FlowMistake(definition.name, f"timeout_s is {timeout_s}", "Say how many seconds; 0 is for ever.")
+            )
         try:
             if said.get("timeout_location"):
                 read_location(str(said["timeout_location"]))
         except ValueError as error:
-            found.append(Mistake(definition.name, f"timeout_location: {error}"))
+            found.append(FlowMistake(definition.name, f"timeout_location: {error}"))
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         # A digest, because what is new in a message id may be at its end.
-        head = blake2b(journey.outside.new_message_id(), digest_size=_HEAD_BYTES).digest()
+        head = blake2b(journey.world.new_message_id(), digest_size=_HEAD_BYTES).digest()
         opened = OpenAggregate(self._aggregate_name, head)
         around = journey.aggregate, journey.message_id_head
         journey.aggregate, journey.message_id_head = opened, head
@@ -141,10 +143,10 @@ class AggregateControl(Node):
         requests = opened.requests
         if not requests and not timeout_s:
             told = f"the aggregate {self._aggregate_name} has no requests and no timeout, so nothing follows"
-            journey.outside.trace("", f"{self.name}: {told}")
+            journey.world.trace("", f"{self.name}: {told}")
             return
         persistent = journey.message.persistent
-        deadline = journey.outside.steady_now() + timeout_s if timeout_s else 0.0
+        deadline = journey.world.steady_now() + timeout_s if timeout_s else 0.0
         missing = len(requests)
         state = Aggregate(deadline, opened.folders, requests, [None] * missing, missing)
         key = _key(opened.head)
@@ -220,7 +222,7 @@ class AggregateReply(InputNode):
         TRANSACTION,
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         name = str(self.settings["aggregate_name"])
         self._store = queue_name(_KIND, name)
@@ -231,18 +233,18 @@ class AggregateReply(InputNode):
         self._unknown_timeout_s = float(self.settings["unknown_timeout_s"] or 0)
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         waits_s = definition.properties.get("unknown_timeout_s") or 0
         if isinstance(waits_s, int | float) and waits_s < 0:
-            return [Mistake(definition.name, f"unknown_timeout_s is {waits_s}", "Say how many seconds, from 0 on.")]
+            return [FlowMistake(definition.name, f"unknown_timeout_s is {waits_s}", "Say how many seconds, from 0 on.")]
         return []
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[EntryPoint]:
         # Always in the unit of work: it holds the replies of an aggregate, and nobody else has them.
         return [
-            Point(self, self._time_is_over, queue=self._timeouts, transaction="yes", internal=True),
-            Point(self, self._try_again, queue=self._retries, transaction="yes", internal=True),
+            EntryPoint(self, self._time_is_over, queue=self._timeouts, transaction="yes", internal=True),
+            EntryPoint(self, self._try_again, queue=self._retries, transaction="yes", internal=True),
         ]
 
     def entrance(self, terminal: str) -> Enter:
@@ -259,7 +261,7 @@ class AggregateReply(InputNode):
         if message.expiry_s is not None:
             # It has arrived; how long it was of use on a queue means nothing from here on.
             parcel = replace(parcel, message=replace(message, expiry_s=None))
-        until = journey.outside.steady_now() + self._unknown_timeout_s
+        until = journey.world.steady_now() + self._unknown_timeout_s
         self._match(_Reply(parcel, pack(parcel), message.correlation_id, b"", until, assembly), journey)
 
     def _try_again(self, message: Message, journey: Journey) -> None:
@@ -318,12 +320,12 @@ class AggregateReply(InputNode):
         return pointer.aggregate
 
     def _keep(self, key: bytes, message: Message, state: Aggregate, journey: Journey) -> None:
-        expires_s = remaining_s(state.deadline, journey.outside.steady_now()) if state.deadline else None
+        expires_s = remaining_s(state.deadline, journey.world.steady_now()) if state.deadline else None
         journey.keep(self._store, key, message, expires_s=expires_s, then=self._timeouts if state.deadline else "")
 
     def _wait(self, reply: _Reply, key: bytes, is_away: bool, journey: Journey) -> None:
         """Park a reply whose aggregate is away, or not known yet; give it up when its time is over."""
-        now = journey.outside.steady_now()
+        now = journey.world.steady_now()
         if is_away and now < reply.until + _AWAY_S_MAX:
             waits_s = BUSY_S
         elif reply.until > now:
@@ -335,12 +337,12 @@ class AggregateReply(InputNode):
         aggregate = b"" if key == _key(reply.correlation_id) else key
         state = Parked(reply.packed, reply.correlation_id, aggregate, reply.until)
         parked = Message(encode(state), persistent=reply.parcel.message.persistent)
-        journey.keep(self._parked, journey.outside.new_message_id(), parked, expires_s=waits_s, then=self._retries)
+        journey.keep(self._parked, journey.world.new_message_id(), parked, expires_s=waits_s, then=self._retries)
 
     def _give_up(self, reply: _Reply, journey: Journey, why: str) -> None:
         if not self._send("unknown", reply.assembly or reply.parcel.open(), journey):
             told = f"{self.name}: a reply to {reply.correlation_id.hex()} is dropped: {why}"
-            journey.outside.trace("", told)
+            journey.world.trace("", told)
 
     # --- what leaves --------------------------------------------------------------------------
 
@@ -351,7 +353,7 @@ class AggregateReply(InputNode):
         self._go_on_as(last.message, journey)
         if not self._send("timeout", self._composed(state, last if came else None, None), journey):
             told = f"{self.name}: an aggregate with {len(came)} replies is dropped: its time is over"
-            journey.outside.trace("", told)
+            journey.world.trace("", told)
 
     def _composed(self, state: Aggregate, last: Parcel | None, assembly: Assembly | None) -> Assembly:
         """One message of all replies that have come, in the order of their requests."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from entrepot.errors import EsqlInvalid, ValidationFailed
-from entrepot.esql import EsqlModule, Run, compile_statements
+from entrepot.esql import EsqlModule, EsqlRun, compile_statements
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.message import Message
 from entrepot.models import parse_message, render_message
 from entrepot.models.tree import Assembly, Element, Folder, Root
@@ -157,7 +157,7 @@ class Trace(Node):
         Property("pattern", "text", "", ibm="pattern"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._parts: list[str | tuple[str, EsqlModule]] = [
             (text, _compiled(text, f"{self.name}.pattern")) if is_insert else text
@@ -165,17 +165,17 @@ class Trace(Node):
         ]
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         said = definition.properties
         found = []
         if said.get("destination") == "file" and not said.get("file"):
-            found.append(Mistake(definition.name, "it has no file to write to", "Say file."))
+            found.append(FlowMistake(definition.name, "it has no file to write to", "Say file."))
         for is_insert, text in _pattern_parts(str(said.get("pattern") or "")):
             if is_insert:
                 try:
                     _compiled(text, f"{definition.name}.pattern")
                 except EsqlInvalid as error:
-                    found += [Mistake(definition.name, f"${{{text}}}: {at[3]}") for at in error.mistakes]
+                    found += [FlowMistake(definition.name, f"${{{text}}}: {at[3]}") for at in error.mistakes]
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
@@ -183,12 +183,12 @@ class Trace(Node):
             text = "".join(
                 part if isinstance(part, str) else self._said(*part, assembly, journey) for part in self._parts
             )
-            journey.outside.trace(self.settings["file"] if self.settings["destination"] == "file" else "", text)
+            journey.world.trace(self.settings["file"] if self.settings["destination"] == "file" else "", text)
         self.propagate("out", assembly, journey)
 
     def _said(self, text: str, expression: EsqlModule, assembly: Assembly, journey: Journey) -> str:
         own = Assembly(assembly.root, assembly.environment.copy(), assembly.local_environment, assembly.exception_list)
-        run = Run(own, properties=self.user_properties, database=journey.outside.database)
+        run = EsqlRun(own, properties=self.user_properties, database=journey.world.database)
         run._now = journey.time_of_run()
         # A message may lack what somebody wants to see; that is no reason to stop it.
         try:

@@ -33,11 +33,11 @@ from entrepot.errors import (
 )
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.file_spools import RESERVED, Spool, Spools, Task
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.arrivals import body_of, place_in
-from entrepot.flows.nodes.input_node import InputNode, Point
-from entrepot.flows.nodes.node import Enter, Mistake, Plan, Property
-from entrepot.flows.outside import QueueFacts
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode
+from entrepot.flows.nodes.node import Enter, FlowMistake, NodeContext, Property
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element
 
@@ -149,7 +149,7 @@ class FileOutput(InputNode):
         Property("forces", "flag", True, about="no: quicker, and a power cut may take the last files"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._folder = Path(os.path.realpath(self.settings["directory"]))
         self._spools = Spools(self._folder, forces=self.settings["forces"])
@@ -158,30 +158,30 @@ class FileOutput(InputNode):
         """Notes about spools that are in their places."""
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         said = definition.properties
         found = []
         problem = _problem_with_name(str(said.get("name") or "x").replace("*", "x", 1))
         if problem:
-            found.append(Mistake(definition.name, f"{said.get('name')!r} is no name for a file: {problem}"))
+            found.append(FlowMistake(definition.name, f"{said.get('name')!r} is no name for a file: {problem}"))
         problem = problem_with_delimiter(said)
         if problem:
-            found.append(Mistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
+            found.append(FlowMistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
         length = said.get("record_length", 80)
         if said.get("records") == "fixedLength" and not (isinstance(length, int) and length > 0):
-            found.append(Mistake(definition.name, "records have at least one byte", "Say record_length."))
+            found.append(FlowMistake(definition.name, "records have at least one byte", "Say record_length."))
         if not re.fullmatch("[0-9A-Fa-f]{2}", _digits(said.get("padding", "20"))):
             found.append(
-                Mistake(definition.name, f"{said.get('padding')!r} is no byte", "Write two hexadecimal digits.")
+                FlowMistake(definition.name, f"{said.get('padding')!r} is no byte", "Write two hexadecimal digits.")
             )
         return found
 
     def entrance(self, terminal: str) -> Enter:
         return self._finish if terminal == "finishFile" else self.enter
 
-    def points(self) -> list[Point]:
-        return [Point(self, self._recover, transaction="yes", source=self._open)]
+    def points(self) -> list[EntryPoint]:
+        return [EntryPoint(self, self._recover, transaction="yes", source=self._open)]
 
     def _open(self) -> LeftoverSource:
         self._leftovers = LeftoverSource(self._spools)
@@ -272,7 +272,7 @@ class FileOutput(InputNode):
         file.add("Directory", str(path.parent))
         file.add("Name", path.name)
         file.add("Action", action)
-        file.add("Timestamp", datetime.fromtimestamp(journey.outside.now()))
+        file.add("Timestamp", datetime.fromtimestamp(journey.world.now()))
         wire(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
 
     # --- where to -----------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class FileOutput(InputNode):
             except OSError as error:
                 problem = error.strerror or str(error)
                 raise FileWriteFailed(self.plan.flow.name, self.name, task.target, problem) from error
-        elif spool.has_begun or journey.outside.is_kept(LEDGER, spool.key):
+        elif spool.has_begun or journey.world.is_kept(LEDGER, spool.key):
             return  # it is committed, and its note is in another unit of work at the moment
         elif time.time() - os.fstat(spool.file.fileno()).st_mtime > _UNDECIDED_S:
             spool.path.unlink(missing_ok=True)

@@ -21,13 +21,13 @@ import msgspec
 
 from entrepot.errors import NowhereToSetAside, RecordTooLong
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
-from entrepot.flows.file_source import ID_BYTES, FileSource, Reading
+from entrepot.flows.file_source import ID_BYTES, FileInputSettings, FileSource
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.arrivals import AS_BYTES, arrived, place_in
 from entrepot.flows.nodes.file_output import FileOutput, delimiter_of, problem_with_delimiter
-from entrepot.flows.nodes.input_node import PARSING, InputNode, Point
-from entrepot.flows.nodes.node import Mistake, Plan, Property
-from entrepot.flows.outside import QueueFacts
+from entrepot.flows.nodes.input_node import PARSING, EntryPoint, InputNode
+from entrepot.flows.nodes.node import FlowMistake, NodeContext, Property
 from entrepot.flows.records import Splitting
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Root
@@ -107,31 +107,33 @@ class FileInput(InputNode):
         *PARSING,
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._source: FileSource | None = None
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         said = definition.properties
         found = []
         if not str(said.get("pattern", "*")) or "/" in str(said.get("pattern", "*")):
-            found.append(Mistake(definition.name, "pattern is the name of a file, with * and ?", "Write it without /."))
+            found.append(
+                FlowMistake(definition.name, "pattern is the name of a file, with * and ?", "Write it without /.")
+            )
         if said.get("records") == "fixedLength" and not _is_at_least(said.get("record_length", 80), 1):
-            found.append(Mistake(definition.name, "records have at least one byte", "Say record_length."))
+            found.append(FlowMistake(definition.name, "records have at least one byte", "Say record_length."))
         problem = problem_with_delimiter(said)
         if problem:
-            found.append(Mistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
+            found.append(FlowMistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
         found += [
-            Mistake(definition.name, f"{name} is no time", "Say a number of seconds from 0 on.")
+            FlowMistake(definition.name, f"{name} is no time", "Say a number of seconds from 0 on.")
             for name in ("polling_s", "quiet_s")
             if not _is_at_least(said.get(name, 0), 0)
         ]
         return found
 
-    def points(self) -> list[Point]:
-        return [Point(self, self.run, transaction="yes", source=self._open)]
+    def points(self) -> list[EntryPoint]:
+        return [EntryPoint(self, self.run, transaction="yes", source=self._open)]
 
     def _open(self) -> FileSource:
         settings = self.settings
@@ -142,7 +144,7 @@ class FileInput(InputNode):
             settings["record_length"],
         )
         self._source = FileSource(
-            Reading(
+            FileInputSettings(
                 self.plan.flow.name,
                 self.name,
                 settings["directory"],
@@ -221,7 +223,7 @@ class FileInput(InputNode):
         key = ledger_key(told["file"])
         kept = journey.take(LEDGER, key)
         if kept is None:
-            if told["attempts"] and journey.outside.is_kept(LEDGER, key):
+            if told["attempts"] and journey.world.is_kept(LEDGER, key):
                 raise _LedgerLocked(f"{told['name']}: a unit of work that has not ended yet reads it too")
             return True
         progress = msgspec.json.decode(kept.body, type=Progress)

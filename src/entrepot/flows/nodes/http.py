@@ -19,6 +19,7 @@ import msgspec
 
 from entrepot.errors import DestinationMissing, EntrepotError, HttpClientGone, HttpHeaderInvalid
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
+from entrepot.flows.flow_world import Output, QueueFacts
 from entrepot.flows.http_headers import TOLD, Headers, child_of, find
 from entrepot.flows.http_listener import (
     APPLICATION,
@@ -35,9 +36,8 @@ from entrepot.flows.journey import Journey
 from entrepot.flows.nodes import find_type
 from entrepot.flows.nodes.arrivals import AS_BYTES, arrived, body_of, place_in, set_in
 from entrepot.flows.nodes.http_request import METHODS, HTTPRequest, Speaker
-from entrepot.flows.nodes.input_node import PARSING, InputNode, Point
-from entrepot.flows.nodes.node import Mistake, Property
-from entrepot.flows.outside import Output, QueueFacts
+from entrepot.flows.nodes.input_node import PARSING, EntryPoint, InputNode
+from entrepot.flows.nodes.node import FlowMistake, Property
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element, Root
 
@@ -70,35 +70,37 @@ class HTTPInput(InputNode):
     )
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         said = definition.properties
         found = []
         path = _path(str(said.get("path") or ""))
         if not path.startswith("/") or "?" in path or "*" in path.removesuffix("/*"):
             found.append(
-                Mistake(definition.name, f"{said.get('path')!r} is no path of a URL", "Write /orders or /orders/*.")
+                FlowMistake(definition.name, f"{said.get('path')!r} is no path of a URL", "Write /orders or /orders/*.")
             )
         port = said.get("port", 7080)
         if isinstance(port, int) and not 0 <= port <= 65_535:
-            found.append(Mistake(definition.name, f"there is no port {port}", "Choose one from 1 to 65535."))
+            found.append(FlowMistake(definition.name, f"there is no port {port}", "Choose one from 1 to 65535."))
         timeout_s = said.get("timeout_s", 180.0)
         if isinstance(timeout_s, int | float) and not 0 < timeout_s <= 86_400:
-            found.append(Mistake(definition.name, f"a client cannot wait {timeout_s} s", "Say 0.1 to 86400."))
+            found.append(FlowMistake(definition.name, f"a client cannot wait {timeout_s} s", "Say 0.1 to 86400."))
         found += [
-            Mistake(definition.name, f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
+            FlowMistake(definition.name, f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
             for method in said.get("methods") or ()
             if method not in METHODS
         ]
         if said.get("https") and not said.get("certificate"):
-            found.append(Mistake(definition.name, "https needs a certificate", "Say certificate and private_key."))
+            found.append(FlowMistake(definition.name, "https needs a certificate", "Say certificate and private_key."))
         for other in flow.nodes.values():
             same = other.type == cls.type and other.name != definition.name
             if same and other.properties.get("port", 7080) == port and path == _path(str(other.properties.get("path"))):
-                found.append(Mistake(definition.name, f"{other.name} has the path {path} too", "Give each its own."))
+                found.append(
+                    FlowMistake(definition.name, f"{other.name} has the path {path} too", "Give each its own.")
+                )
         return found
 
-    def points(self) -> list[Point]:
-        found = [Point(self, self.run, transaction="yes", source=self._open)]
+    def points(self) -> list[EntryPoint]:
+        found = [EntryPoint(self, self.run, transaction="yes", source=self._open)]
         flow = self.plan.flow
         inputs = [each for each in flow.nodes.values() if issubclass(find_type(each.type), InputNode)]
         first = next(each.name for each in inputs if each.type == self.type)
@@ -106,7 +108,7 @@ class HTTPInput(InputNode):
         if self.name == first and not (replies_here and all(each.type == self.type for each in inputs)):
             # Somebody else may have the reply: another flow, or another instance that got what this one put.
             found.append(
-                Point(
+                EntryPoint(
                     self,
                     self._deliver,
                     queue=reply_queue_of(flow_mark(flow.name)),
@@ -234,11 +236,11 @@ class HTTPReply(Speaker):
     )
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         status = definition.properties.get("status", 200)
         if isinstance(status, int) and not 200 <= status <= 599:
-            return [Mistake(definition.name, f"{status} is no status of a reply", "Say 200 to 599.")]
+            return [FlowMistake(definition.name, f"{status} is no status of a reply", "Say 200 to 599.")]
         return []
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:

@@ -38,7 +38,7 @@ from entrepot.flows.http_headers import (
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.arrivals import arrived, body_of, place_in, set_in
 from entrepot.flows.nodes.input_node import PARSING
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element, Folder, Root
 
@@ -95,30 +95,32 @@ class HTTPRequest(Speaker):
         *PARSING,
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._client = HttpClient(self.settings["authorities"])
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         said = definition.properties
         found = []
         try:
             split_url(str(said.get("url") or ""))
         except UrlInvalid as error:
-            found.append(Mistake(definition.name, f"{said.get('url')!r} is no URL: {error}", "Write http://host/path."))
+            found.append(
+                FlowMistake(definition.name, f"{said.get('url')!r} is no URL: {error}", "Write http://host/path.")
+            )
         if said.get("use_whole_message") is False and not said.get("request_path"):
-            found.append(Mistake(definition.name, "it does not say which part to send", "Say request_path."))
+            found.append(FlowMistake(definition.name, "it does not say which part to send", "Say request_path."))
         if said.get("replace_message") is False and not said.get("response_path"):
-            found.append(Mistake(definition.name, "it does not say where the response goes", "Say response_path."))
+            found.append(FlowMistake(definition.name, "it does not say where the response goes", "Say response_path."))
         for name in ("request_path", "response_path", "error_path"):
             if said.get(name) and _tree_of(str(said[name]))[0] is None:
                 advice = "Begin with InputRoot, OutputRoot, Environment or LocalEnvironment."
-                found.append(Mistake(definition.name, f"{name}: there is no tree {said[name]!r}", advice))
+                found.append(FlowMistake(definition.name, f"{name}: there is no tree {said[name]!r}", advice))
         timeout_s = said.get("timeout_s", 120.0)
         if isinstance(timeout_s, int | float) and not 0 < timeout_s <= 86_400:
-            found.append(Mistake(definition.name, f"it cannot wait {timeout_s} s", "Say 0.1 to 86400."))
+            found.append(FlowMistake(definition.name, f"it cannot wait {timeout_s} s", "Say 0.1 to 86400."))
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
@@ -130,7 +132,7 @@ class HTTPRequest(Speaker):
             raise HttpHeaderInvalid(self.plan.flow.name, self.name, "RequestLine.Method", f"{method!r} is no method")
         body, headers = self._request(assembly, method)
         timeout_s = self._timeout_s(wanted)
-        journey.outside.allow_time(timeout_s)
+        journey.world.allow_time(timeout_s)
         try:
             answered = self._client.send(
                 method,

@@ -13,9 +13,9 @@ from entrepot.errors import EntrepotError, NowhereToSetAside
 from entrepot.errors.describing import error_text
 from entrepot.esql.user_functions import FlowControl, as_failure
 from entrepot.flows.exception_list import with_exception
+from entrepot.flows.flow_world import Output, QueueFacts
 from entrepot.flows.journey import NEVER, Journey, NotAlone
 from entrepot.flows.nodes.node import Node, Property
-from entrepot.flows.outside import Output, QueueFacts
 from entrepot.message import Message
 from entrepot.models import parse_message
 from entrepot.models.tree import Assembly
@@ -37,7 +37,7 @@ PARSING = (
 )
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Where messages come from that lie on no queue; whoever runs the kernel asks it in turn with the queues.
 
     It keeps what it has handed out until it hears that the unit of work with all of that was committed. It is
@@ -60,7 +60,7 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class Point:
+class EntryPoint:
     """One place at which messages enter; whoever runs the kernel brings them."""
 
     node: InputNode
@@ -68,7 +68,7 @@ class Point:
     queue: str = ""
     """The queue that they come from; empty for other sources."""
     transaction: str = "automatic"
-    source: Callable[[], Source] | None = None
+    source: Callable[[], MessageSource] | None = None
     """Opens what they come from, where that is no queue."""
     selector: str = ""
     internal: bool = False
@@ -87,7 +87,7 @@ class InputNode(Node):
     inputs: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[tuple[str, ...]] = ("out", "failure", "catch")
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[EntryPoint]:
         raise NotImplementedError
 
     def prime(self, journey: Journey) -> None:

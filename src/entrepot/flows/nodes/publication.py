@@ -14,9 +14,9 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from entrepot.errors import DestinationMissing
+from entrepot.flows.flow_world import TOPIC, Output
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.node import Node, Property
-from entrepot.flows.outside import TOPIC, Output
 from entrepot.models import render_message
 from entrepot.models.tree import Assembly, Element
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from entrepot.errors import FlowTestInvalid
 from entrepot.flows.loading import IBM_SUFFIXES, YAML_SUFFIXES
-from entrepot.flows.nodes.node import Mistake
+from entrepot.flows.nodes.node import FlowMistake
 from entrepot.flows.property_values import meant, read_plain
 from entrepot.message import Message, MessageType
 from entrepot.yaml_places import Listing, Place, Scalar, Table, Written, read_yaml, words_for
@@ -48,7 +48,7 @@ class Expected:
 
 
 @dataclass(slots=True)
-class Step:
+class TrialStep:
     """Something that is done, and what should come of it."""
 
     where: str
@@ -79,7 +79,7 @@ class Stubbed:
 
 
 @dataclass(slots=True)
-class Settings:
+class TrialSettings:
     """The world of a case; what a case says goes before what the file says."""
 
     databases: dict[str, str] = field(default_factory=dict)
@@ -91,13 +91,13 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Case:
+class TrialCase:
     """One test."""
 
     name: str
     where: str
-    settings: Settings
-    steps: list[Step]
+    settings: TrialSettings
+    steps: list[TrialStep]
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class CaseFile:
 
     path: Path
     flow: Path
-    cases: list[Case]
+    cases: list[TrialCase]
 
 
 def read_test_file(path: str | Path) -> CaseFile:
@@ -115,7 +115,7 @@ def read_test_file(path: str | Path) -> CaseFile:
         FlowTestInvalid: Everything that is wrong with it.
     """
     path = Path(path)
-    mistakes: list[Mistake] = []
+    mistakes: list[FlowMistake] = []
     content = path.read_bytes()
     try:
         text = content.decode("utf-8-sig")
@@ -125,10 +125,10 @@ def read_test_file(path: str | Path) -> CaseFile:
         raise FlowTestInvalid(str(path), ((f"{path}:{line}", problem, "Save the file as UTF-8."),)) from None
 
     def wrong(place: Place, problem: str, advice: str) -> None:
-        mistakes.append(Mistake(str(place), problem, advice))
+        mistakes.append(FlowMistake(str(place), problem, advice))
 
     written = read_yaml(text, str(path), wrong)
-    found = _Reader(path, mistakes).file(written) if written is not None else None
+    found = _CaseReader(path, mistakes).file(written) if written is not None else None
     if mistakes or found is None:
         told = tuple((mistake.where, mistake.problem, mistake.advice) for mistake in mistakes)
         raise FlowTestInvalid(str(path), told or ((str(path), "the file is empty", "Write cases."),))
@@ -141,13 +141,13 @@ def _flow_beside(folder: Path, name: str) -> str:
     return next((f"{name}{each}" for each in suffixes if (folder / f"{name}{each}").exists()), f"{name}.yaml")
 
 
-class _Reader:
-    def __init__(self, path: Path, mistakes: list[Mistake]) -> None:
+class _CaseReader:
+    def __init__(self, path: Path, mistakes: list[FlowMistake]) -> None:
         self._path = path
         self._mistakes = mistakes
 
     def _wrong(self, at: Written, problem: str, advice: str = "") -> None:
-        self._mistakes.append(Mistake(str(at.place), problem, advice))
+        self._mistakes.append(FlowMistake(str(at.place), problem, advice))
 
     # --- the file -------------------------------------------------------------------------------------
 
@@ -165,10 +165,10 @@ class _Reader:
             cases = [self._case(key, value, table) for key, value in named]
         return CaseFile(self._path, flow, cases)
 
-    def _case(self, name: Scalar, written: Written, above: Table) -> Case:
-        settings = Settings()
+    def _case(self, name: Scalar, written: Written, above: Table) -> TrialCase:
+        settings = TrialSettings()
         self._settings(above, settings)
-        case = Case(name.text, str(name.place), settings, [])
+        case = TrialCase(name.text, str(name.place), settings, [])
         table = self._table(written, "a case", (*_SETTINGS, *_STEP, "steps"))
         if table is None:
             return case
@@ -183,7 +183,7 @@ class _Reader:
             case.steps.append(self._step(table))
         return case
 
-    def _settings(self, table: Table, settings: Settings) -> None:
+    def _settings(self, table: Table, settings: TrialSettings) -> None:
         readers: dict[str, Callable[[Written], None]] = {
             "databases": lambda said: settings.databases.update(self._databases(said)),
             "now": lambda said: setattr(settings, "now", self._time(said)),
@@ -243,8 +243,8 @@ class _Reader:
 
     # --- steps ------------------------------------------------------------------------------------------
 
-    def _step(self, table: Table) -> Step:
-        step = Step(str(table.place))
+    def _step(self, table: Table) -> TrialStep:
+        step = TrialStep(str(table.place))
         done = [name for name in ("feed", "pass_time", "run_all") if table.get(name) is not None]
         if len(done) != 1:
             problem = "nothing is done" if not done else f"{' and '.join(done)} are done at once"
@@ -264,7 +264,7 @@ class _Reader:
         self._results(table, step)
         return step
 
-    def _feed(self, written: Written, step: Step) -> None:
+    def _feed(self, written: Written, step: TrialStep) -> None:
         table = self._table(written, "feed", ("to", *BODIES, *_FIELDS, "properties"))
         if table is None:
             return
@@ -323,7 +323,7 @@ class _Reader:
                 found[key.text] = self._text(said) if _is_text(key.text) else _flag(_plain(said))
         return found
 
-    def _results(self, table: Table, step: Step) -> None:
+    def _results(self, table: Table, step: TrialStep) -> None:
         for key, said in table:
             match key.text:
                 case "expect":

@@ -6,7 +6,7 @@
     result = trial.feed("ORDERS", "<order><article>tea</article></order>", persistent=True)
     result.assert_output("DONE", tree={"XMLNSC.order.total": 3.5})
 
-Queues, topics, kept states and timers are those of `flows.rehearsal`;
+Queues, topics, kept states and timers are those of `flows.memory_world`;
 databases are real ones.
 """
 
@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from entrepot.errors import InvalidArgument, NowhereToSetAside
 from entrepot.esql import SqlDatabase
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import TOPIC, Output, QueueFacts
 from entrepot.flows.journey import Failure, Journey
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import InputNode, Point
-from entrepot.flows.outside import TOPIC, Output, QueueFacts
-from entrepot.flows.rehearsal import DEAD_LETTERS, Rehearsal
-from entrepot.flows.trials.recording import Record, RecordedKernel, Stub, body_bytes
+from entrepot.flows.memory_world import DEAD_LETTERS, MemoryWorld
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode
+from entrepot.flows.trials.recording import RecordedKernel, Recording, Stub, body_bytes
 from entrepot.flows.trials.result import FlowResult
 from entrepot.message import Message
 from entrepot.models import render_message
@@ -147,7 +147,7 @@ class FlowTest:
         return self._recorded(lambda: self._world.pass_time(seconds, self.kernel))
 
     def _recorded(self, action: Any) -> FlowResult:
-        self.kernel.record = record = Record()
+        self.kernel.record = record = Recording()
         result = self._world.result = FlowResult(record=record)
         try:
             action()
@@ -158,8 +158,8 @@ class FlowTest:
         return result
 
 
-class _World(Rehearsal):
-    """A rehearsal that also tells what happened since somebody asked."""
+class _World(MemoryWorld):
+    """A world in memory that also records what happens in a step."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -186,7 +186,7 @@ class _World(Rehearsal):
         else:
             self.result.trace.append(text)
 
-    def feed(self, kernel: Kernel, point: str | Point, message: Message) -> Journey:
+    def feed(self, kernel: Kernel, point: str | EntryPoint, message: Message) -> Journey:
         journey = super().feed(kernel, point, message)
         self.result.failures += journey.failures
         return journey

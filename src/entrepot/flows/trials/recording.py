@@ -15,7 +15,7 @@ from typing import Any
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.journey import Journey
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import Point
+from entrepot.flows.nodes.input_node import EntryPoint
 from entrepot.flows.nodes.node import Enter, Node
 from entrepot.message import Message
 from entrepot.models import parse_message
@@ -55,7 +55,7 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Record:
+class Recording:
     """Where messages have been since it was begun."""
 
     path: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class RecordedKernel(Kernel):
     """A kernel with a record, and with stubs in the place of nodes."""
 
     def __init__(self, flow: FlowDefinition) -> None:
-        self.record = Record()
+        self.record = Recording()
         self.stubs: dict[str, tuple[Stub, str]] = {}
         """By node: what stands in for it, and the domain of bodies that it makes."""
         super().__init__(flow)
@@ -136,7 +136,7 @@ class RecordedKernel(Kernel):
         if visit is not None:
             visit.outputs.append((terminal, snapshot(assembly)))
 
-    def _starting(self, point: Point) -> Callable[[Message, Journey], None]:
+    def _starting(self, point: EntryPoint) -> Callable[[Message, Journey], None]:
         run = point.run
 
         def start(message: Message, journey: Journey) -> None:

@@ -13,18 +13,18 @@ from entrepot.errors import EntrepotError, UserException
 from entrepot.errors.describing import error_text
 from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import TOPIC
 from entrepot.flows.loading import load_flow
-from entrepot.flows.outside import TOPIC
-from entrepot.flows.rehearsal import DEAD_LETTERS
+from entrepot.flows.memory_world import DEAD_LETTERS
 from entrepot.flows.trials import differences
-from entrepot.flows.trials.cases import Case, CaseFile, Expected, Settings, Step, Stubbed
+from entrepot.flows.trials.cases import CaseFile, Expected, Stubbed, TrialCase, TrialSettings, TrialStep
 from entrepot.flows.trials.flow_test import FlowTest
 from entrepot.flows.trials.result import FlowResult, descriptor_differences, tree_differences
 from entrepot.message import Message
 
 
 @dataclass(slots=True)
-class Verdict:
+class CaseVerdict:
     """What came of one case."""
 
     file: str
@@ -41,7 +41,7 @@ class Verdict:
 
 def run_test_file(
     test_file: CaseFile, *, only: str = "", projects: Sequence[Path] = (), java: Mapping[str, str] | None = None
-) -> Iterator[Verdict]:
+) -> Iterator[CaseVerdict]:
     """The verdicts of a file's cases, of those with `only` in their names; the rest is as for `load_flow`.
 
     Raises:
@@ -53,8 +53,8 @@ def run_test_file(
             yield _judged(str(test_file.path), case, flow)
 
 
-def _judged(file: str, case: Case, flow: FlowDefinition) -> Verdict:
-    verdict = Verdict(file, case.name, case.where)
+def _judged(file: str, case: TrialCase, flow: FlowDefinition) -> CaseVerdict:
+    verdict = CaseVerdict(file, case.name, case.where)
     began = time.perf_counter()
     try:
         trial = _prepared(case.settings, flow)
@@ -70,7 +70,7 @@ def _judged(file: str, case: Case, flow: FlowDefinition) -> Verdict:
     return verdict
 
 
-def _prepared(settings: Settings, flow: FlowDefinition) -> FlowTest:
+def _prepared(settings: TrialSettings, flow: FlowDefinition) -> FlowTest:
     trial = FlowTest(
         flow, databases=settings.databases or None, now=settings.now, user_properties=settings.properties or None
     )
@@ -89,7 +89,7 @@ def _function(stub: Stubbed) -> Any:
     return (stub.to, stub.body) if stub.to else stub.body
 
 
-def _step_problems(trial: FlowTest, step: Step) -> list[str]:
+def _step_problems(trial: FlowTest, step: TrialStep) -> list[str]:
     if step.action == "pass_time":
         result = trial.pass_time(step.seconds)
     elif step.action == "run_all":
@@ -147,7 +147,7 @@ def _differences(expected: Expected, message: Message) -> list[str]:
     return lines + descriptor_differences(checks, message)
 
 
-def _other_problems(step: Step, result: FlowResult) -> list[str]:
+def _other_problems(step: TrialStep, result: FlowResult) -> list[str]:
     """Messages that nobody expects, where the step says at all what it expects."""
     if step.others or (step.outputs is None and step.published is None):
         return []
@@ -159,7 +159,7 @@ def _other_problems(step: Step, result: FlowResult) -> list[str]:
     ]
 
 
-def _failure_problems(step: Step, result: FlowResult) -> list[str]:
+def _failure_problems(step: TrialStep, result: FlowResult) -> list[str]:
     """Each word of `failures` names an error's class or code, or stands in its text; without any, none is expected."""
     told = [(type(each.error).__name__, getattr(each.error, "code", ""), str(each.error)) for each in result.failures]
     if step.failures is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from entrepot.errors import ModelInvalid
 from entrepot.models.cwf.fields import LENGTH_MAX, REST_OF_MESSAGE
-from entrepot.models.logical import Composition, CwfField, Member, MessageSet, Simple, Structure, ValueType
+from entrepot.models.logical import Composition, CwfField, MessageSet, Simple, Structure, StructureMember, ValueType
 
 LEVELS_MAX = 100
 """How deep structures may be nested. COBOL has levels up to 49."""
@@ -112,7 +112,9 @@ class Planner:
             else:
                 group.members.append(self._field(member, content, physical, above))
 
-    def _field(self, member: Member, simple: Simple, physical: CwfField, above: tuple[GroupPlan, ...]) -> FieldPlan:
+    def _field(
+        self, member: StructureMember, simple: Simple, physical: CwfField, above: tuple[GroupPlan, ...]
+    ) -> FieldPlan:
         plan = FieldPlan(
             member.name, simple, physical, member.min_occurs, member.max_occurs, member.default, member.line
         )
@@ -125,7 +127,7 @@ class Planner:
             self._declared.setdefault(_local(member.name), []).append(_Declared(plan, above))
         return plan
 
-    def _physical(self, member: Member) -> CwfField:
+    def _physical(self, member: StructureMember) -> CwfField:
         said = member.physical.get(self._format)
         if isinstance(member.content, Structure):
             said = said or CwfField("structure")
@@ -158,7 +160,9 @@ class Planner:
             self.slots += 1
         return declared.plan.slot
 
-    def _find(self, name: str, above: tuple[GroupPlan, ...], wanting: Member | FieldPlan | GroupPlan) -> _Declared:
+    def _find(
+        self, name: str, above: tuple[GroupPlan, ...], wanting: StructureMember | FieldPlan | GroupPlan
+    ) -> _Declared:
         """The member that a count or length comes from: the nearest earlier one of that name."""
         *outer, last = name.replace("/", ".").split(".") if not name.startswith("{") else [name]
         best: tuple[int, _Declared] | None = None

@@ -23,11 +23,11 @@ from entrepot.models.logical import (
     Composition,
     Format,
     Kind,
-    Member,
     MessageModel,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     TdsStructure,
     ValueType,
     XmlFormat,
@@ -67,7 +67,7 @@ def read_mxsd(content: bytes, file: str = "model.mxsd") -> MessageSet:
     found = find_message_set(file)
     name, formats = found or (Path(file).stem, {})
     formats = dict(formats) or _formats_seen(library)
-    return _Reader(library, formats).read(name)
+    return _MxsdReader(library, formats).read(name)
 
 
 def _formats_seen(library: Library) -> dict[str, Format]:
@@ -82,7 +82,7 @@ def _formats_seen(library: Library) -> dict[str, Format]:
     return dict(sorted(formats.items())) or {"XML1": XmlFormat()}
 
 
-class _Reader:
+class _MxsdReader:
     def __init__(self, library: Library, formats: dict[str, Format]) -> None:
         self.library = library
         self.formats = formats
@@ -147,7 +147,7 @@ class _Reader:
 
     # --- elements and attributes ----------------------------------------------------------------------
 
-    def _element(self, node: etree._Element, schema: Schema, *, top: bool = False) -> Member:
+    def _element(self, node: etree._Element, schema: Schema, *, top: bool = False) -> StructureMember:
         declared, home = node, schema
         if node.get("ref") is not None:
             declared, home, _ = self._find("element", node, schema, str(node.get("ref")))
@@ -168,7 +168,7 @@ class _Reader:
         full = f"{{{home.namespace}}}{name}" if qualified and home.namespace else name
         return self._member(full, content, (least, most), _value_of(node, declared), given, node)
 
-    def _attribute(self, node: etree._Element, schema: Schema) -> Member | None:
+    def _attribute(self, node: etree._Element, schema: Schema) -> StructureMember | None:
         if node.get("use") == "prohibited":
             return None
         declared, home, top = node, schema, False
@@ -201,7 +201,7 @@ class _Reader:
         value: tuple[str | None, str | None],
         given: dict[str, Given],
         node: etree._Element,
-    ) -> Member:
+    ) -> StructureMember:
         default, fixed = value
         simple = content.simple if isinstance(content, SimpleType) else None
         if simple is not None and fixed is not None:
@@ -216,7 +216,7 @@ class _Reader:
             physical[fmt] = derive(declared, value_type, size, scale, logical, said)
         meaning = simple if simple is not None else content
         assert isinstance(meaning, Simple | Structure)
-        return Member(name, meaning, *occurs, default if simple else None, physical, node.sourceline or 0)
+        return StructureMember(name, meaning, *occurs, default if simple else None, physical, node.sourceline or 0)
 
     def _given(self, node: etree._Element, schema: Schema) -> dict[str, Given]:
         found: dict[str, Given] = {}
@@ -336,10 +336,10 @@ class _Reader:
                 physical[rep.format_name] = replace(physical[rep.format_name], **structure_given(rep))
         return physical
 
-    def _parts(self, node: etree._Element, schema: Schema) -> tuple[list[Member], list[Member]]:
+    def _parts(self, node: etree._Element, schema: Schema) -> tuple[list[StructureMember], list[StructureMember]]:
         """The model groups of a complex type, as members without a name, and its attributes."""
-        groups: list[Member] = []
-        attributes: list[Member] = []
+        groups: list[StructureMember] = []
+        attributes: list[StructureMember] = []
         for child in node.iterchildren(etree.Element):
             kind = str(etree.QName(child).localname)
             if kind in _MODEL_GROUPS:
@@ -354,7 +354,7 @@ class _Reader:
                 self._unsupported(child, schema)
         return groups, attributes
 
-    def _attributes(self, node: etree._Element, schema: Schema) -> Iterator[Member]:
+    def _attributes(self, node: etree._Element, schema: Schema) -> Iterator[StructureMember]:
         if node.tag == f"{SCHEMA}attribute":
             attribute = self._attribute(node, schema)
             if attribute is not None:
@@ -371,7 +371,7 @@ class _Reader:
             for child in found.iterchildren(etree.Element):
                 yield from self._attributes(child, home)
 
-    def _derived(self, node: etree._Element, schema: Schema) -> tuple[list[Member], list[Member]]:
+    def _derived(self, node: etree._Element, schema: Schema) -> tuple[list[StructureMember], list[StructureMember]]:
         for child in node.iterchildren(f"{SCHEMA}extension", f"{SCHEMA}restriction"):
             groups, attributes = self._parts(child, schema)
             text = str(child.get("base") or "")
@@ -385,7 +385,7 @@ class _Reader:
             return groups, attributes
         return self._wrong(node, schema, "complexContent has neither extension nor restriction")
 
-    def _group(self, node: etree._Element, schema: Schema, owner: etree._Element) -> Member:
+    def _group(self, node: etree._Element, schema: Schema, owner: etree._Element) -> StructureMember:
         """A model group as a member without a name."""
         least, most = self._occurs(node, schema)
         given = self._given(node, schema)
@@ -446,7 +446,7 @@ def _structured(content: Simple | Structure) -> Structure:
     return content
 
 
-def _flattened(groups: list[Member]) -> Iterator[Member]:
+def _flattened(groups: list[StructureMember]) -> Iterator[StructureMember]:
     """Groups as they stand in a sequence: a sequence that comes once needs no group of its own."""
     for group in groups:
         inner = group.content

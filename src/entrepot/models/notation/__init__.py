@@ -33,11 +33,11 @@ from entrepot.models.logical import (
     Composition,
     Format,
     Kind,
-    Member,
     MessageModel,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     TdsStructure,
     ValueType,
     XmlFormat,
@@ -101,7 +101,7 @@ def read_notation(text: str, file: str = "model") -> MessageSet:
     Raises:
         ModelInvalid: Says line, column, what is wrong and what is allowed.
     """
-    return _Reader(file).read(read_model(text, file))
+    return _ModelReader(file).read(read_model(text, file))
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class _Definition:
     body: tuple[Composition, Listing] | None = None
 
 
-class _Reader:
+class _ModelReader:
     def __init__(self, file: str) -> None:
         self.file = file
         self.namespace = ""
@@ -358,7 +358,7 @@ class _Reader:
 
     # --- members ----------------------------------------------------------------------------------
 
-    def _members(self, listing: Listing, around: dict[str, TdsStructure]) -> tuple[Member, ...]:
+    def _members(self, listing: Listing, around: dict[str, TdsStructure]) -> tuple[StructureMember, ...]:
         self.depth += 1
         if self.depth > NESTING_MAX:
             wrong(listing, f"elements nest deeper than {NESTING_MAX} levels")
@@ -366,7 +366,7 @@ class _Reader:
         self.depth -= 1
         return members
 
-    def _member(self, node: Written, around: dict[str, TdsStructure]) -> Member:
+    def _member(self, node: Written, around: dict[str, TdsStructure]) -> StructureMember:
         if not isinstance(node, Table) or not node.pairs:
             wrong(node, f"an element is written `name: type`, not {said(node)}")
         (key, value), *properties = node.pairs
@@ -403,7 +403,7 @@ class _Reader:
             )
             for fmt, declared in self.formats.items()
         }
-        return Member(full_name, content, least, most, meaning.default, physical, key.start.line)
+        return StructureMember(full_name, content, least, most, meaning.default, physical, key.start.line)
 
     def _qualified(self, name: str, meaning: _Meaning) -> str:
         if name.startswith("{}"):

@@ -19,7 +19,7 @@ from typing import Any
 
 from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.swift.field_formats import FieldFormat
-from entrepot.models.swift.format_notation import Unit
+from entrepot.models.swift.format_notation import FormatUnit
 from entrepot.models.swift.rules import field_formats
 from entrepot.models.tree import Element
 
@@ -81,7 +81,7 @@ def field_text(field: Element, form: FieldFormat) -> str:
     raise ValueError(f"its text is {type(value).__name__}, not characters; set its parts instead")
 
 
-def part_text(value: Any, name: str, unit: Unit | None) -> str:
+def part_text(value: Any, name: str, unit: FormatUnit | None) -> str:
     """Numbers, days and times as SWIFT writes them; characters stay.
 
     Raises:

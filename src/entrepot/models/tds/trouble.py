@@ -14,7 +14,7 @@ from entrepot.errors import ModelInvalid
 from entrepot.models.tds.values import excerpt
 
 
-class Unread(Exception):
+class TextMismatch(Exception):
     """The text is not what the model says, at a character offset."""
 
     def __init__(self, position: int, problem: str) -> None:

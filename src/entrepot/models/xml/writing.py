@@ -100,7 +100,7 @@ def render(folder: Folder) -> bytes:
         written = _values_only(folder, encoding)
         if written is not None:
             return written
-    writer = _Writer(folder, encoding)
+    writer = _XmlWriter(folder, encoding)
     return writer.document()
 
 
@@ -167,7 +167,7 @@ def _put_back(element: Element) -> bool:
 # --- the whole tree -------------------------------------------------------------------------------
 
 
-class _Scope:
+class _PrefixScope:
     """Which prefixes mean what at one place of the document."""
 
     __slots__ = ("prefixes", "uris")
@@ -176,14 +176,14 @@ class _Scope:
         self.prefixes = prefixes
         self.uris = {uri: prefix for prefix, uri in prefixes.items() if prefix}
 
-    def extended(self, declared: dict[str, str]) -> _Scope:
-        return _Scope({**self.prefixes, **declared})
+    def extended(self, declared: dict[str, str]) -> _PrefixScope:
+        return _PrefixScope({**self.prefixes, **declared})
 
 
-_NOTHING = _Scope({"xml": XML_URI})
+_NOTHING = _PrefixScope({"xml": XML_URI})
 
 
-class _Writer:
+class _XmlWriter:
     __slots__ = ("aware", "encoding", "folder", "generated", "large", "out", "roles")
 
     def __init__(self, folder: Folder, encoding: str) -> None:
@@ -230,7 +230,7 @@ class _Writer:
 
     # --- elements ---
 
-    def write(self, element: Element, scope: _Scope, depth: int) -> None:
+    def write(self, element: Element, scope: _PrefixScope, depth: int) -> None:
         if not element._told and isinstance(element, XmlElement) and self.dumped(element, scope):
             return
         children: Sequence[Element] | None = element._children
@@ -312,7 +312,7 @@ class _Writer:
         except (NotXml, TypeError) as error:
             raise self.refusal(element, str(error)) from None
 
-    def dumped(self, element: XmlElement, scope: _Scope) -> bool:
+    def dumped(self, element: XmlElement, scope: _PrefixScope) -> bool:
         """Let lxml write a folder that was read and is as it came, however much of it was looked at."""
         source = element.source
         if not element.plain or len(source) == 0 or (scope is not _NOTHING and scope.prefixes.get("")):
@@ -320,7 +320,7 @@ class _Writer:
         self.out.append(etree.tostring(source, encoding="unicode", with_tail=False))
         return True
 
-    def loaded(self, element: Element, scope: _Scope) -> Sequence[Element] | None:
+    def loaded(self, element: Element, scope: _PrefixScope) -> Sequence[Element] | None:
         """The children of an element that nobody looked into; None if it could be written without them."""
         if isinstance(element, XmlElement) and element.plain and not element._found:
             source = element.source
@@ -337,7 +337,7 @@ class _Writer:
         return element.load()
 
     def write_with_children(
-        self, element: Element, children: Sequence[Element], text: str, scope: _Scope, depth: int
+        self, element: Element, children: Sequence[Element], text: str, scope: _PrefixScope, depth: int
     ) -> None:
         roles = self.roles
         attributes: list[Element] = []
@@ -414,8 +414,8 @@ class _Writer:
         element: Element,
         declarations: list[Element] | tuple[()],
         attributes: list[Element] | tuple[()],
-        scope: _Scope,
-    ) -> tuple[str, str, _Scope]:
+        scope: _PrefixScope,
+    ) -> tuple[str, str, _PrefixScope]:
         """Tag, the attributes behind it as text, and the scope inside."""
         start = ""
         if declarations:
@@ -457,7 +457,7 @@ class _Writer:
             raise self.refusal(element, str(error)) from None
         return f" {name}={text}"
 
-    def qualified(self, element: Element, scope: _Scope, *, attribute: bool) -> tuple[str, _Scope, str]:
+    def qualified(self, element: Element, scope: _PrefixScope, *, attribute: bool) -> tuple[str, _PrefixScope, str]:
         """The name with its prefix; with the declaration that had to be made for it, and the scope that has it."""
         key = element.key
         if key[:1] != "{":

@@ -38,7 +38,7 @@ _KEY_BYTES = 24
 _FORMAT = "LEDGER"
 
 
-class Record(msgspec.Struct, frozen=True):
+class LedgerRecord(msgspec.Struct, frozen=True):
     """What has been decided."""
 
     writer: str
@@ -69,7 +69,7 @@ def _short(sink: str) -> str:
     return hashlib.sha256(sink.encode()).hexdigest()[:8] if sink else ""
 
 
-class Ledger:
+class SinkLedger:
     """The ledger as one writer sees it."""
 
     def __init__(self, connection: Connection, writer: str, sink: str = "") -> None:
@@ -78,7 +78,7 @@ class Ledger:
         self.sink = sink
         self._key = hashlib.sha256(f"{writer}\n{sink}".encode()).digest()[:_KEY_BYTES]
 
-    def written(self) -> Record | None:
+    def written(self) -> LedgerRecord | None:
         """What was decided last."""
         try:
             found = next(self._connection.browse(LEDGER, correlation_id=self._key), None)
@@ -103,7 +103,7 @@ class Ledger:
             return set(units) <= set(last.units)
         if last is not None:
             self._finish(last)
-        record = Record(self.writer, self.sink, batch, list(units))
+        record = LedgerRecord(self.writer, self.sink, batch, list(units))
         self._decide(record, last)
         self._finish(record)
         self._tidy(record)
@@ -123,7 +123,7 @@ class Ledger:
         """A single write is done, and will never come again."""
         self._connection.get(LEDGER, correlation_id=self._key)
 
-    def _decide(self, record: Record, last: Record | None) -> None:
+    def _decide(self, record: LedgerRecord, last: LedgerRecord | None) -> None:
         _require_queue(self._connection)
         with self._connection.unit_of_work() as unit:
             if last is not None and unit.get(LEDGER, correlation_id=self._key) is None:
@@ -131,7 +131,7 @@ class Ledger:
             body = msgspec.json.encode(record)
             unit.put(LEDGER, body, correlation_id=self._key, persistent=True, format=_FORMAT)
 
-    def _finish(self, record: Record) -> None:
+    def _finish(self, record: LedgerRecord) -> None:
         """Commit what was decided and is not committed yet."""
         open_units = set(self._connection.in_doubt()) if record.units else set()
         for name in record.units:
@@ -142,7 +142,7 @@ class Ledger:
         for name in names:
             self._resolve(name, commit=False)
 
-    def _tidy(self, record: Record | None) -> None:
+    def _tidy(self, record: LedgerRecord | None) -> None:
         """Back out what attempts of this writer have left that came to nothing."""
         kept = set(record.units) if record is not None else set()
         start = head(self.writer, self.sink)
@@ -159,23 +159,23 @@ def finish_single_writes(connection: Connection) -> int:
     done = 0
     for record in list(_records(connection)):
         if record.batch < 0:
-            ledger = Ledger(connection, record.writer, record.sink)
+            ledger = SinkLedger(connection, record.writer, record.sink)
             ledger._finish(record)
             ledger.forget()
             done += 1
     return done
 
 
-def _records(connection: Connection) -> Iterator[Record]:
+def _records(connection: Connection) -> Iterator[LedgerRecord]:
     try:
         yield from (_record(message.body) for message in connection.browse(LEDGER))
     except QueueNotFound:
         return
 
 
-def _record(body: bytes) -> Record:
+def _record(body: bytes) -> LedgerRecord:
     try:
-        return msgspec.json.decode(body, type=Record)
+        return msgspec.json.decode(body, type=LedgerRecord)
     except msgspec.MsgspecError as error:
         raise LedgerUnreadable(LEDGER, str(error)) from error
 

@@ -20,7 +20,7 @@ from entrepot.client.blocking import Connection, UnitOfWork
 from entrepot.client.options import PutOptions
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message, MessageType
-from entrepot.spark.tables.ledger import Ledger, finish_single_writes, unit_name
+from entrepot.spark.tables.ledger import SinkLedger, finish_single_writes, unit_name
 from entrepot.spark.tables.options import WritingOptions
 from entrepot.spark.tables.reaching import reach, surely
 from entrepot.spark.tables.rows import MESSAGE_COLUMNS, check_columns, messages_of
@@ -173,7 +173,7 @@ class BatchWriter(DataSourceArrowWriter):
         units = _units(messages)
 
         def decide(connection: Connection) -> None:
-            ledger = Ledger(connection, self.writer, self.options.sink)
+            ledger = SinkLedger(connection, self.writer, self.options.sink)
             written = ledger.written()
             ledger.commit(-1, units if written is None else written.units)
             ledger.forget()
@@ -185,7 +185,7 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         surely(
             self.options.url,
-            lambda connection: Ledger(connection, self.writer, self.options.sink).abort(-1, _units(messages)),
+            lambda connection: SinkLedger(connection, self.writer, self.options.sink).abort(-1, _units(messages)),
         )
 
 
@@ -214,4 +214,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = next((message.writer for message in messages if isinstance(message, Prepared)), None)
         if query is not None:
             units = _units(messages)
-            surely(self.options.url, lambda connection: verb(Ledger(connection, query, self.options.sink), units))
+            surely(self.options.url, lambda connection: verb(SinkLedger(connection, query, self.options.sink), units))

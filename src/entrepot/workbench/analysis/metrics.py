@@ -16,7 +16,7 @@ import numpy
 from entrepot.workbench.analysis.metric import ACCOUNTS
 from entrepot.workbench.analysis.observed import REPLY_LOADS, Numbers, Observed, Reals
 from entrepot.workbench.measuring.observations import CALL_NAMES, NONE_NS
-from entrepot.workbench.statistics.counting import Account
+from entrepot.workbench.statistics.counting import TrialAccount
 
 SEARCH = "sustained"
 PERCENTILES = (50, 90, 99)
@@ -32,7 +32,7 @@ _FULL_MACHINE_TABLES = ("wbimb-hpux-v5", "2.")
 _ONE_WAY = frozenset({"stream", "open-loop", "publish", "forward", "flow", "receive"})
 
 
-def metrics(observed: Observed, account: Account) -> dict[str, float]:
+def metrics(observed: Observed, account: TrialAccount) -> dict[str, float]:
     """Everything that this trial gives a figure for, by the names of metric.py.
 
     A search gives what it found and what that cost: the rate of a probe is no figure.

@@ -111,7 +111,7 @@ def observed_from(noted: pyarrow.Table, aside: pyarrow.Table) -> Observed:
     """Arrays of one trial from the two tables of a group."""
     import pyarrow.compute
 
-    from entrepot.workbench.analysis.observed import Calls, Observed
+    from entrepot.workbench.analysis.observed import Observed, ObservedCalls
 
     told = aside.filter(pyarrow.compute.is_valid(aside["record"]))
     assert told.num_rows == 1, f"a trial has one record, and here are {told.num_rows}"
@@ -124,7 +124,7 @@ def observed_from(noted: pyarrow.Table, aside: pyarrow.Table) -> Observed:
         environment=environment,
         sent=sent,
         received=received,
-        calls=Calls(**calls),
+        calls=ObservedCalls(**calls),
         samples=_samples(aside.filter(pyarrow.compute.is_valid(aside["measure"]))),
     )
 

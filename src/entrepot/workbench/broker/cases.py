@@ -21,7 +21,7 @@ FLOWS = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
-class Case:
+class BrokerCase:
     """One measurement of the document."""
 
     name: str
@@ -53,12 +53,12 @@ class Case:
 
 
 @cache
-def cases() -> dict[str, Case]:
+def cases() -> dict[str, BrokerCase]:
     told: dict[str, dict[str, Any]] = load_plain((FLOWS / "cases.yaml").read_text())
-    return {name: msgspec.convert({"name": name, **facts}, Case) for name, facts in told.items()}
+    return {name: msgspec.convert({"name": name, **facts}, BrokerCase) for name, facts in told.items()}
 
 
-def find_case(name: str) -> Case:
+def find_case(name: str) -> BrokerCase:
     """
     Raises:
         ScenarioInvalid: There is no such case.

@@ -24,7 +24,7 @@ from typing import IO, Any, Protocol, Self
 import msgspec
 
 from entrepot.errors import EntrepotError, SystemFailed
-from entrepot.workbench.broker.deploying import Deployed, Wanted, deployed
+from entrepot.workbench.broker.deploying import Deployed, DeploymentRequest, deployed
 from entrepot.workbench.systems.processes import descendants
 
 NAME = "the engine of the flows"
@@ -36,7 +36,7 @@ END_S = 30.0
 class FlowsAtWork(Protocol):
     """What the load asks of whatever runs the flows."""
 
-    def deployed(self, wanted: Wanted) -> contextlib.AbstractContextManager[None]: ...
+    def deployed(self, wanted: DeploymentRequest) -> contextlib.AbstractContextManager[None]: ...
 
     @property
     def pids(self) -> Sequence[int]:
@@ -71,7 +71,7 @@ class Engine:
         self._end()
 
     @contextlib.contextmanager
-    def deployed(self, wanted: Wanted) -> Iterator[None]:
+    def deployed(self, wanted: DeploymentRequest) -> Iterator[None]:
         """
         Raises:
             SystemFailed: It does not run, or the engine has died; says why.
@@ -159,7 +159,9 @@ def _serve(context: Any, commands: IO[bytes], answer: Any) -> None:
             command = msgspec.json.decode(line)
             try:
                 if "deploy" in command:
-                    running = stack.enter_context(deployed(context, msgspec.convert(command["deploy"], Wanted)))
+                    running = stack.enter_context(
+                        deployed(context, msgspec.convert(command["deploy"], DeploymentRequest))
+                    )
                     answer({"pids": running.pids})
                 elif "stop" in command:
                     stack.close()

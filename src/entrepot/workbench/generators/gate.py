@@ -16,7 +16,7 @@ CLIENTS_MAX = 4096
 fork = multiprocessing.get_context("fork")
 
 
-class Gate:
+class StartGate:
     """Opened once a trial. Times are of the monotonic clock, in ns."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ QUEUE = "BENCH.STREAM"
 WINDOW = 10_000
 
 
-class Stream(Load):
+class StreamLoad(Load):
     name = "stream"
     needs = frozenset({"queues"})
     pipelines = True

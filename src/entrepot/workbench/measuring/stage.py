@@ -29,7 +29,7 @@ import msgspec
 from entrepot.errors import MeasurementError, SystemFailed
 from entrepot.workbench.generators.applications import Applications
 from entrepot.workbench.generators.client import Client
-from entrepot.workbench.generators.gate import Gate, sleep_until
+from entrepot.workbench.generators.gate import StartGate, sleep_until
 from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, samples_to_parquet, to_parquet
 from entrepot.workbench.measuring.quiet import busy_mark
@@ -53,7 +53,7 @@ class Trial:
 
     def __init__(self, stage: Stage, queues: Sequence[str], servers: Pids) -> None:
         self.stage = stage
-        self.gate = Gate()
+        self.gate = StartGate()
         self.facts: dict[str, float] = {}
         self.evidence: dict[str, str] = {}
         self.reason = ""

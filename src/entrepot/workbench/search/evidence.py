@@ -79,7 +79,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Criteria:
+class SustainCriteria:
     """What sustained means, in numbers."""
 
     growth_share_max: float = 0.005
@@ -106,7 +106,7 @@ class Verdict:
         return f"{self.answer.replace('_', ' ')}: {'; '.join(self.reasons)}"
 
 
-def judge(evidence: Evidence, criteria: Criteria) -> Verdict:
+def judge(evidence: Evidence, criteria: SustainCriteria) -> Verdict:
     """Whether the offered rate can be sustained, and which numbers say so."""
     if evidence.messages < MESSAGES_MIN:
         return Verdict("unsteady", (f"only {evidence.messages:.0f} messages were sent",), 0.5)
@@ -167,12 +167,12 @@ def _mean_trend(trends: Sequence[Trend]) -> Trend:
     return Trend(sum(trend.slope for trend in trends) / count, error)
 
 
-def _caught_up(evidence: Evidence, criteria: Criteria) -> list[bool]:
+def _caught_up(evidence: Evidence, criteria: SustainCriteria) -> list[bool]:
     """Of each probe, whether its backlog came back to where it had been."""
     return [left <= criteria.growth_share_max * evidence.offered_per_s for left in evidence.left_per_s]
 
 
-def _generator_limits(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _generator_limits(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     """Why the generator was the limit; nothing when it kept its schedule, or when the system kept it from doing so."""
     is_behind = evidence.behind_share > criteria.behind_share_max
     is_late = evidence.lateness_p99_s > criteria.lateness_p99_s_max
@@ -202,7 +202,7 @@ def _is_held_back(evidence: Evidence) -> bool:
     return is_always_in_calls or (evidence.call_p99_s or 0.0) >= evidence.lateness_p99_s / 2
 
 
-def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _refutations(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     reasons = []
     growth_max_per_s = criteria.growth_share_max * evidence.offered_per_s
     if evidence.lost is not None and evidence.lost > criteria.lost_max:
@@ -236,7 +236,7 @@ def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _doubts(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _doubts(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     reasons = []
     growth_max_per_s = criteria.growth_share_max * evidence.offered_per_s
     if evidence.lost is None:
@@ -255,7 +255,7 @@ def _doubts(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _missing(evidence: Evidence, criteria: Criteria) -> float:
+def _missing(evidence: Evidence, criteria: SustainCriteria) -> float:
     """Messages that ought to have been delivered within the probe and were not."""
     undelivered = (evidence.sent_per_s - evidence.delivered_per_s) * evidence.duration_s
     return undelivered - (1 - criteria.delivered_share_min) * evidence.messages
@@ -266,7 +266,7 @@ def _undelivered(evidence: Evidence) -> str:
     return f"{delivered} were delivered of {sent} sent, {evidence.delivered_share:.1%} of what was offered"
 
 
-def _grounds(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _grounds(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     at_a_peak = " when it ended, at a peak of the backlog" if _missing(evidence, criteria) > 0 else ""
     return (
         f"depth, at its lowest, grew by at most {_rate(max(*evidence.left_per_s, 0.0))}",

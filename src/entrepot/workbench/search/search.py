@@ -24,7 +24,7 @@ from typing import Literal
 
 from entrepot.errors import RateNotSustainable
 from entrepot.workbench.search.edge import Edge
-from entrepot.workbench.search.evidence import Criteria, Evidence, Verdict, combined, judge
+from entrepot.workbench.search.evidence import Evidence, SustainCriteria, Verdict, combined, judge
 
 Phase = Literal["bracket", "refine", "confirm"]
 ABOVE = 1.05
@@ -114,7 +114,7 @@ def search(
     probe: Probing,
     *,
     start_per_s: float,
-    criteria: Criteria | None = None,
+    criteria: SustainCriteria | None = None,
     effort: SearchEffort | None = None,
     progress: Callable[[Probe], None] = lambda _: None,
 ) -> Sustained:
@@ -126,7 +126,7 @@ def search(
     """
     if start_per_s <= 0:
         raise ValueError("a search starts at a rate above 0")
-    searching = _Search(probe, criteria or Criteria(), effort or SearchEffort(), progress)
+    searching = _Search(probe, criteria or SustainCriteria(), effort or SearchEffort(), progress)
     try:
         return searching.confirm(searching.find_edge(start_per_s))
     except _BudgetSpent:
@@ -135,7 +135,7 @@ def search(
 
 class _Search:
     def __init__(
-        self, probing: Probing, criteria: Criteria, effort: SearchEffort, progress: Callable[[Probe], None]
+        self, probing: Probing, criteria: SustainCriteria, effort: SearchEffort, progress: Callable[[Probe], None]
     ) -> None:
         self._probing, self._criteria, self._effort, self._progress = probing, criteria, effort, progress
         self.probes: list[Probe] = []

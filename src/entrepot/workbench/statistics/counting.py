@@ -25,7 +25,7 @@ _NUMBER_MAX = 1 << NUMBER_BITS
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class TrialAccount:
     sent: int
     """Different messages; of a publication, as many as it has receivers."""
     received: int
@@ -45,7 +45,7 @@ def account(
     *,
     received_ns: ArrayLike | None = None,
     all_receive: Sequence[int] | None = None,
-) -> Account:
+) -> TrialAccount:
     """Compare what was sent with what came.
 
     The rows of one receiver have to be in the order in which they came,
@@ -69,7 +69,7 @@ def account(
         came, by = came[mine], by[mine]
         first_comings = sum(_distinct(came[by == one]) for one in set(all_receive))
         expected = len(sent) * len(set(all_receive))
-    return Account(
+    return TrialAccount(
         sent=expected,
         received=len(came),
         lost=expected - first_comings,

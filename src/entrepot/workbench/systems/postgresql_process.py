@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from entrepot.errors import SystemFailed
-from entrepot.workbench.systems.processes import LOOPBACK, Server, descendants
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess, descendants
 from entrepot.workbench.systems.system import is_running
 
 USER = "ent"
@@ -52,7 +52,7 @@ class PostgreSqlProcess:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._name = name
-        self._server: Server | None = None
+        self._server: ServerProcess | None = None
         self.port = 0
 
     def start(self, port: int, parameters: Mapping[str, str], answers: Callable[[], bool]) -> None:
@@ -79,7 +79,7 @@ class PostgreSqlProcess:
         for key, value in settings.items():
             command += ["-c", f"{key}={value}"]
         self.port = port
-        self._server = Server(command, self._folder / "log", name=self._name, user=owner)
+        self._server = ServerProcess(command, self._folder / "log", name=self._name, user=owner)
         self._server.wait_until_listening(port)
         self._server.wait_until(answers)
 
@@ -94,7 +94,7 @@ class PostgreSqlProcess:
         if self._server is None:
             return
         if self.is_alive():
-            # What Server.stop sends makes PostgreSQL wait for its clients; this one makes it send them away.
+            # What ServerProcess.stop sends makes PostgreSQL wait for its clients; this one makes it send them away.
             os.kill(self._server.pid, signal.SIGINT)
             deadline = time.monotonic() + _STOP_S
             while self.is_alive() and time.monotonic() < deadline:

@@ -31,7 +31,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _held_ports: list[socket.socket] = []
 
 
-class Server:
+class ServerProcess:
     """A child process with its output in a file; it dies with us, however we die.
 
     To the kernel, "us" is the thread that made it: let a thread start servers

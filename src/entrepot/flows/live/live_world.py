@@ -39,10 +39,10 @@ from entrepot.errors import (
     UnitFinished,
 )
 from entrepot.esql import Database
-from entrepot.flows.journey import Journey, Kept
+from entrepot.flows.flow_world import TOPIC, Output, QueueFacts
+from entrepot.flows.journey import Journey, KeptState
 from entrepot.flows.live.steady_clock import SteadyClock
-from entrepot.flows.outside import TOPIC, Output, QueueFacts
-from entrepot.flows.rehearsal import NoDatabase
+from entrepot.flows.memory_world import NoDatabase
 from entrepot.message import Message, PutInUnit, Report
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ _AFTERMATH = "25P02"
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6
 
 
-class FlowOutside:
-    """An `Outside` for one instance of a flow."""
+class LiveWorld:
+    """A `FlowWorld` for one instance of a flow."""
 
     own_time = False
 
@@ -108,7 +108,7 @@ class FlowOutside:
         self._write_trace = trace
         self.careful = False
         self._unit: Unit | None = None
-        self._states: dict[tuple[str, bytes], Kept | None] = {}
+        self._states: dict[tuple[str, bytes], KeptState | None] = {}
         """What this batch has taken from stores or will leave there."""
         self._got: Counter[str] = Counter()
         """How many states of each store this unit of work has."""
@@ -162,7 +162,7 @@ class FlowOutside:
         # A database that commits by itself must not do so before it is known that nobody refuses the messages.
         self._send(answered=self._databases is not None and self._databases.has_own_work)
 
-    def _keep(self, store: str, key: bytes, kept: Kept) -> None:
+    def _keep(self, store: str, key: bytes, kept: KeptState) -> None:
         self.require_queue(store)
         message = replace(
             kept.message,
@@ -306,7 +306,7 @@ class FlowOutside:
         if found is not None:
             self._got[store] += 1
             # Should the message fail, or not keep it itself, it is put back as it was.
-            self._states[place] = Kept(found, found.expiry_s, found.reply_to)
+            self._states[place] = KeptState(found, found.expiry_s, found.reply_to)
         return found
 
     def is_kept(self, store: str, key: bytes) -> bool:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
+from entrepot.workbench.analysis.findings import Figure, FigureComparison, Findings, Published, UnusableTrial
 from entrepot.workbench.analysis.metric import in_order, metric_of, metrics_of_load
 from entrepot.workbench.report.appearance import is_ours, short_title
 from entrepot.workbench.report.blocks import Badge
@@ -49,7 +49,7 @@ class Coverage:
     measured: int
     reduced: int
     systems: tuple[str, ...]
-    failures: tuple[Mark, ...]
+    failures: tuple[UnusableTrial, ...]
 
     @property
     def badge(self) -> Badge:
@@ -60,7 +60,7 @@ class Coverage:
         return "measured" if self.measured >= self.points else "partly"
 
 
-class Material:
+class FindingsIndex:
     def __init__(self, findings: Findings, scenarios: Mapping[str, Scenario]) -> None:
         self.findings = findings
         self.scenarios = scenarios
@@ -72,13 +72,13 @@ class Material:
         for figure in findings.figures:
             self._figures[figure.scenario].append(figure)
             self._cells[figure.host, figure.scenario, figure.point, figure.system, figure.metric] = figure
-        self._comparisons: dict[tuple[str, str, str, str, str], list[Comparison]] = defaultdict(list)
+        self._comparisons: dict[tuple[str, str, str, str, str], list[FigureComparison]] = defaultdict(list)
         for row in findings.comparisons:
             self._comparisons[row.host, row.scenario, row.point, row.system, row.metric].append(row)
         self._published: dict[str, list[Published]] = defaultdict(list)
         for said in findings.published:
             self._published[said.scenario].append(said)
-        self._marks: dict[str, list[Mark]] = defaultdict(list)
+        self._marks: dict[str, list[UnusableTrial]] = defaultdict(list)
         for mark in findings.marks:
             self._marks[mark.scenario].append(mark)
         self._parameters = {
@@ -158,7 +158,7 @@ class Material:
     def published_systems(self, scenario: str, metric: str = "") -> list[str]:
         return list(dict.fromkeys(row.system for row in self.published(scenario, metric)))
 
-    def marks(self, scenario: str, point: str = "", system: str = "") -> list[Mark]:
+    def marks(self, scenario: str, point: str = "", system: str = "") -> list[UnusableTrial]:
         return [mark for mark in self._marks[scenario] if point in ("", mark.point) and system in ("", mark.system)]
 
     def metrics(self, scenario: str) -> list[str]:
@@ -238,7 +238,7 @@ class Material:
         confirmed = self.figure(host, scenario, point, system, "mst_confirmed")
         return metric == "mst" and confirmed is not None and confirmed.value < 1
 
-    def is_busy(self, row: Comparison) -> bool:
+    def is_busy(self, row: FigureComparison) -> bool:
         """Whether one of the two that are compared was measured while others used the processors."""
         found = (
             self.figure(row.host, row.scenario, row.point, system, row.metric) for system in (row.system, row.other)
@@ -247,7 +247,7 @@ class Material:
 
     def best(
         self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
-    ) -> Comparison | None:
+    ) -> FigureComparison | None:
         """The comparison with the best other: of the published systems, or of the peers that promise as much.
 
         A peer counts in its better form; where our senders wait for each answer, so must those of the peer.
