@@ -69,7 +69,7 @@ def roundtrip(
     quality: Quality = "express",
     message_bytes: Bytes = 2048,
     applications: Annotated[int, typer.Option("--apps", "-a", min=1, max=500, help="Driving applications.")] = 4,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=100, help="Who answers.")] = 4,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=100, help="Threads that answer.")] = 4,
     rate: Annotated[int, typer.Option("--rate", min=0, help="Requests an hour and application; 0: no think time.")] = 0,
     seconds: Seconds = 5.0,
     port: Port = 0,

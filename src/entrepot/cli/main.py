@@ -35,7 +35,7 @@ from entrepot.cli import (
 from entrepot.errors import EntrepotError
 
 _BROKEN_PIPE = 141
-"""What a shell says of a program that wrote to a reader who had left."""
+"""The exit code that shells use for a broken pipe."""
 
 
 def _leave_out_types_of_flags() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from entrepot.models.logical import MessageSet, Structure, StructureMember
 
 ELEMENTS_SHOWN_MAX = 5000
-"""Nobody reads more; a message whose types are used often can have many times that."""
+"""More would not be read; a message whose types are used often can have many times that."""
 
 
 class _ElementBudget:

@@ -71,7 +71,7 @@ def held_still(path: Path) -> Iterator[None]:
 
 
 def owner(path: Path) -> str | None:
-    """Who runs the queue manager right now, or None when nobody does."""
+    """The process that runs the queue manager, or None."""
     try:
         with held_still(path):
             return None

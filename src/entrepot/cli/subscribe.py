@@ -90,10 +90,10 @@ def subscribe(
         ):
             alone = connection.is_near
             if alone and not json:
-                output.note(f"No server runs at {path}, so nobody can publish meanwhile: entrepot qm start.")
+                output.note(f"No server runs at {path}, so no program can publish meanwhile: entrepot qm start.")
             elif wait is None and not json:
                 output.note(f"Subscribed to {topic or subscription.name}; Ctrl-C ends it.")
-            # Where nobody can publish, waiting for ever would be for nothing.
+            # Where no program can publish, waiting for ever would be for nothing.
             wait_s = wait if wait is not None else 0.0 if alone else math.inf
             _read(connection, subscription.queue, writer, wait_s, math.inf if count is None else count)
     except EntrepotError as error:

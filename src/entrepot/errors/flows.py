@@ -70,7 +70,7 @@ class NowhereToSetAside(NodeError):
     problem: str
     code = "F06"
     retryable = True
-    text = "{flow}, {node}: a message on {queue} has failed, and nobody takes it: {problem}"
+    text = "{flow}, {node}: a message on {queue} has failed, and no terminal or queue takes it: {problem}"
     hint = "It stays on its queue. Connect the failure terminal, or set BOQNAME, or DEADQ of the queue manager."
 
 
@@ -144,7 +144,7 @@ class StateUnreadable(NodeError):
     problem: str
     code = "F41"
     text = "a message on {queue} is no state that a flow has kept: {problem}"
-    hint = "These queues belong to flows alone; look who else puts messages there."
+    hint = "These queues belong to flows alone; find what else puts messages there."
 
 
 class TimeoutRequestInvalid(NodeError):

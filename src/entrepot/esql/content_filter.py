@@ -3,8 +3,7 @@
 
 The body is a message of its own: XML is read as XMLNSC, JSON as JSON, so
 `Root.XMLNSC.order` and `Root.JSON.Data.order` name fields and `Body` is
-whichever it is. Whoever brings rooms together registers the language with
-the topics room.
+whichever it is. The program's entry registers the language with the topics room.
 """
 
 from __future__ import annotations

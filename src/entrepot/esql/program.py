@@ -41,7 +41,7 @@ class EsqlModule:
         start = program.compiled.namespace[start_name(main.__name__)]
         # Most modules have no variables of their own, and then there is nothing to be done for each message.
         self._start: Callable[[EsqlRun], None] | None = start if start.__code__.co_names else None
-        # Without loops and calls there is no end of the budget, and nobody has to pay for copies.
+        # Without loops and calls the budget cannot end, so no copies are needed.
         self._can_repeat = "run.steps" in program.source or "run.enter()" in program.source
 
     def run(self, run: EsqlRun) -> bool | None:

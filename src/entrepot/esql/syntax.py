@@ -2,7 +2,7 @@
 """An ESQL program as a tree: what the parser gives and the checker and the compiler read.
 
 Names keep the case of the source; keywords do not appear. Every node knows
-its place, so that whoever finds something wrong can point at it.
+its place, so that an error can point at it.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class FlowDefinition:
     coordinated: bool = False
     """Databases commit in one global unit of work with the messages."""
     instances: int = 1
-    """How many tasks run it, unless whoever runs it says otherwise."""
+    """How many tasks run it, unless the deployment says otherwise."""
     user_properties: dict[str, Any] = field(default_factory=dict)
     """What EXTERNAL variables of its ESQL have, with their defaults."""
     promoted: dict[str, list[tuple[str, str]]] = field(default_factory=dict)

@@ -40,7 +40,7 @@ _PARSING = 5902
 """Theirs for a body that its parser cannot read."""
 _CATALOG = "BIPmsgs"
 _ERROR = 3
-"""The severity of all that nobody has thrown on purpose."""
+"""The severity of errors that were not thrown on purpose."""
 _LABEL = 14
 _INTEGER = 2
 _CHARACTER = 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as a source of messages: who reads which, and what becomes of them.
+"""Files as a source of messages: which instance reads which, and what becomes of them.
 
     orders.csv                                  waits
     mqsitransitin/5f0c….0.orders.csv            is being read: its lock says by a living process
@@ -156,7 +156,7 @@ class FileSource:
         self.backed_out()  # the ledger knows what has happened, and is asked for each record
 
     def close(self) -> None:
-        """Leave what is not read to the end to whoever comes."""
+        """Leave what is not read to the end to the next instance."""
         for claim in self._claims:
             if claim.attempts:
                 self._counted_from_zero(claim)
@@ -239,7 +239,7 @@ class FileSource:
     # --- files --------------------------------------------------------------------------------
 
     def _claim_next(self) -> bool:
-        """Take the next file that nobody has."""
+        """Take the next file that is free."""
         if not self._candidates:
             if time.monotonic() < self._look_at:
                 return False
@@ -252,7 +252,7 @@ class FileSource:
         return False
 
     def _left_behind(self) -> list[str]:
-        """Claims of whoever; those of the living are locked."""
+        """All claims; those of living processes are locked."""
         mine = {claim.path.name for claim in (*self._claims, *self._unmoved)}
         found = []
         for name in sorted(os.listdir(self._folder / TRANSIT)):
@@ -299,7 +299,7 @@ class FileSource:
         return True
 
     def _counted_from_zero(self, claim: _Claim) -> None:
-        """Something of the file was committed, or it is left in peace: who comes next begins to count anew."""
+        """Something of the file was committed, or it is left in peace: the next reader counts anew."""
         fresh = claim.path.with_name(f"{claim.id}.0.{claim.name}")
         with contextlib.suppress(OSError):
             claim.path.rename(fresh)
@@ -344,14 +344,14 @@ def timestamp() -> str:
 
 
 def locked(path: Path) -> BinaryIO | None:
-    """A file that nobody else has locked, open and locked; None when somebody has, or when it is none (any more)."""
+    """A file, open and locked; None when another process has locked it, or when it is none (any more)."""
     try:
         # Not by the way of a link: that would be a file outside of the folder.
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or nobody at the other end of a pipe
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a pipe without another end
             return None
         raise
     try:
@@ -366,7 +366,7 @@ def locked(path: Path) -> BinaryIO | None:
 
 
 def move_aside(path: Path, folder: Path, name: str) -> Path:
-    """Move a file to a folder under a name that nobody has there: its own, or with the time before it."""
+    """Move a file to a folder under a name that is free there: its own, or with the time before it."""
     folder.mkdir(exist_ok=True)
     target = folder / name
     while True:

@@ -50,7 +50,7 @@ class FlowWorld(Protocol):
         """Seconds since 1970; a test may say what time it is."""
 
     def steady_now(self) -> float:
-        """The same, for what waits: it only goes forward, whatever somebody sets the clock to."""
+        """The same, for what waits: it only goes forward, whatever the clock is set to."""
 
     def new_message_id(self) -> bytes:
         """24 bytes that no other message has."""
@@ -77,7 +77,7 @@ class FlowWorld(Protocol):
         """A message for MQGet, in the unit of work or outside of it."""
 
     def take(self, store: str, key: bytes) -> Message | None:
-        """What was kept under a key, if it is there and nobody else has it; in the unit of work."""
+        """What was kept under a key, if it is there and free; in the unit of work."""
 
     def is_kept(self, store: str, key: bytes) -> bool:
         """Whether something is kept under a key; another instance may have it at the moment."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who listens for HTTP: one server for a port and process, on a thread of its own, for all HTTPInput nodes there.
+"""HTTP listeners: one server for a port and process, on a thread of its own, for all HTTPInput nodes there.
 
 A request waits here until a flow has answered it:
 
@@ -7,7 +7,7 @@ A request waits here until a flow has answered it:
            <─ response ──          <── answer(identifier, reply) ── after the commit
 
 The identifier has 24 bytes: the flow (4), the process (8), until when the
-client waits (4, seconds since 1970), a count (8). So whoever has a reply knows
+client waits (4, seconds since 1970), a count (8). So the holder of a reply knows
 where its client is, even in another process.
 
 Instances of a flow on one machine share the port: the kernel of the operating
@@ -170,7 +170,7 @@ class HttpSource:
             while True:
                 while route.ready:
                     waiting = route.ready.popleft()
-                    # A client whose time was up before anybody looked is not worth the work.
+                    # A client whose time was up before its request was read is not worth the work.
                     if waiting.message.message_id in self._listener.waiting:
                         self._handed_out.append(waiting)
                         return waiting.message
@@ -194,7 +194,7 @@ class HttpSource:
         self._handed_out.clear()
 
     def close(self) -> None:
-        """Turn away who still waits, and stop listening when nobody else does."""
+        """Turn away clients that still wait, and stop listening when no other node does."""
         _close_route(self._listener, self._route)
 
 
@@ -252,7 +252,7 @@ def _require_own(flow: str, host: str, port: int, context: ssl.SSLContext | None
     try:
         probe = socket.create_connection((target, port), timeout=START_S)
     except OSError:
-        return  # nobody listens; whether one can is found out by listening
+        return  # nothing listens; whether one can is found out by listening
     known = f"{_KNOWN_BY}: {flow_mark(flow)}".encode()
     told = b""
     try:
@@ -320,7 +320,7 @@ class HttpListener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
-        """Take no more; who waits is told that the service has gone."""
+        """Take no more; waiting clients are told that the service has gone."""
         self._on_loop(self._close())
         self._end()
 

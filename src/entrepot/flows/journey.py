@@ -2,7 +2,7 @@
 """One message on its way through a flow: what it has brought about so far.
 
 Outputs, kept states and what is to be done after the commit are collected
-here; whoever runs the kernel makes them happen, all of them or none. So a
+here; the kernel's caller makes them happen, all of them or none. So a
 message that fails leaves nothing behind, and its neighbours in the same unit
 of work never notice.
 """

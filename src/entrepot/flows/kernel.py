@@ -99,7 +99,7 @@ class Kernel:
 
         Raises:
             NotAlone: It failed after it had got a message, done work in a database, or carefully put something.
-            NowhereToSetAside: It failed, and nobody takes it. It must stay on its queue.
+            NowhereToSetAside: It failed, and no terminal or queue takes it. It must stay on its queue.
         """
         tries, error, raised_by, failure_failed = earlier
         facts = world.facts(point.queue) if point.queue else _NO_FACTS
@@ -151,7 +151,7 @@ _NO_FACTS = QueueFacts()
 
 def _is_exhausted(message: Message, tries: int, facts: QueueFacts, transactional: bool) -> bool:
     if tries:
-        # A threshold that nobody has set is 1, as in IBM's brokers: an error of the flow would come again.
+        # A threshold that is not set is 1, as in IBM's brokers: an error of the flow would come again.
         return not transactional or tries + message.backout_count >= facts.threshold
     # Untried, but it was in units of work that were never committed: a crash may have been another message's.
     return message.backout_count >= facts.threshold + CRASHES_MAX

@@ -271,7 +271,7 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 _COUNTED_MAX = 400
-"""Steps between two layers whose crossings are counted; beyond that nobody sees the difference."""
+"""Steps between two layers whose crossings are counted; beyond that no difference can be seen."""
 
 
 def _crossings(steps: list[_Step]) -> int:

@@ -146,7 +146,7 @@ class _FlowLoader:
         return in_order([*self._mistakes, *find_mistakes(flow, is_complete=self._is_complete)])
 
     def require_readable(self, flow: FlowDefinition) -> None:
-        """Whoever is told of one mistake is told of all; a flow that can be read is checked when it is to run."""
+        """All mistakes are reported together; a flow that can be read is checked when it is to run."""
         if self._mistakes:
             found = [mistake for mistake in self.all_mistakes(flow) if not mistake.is_warning]
             raise FlowInvalid(flow.name, tuple((told.where, told.problem, told.advice) for told in found))

@@ -79,7 +79,7 @@ class _WatchedDatabase:
 
     def finish_all(self, commit: bool) -> None:
         for source in sorted(self.used):
-            # One that was never there has nothing to end; who asked it was told so.
+            # One that was never there has nothing to end; the caller was told so.
             with contextlib.suppress(DatabaseFailed):
                 self.finish(source, commit)
         self.used.clear()
@@ -150,7 +150,7 @@ class MemoryWorld:
         browse: bool = False,
         transactional: bool = True,
     ) -> Message | None:
-        """Nobody else puts anything here, so there is no waiting."""
+        """Nothing else puts messages here, so there is no waiting."""
         matches = _condition(selector)
         self._discard_expired(queue)
         for index, message in enumerate(self.queues[queue]):
@@ -192,7 +192,7 @@ class MemoryWorld:
         """Take a message through a flow, and let everything happen that it brings about.
 
         Raises:
-            NowhereToSetAside: It failed, and nobody takes it. Nothing of it has happened.
+            NowhereToSetAside: It failed, and no terminal or queue takes it. Nothing of it has happened.
         """
         if kernel not in self._begun:
             self.prime(kernel)
@@ -290,7 +290,7 @@ class MemoryWorld:
 
 
 DEAD_LETTERS = "DEAD.LETTERS"
-"""Where messages go that nobody takes care of."""
+"""Where unhandled messages go."""
 _USUAL = QueueFacts(dead_letter_queue=DEAD_LETTERS)
 
 

@@ -135,7 +135,7 @@ class RecordReader:
         piece = self._file.read(min(left, max(_PIECE_BYTES, len(self._buffer))))
         self._buffer += piece
         if not piece:
-            self._size = at  # somebody has cut the file short
+            self._size = at  # the file was cut short
         return bool(piece)
 
     def _too_long(self) -> RecordTooLong:

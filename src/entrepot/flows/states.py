@@ -4,8 +4,8 @@
 A kept state is a message on a queue of the flow's own (`Journey.keep`). When
 its time is over only its body and its key travel on, so the body tells
 everything: MessagePack arrays, each headed by the name of what it is. A
-message inside a state is bytes of its own, which are read when somebody
-wants the message and are otherwise only copied.
+message inside a state is bytes of its own, which are read when
+the message is needed and are otherwise only copied.
 
 These bytes outlive the process that wrote them. To change a structure, add a
 field with a default at its end; for anything else give it a new tag, and read
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 24
 """A key is a correlation id."""
 BUSY_S: Final = 0.05
-"""After so long somebody tries again who found a state in the hands of another instance."""
+"""Seconds before an instance tries again for a state that another instance has."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9._%/]")
 _DIGEST_CHARACTERS: Final = 8
 
@@ -99,7 +99,7 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
 
     def enclosed(self, name: str) -> Root:
-        """The message as a folder of another one; nothing of it is read before somebody asks."""
+        """The message as a folder of another one; nothing of it is read before it is needed."""
         root = self.open().root
         root.key = name
         return root
@@ -194,7 +194,7 @@ class Collection(msgspec.Struct, array_like=True, gc=False):
     """A collection that is not complete: what it has, handler by handler."""
 
     number: int
-    """Nobody else's: its messages and its timer are found by it."""
+    """Unique: its messages and its timer are found by it."""
     counts: list[int]
     satisfied_at: list[float]
     """When each handler is satisfied whatever it has: its timer; 0 while that has not begun."""
@@ -274,7 +274,7 @@ class Order(msgspec.Struct, array_like=True, gc=False, tag="order1"):
 
 
 class TurnToken(msgspec.Struct, array_like=True, gc=False, tag="token1"):
-    """Who has it may work on some states; see `has_turn`."""
+    """Its holder may work on some states; see `has_turn`."""
 
 
 State = (
@@ -357,7 +357,7 @@ def find(journey: Journey, store: str, key: bytes) -> tuple[Message | None, bool
         return taken, False
     if journey.is_kept(store, key):
         return None, True
-    # Who had it may have let go between the two questions.
+    # Its holder may have let go between the two questions.
     return journey.take(store, key), False
 
 
@@ -373,7 +373,7 @@ def has_turn(journey: Journey, store: str, token: bytes) -> bool:
     """Whether this message has a token, until its unit of work ends.
 
     Two instances that both find no state would both make one, and neither
-    would ever be whole. Who has the token knows that nobody else works on
+    would ever be whole. The token's holder knows that no other works on
     what it stands for.
     """
     taken = journey.take(store, token)

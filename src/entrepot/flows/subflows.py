@@ -74,7 +74,7 @@ def _copy(node: NodeDefinition) -> NodeDefinition:
 
 
 def _set(flow: FlowDefinition, name: str, value: Any, place: Place | None = None) -> bool:
-    """Set a promoted or user-defined property of a flow whose nodes are nobody else's; whether it has it."""
+    """Set a promoted or user-defined property of a flow that shares its nodes with no other; whether it has it."""
     for node_name, property_name in flow.promoted.get(name, ()):
         node = flow.nodes.get(node_name)
         if node is not None:

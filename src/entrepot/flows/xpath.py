@@ -51,7 +51,7 @@ FILTER_NAMES: Mapping[str, str] = {
 Kind = Literal["nodes", "number", "text", "truth", "moment"]
 
 _ONE_ROOT_BELOW = frozenset({"XMLNSC", "XMLNS", "XML", "SOAP", "JSON"})
-"""Domains with one element at the top, for which nobody has to look further."""
+"""Domains with one element at the top, which need no further search."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

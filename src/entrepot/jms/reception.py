@@ -143,7 +143,7 @@ class Reception:
     # --- the end -----------------------------------------------------------------------------------
 
     def close_source(self, source: ConsumerSource) -> None:
-        """Let no more come from a source, when nobody is at it any more."""
+        """Let no more come from a source, when no call uses it any more."""
         source.closing.set()
         if self.dispatcher is not None and not self.dispatcher.is_here:
             self.dispatcher.release(source)
@@ -166,7 +166,7 @@ class Reception:
                 self._leaving.pop().close()
 
     def close(self) -> None:
-        """Back out what is open and let go of everything, when nobody is at it any more."""
+        """Back out what is open and let go of everything, when no call uses it any more."""
         self.closing.set()
         if self.dispatcher is not None:
             if self.dispatcher.is_here:

@@ -63,10 +63,10 @@ class Session:
         return self._consumer(ConsumerSource(destination, options))
 
     def durable_consumer(self, topic: str, name: str, selector: str | None = None, *, shared: bool = False) -> Consumer:
-        """Read a topic by a durable subscription, which collects while nobody reads it, until `unsubscribe`.
+        """Read a topic by a durable subscription, which collects while it has no reader, until `unsubscribe`.
 
         Raises:
-            SubscriptionInUse: Somebody reads it, and not both of you said `shared`.
+            SubscriptionInUse: It has a reader, and not both asked for `shared`.
             SubscriptionDiffers: It exists with another topic or selector.
         """
         self._reception.require_open()
@@ -75,7 +75,7 @@ class Session:
         )
 
     def shared_consumer(self, topic: str, name: str, selector: str | None = None) -> Consumer:
-        """Read a topic together with all who name the same subscription: each message goes to one of them."""
+        """Read a topic together with all that name the same subscription: each message goes to one of them."""
         self._reception.require_open()
         return self._subscribed(
             self._connection.subscribe(_topic(topic), name=name, selector=selector or None, shared=True)
@@ -99,7 +99,7 @@ class Session:
     def send(self, destination: str, body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]) -> bytes:
         """Put a message on a queue or publish it; returns its message id.
 
-        With TRANSACTED nobody sees it before the commit. With the other modes it
+        With TRANSACTED it is not visible before the commit. With the other modes it
         is there when this returns, whatever becomes of what was received. Unlike
         in JMS it is as persistent as its queue or topic says (DEFPSIST), unless
         `persistent` says so.

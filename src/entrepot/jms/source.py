@@ -23,7 +23,7 @@ class ConsumerSource:
         self.subscription = subscription
         self.listener: Listener | None = None
         self.closing = threading.Event()
-        """Nothing more is wanted; whoever reads it stops soon."""
+        """Nothing more is wanted; its reading stops soon."""
         self.released = threading.Event()
         """Its listener will not be called any more."""
         self._consumption: Consumption | SubscriptionConsumption | None = None

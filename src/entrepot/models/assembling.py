@@ -4,11 +4,11 @@
     message ── parse_message ──> Root: Properties, MQMD, headers, body
             <─ render_message ──
 
-Nothing is read before somebody asks: a message that no program looks into
+Nothing is read before it is needed: a message that no program looks into
 costs a few objects, and leaves as the bytes it came in.
 
 Rules on the way in. The domain of the body is what mcd in an MQRFH2 says, else
-what the caller says, else BLOB; behind a header that nobody can read it is
+what the caller says, else BLOB; behind a header that cannot be read it is
 BLOB. Message properties are MQRFH2.usr, unless the body has an MQRFH2 of its own.
 
 Rules on the way out. `headers.descriptor` says whether MQMD or Properties is
@@ -134,7 +134,7 @@ def render_message(root: Root, like: Message | None = None) -> Message:
 
     Raises:
         MessageUnwritable: The tree has something that a message cannot have. Says the path.
-        ModelNotFound: An MRM body of a message set that nobody knows.
+        ModelNotFound: An MRM body of an unknown message set.
         CodePageUnknown
     """
     if like is None:

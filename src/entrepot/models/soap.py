@@ -9,7 +9,7 @@
           ├ Header                        children of soapenv:Header, where there is one
           └ Body                          children of soapenv:Body; a Fault is one of them
 
-Header and Body are read as XMLNSC is, level by level, and a body that nobody changed is written as the bytes it came
+Header and Body are read as XMLNSC is, level by level, and an unchanged body is written as the bytes it came
 from. Otherwise the Envelope is built again from Context. SOAP with attachments is MIME, and not read here.
 """
 
@@ -67,7 +67,7 @@ _BY_VERSION = {form.version: form for form in FORMS}
 
 
 class Context(Element):
-    """What the Envelope says beside Header and Body; made when somebody looks inside."""
+    """What the Envelope says beside Header and Body; made on first access."""
 
     __slots__ = ("body", "declaration", "envelope", "form")
 

@@ -4,7 +4,7 @@
     Root ─┬ Properties
           ├ MQMD
           ├ MQRFH2
-          └ XMLNSC            a Folder: bytes until somebody looks inside
+          └ XMLNSC            a Folder: bytes until it is read
               └ order ─┬ @id
                        └ item
 
@@ -14,7 +14,7 @@ bool BOOLEAN, bytes BLOB, `Bits` BIT, date DATE, time and datetime TIME and
 TIMESTAMP (GMTTIME and GMTTIMESTAMP when they know their zone), `Interval`
 INTERVAL, and None for NULL.
 
-Children may be loaded late: `_children` is None until somebody asks, and
+Children may be loaded late: `_children` is None until first access, and
 `load` brings them. Every change tells the folder above, so that a folder
 that did not change is rendered as the bytes it came from
 (docs/decisions/0016-message-tree.md says why the tree has this shape).
@@ -132,8 +132,8 @@ class Element:
             above = above.parent
         if levels < 0:
             raise MessageTooComplex("tree", self.name, 0, f"it lies deeper than {LEVELS_MAX} levels")
-        # Without a folder above there is nobody to tell, and there may be one later. And beside what is new a value
-        # counts as much as an element: whoever is not told is written as it came.
+        # Without a folder above nothing is notified, and there may be one later. And beside what is new a value
+        # counts as much as an element: an element that is not notified is written as it came.
         if above is not None or (structure and folder is not None):
             last = above if above is not None else folder
             node: Element | None = self
@@ -252,7 +252,7 @@ class Element:
         STRUCTURE[0] += 1
         self._index = None
         child.parent = None
-        # Alone it has nobody to tell what happens to it, so it never counts as being as it came.
+        # Alone it has no folder to notify of changes, so it never counts as unchanged.
         child._told = True
 
     def clear(self) -> None:
@@ -374,7 +374,7 @@ def _translate(element: Element, source: str, target: str) -> None:
 
 
 class Folder(Element):
-    """The root of what one parser owns: bytes, and a tree as soon as somebody looks inside."""
+    """The root of what one parser owns: bytes, and a tree from the first access on."""
 
     # No slots: several folders are made for each message, and most of this stays as it is here.
     ccsid = 1208
@@ -462,7 +462,7 @@ class Folder(Element):
             and not source.dirty
             and source is not self
         ):
-            # As in `copy`: the same bytes say the same tree, when somebody asks for it.
+            # As in `copy`: the same bytes give the same tree, on first access.
             self.clear()
             self.body, self.ccsid, self.encoding, self.model = source.body, source.ccsid, source.encoding, source.model
             self.value = source.value
@@ -488,7 +488,7 @@ class Folder(Element):
 
 
 class Unread(Protocol):
-    """A message whose folders nobody has asked for yet."""
+    """A message whose folders are not made yet."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -558,7 +558,7 @@ class Root(Element):
         self.changed(structure=True)
 
     def is_unchanged(self) -> bool:
-        """It still holds its message, and nobody has changed a folder."""
+        """It still holds its message, and no folder was changed."""
         if self.unread is None:
             return False
         opened = self.opened
@@ -582,8 +582,8 @@ class Root(Element):
 class Assembly:
     """The four trees that travel through a flow together.
 
-    Most messages need only the first, so the others are made when somebody asks. The environment is one for a whole
-    flow: who makes an assembly from another one hands it over.
+    Most messages need only the first, so the others are made on first access. The environment is one for a whole
+    flow: an assembly that is made from another one takes it over.
     """
 
     __slots__ = ("_environment", "_exception_list", "_local_environment", "root")

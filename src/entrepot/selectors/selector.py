@@ -61,7 +61,7 @@ _COMPILED: dict[str, Selector | SelectorSyntaxError] = {}
 def compile_selector(text: str) -> Selector:
     """A selector from its text, in the language of JMS message selectors.
 
-    The text must be a condition; blank text is none, as a caller who wants every
+    The text must be a condition; blank text is none, as a caller that wants every
     message has no selector to compile.
 
     Raises:

@@ -113,7 +113,7 @@ class SimulatedFile:
         return len(self._contents.bytes)
 
     def close(self) -> None:
-        # A process that died in the simulation still unwinds in ours; its closing harms nobody.
+        # A process that died in the simulation still unwinds in ours; its closing does no harm.
         if self._incarnation == self._disk.incarnation:
             self._require_alive()
             self._open = False
@@ -231,7 +231,7 @@ class SimulatedDisk:
                     node.power_cut(self._random)
 
     def flip_bit(self, path: str, byte_offset: int, bit: int) -> None:
-        """Rot: change one bit behind everybody's back, in memory and, where forced, on the medium."""
+        """Rot: change one bit without notice, in memory and, where forced, on the medium."""
         self._contents(path).bytes[byte_offset] ^= 1 << bit
 
     def overwrite(self, path: str, byte_offset: int, data: bytes) -> None:

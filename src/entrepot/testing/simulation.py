@@ -70,7 +70,7 @@ class Item:
     forgiven: int = 0
     """How often it was given back uncounted since the last crash: a power cut may take that note, and not the count."""
     uncertain: bool = False
-    """Whether a crash may have lost a count that nobody could see since."""
+    """Whether a crash may have lost a count that was not visible since."""
     taken_by: object = None
 
     @property
@@ -472,7 +472,7 @@ class Simulation:
             self._crash_in_restart()
         self.restarted = self._restart()
         # A note of a backout count is not worth an error when the disk is full.
-        # Nor is it written ahead of what somebody waits for.
+        # Nor is it written ahead of what a caller waits for.
         self._accept_survivors(exact_counts=not power_cut and not self.faulted and not self.promises)
         self.faulted = False
         assert self.manager.objects.find("QLOCAL", _FORGED) is None, "a forged record was believed"

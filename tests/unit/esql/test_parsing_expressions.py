@@ -148,7 +148,10 @@ CASES = [
     ("SUBSTRING(a FROM 2)", "SUBSTRING:FROM(a, 2)"),
     ("OVERLAY(a PLACING b FROM 1)", "OVERLAY:PLACING_FROM(a, b, 1)"),
     ("POSITION(a || 'x' IN b REPEAT 2)", "POSITION:IN_REPEAT((a || 'x'), b, 2)"),
-    ("f(SELECT ITEM x FROM y[] AS x)", "f(Select(form='item', selected=[x], sources=[FromSource(path=y[], alias='x')]))"),
+    (
+        "f(SELECT ITEM x FROM y[] AS x)",
+        "f(Select(form='item', selected=[x], sources=[FromSource(path=y[], alias='x')]))",
+    ),
     ("a = b = c", "((a = b) = c)"),
     ("a IS NULL = FALSE", "(Is(operand=a, what='NULL') = False)"),
     ("+1 - -1", "((+ 1) - (- 1))"),

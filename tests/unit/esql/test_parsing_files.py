@@ -61,8 +61,8 @@ def test_routines_keep_parameters_language_and_external_name() -> None:
     twice, stored = parse_file(ORDERS, "orders.esql").routines
     assert shown(twice) == (
         "Routine(name='twice', parameters=[RoutineParameter(name='x', direction='IN', type=INTEGER), "
-        "RoutineParameter(name='y', direction='IN', type=CHARACTER, constant=True)], returns=INTEGER, is_function=True, "
-        "language='ESQL', body=Return(value=(x * 2)))"
+        "RoutineParameter(name='y', direction='IN', type=CHARACTER, constant=True)], returns=INTEGER, "
+        "is_function=True, language='ESQL', body=Return(value=(x * 2)))"
     )
     assert shown(stored) == (
         "Routine(name='stored', parameters=[RoutineParameter(name='a', direction='INOUT', type=DECIMAL), "

@@ -22,7 +22,7 @@ from entrepot.esql.syntax import Declare, Module, Routine, SourceFile, SourcePla
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
     allow_eval: bool = False
-    """EVAL runs text as a program; who writes the text then writes the program."""
+    """EVAL runs text as a program; the author of the text is then the author of the program."""
     kind: str | None = None
     """The kind of module whose names loose statements and routines outside of modules see; any when None."""
 

@@ -78,7 +78,7 @@ _RESULTS = {
 }
 
 MISSING_DOMAINS = frozenset({"DFDL", "DataObject", "IDOC", "JMSMap", "JMSStream", "MQRFH"})
-"""Domains of the real product that are not here; a path into one would find nothing, and nobody would know why."""
+"""Domains of the real product that are not here; a path into one would find nothing, without a reason given."""
 
 _ROOTS = frozenset({"InputRoot", "OutputRoot", "Root"})
 
@@ -405,7 +405,7 @@ class ExpressionChecks:
             self.kinds(step.kinds)
             self.expression(step.name_expression)
             self.expression(step.namespace_expression)
-            # xmlns:prefix names a namespace declaration; nobody declares xmlns itself.
+            # xmlns:prefix names a namespace declaration; xmlns itself is never declared.
             if step.namespace is not None and step.namespace != "xmlns":
                 prefix = self.scope.find(step.namespace)
                 if prefix is None:

@@ -22,7 +22,7 @@ CORRELATIONS: dict[str, frozenset[str]] = {
     "FILTER": _WITHOUT_OUTPUT,
     "DATABASE": _WITHOUT_OUTPUT,
     "DATABASEEVENT": _WITHOUT_OUTPUT,
-    # A routine outside of modules serves whoever calls it.
+    # A routine outside of modules serves all callers.
     "": _COMPUTE | _WITHOUT_OUTPUT,
 }
 """Where a field reference may begin, for each kind of module."""

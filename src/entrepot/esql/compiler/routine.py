@@ -190,7 +190,7 @@ class RoutineCompiler(StatementCompiler):
                 mistake = ("<EVAL>", problem.place.line, problem.place.column, problem.problem, text)
                 raise EsqlInvalid((mistake,)) from None
             source = "".join(f"{INDENT * depth}{line}\n" for depth, line, _ in lines)
-            exec(compile(source, "<EVAL>", "exec"), constants)  # noqa: S102 -- allowed by whoever deployed it
+            exec(compile(source, "<EVAL>", "exec"), constants)  # noqa: S102 -- allowed by the deployment
             function: Callable[..., Any] = constants["evaluated"]
             return function
 

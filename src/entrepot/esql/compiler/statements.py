@@ -81,7 +81,7 @@ class StatementCompiler(ExpressionCompiler):
         """Statements of a block with a CONTINUE handler: it goes on behind the one of them that failed."""
         reached = self.names.temporary()
         self.source.line(f"{reached} = 0")
-        # To Python this is a loop, so whoever wants to leave one around it has to jump.
+        # To Python this is a loop, so leaving one around it takes a jump.
         self.loops.append("")
         with self.source.block(f"while {reached} < {len(body)}:"):
             with self.source.block("try:"):

@@ -99,7 +99,7 @@ class _Grammar:
 def _table_file() -> str | None:
     """Where the parser's table is kept, since building it takes more than a second; None for nowhere.
 
-    Whoever could write there could make us run code, so it has to be a folder of our own that nobody else can write to.
+    A file written there would be run as code, so it has to be a folder of our own that no other user can write to.
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "entrepot"
     try:

@@ -19,7 +19,7 @@ from entrepot.esql.syntax import Binary, Expression, Index, KindName, Path, Sour
 from entrepot.models.element_types import NAMED
 
 DEPTH_MAX = 150
-"""How deep statements and expressions may nest; whoever walks the tree may recurse so far."""
+"""How deep statements and expressions may nest; code that walks the tree may recurse so far."""
 
 KIND_DOMAINS = frozenset(NAMED) | {"MQRFH2", "MQRFH", "MQMD", "MIME", "BLOB", "DATAOBJECT", "IDOC"}
 """What may stand before the dot in (XMLNSC.Attribute); anything else there is a field reference."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a module on one message: its trees, its budget, and whom it talks to.
+"""One run of a module on one message: its trees, its budget, and what it calls.
 
 The budget stops programs that loop or recurse without end: every turn of a
 loop, every call, every row of a SELECT and every copied element costs a step.

@@ -2,7 +2,7 @@
 """Everything that is wrong with a flow, told at once, before it runs.
 
 node_checks    types and properties, by what the types declare, and models
-link_checks    links and terminals, labels, what nobody reaches, circles
+link_checks    links and terminals, labels, what cannot be reached, circles
 esql_checks    the flow's programs, and the modules that nodes ask for
 
 A mistake keeps a flow from running; a warning is told and lets it pass.

@@ -80,7 +80,7 @@ def _module(node: NodeDefinition, name: str, wanted: str, kinds: dict[str, str])
 
 
 def _externals(flow: FlowDefinition, files: list[SourceFile]) -> Iterator[FlowMistake]:
-    """EXTERNAL variables that nobody gives a value."""
+    """EXTERNAL variables without a value."""
     given = set(flow.user_properties).union(*(node.user_properties for node in flow.nodes.values()))
     for file in files:
         for declared in _declarations(file):

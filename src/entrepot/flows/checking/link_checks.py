@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes together: links and terminals, labels, what nobody reaches, and circles."""
+"""Nodes together: links and terminals, labels, what cannot be reached, and circles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROUTE_TO_LABEL = "RouteToLabel"
 def link_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[FlowMistake]:
     """What is wrong between the nodes of a flow that has its subflows in place.
 
-    Where nodes are missing, nothing is said about what nobody reaches.
+    Where nodes are missing, nothing is said about what cannot be reached.
     """
     found = [mistake for link in flow.links for mistake in _link(flow, link)]
     found += _twice(flow)

@@ -91,7 +91,7 @@ class InstanceProcess:
     """The process that an instance runs in, without limits; `spark.live.worker_process` has some."""
 
     is_orphan = False
-    """Whoever has started this process is gone."""
+    """The process that started this one is gone."""
 
     def begin_message(self) -> None:
         """The time of another message begins, or of something else that has an end."""
@@ -182,11 +182,11 @@ class Instance:
         self._inputs = [_Input(point, self, self._opened) for point in self.kernel.points]
 
     def run(self) -> dict[str, Any]:
-        """Work until somebody orders a stop; what was done.
+        """Work until a stop is ordered; what was done.
 
         Raises:
             Fenced: A newer attempt or run has taken over. Nothing of this one's last unit has happened.
-            SparkGone: Nobody would hear what it has done.
+            SparkGone: Its results would reach no process.
         """
         try:
             if not self._inputs:
@@ -292,7 +292,7 @@ class Instance:
             source.backed_out()  # it may have handed out something before
             return False
         except NowhereToSetAside as error:
-            # Somebody may mend the flow, or give the message a place: it is tried anew, not condemned at once.
+            # The flow may be mended, or the message given a place: it is tried anew, not condemned at once.
             self._forget_earlier(source)
             source.problem = error.what
             if source.last_count == 1:
@@ -318,7 +318,7 @@ class Instance:
         return True
 
     def _go_back(self, source: _Input, earlier: Earlier, *, is_own: bool) -> None:
-        """A unit of work was given back: remember whose fault it was, or wait when it was nobody's."""
+        """A unit of work was given back: remember which message caused it, or wait when none did."""
         error = earlier.error
         if is_outage(error):
             self._rest(source, error)
@@ -378,7 +378,7 @@ class Instance:
             self._give_back(unit, before, source.last_count)
             raise
         except BaseException:
-            # Somebody interrupts the process. Should it be the message itself that does so, that has to end one day.
+            # The process was interrupted. Should the message itself have done so, that has to end one day.
             self._give_back(unit, before, source.last_count, counted=True)
             raise
         if careful:
@@ -464,7 +464,7 @@ class _Input:
         self.alone = 0
         """So many of its next messages are worked on one by one."""
         self.is_in_doubt = False
-        """Nobody knows here whether its last unit of work was committed."""
+        """It is unknown here whether its last unit of work was committed."""
         self.rests_until = 0.0
         self.problem = ""
         self.conflicts = 0

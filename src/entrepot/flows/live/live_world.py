@@ -74,7 +74,7 @@ _OUTAGES = (
     UnitBackedOut,
     UnitFinished,
 )
-"""What is no message's fault, and ends by itself or by somebody's help."""
+"""What is no message's fault, and ends by itself or with help."""
 _OUTAGE_STATES = ("08", "53", "57P", "58", "25P03")
 """How the SQLSTATE begins of a connection that failed, and of a database that lacks something or is shut down."""
 _CONFLICT_STATES = ("40", "55P03")
@@ -159,7 +159,7 @@ class LiveWorld:
             if kept is not None:
                 self._keep(store, key, kept)
         self._states = {}
-        # A database that commits by itself must not do so before it is known that nobody refuses the messages.
+        # A database that commits by itself must not do so before it is known that the messages are accepted.
         self._send(answered=self._databases is not None and self._databases.has_own_work)
 
     def _keep(self, store: str, key: bytes, kept: KeptState) -> None:
@@ -184,7 +184,7 @@ class LiveWorld:
         try:
             self._connection.mqsc(f"DEFINE QLOCAL('{name}') DEFPSIST(YES) MAXDEPTH(999999999) NOREPLACE")
         except (MqscError, NotAuthorized):
-            # Another instance may have been quicker, or somebody else has to define queues here.
+            # Another instance may have been quicker, or this user may not define queues.
             self._connection.mqsc(f"DISPLAY QLOCAL('{name}')")
         self._stores.add(name)
 
@@ -238,7 +238,7 @@ class LiveWorld:
             described = self._connection.mqsc(f"DISPLAY QUEUE('{queue}') BOTHRESH BOQNAME")[0].rows
             manager = self._connection.mqsc("DISPLAY QMGR DEADQ")[0].rows
         except (MqscError, NotAuthorized):
-            return QueueFacts()  # who may not look is told nothing, and tries a message once
+            return QueueFacts()  # without authority to look, a message is tried once
         row: dict[str, Any] = dict(described[0]) if described else {}
         dead: dict[str, Any] = dict(manager[0]) if manager else {}
         return QueueFacts(
@@ -285,7 +285,7 @@ class LiveWorld:
             if browse:
                 found = next(iter(self._connection.browse(queue, **wanted)), None)
                 if found is None:
-                    time.sleep(min(part_s, 0.01))  # nobody tells a browser that something has come
+                    time.sleep(min(part_s, 0.01))  # a browser is not notified of arrivals
             elif transactional and self._unit is not None:
                 found = self._unit.get(queue, wait_s=part_s, **wanted)
             else:

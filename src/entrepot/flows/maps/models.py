@@ -22,7 +22,7 @@ _CASTS: Mapping[ValueType, str] = {
 
 
 def find_model(name: str, message: str, sets: Sequence[MessageSet] = ()) -> MessageModel:
-    """A message of a set: of a flow's own sets first, then of those that everybody knows.
+    """A message of a set: of a flow's own sets first, then of the shipped ones.
 
     Raises:
         ModelNotFound: There is no such set.

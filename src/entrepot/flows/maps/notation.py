@@ -279,7 +279,7 @@ class _MapWriter:
             case int() | Decimal():
                 return str(said)
             case float() if isfinite(said):
-                # What somebody writes as 1.10 is meant as it stands there, not as the nearest binary number.
+                # 1.10 is meant as it stands there, not as the nearest binary number.
                 return f"{Decimal(repr(said)):f}"
             case str():
                 return said if self._parses(said, where) else ""

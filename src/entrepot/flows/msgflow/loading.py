@@ -286,7 +286,7 @@ class _MsgflowLoader:
                 properties.setdefault(key, value)
 
     def _find_message_set(self, name: str) -> None:
-        """The message set of that name in a project; one that everybody knows needs no files."""
+        """The message set of that name in a project; a shipped one needs no files."""
         for path in self._projects.models():
             described = find_message_set(str(path))
             if described is None or described[0] != name:

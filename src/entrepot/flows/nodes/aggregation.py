@@ -7,7 +7,7 @@
 An aggregate is one state. Its key is the beginning of the ids that its
 requests get, so the correlation id of a reply tells which aggregate it
 belongs to. The state waits with the time that is left; when that is over, it
-comes back to AggregateReply by itself. A reply that nobody knows, or whose
+comes back to AggregateReply by itself. A reply that is unknown, or whose
 aggregate another instance has at the moment, is parked and comes back too.
 """
 
@@ -52,7 +52,7 @@ CONTROL = "ComIbmAggregateControlNode"
 """The folder of LocalEnvironment that tells of an aggregate that was begun."""
 _HEAD_BYTES = 20
 _AWAY_S_MAX = 30.0
-"""Nobody has an aggregate for longer; what was not there to be had in all that time is not there."""
+"""No instance holds an aggregate for longer; one that was not found in all that time does not exist."""
 _KIND = "AGGREGATE"
 _NAME = Property(
     "aggregate_name", "text", required=True, ibm="aggregateName", about="what joins the nodes of both sides"
@@ -159,7 +159,7 @@ class AggregateControl(Node):
                 journey.keep(self._pointers, request, pointer, expires_s=expires_s)
 
     def _tell(self, opened: OpenAggregate, timeout_s: float, assembly: Assembly, journey: Journey) -> None:
-        """A control message as flows before version 6 have sent it; nobody needs it any more."""
+        """A control message as flows before version 6 have sent it; it is not needed any more."""
         local = assembly.local_environment.copy()
         told = local.add(CONTROL)
         told.add("AggregateName", self._aggregate_name)
@@ -217,7 +217,7 @@ class AggregateReply(InputNode):
             "number",
             0,
             ibm="unknownMessageTimeout",
-            about="how long a reply that nobody knows may wait for its aggregate; 0: not at all",
+            about="how long an unknown reply may wait for its aggregate; 0: not at all",
         ),
         TRANSACTION,
     )
@@ -241,7 +241,7 @@ class AggregateReply(InputNode):
         return []
 
     def points(self) -> list[EntryPoint]:
-        # Always in the unit of work: it holds the replies of an aggregate, and nobody else has them.
+        # Always in the unit of work: it holds the only copy of an aggregate's replies.
         return [
             EntryPoint(self, self._time_is_over, queue=self._timeouts, transaction="yes", internal=True),
             EntryPoint(self, self._try_again, queue=self._retries, transaction="yes", internal=True),
@@ -309,7 +309,7 @@ class AggregateReply(InputNode):
         return key, *find(journey, self._store, key)
 
     def _pointed_to(self, correlation_id: bytes, journey: Journey) -> bytes:
-        """The aggregate of a request that was sent under an id of somebody else's making."""
+        """The aggregate of a request that was sent under an id made elsewhere."""
         taken = journey.take(self._pointers, correlation_id)
         if taken is None:
             return b""
@@ -395,7 +395,7 @@ class AggregateReply(InputNode):
         return self._composed(state, unpack(came[-1], self._timeouts) if came else None, None)
 
     def contents(self, message: Message) -> list[Message]:
-        """The replies themselves: nobody could read the state that holds them."""
+        """The replies themselves: the state that holds them cannot be read outside."""
         try:
             state = decode_one_of(message.body, (Parked, Aggregate), self._store)
             packed = [state.packed] if isinstance(state, Parked) else _replies(state)
@@ -411,7 +411,7 @@ class _Reply(NamedTuple):
     packed: bytes
     correlation_id: bytes
     aggregate: bytes
-    """The key of its aggregate, where the correlation id does not tell and somebody has found out."""
+    """The key of its aggregate, where the correlation id does not tell and it was found out."""
     until: float
     """When it is given up as unknown."""
     assembly: Assembly | None

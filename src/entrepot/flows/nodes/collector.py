@@ -13,7 +13,7 @@ which value of the message tells what it belongs to. Messages with the same
 value share a shelf of open collections; a message goes to the oldest that
 still takes one from its terminal. The shelf counts, the messages themselves
 are kept apart from it, so that a deep backlog of one terminal stays cheap.
-Who works on a shelf has a token for it, so instances never disagree.
+An instance needs a shelf's token to work on it, so instances never disagree.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from entrepot.models.tree import Assembly, Element, Root
 _CONTROL = "control"
 _KIND = "COLLECTOR"
 _TOKENS = 16
-"""Shelves are shared out among so many tokens; who works on a shelf has its token."""
+"""Shelves are shared out among so many tokens; work on a shelf takes its token."""
 _WAITING_KEY = key_of("waiting")
 _WAITING_TOKEN = key_of("token", "waiting")
 _EARLY_S = 0.001

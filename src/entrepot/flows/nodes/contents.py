@@ -190,7 +190,7 @@ class Trace(Node):
         own = Assembly(assembly.root, assembly.environment.copy(), assembly.local_environment, assembly.exception_list)
         run = EsqlRun(own, properties=self.user_properties, database=journey.world.database)
         run._now = journey.time_of_run()
-        # A message may lack what somebody wants to see; that is no reason to stop it.
+        # A message may lack what the trace shows; that is no reason to stop it.
         try:
             expression.run(run)
         except Exception as error:

@@ -234,7 +234,7 @@ class FileOutput(InputNode):
             self._forget.add(spool.key)
 
     def _forget_some(self, journey: Journey) -> None:
-        """Take notes away that nobody needs, with whatever message comes next."""
+        """Remove notes that are not needed any more, with the next message."""
         if not self._forget:
             return
         gone = tuple(self._forget)
@@ -310,7 +310,7 @@ class FileOutput(InputNode):
     # --- after a crash ------------------------------------------------------------------------
 
     def _recover(self, message: Message, journey: Journey) -> None:
-        """A file was found that nobody looks after: put it in its place if its unit of work was committed."""
+        """An abandoned file was found: put it in its place if its unit of work was committed."""
         spool = None if self._leftovers is None else self._leftovers.handed_out.get(str(message.properties["spool"]))
         if spool is None:
             return
@@ -343,7 +343,7 @@ def _text(element: Element | None, name: str) -> str:
 
 def _problem_with_name(name: str) -> str:
     if not name:
-        return "nobody has said one"
+        return "none is set"
     if "/" in name or "\0" in name or name in (".", ".."):
         return "it leads out of the folder"
     if any(character < " " for character in name):

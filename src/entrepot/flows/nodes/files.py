@@ -3,7 +3,7 @@
 
 Every record is noted in a ledger in the queue manager, in the unit of work in
 which it is dealt with. A file is archived or deleted after that was committed;
-whoever reads a file again after a crash skips what the ledger knows:
+a file that is read again after a crash is read without what the ledger knows:
 
     SYSTEM.FLOW.FILES, by file   {"records": 17, "offset": 4711, "outcome": ""}
 
@@ -36,7 +36,7 @@ __all__ = ["FileInput", "FileOutput"]
 
 LEDGER = "SYSTEM.FLOW.FILES"
 LEDGER_S = 30 * 86_400.0
-"""How long it is known that a file is done which nobody has moved yet."""
+"""How long it is known that a file is done which was not moved yet."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class _LedgerLocked(Exception):
-    """A unit of work that nobody has ended yet holds what the ledger says."""
+    """A unit of work that has not ended yet holds what the ledger says."""
 
 
 def ledger_key(identity: str) -> bytes:
@@ -239,7 +239,7 @@ class FileInput(InputNode):
         self._keep(journey, ledger_key(told["file"]), Progress(told["record"], told["end"], outcome))
 
     def _keep(self, journey: Journey, key: bytes, progress: Progress) -> None:
-        # While records are missing it must be known for ever; after that, until somebody has moved the file.
+        # While records are missing it must be known for ever; after that, until the file is moved.
         state = Message(msgspec.json.encode(progress), persistent=True)
         journey.keep(LEDGER, key, state, expires_s=LEDGER_S if progress.outcome else None)
 
@@ -255,7 +255,7 @@ class FileInput(InputNode):
         self._note(message, journey, "finished" if message.properties.get("is_final") else "")
         super().set_aside(message, journey, error, facts)
         if isinstance(error, RecordTooLong):
-            self._give_up(message, journey)  # nobody knows where the next record begins
+            self._give_up(message, journey)  # it is unknown where the next record begins
 
     def _put_aside(self, message: Message, journey: Journey, problem: str, facts: QueueFacts, error: Exception) -> None:
         del problem, facts, error

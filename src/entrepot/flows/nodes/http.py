@@ -2,7 +2,7 @@
 """HTTPInput, HTTPReply and HTTPRequest: a flow as a web service, and as the client of one.
 
 A request is no message on a queue: it is not persistent, it is tried once, and
-whoever sent it waits. So a flow that fails answers 500 instead of setting the
+its client waits. So a flow that fails answers 500 instead of setting the
 message aside, and an answer is sent when the unit of work is committed, never
 before.
 """
@@ -106,7 +106,7 @@ class HTTPInput(InputNode):
         first = next(each.name for each in inputs if each.type == self.type)
         replies_here = any(each.type == HTTPReply.type for each in flow.nodes.values())
         if self.name == first and not (replies_here and all(each.type == self.type for each in inputs)):
-            # Somebody else may have the reply: another flow, or another instance that got what this one put.
+            # The reply may come from elsewhere: another flow, or another instance that got what this one put.
             found.append(
                 EntryPoint(
                     self,
@@ -165,7 +165,7 @@ class HTTPInput(InputNode):
         return Assembly(root, None, local)
 
     def _deliver(self, message: Message, journey: Journey) -> None:
-        """A reply that somebody else had."""
+        """A reply that came from elsewhere."""
         status, headers = msgspec.json.decode(str(message.properties["entrepot_http_head"]), type=tuple[int, Headers])
         reply = Reply(status, [(name, value) for name, value in headers], message.body)
         journey.after_commit.append(partial(answer, message.correlation_id, reply))
@@ -182,7 +182,7 @@ class HTTPInput(InputNode):
         journey.after_commit.append(partial(answer, message.message_id, self._sorry(error)))
 
     def _sorry(self, error: Exception) -> Reply:
-        # Names and codes only: what went wrong inside is nobody's business outside.
+        # Names and codes only: what went wrong inside is not shown to clients.
         known = f" ({type(error).__name__} [{error.code}])" if isinstance(error, EntrepotError) else ""
         body = f"500 Internal Server Error\nThe flow {self.plan.flow.name} could not deal with this request{known}.\n"
         return Reply(500, [("Content-Type", "text/plain; charset=utf-8")], body.encode())
@@ -230,7 +230,7 @@ class HTTPReply(Speaker):
             "flag",
             True,
             ibm="ignoreTransportFailures",
-            about="go on when nobody waits for the answer any more",
+            about="go on when the client no longer waits for the answer",
         ),
         Property("generate_default_headers", "flag", True, ibm="generateDefaultHttpHeaders"),
     )

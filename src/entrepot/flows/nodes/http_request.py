@@ -80,9 +80,7 @@ class HTTPRequest(Speaker):
         Property("method", "choice", "POST", choices=METHODS, ibm="httpMethod"),
         Property("timeout_s", "number", 120.0, ibm="timeoutForServer", about="for the whole exchange"),
         Property("follow_redirects", "flag", False, ibm="followRedirection"),
-        Property(
-            "authorities", "text", "", about="a PEM file; who may sign certificates, instead of the system's list"
-        ),
+        Property("authorities", "text", "", about="a PEM file of signers to trust, instead of the system's list"),
         Property("use_whole_message", "flag", True, ibm="useWholeInputMsgAsRequest"),
         Property("request_path", "text", "", ibm="requestMsgLocationInTree", about="the part that is sent otherwise"),
         Property("replace_message", "flag", True, ibm="replaceInputMsgWithWSResponse"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where messages enter a flow, and what becomes of them when nobody handles their errors."""
+"""Where messages enter a flow, and what becomes of them when their errors are not handled."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PARSING = (
 
 
 class MessageSource(Protocol):
-    """Where messages come from that lie on no queue; whoever runs the kernel asks it in turn with the queues.
+    """Where messages come from that lie on no queue; the kernel's caller asks it in turn with the queues.
 
     It keeps what it has handed out until it hears that the unit of work with all of that was committed. It is
     made in the process that runs the kernel, and used by one thread.
@@ -61,7 +61,7 @@ class MessageSource(Protocol):
 
 @dataclass(slots=True)
 class EntryPoint:
-    """One place at which messages enter; whoever runs the kernel brings them."""
+    """One place at which messages enter; the kernel's caller brings them."""
 
     node: InputNode
     run: Callable[[Message, Journey], None]
@@ -72,7 +72,7 @@ class EntryPoint:
     """Opens what they come from, where that is no queue."""
     selector: str = ""
     internal: bool = False
-    """A queue of the flow itself, such as a timer's; whoever runs the flow makes it when it is missing."""
+    """A queue of the flow itself, such as a timer's; made when the flow starts and it is missing."""
 
     def is_transactional(self, message: Message) -> bool:
         return message.persistent if self.transaction == "automatic" else self.transaction == "yes"

@@ -139,7 +139,7 @@ class MQOutput(_QueueOutput):
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         message = self._message(assembly, journey)
-        # Whoever stands behind this node is told the id, so then the queue manager is not left to make one.
+        # The nodes behind this one see the id, so then the queue manager is not left to make one.
         needs_id = not message.message_id and "out" in self.wires
         if self._mode == "queue" and not self._new_ids and not needs_id:
             # The way of most messages.
@@ -215,7 +215,7 @@ def reply_queue(message: Message, node: Node) -> str:
     name = message.reply_to.strip()
     if not name:
         raise DestinationMissing(node.plan.flow.name, node.name, "MQMD.ReplyToQ is empty")
-    # Whoever sends a message says where its reply goes, and the flow may put where the sender may not.
+    # The sender of a message says where its reply goes, and the flow may put where the sender may not.
     if name.startswith(("SYSTEM.", TOPIC)):
         raise DestinationMissing(node.plan.flow.name, node.name, f"MQMD.ReplyToQ is {name}, and takes no replies")
     manager = message.reply_to_manager.strip()

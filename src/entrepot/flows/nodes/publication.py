@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publication: from here a message goes to everybody who has subscribed to its topic.
+"""Publication: publishes a message to all subscribers of its topic.
 
 The topic is what the message says: Properties.Topic, or psc.Topic of its
 MQRFH2; several of them are published one by one. A node may name a topic for
-messages that say none. Who gets it, by topic and by content, is for the
+messages that say none. Which subscribers get it, by topic and by content, is for the
 queue manager.
 """
 

@@ -48,7 +48,7 @@ from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element, Folder, Root
 
 MISSED_AFTER_S = 60.0
-"""A tick that comes so late was missed: nobody was there to see it. What is a little late has only waited its turn."""
+"""A tick that comes so late was missed: no instance ran. What is a little late has only waited its turn."""
 _KIND = "TIMER"
 _TOKEN = key_of("token")
 _UNIQUE = Property(
@@ -202,7 +202,7 @@ class TimeoutControl(Node):
             request.start_time,
             self._is_persistent(journey),
         )
-        # The request tells a time of the clock; from here on no clock that somebody sets decides when that has come.
+        # The request tells a time of the clock; from here on setting the clock does not change when that comes.
         world = journey.world
         return Order(key, timer, request.start_at + (world.steady_now() - world.now()))
 

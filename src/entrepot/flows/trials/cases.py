@@ -64,7 +64,7 @@ class TrialStep:
     path: list[str] | None = None
     trace: list[str] | None = None
     others: bool = False
-    """Whether messages may come out that nobody has named."""
+    """Whether messages may come out that are not named."""
 
 
 @dataclass(slots=True)

@@ -148,7 +148,7 @@ def _differences(expected: Expected, message: Message) -> list[str]:
 
 
 def _other_problems(step: TrialStep, result: FlowResult) -> list[str]:
-    """Messages that nobody expects, where the step says at all what it expects."""
+    """Unexpected messages, where the step says at all what it expects."""
     if step.others or (step.outputs is None and step.published is None):
         return []
     named = {*(step.outputs or ()), *(TOPIC + topic for topic in step.published or ())}

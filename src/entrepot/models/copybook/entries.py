@@ -239,7 +239,7 @@ class EntryReader:
         entry.blank_when_zero = True
 
     def _ignored(self, entry: DataItem, word: Word) -> None:
-        """EXTERNAL and GLOBAL say who sees the item, not what its bytes are."""
+        """EXTERNAL and GLOBAL say where the item is visible, not what its bytes are."""
 
     def _value(self, entry: DataItem, word: Word) -> None:
         self._skip("IS", "ARE")

@@ -171,7 +171,7 @@ def filler_value(field: CobolField) -> str:
     """What the bytes of FILLER are written with, as `CwfField.skip_value`; nothing where they are padding.
 
     Filler is text almost always. Numbers get their value where that needs neither
-    code page nor byte order; other filler has no value that anybody reads.
+    code page nor byte order; other filler has no value that is ever read.
     """
     default, storage = field.default, field.physical.storage
     if default is None:

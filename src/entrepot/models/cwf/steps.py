@@ -58,7 +58,7 @@ class CodecStep:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes that nobody looks at: filler, skipped bytes and those that alignment leaves."""
+    """Bytes that are ignored: filler, skipped bytes and those that alignment leaves."""
 
     size: int
     content: bytes

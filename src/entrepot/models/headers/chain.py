@@ -36,7 +36,7 @@ UNSUPPORTED = {
     "MQHWIH": "MQWIH",
     "MQXMIT": "MQXQH",
 }
-"""Formats of headers that MQ has and nobody reads here, with the header's name."""
+"""Formats of headers that MQ has and that are not read here, with the header's name."""
 
 
 class Chain(NamedTuple):
@@ -52,7 +52,7 @@ class Chain(NamedTuple):
 
     @property
     def unsupported(self) -> str:
-        """Name of the header that ended the chain because nobody can read it; empty when none did."""
+        """Name of the header that ended the chain because it cannot be read; empty when none did."""
         return UNSUPPORTED.get(self.format, "")
 
 
@@ -61,7 +61,7 @@ def read_headers(body: bytes, format_name: str, encoding: int, ccsid: int) -> Ch
 
     Raises:
         MessageUnreadable: A header is announced that is not there. Says where.
-        MessageTooComplex: More headers than anybody needs.
+        MessageTooComplex: More headers than the limit.
         CodePageUnknown
     """
     folders: list[Folder] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MRM XML, compiled: for each structure of a model who reads its tags and who writes its elements.
+"""MRM XML, compiled: for each structure of a model what reads its tags and what writes its elements.
 
 Where a structure has neither choices nor groups, each child costs one look
 into a dictionary, and order and occurrences are checked in detail only when

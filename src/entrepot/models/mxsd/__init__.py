@@ -71,7 +71,7 @@ def read_mxsd(content: bytes, file: str = "model.mxsd") -> MessageSet:
 
 
 def _formats_seen(library: Library) -> dict[str, Format]:
-    """The formats that the representations name, where nobody says more about them."""
+    """The formats that the representations name, where no definition says more about them."""
     formats: dict[str, Format] = {}
     for table in library.tables.values():
         for node, file, _ in table.values():
@@ -133,7 +133,7 @@ class _MxsdReader:
         if namespace is None:
             if colon:
                 self._wrong(node, schema, f"the prefix of {text!r} means nothing")
-            # What is included without a namespace of its own means the names of whoever includes it.
+            # What is included without a namespace of its own means the names of the including file.
             namespace = "" if schema.root.get("targetNamespace") else schema.namespace
         return f"{{{namespace}}}{local}"
 

@@ -408,7 +408,7 @@ class _ModelReader:
     def _qualified(self, name: str, meaning: _Meaning) -> str:
         if name.startswith("{}"):
             return name[2:]
-        # Attributes are in no namespace unless somebody says so, as in XML itself.
+        # Attributes are in no namespace unless the model says so, as in XML itself.
         attribute = any(given.get("attribute") for given in meaning.fields.values())
         return name if not self.namespace or name.startswith("{") or attribute else f"{{{self.namespace}}}{name}"
 

@@ -31,7 +31,7 @@ from entrepot.models.tds.mnemonics import resolve
 from entrepot.yaml_places import Scalar, Table, Written
 
 Given = dict[str, Any]
-"""Properties that somebody wrote, by their names."""
+"""Properties that were written, by their names."""
 
 FORMATS: dict[Kind, type[CwfFormat] | type[TdsFormat] | type[XmlFormat]] = {
     Kind.CWF: CwfFormat,
@@ -234,7 +234,7 @@ def _cwf(
     width = size or 0
     if value_type in DATE_FORMATS:
         width = default_digits = format_width(pattern or DATE_FORMATS[value_type])
-    # A pattern whose width varies gives no length; whoever compiles the model then asks for one.
+    # A pattern whose width varies gives no length; the model's compiler then asks for one.
     digits = width or default_digits
     length = _cwf_length(storage, width, digits) if digits else 0
     if storage == "boolean":

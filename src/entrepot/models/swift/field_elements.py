@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields in the tree: the text as it came, and its parts for those who ask.
+"""Fields in the tree: the text as it came, and its parts on first access.
 
     F98A  ':SETT//20240103'
       ├ Qualifier  'SETT'
       └ Date       '20240103'
 
 Most programs look into a few of a message's two hundred fields, so the parts
-are made only when somebody asks for children. When a field with parts is
+are made only when children are asked for. When a field with parts is
 written, the parts count, not the text; setting the text of a field that was
 read throws the parts away.
 """

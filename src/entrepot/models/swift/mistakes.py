@@ -13,7 +13,7 @@ from entrepot.models.swift.rules import FieldRule, SequenceRule
 from entrepot.models.swift.tables import TOP, QualifierCount, SequenceEntry, SequenceTable
 
 PROBLEMS_MAX = 100
-"""After so many nobody reads on."""
+"""More than this are not reported."""
 
 
 def explain(table: SequenceTable, fields: list[str], first_line: int) -> list[str]:

@@ -107,7 +107,7 @@ class StructureContext:
     bounded: bool = True
     """Its end is known: that of the message, a mark, a length."""
     follow_tags: frozenset[str] = frozenset()
-    """Tags that may stand behind it, and belong to somebody else then."""
+    """Tags that may stand behind it, and belong to another element then."""
     follow_names: frozenset[str] = frozenset()
     """The same for names of elements, when it is a group that the tree does not show."""
     depth: int = 0

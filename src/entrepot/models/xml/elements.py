@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that stand for a place in an lxml tree and bring their children when somebody asks.
+"""Elements that stand for a place in an lxml tree and load their children on first access.
 
 Reading with lxml costs less than making elements of our own, so a level is made
 when it is looked at, and a single named child can be found without its siblings.

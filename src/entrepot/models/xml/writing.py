@@ -2,7 +2,7 @@
 """From a tree to XML.
 
 When only values changed, they are put into lxml's tree and lxml writes it.
-Otherwise the elements are written one after the other; parts that nobody looked
+Otherwise the elements are written one after the other; parts that were not read
 at still come from lxml. Prefixes come from the namespace declarations in the
 tree, and are NS1, NS2 ... where there is none. Attributes are written into the
 start tag wherever they stand among the children.
@@ -321,7 +321,7 @@ class _XmlWriter:
         return True
 
     def loaded(self, element: Element, scope: _PrefixScope) -> Sequence[Element] | None:
-        """The children of an element that nobody looked into; None if it could be written without them."""
+        """The children of an element that was not read; None if it could be written without them."""
         if isinstance(element, XmlElement) and element.plain and not element._found:
             source = element.source
             if len(source) == 0:

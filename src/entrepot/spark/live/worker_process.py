@@ -47,7 +47,7 @@ class WorkerProcess(InstanceProcess):
         self._rearm_at = 0.0
         self._ends_at = 0.0
         self.is_orphan = False
-        """Whoever has started this process is gone."""
+        """The process that started this one is gone."""
         self._closed = threading.Event()
         if is_own:
             self._parent = _parent_at_start()

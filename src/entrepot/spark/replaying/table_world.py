@@ -148,7 +148,7 @@ class TableWorld:
         """Nothing here has limits of time."""
 
     def trace(self, destination: str, text: str) -> None:
-        """A user trace of a million rows is of no use to anybody."""
+        """A user trace of a million rows is of no use."""
 
 
 def require_streamable(flow: FlowDefinition) -> None:

@@ -226,7 +226,7 @@ def transform(
     Args:
         point: The input node, by its name or its queue, where there are several.
         databases: SQLAlchemy URLs by data source; they are read and never changed, as Spark may run a task again.
-        dead_letters: The destination of messages that nobody takes care of.
+        dead_letters: The destination of unhandled messages.
         time_of_message: CURRENT_TIMESTAMP is when the message was put, so that a replay gives the same every time.
         kernel_time: Counts the time spent in the kernel.
 

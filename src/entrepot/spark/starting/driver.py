@@ -3,7 +3,7 @@
 
 It ends by itself when our end of its standard input closes, which the kernel
 does for us however we end. What it prints goes to a file in its folder, which
-also holds the sockets to Python's workers and is readable by nobody else.
+also holds the sockets to Python's workers and is readable by no other user.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Driver:
                 stdout=log,
                 stderr=log,
                 pass_fds=keep,
-                # Ctrl-C in a terminal is for us: who stops a flow wants its tasks to finish what they have begun.
+                # Ctrl-C in a terminal is for us: when a flow is stopped, its tasks finish what they have begun.
                 process_group=0,
             )
 

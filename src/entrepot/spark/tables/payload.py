@@ -97,7 +97,7 @@ class PayloadColumns:
     def read(self, message: Message) -> tuple[dict[str, Any] | None, str | None]:
         """The fields of a message, or why there are none."""
         model = self.model
-        register_set(model.set)  # where this has come to by pickle, nobody knows the set yet
+        register_set(model.set)  # where this was unpickled, the set is not registered yet
         try:
             assembly = parse_message(
                 message,

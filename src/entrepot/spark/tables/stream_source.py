@@ -3,7 +3,7 @@
 
 In mode consume an offset lists the messages of its batch, by place and id.
 Order of delivery does not matter then: what comes before others because of
-its priority, or back to its old place because somebody backed out, is simply
+its priority, or back to its old place because a unit was backed out, is simply
 in a later batch. The messages are taken off when Spark asks for the batch
 behind theirs, since only then it is through with them.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the analysis brings home: plain rows, which the report and the command line show.
 
-`Findings` holds no DataFrame, so whoever shows it needs no Spark.
+`Findings` holds no DataFrame, so showing it needs no Spark.
 """
 
 from __future__ import annotations

@@ -60,14 +60,14 @@ def problem(observed: Observed) -> str:
 
 
 def latency_s(observed: Observed) -> Reals:
-    """Of every message that was meant to be sent in the window: until it was received, or acknowledged where nobody
-    receives; strays have none."""
+    """Of every message that was meant to be sent in the window: until it was received, or acknowledged where nothing
+    is received; strays have none."""
     if observed.record.load == "send":
         sent = observed.sent
         chosen = observed.window.holds(sent.intended_ns) & (sent.acknowledged_ns != NONE_NS)
         return _seconds(sent.intended_ns[chosen], sent.acknowledged_ns[chosen])
     if observed.record.load in ("receive", "calls"):
-        # It lay in the queue before anybody was there to receive it.
+        # It lay in the queue before a receiver was there.
         return numpy.empty(0)
     received = observed.received
     chosen = observed.window.holds(received.intended_ns) & (received.intended_ns != NONE_NS)

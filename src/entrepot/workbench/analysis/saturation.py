@@ -34,7 +34,7 @@ def judged_again(observed: Observed) -> JudgedProbe | None:
 
 
 def evidence_of(observed: Observed) -> Evidence:
-    """What had not come although the queues were drained is lost; where they were not, nobody knows."""
+    """What had not come although the queues were drained is lost; where they were not, it is unknown."""
     record, times = observed.record, observed.depth
     received = observed.received
     ours = (received.sender >= 0) & (received.sender < SENDERS_MAX) & (received.number < 1 << NUMBER_BITS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker document's cases: which flows each has, what comes in, and who else takes part."""
+"""The broker document's cases: which flows each has, what comes in, and what else takes part."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BrokerCase:
     content: str = ""
     database: bool = False
     echo: str = ""
-    """A queue whose requests somebody has to answer."""
+    """A queue whose requests the load has to answer."""
 
     def definitions(self, size: int = MODEL_BYTES) -> list[FlowDefinition]:
         """Its flows; where their model has fixed lengths, with the model of messages of that size."""

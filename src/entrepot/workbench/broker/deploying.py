@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A case's flows at work as instances on a Spark that is open already.
 
-Whoever has a Spark, a test for instance, uses `deployed`; measurements have
+A program that has a Spark, a test for instance, uses `deployed`; measurements have
 one in a process tree of its own (engine.py), so that what it costs can be
 told from what the generators cost.
 """

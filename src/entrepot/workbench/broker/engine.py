@@ -121,7 +121,7 @@ class Engine:
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
-            # It is ours, and so is what it started; nobody else would end Java.
+            # It is ours, and so is what it started; no other process would end Java.
             for pid in family:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, 9)

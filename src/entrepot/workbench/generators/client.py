@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the system under measurement, as a load sees it: who it is, the gate, and where it notes what happens."""
+"""A client of the measured system, as a load sees it: number and role, the gate, and where it notes what happens."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class StartGate:
         self._waits_ns[client] = total_ns
 
     def waits_s(self, clients: range) -> list[float]:
-        """Of those that have told; who takes no messages never does."""
+        """Of those that have reported; clients that take no messages never do."""
         return [waited_ns / 1e9 for waited_ns in self._waits_ns[clients.start : clients.stop] if waited_ns]
 
 

@@ -125,7 +125,7 @@ async def _live_on_loop(
 
     requesters = await asyncio.gather(*map(connect, numbers))
     client.gate.arrive()
-    # The loop goes on meanwhile, or the heartbeats of those who came first would be missed.
+    # The loop goes on meanwhile, or the heartbeats of the first connections would be missed.
     await asyncio.to_thread(steps.wait)
     await asyncio.gather(*map(open_queue, requesters))
     steps.done()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow: a case of the broker document, from the input queue through flows on Spark to whoever takes what comes out.
+"""Flow: a case of the broker document, from the input queue through flows on Spark to its receivers.
 
 As chapter 8 of the document has it, a sender keeps messages waiting on the
 input queue, so that the rate is the flows' own; the rate is that of whole
@@ -201,7 +201,7 @@ def measure(stage: Stage, plan: FlowLoadPlan, engine: FlowsAtWork, database: Cas
 def at_work(
     stage: Stage, plan: FlowLoadPlan, engine: FlowsAtWork, database: CaseDatabase | None = None
 ) -> Iterator[Pids]:
-    """Queues, subscribers and flows; yields who can tell the processes that belong to the system beside its own.
+    """Queues, subscribers and flows; yields what can tell the processes that belong to the system beside its own.
 
     They change: a database has one for each connection, which a flow opens when its first message comes.
     """

@@ -99,7 +99,7 @@ class Trial:
         """Open the gate and sample until the time is over, or `until` says that there is nothing left to do.
 
         Raises:
-            GeneratorFailed, SystemFailed: Somebody has died; the trial gives no figure.
+            GeneratorFailed, SystemFailed: A process has died; the trial gives no figure.
         """
         self.gate.open(seconds)
         sleep_until(self.gate.begun_ns)
@@ -194,7 +194,7 @@ class Stage:
         self.effort = effort
         self.scratch = scratch
         self.say = say
-        """Tells whoever watches what is going on."""
+        """Reports progress."""
         self._parameters = {**defaults, **point.effective}
         self._run, self._host, self._repetition, self._results = run, host, repetition, results
         self.trials: list[TrialRecord] = []
@@ -215,7 +215,7 @@ class Stage:
         return str(self._parameters[name])
 
     def messages_max(self, message_bytes: int, senders: int) -> int:
-        """How many messages each sender may put where nobody takes them away at the same time."""
+        """How many messages each sender may put where nothing takes them away at the same time."""
         return max(
             10, min(self.effort.messages_max, self.effort.bytes_max // max(message_bytes, 64) // max(senders, 1))
         )

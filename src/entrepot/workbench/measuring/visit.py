@@ -3,7 +3,7 @@
 
 Run as `python -m entrepot.workbench.measuring.visit`, with a VisitPlan as
 JSON on its input. It says on its output, line by line, what it is doing.
-The system and the generators die with it, so whoever started it can end
+The system and the generators die with it, so its parent can end
 everything by ending it.
 """
 

@@ -375,7 +375,7 @@ def _panel(figure: Figure, title: str, said: str, wide: bool = False) -> Panel:
 
 
 def _adopt(svg: str, width: int, height: int, said: str) -> str:
-    """Make a file's SVG part of a page: its colours, its font, no declarations, no names that nobody uses.
+    """Make a file's SVG part of a page: its colours, its font, no declarations, no unused names.
 
     Names that are used, of marker shapes and clips, begin with a digest of
     the whole and of what is said of it, so that no two panels of a page have one in common.

@@ -105,7 +105,7 @@ class FindingsIndex:
         return numbers
 
     def contract_text(self, number: int) -> str:
-        """Who promises it, and what."""
+        """Which systems promise it, and what."""
         systems = dict.fromkeys(
             self.short_title_of(system).partition(",")[0]
             for (system, _), place in self.contracts.items()
@@ -115,7 +115,7 @@ class FindingsIndex:
 
     @staticmethod
     def place_of_system(system: str) -> int:
-        """Ours first, then peers as the registry lists them, then whoever was added."""
+        """Ours first, then peers as the registry lists them, then those that were added."""
         return NAMES.index(system) if system in NAMES else len(NAMES)
 
     @property
@@ -138,7 +138,7 @@ class FindingsIndex:
         return short_title(system) or self.title_of(system).partition(",")[0]
 
     def name_of_other(self, other: str) -> str:
-        """Of whom a comparison divides by."""
+        """Of the system that a comparison divides by."""
         return other.removeprefix(PUBLISHED) if other.startswith(PUBLISHED) else self.short_title_of(other)
 
     def systems(self, scenario: str, host: str) -> list[str]:

@@ -28,7 +28,7 @@ from entrepot.workbench.report.wording import SPANNED_MAX, count, listed, percen
 from entrepot.workbench.systems import is_answered
 
 _LOADS = {
-    "send": "Closed loop. Each thread sends as fast as the system takes messages; nobody receives meanwhile.",
+    "send": "Closed loop. Each thread sends as fast as the system takes messages; nothing is received meanwhile.",
     "receive": "Closed loop. The queue is filled before; each thread receives as fast as the system gives.",
     "stream": "Closed loop at both ends: senders and receivers work on one queue at the same time.",
     "round-trip": "Closed loop. Each driving application puts a request and waits for its reply before the next.",
@@ -231,7 +231,7 @@ def _accounts(index: FindingsIndex) -> Iterator[Text]:
             (told.lost, "lost"),
             (told.duplicated, "doubled"),
             (told.reordered, "overtaken by another"),
-            (told.strays, "received that nobody had sent"),
+            (told.strays, "received that were never sent"),
         )
         if amount
     ]

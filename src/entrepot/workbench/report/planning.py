@@ -138,7 +138,7 @@ def _needs_table(index: FindingsIndex, rows: Sequence[Capacity]) -> TableBlock:
 
 
 def _wait(wait_ms: float) -> str:
-    """A model that says nanoseconds says that nobody waits."""
+    """A model that says nanoseconds says that nothing waits."""
     return number(wait_ms, 2) if wait_ms == 0 or wait_ms >= WAIT_MS_MIN else f"< {WAIT_MS_MIN:g}"
 
 

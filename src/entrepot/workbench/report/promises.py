@@ -19,7 +19,7 @@ def promises_section(index: FindingsIndex) -> Section | None:
 
 
 def _contracts_table(index: FindingsIndex) -> TableBlock:
-    """A row for each contract, whoever promises it; the numbers are those that stand beside figures."""
+    """A row for each contract, for all systems that promise it; the numbers are those that stand beside figures."""
     rows = []
     order = list(QUALITIES)
     for place in sorted(set(index.contracts.values())):

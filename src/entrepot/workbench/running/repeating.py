@@ -27,7 +27,7 @@ RUNS_MIN = 5
 
 
 class Watcher(Protocol):
-    """Who shows what is going on."""
+    """What shows progress."""
 
     def visit_begins(self, number: int, total: int, visit: PlannedVisit, left_s: float) -> None: ...
 

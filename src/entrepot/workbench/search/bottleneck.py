@@ -108,7 +108,7 @@ def verdict(facts: Facts) -> Bottleneck:
     if kept := _kept_rate(facts):
         return Bottleneck("none", kept)
     if facts.getters == 0 and _grows(facts):
-        return Bottleneck("getter shortage", f"{_growing(facts)} and nobody was getting")
+        return Bottleneck("getter shortage", f"{_growing(facts)} and nothing was getting")
     busy = sorted(_busy(facts), key=lambda one: -one.use)
     if busy:
         others = f" (also {'; '.join(f'{one.name}: {one.evidence}' for one in busy[1:])})" if busy[1:] else ""

@@ -54,7 +54,7 @@ class Evidence:
     """Of the 99th percentile, from the intended time; seconds per second."""
     latency_p99_s: float
     lost: int | None
-    """None when the queues were not drained, so that nobody can know."""
+    """None when the queues were not drained, so that it is unknown."""
     duplicated: int
     lateness_p99_s: float
     """How late messages were sent, by the schedule."""
@@ -156,7 +156,7 @@ def combined(evidences: Sequence[Evidence]) -> Evidence:
         in_calls_share=worst([one.in_calls_share for one in evidences]),
         call_p99_s=worst([one.call_p99_s for one in evidences]),
         generator_cpu_share=worst([one.generator_cpu_share for one in evidences]),
-        # Who was warm once has warmed up; what looked like it in another probe was the machine.
+        # A system that was warm once has warmed up; what looked like it in another probe was the machine.
         is_warm=any(one.is_warm for one in evidences),
     )
 
@@ -197,7 +197,7 @@ def _generator_limits(evidence: Evidence, criteria: SustainCriteria) -> tuple[st
 
 
 def _is_held_back(evidence: Evidence) -> bool:
-    """Whoever waits in a call is late for the next one: that is the system's doing, and shows in its latency."""
+    """A sender that waits in a call is late for the next one: that is the system's doing, and shows in its latency."""
     is_always_in_calls = (evidence.in_calls_share or 0.0) >= IN_CALLS_SHARE
     return is_always_in_calls or (evidence.call_p99_s or 0.0) >= evidence.lateness_p99_s / 2
 
@@ -209,7 +209,7 @@ def _refutations(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ..
         reasons.append(f"{evidence.lost:,} of {evidence.messages:,.0f} messages were lost")
     if evidence.duplicated > criteria.duplicated_max:
         reasons.append(f"{evidence.duplicated:,} of {evidence.messages:,.0f} messages came more than once")
-    # Who was late at the end and had caught up shortly before did not fall behind.
+    # A sender that was late at the end and had caught up shortly before did not fall behind.
     if evidence.behind_share > criteria.behind_share_max and not all(_caught_up(evidence, criteria)):
         reasons.append(
             f"senders were held back in their calls ({evidence.in_calls_share or 0:.0%} of the time) and sent "
@@ -240,7 +240,7 @@ def _doubts(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     reasons = []
     growth_max_per_s = criteria.growth_share_max * evidence.offered_per_s
     if evidence.lost is None:
-        reasons.append("the queues were not drained, so nobody knows whether anything was lost")
+        reasons.append("the queues were not drained, so it is unknown whether anything was lost")
     caught_up = _caught_up(evidence, criteria)
     if not all(caught_up):
         which = (

@@ -37,7 +37,7 @@ _ROUNDS = 2
 """Long probes at each of the two rates: one could be a fluke."""
 _ANSWERS = 5
 """That speak for each rate: five throws of a coin fall alike once in 32, so the rate is not above what the machine
-does half of the time. Whoever bears more bears this rate, and whoever fails with less fails with that."""
+does half of the time. A system that bears more bears this rate, and one that fails with less fails with that."""
 _STEPS_SMALL = 2
 """After so many small steps in one direction each goes twice as far as the last: the machine wanders more than that."""
 _STRIDE = 1.2
@@ -121,7 +121,7 @@ def search(
     """Find the highest rate that a system sustains.
 
     Raises:
-        RateNotSustainable: Nothing was sustained, or the generator was the limit, so that nobody knows what the
+        RateNotSustainable: Nothing was sustained, or the generator was the limit, so that it is unknown what the
             system would have done; the text names the numbers.
     """
     if start_per_s <= 0:
@@ -197,7 +197,7 @@ class _Search:
         return max(one.evidence.delivered_per_s for one in self.probes if one.rate_per_s == overloaded_per_s)
 
     def _require_saturated(self) -> None:
-        """The system itself must have been at its limit somewhere; the generator's limit is nobody's figure."""
+        """The system itself must have been at its limit somewhere; the generator's limit is no figure."""
         answers = {probe.verdict.answer for probe in self.probes}
         if "generator_limited" in answers and "not_sustained" not in answers:
             limited = min((one for one in self.probes if one.verdict.answer == "generator_limited"), key=_rate_of)
@@ -371,7 +371,7 @@ def _through(probe: Probe) -> float:
 
 
 def _likely(probe: Probe) -> float:
-    """How probably the rate can be had; where the generator was the limit it cannot, whoever is to blame."""
+    """How probably the rate can be had; where the generator was the limit it cannot, whatever the cause."""
     return 0.0 if probe.verdict.answer == "generator_limited" else probe.verdict.likely_sustained
 
 

@@ -114,7 +114,7 @@ def _reordered(receivers: Integers, keys: Integers) -> int:
     senders, of_sender = numpy.unique(keys >> NUMBER_BITS, return_inverse=True)
     pair = place * len(senders) + of_sender
     # Pairs become contiguous and keep their order inside; their number goes above the message's, so that one running
-    # maximum over everything begins anew with each pair. Pairs that did not meet leave gaps, which harm nobody.
+    # maximum over everything begins anew with each pair. Pairs that did not meet leave gaps, which do no harm.
     _, pair = numpy.unique(pair, return_inverse=True)
     order = numpy.argsort(pair, kind="stable")
     ranked = (pair[order].astype(numpy.int64) << NUMBER_BITS) | (keys[order] & (_NUMBER_MAX - 1))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When to stop repeating a measurement: ours, and the rule that SonicMQ's document used.
 
-Both yield after every run, so whoever iterates can show progress or stop:
+Both yield after every run, so the caller can show progress or stop:
 
     for runs in until_steady(measure):
         show(runs.interval)

@@ -151,7 +151,7 @@ class ActiveMq(SingleServer):
         return int(self.options.get("queue_limit_bytes") or 0)
 
     def create_queues(self, names: Sequence[str]) -> None:
-        """A queue exists as soon as somebody subscribes, and whoever does can empty it."""
+        """A queue exists as soon as a client subscribes, and any subscriber can empty it."""
         for name in names:
             receiver = clients.StompReceiver(self._connection(), Quality.EXPRESS, f"/queue/{name}")
             while receiver.receive(clients.SILENCE_S):

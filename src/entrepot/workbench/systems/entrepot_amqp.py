@@ -146,7 +146,7 @@ class _AmqpSender:
 
     def flush(self) -> None:
         if self._is_settled:
-            # Nobody answers for what is sent settled; but an answer to this comes behind all of it.
+            # What is sent settled is not answered; but an answer to this comes behind all of it.
             with self._connection.transaction():
                 pass
 

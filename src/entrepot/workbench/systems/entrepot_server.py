@@ -24,7 +24,7 @@ from entrepot.workbench.systems.system import Ability
 
 CHANNEL = "APP"
 USER = "bench"
-"""As whom clients over TCP act, who show no password: a channel of the loopback may say so."""
+"""The user of clients over TCP, without a password: a channel of the loopback may say so."""
 _END_S = 60.0
 
 
@@ -96,7 +96,7 @@ class QueueManagerProcess:
         return depth_at(self, *queues)
 
     def _await_end(self) -> None:
-        """Let go whoever had the folder: of a process that was killed, threads may still be about to end."""
+        """Wait until the folder is free: of a process that was killed, threads may still be about to end."""
         deadline = time.monotonic() + _END_S
         while (lock := lock_folder(self.path)) is None:
             if time.monotonic() > deadline:

@@ -35,7 +35,7 @@ DEPTH_MAX = 999_999_999
 TUNED_LOG = LogSettings(primary=12, buffer_bytes=16 * MIB)
 """As the document on MST tunes the log of MQSeries: several times the files and the buffer that it comes with."""
 READ_AHEAD = 100
-"""As the library has it when nobody says otherwise."""
+"""The library's default."""
 _READ_AHEAD_BYTES = 4 * MIB
 """Of messages that wait at one reader; large ones are read ahead in small numbers."""
 

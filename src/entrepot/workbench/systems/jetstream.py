@@ -132,7 +132,7 @@ class JetStream(NatsServer):
         )
 
     def depth(self, queue: str) -> int | None:
-        """What nobody has acknowledged, so what receivers have in their hands counts."""
+        """What is not acknowledged, so what receivers have in their hands counts."""
         return int(self._administer(lambda stream: _messages(stream, queue)))
 
     def sender(self, queue: str) -> SystemSender:
@@ -243,7 +243,7 @@ class _JetStreamReceiver:
     async def _close(self) -> None:
         """What was not acknowledged is for others, at once."""
         await self._inbox.subscription.drain()  # type: ignore[no-untyped-call]
-        # Until the server knows that nobody is there, it delivers into the void, and again only after ACKNOWLEDGE_S.
+        # Until the server knows that the client is gone, it delivers into the void, and again only after ACKNOWLEDGE_S.
         deadline = time.monotonic() + UNBOUND_S
         while time.monotonic() < deadline and (await self._stream.consumer_info(*self._consumer)).push_bound:
             await asyncio.sleep(0.001)

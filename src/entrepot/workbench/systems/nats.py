@@ -2,7 +2,7 @@
 """NATS core with nats-py: subjects, queue groups, and its own request and reply.
 
 Core NATS has no queues: a message goes to a subscriber that is there now,
-or nowhere, and nobody is told. So its receivers have to be there before the
+or nowhere, without notice. So its receivers have to be there before the
 first message is sent (`keeps_messages`). A queue of the workbench is a
 subject whose receivers are one queue group. Replies come through one inbox
 per connection, matched by a token in the subject.

@@ -96,7 +96,7 @@ class NatsConnection:
         return self.loop.run_until_complete(coroutine)
 
     async def _end(self) -> None:
-        """The connection is closed, so whoever waits would wait for ever."""
+        """The connection is closed, so waiting calls would wait for ever."""
         for inbox in self._inboxes:
             inbox.end()
         for future in self.awaited:

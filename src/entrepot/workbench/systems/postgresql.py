@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PostgreSQL as a queue, with psycopg: a table for each queue, read with SKIP LOCKED.
 
-Who waits asks again, at first after half a millisecond and later after ten.
+A waiting client asks again, at first after half a millisecond and later after ten.
 NOTIFY would be the other way: it takes one lock for the whole server at
 each commit, so that four senders of recoverable messages reached half the
 rate here, and the time to the receiver was the same. A request has a
@@ -140,7 +140,7 @@ class PostgreSql(PostgreSqlServer):
 
 
 class _Patience:
-    """Between two questions that found nothing: longer and longer, so that who is idle takes little of the server."""
+    """Between two questions that found nothing: longer and longer, so that idle clients cost the server little."""
 
     def __init__(self, timeout_s: float) -> None:
         self._deadline = time.monotonic() + timeout_s

@@ -2,7 +2,7 @@
 """A PostgreSQL process in a folder of its own, as a system under measurement and as a database beside one.
 
 PostgreSQL refuses to run as root, so root starts it as the user postgres,
-who must be able to get to the folder; permissions of folders that are not
+which must be able to reach the folder; permissions of folders that are not
 ours are never changed. It starts again on what is in its folder, even if it
 was killed.
 """
@@ -63,7 +63,7 @@ class PostgreSqlProcess:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         if closed := closed_folder(self._folder):
-            problem = f"runs as the user {_OWNER}, who cannot get to {self._folder}: {closed} is closed to others"
+            problem = f"runs as the user {_OWNER}, which cannot reach {self._folder}: {closed} is closed to others"
             raise SystemFailed(self._name, problem)
         owner = _OWNER if os.geteuid() == 0 else ""
         if owner:
@@ -72,7 +72,7 @@ class PostgreSqlProcess:
         self._wait_until_alone()
         if not (self._data / "PG_VERSION").exists():
             self._create(owner)
-        # It may name a dead process that nobody has buried yet, which would pass for a living one.
+        # It may name a dead process that was not waited for yet, which would pass for a living one.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         command = [program("postgres"), "-D", str(self._data), "-p", str(port)]
         settings = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "on", **parameters}
@@ -104,7 +104,7 @@ class PostgreSqlProcess:
 
     @property
     def pids(self) -> list[int]:
-        """The head, and who it has started: a process for each connection, so this changes."""
+        """The head, and its children: a process for each connection, so this changes."""
         return [] if self._server is None else descendants(self._server.pid)
 
     def is_alive(self) -> bool:
@@ -126,7 +126,7 @@ class PostgreSqlProcess:
 
 def program(name: str) -> str:
     folder = programs()
-    assert folder is not None, "who asks has looked before whether it is installed"
+    assert folder is not None, "callers have checked that it is installed"
     return str(folder / name)
 
 

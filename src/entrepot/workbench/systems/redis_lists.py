@@ -38,9 +38,7 @@ for _, list in ipairs(redis.call('SMEMBERS', KEYS[1])) do
 end
 """
 _PUBSUB_LIMIT_BYTES = 1 << 30
-_EXPRESS = (
-    "memory alone; a popped message is gone if its reader fails, and a publication without a subscriber reaches nobody"
-)
+_EXPRESS = "memory alone; a popped message is gone if its reader fails, and a publication without a subscriber is lost"
 
 
 class RedisLists(RedisServer):

@@ -72,7 +72,7 @@ class RedisStreams(RedisServer):
                 client.xgroup_create(name, GROUP, id="0", mkstream=True)
 
     def depth(self, queue: str) -> int | None:
-        """What nobody is done with, so what receivers have in their hands counts."""
+        """What is not acknowledged, so what receivers have in their hands counts."""
         with contextlib.closing(self.client()) as client:
             return int(client.xlen(queue))
 

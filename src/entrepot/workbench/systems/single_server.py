@@ -11,13 +11,13 @@ from entrepot.workbench.systems.system import System
 
 
 class SingleServer(System):
-    """What is kept in the server, and for whom, is a subclass's affair."""
+    """What is kept in the server is a subclass's affair."""
 
     _port = 0
     _server: ServerProcess | None = None
 
     def start(self) -> None:
-        # Of one that was killed, threads may still be about to end; nobody else may work in its folder before.
+        # Of one that was killed, threads may still be about to end; no other process may work in its folder before.
         self.stop()
         self.folder.mkdir(parents=True, exist_ok=True)
         # Started again, it is where its clients know it to be.

@@ -127,7 +127,7 @@ class System(ABC):
     one_process: ClassVar[bool] = False
     """It lives inside of its application, so all clients of a trial are threads of the leader, and so is the server."""
     keeps_messages: ClassVar[bool] = True
-    """Whether a message that nobody waits for stays on its queue."""
+    """Whether a message without a waiting receiver stays on its queue."""
     start_s: ClassVar[float] = 2.0
     """How long a start takes, for the estimate of the time that is left."""
 
