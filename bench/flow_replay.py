@@ -83,7 +83,7 @@ def measure(*, quick: bool = False) -> Outcome:
         ),
         *stream,
     ]
-    trial = report.told() | {"kernel_us": kernel, "rate_per_s": rate}
+    trial = report.as_data() | {"kernel_us": kernel, "rate_per_s": rate}
     return Outcome("flow_replay", "an archive through complex compute on Spark local[2]", figures, {}, [trial])
 
 

@@ -193,7 +193,7 @@ def _tell(folder: Path, trial: TrialRecord, *, json: bool) -> None:
     if trial.status != "measured" or found is None:
         output.say(f"{trial.status}: {trial.reason}", "red")
         raise typer.Exit(1)
-    told = {
+    figures = {
         "Total messages": f"{found.messages:,}",
         "Test time": f"{found.seconds:.3f} s",
         "Benchmark": f"{found.per_s:,.0f} messages per second",
@@ -222,7 +222,7 @@ def _tell(folder: Path, trial: TrialRecord, *, json: bool) -> None:
             }
         )
     else:
-        output.facts(told)
+        output.facts(figures)
     if found.missing:
         raise typer.Exit(1)
 

@@ -201,10 +201,10 @@ def status(
     json: Json = False,
 ) -> None:
     """Tell which flows run on a queue manager, and what their instances have done."""
-    from entrepot.spark.live.live_flow import told
+    from entrepot.spark.live.live_flow import claims_as_data
 
     with opening.connected(path) as connection:
-        rows = told(connection.claims(f"flow/{name}/" if name else "flow/"))
+        rows = claims_as_data(connection.claims(f"flow/{name}/" if name else "flow/"))
     if json:
         output.print_json({"instances": rows})
     else:

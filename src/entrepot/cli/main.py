@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot`: all commands under one roof, and one place where errors become advice.
+"""`entrepot`: all commands, and the one place where errors become advice.
 
 Every module of this room is light to import; what a command needs beyond
 that it imports when it runs, so that `--help` is quick.

@@ -145,8 +145,8 @@ def start_server(path: Path, options: Sequence[str] = ()) -> int:
     assert child.stdout is not None
     with child.stdout:
         # It tells when all its listeners listen, not only the socket in its folder.
-        told = select.select([child.stdout], [], [], _START_S)[0] and child.stdout.readline()
-    if not told:
+        first_line = select.select([child.stdout], [], [], _START_S)[0] and child.stdout.readline()
+    if not first_line:
         last = (path / _LOG).read_text(errors="replace").splitlines()[-5:]
         for line in last:
             output.note(line)

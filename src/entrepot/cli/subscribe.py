@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot subscribe` and `entrepot unsubscribe`: have what is published, and have it no more.
+"""`entrepot subscribe` and `entrepot unsubscribe`: receive publications, and end a subscription.
 
 As with `entrepot get`, each publication is written out inside the unit of
 work that takes it. So one that a durable subscription has collected stays

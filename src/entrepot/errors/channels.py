@@ -43,7 +43,7 @@ class HeartbeatMissed(ChannelError):
     silent_s: float
     code = "C04"
     reason = 2009
-    text = "{peer} has said nothing for {silent_s:.0f} s"
+    text = "{peer} has been silent for {silent_s:.0f} s"
     hint = "Its units of work were backed out. Look whether it still runs."
 
 
@@ -174,7 +174,7 @@ class FrameTooLong(ProtocolError):
 class UnknownVerb(ProtocolError):
     verb: int
     code = "C22"
-    text = "verb {verb} means nothing here"
+    text = "verb {verb} is unknown or not allowed here"
     hint = "The connection is closed. Both ends must speak what docs/WIRE.md says."
 
 

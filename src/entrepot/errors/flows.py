@@ -19,8 +19,8 @@ class FlowInvalid(FlowError):
     @property
     def what(self) -> str:
         count = len(self.mistakes)
-        told = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
-        return f"{count} mistake{'s' if count > 1 else ''} in the flow {self.flow}:\n" + "\n".join(told) + "\n"
+        lines = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
+        return f"{count} mistake{'s' if count > 1 else ''} in the flow {self.flow}:\n" + "\n".join(lines) + "\n"
 
     hint = "Nothing was deployed. `entrepot flow check` tells the same without deploying."
 
@@ -184,8 +184,8 @@ class FlowTestInvalid(FlowError):
     @property
     def what(self) -> str:
         count = len(self.mistakes)
-        told = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
-        return f"{count} mistake{'s' if count > 1 else ''} in the test file {self.file}:\n" + "\n".join(told) + "\n"
+        lines = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
+        return f"{count} mistake{'s' if count > 1 else ''} in the test file {self.file}:\n" + "\n".join(lines) + "\n"
 
     hint = "No case of it was run. examples/flows/pricing.test.yaml shows what a test file may say."
 
@@ -210,7 +210,7 @@ class MessageUnwritable(ModelError):
     path: str
     problem: str
     code = "D02"
-    text = "{domain} cannot say {path}: {problem}"
+    text = "{path} cannot be written as {domain}: {problem}"
     hint = "Change the tree or the model. Nothing was written."
 
 

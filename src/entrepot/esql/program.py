@@ -161,10 +161,10 @@ class Program:
         return place
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._files, self._functions, self._allow_eval)
+        return _rebuild, (self._files, self._functions, self._allow_eval)
 
 
-def _again(files: Sequence[SourceFile], functions: Functions, allow_eval: bool) -> Program:
+def _rebuild(files: Sequence[SourceFile], functions: Functions, allow_eval: bool) -> Program:
     return Program(files, functions=functions, allow_eval=allow_eval)
 
 

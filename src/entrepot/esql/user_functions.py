@@ -85,8 +85,8 @@ def as_failure(error: BaseException, name: str = "a value of a user's function")
         return error
     if isinstance(error, KeyboardInterrupt) and _is_interrupted():
         raise error
-    told = f"exit with {error_text(error)}" if isinstance(error, SystemExit) else f"raise {_named(error)}"
-    return FunctionAborted(name, told)
+    event = f"exit with {error_text(error)}" if isinstance(error, SystemExit) else f"raise {_named(error)}"
+    return FunctionAborted(name, event)
 
 
 def _named(error: BaseException) -> str:

@@ -92,8 +92,8 @@ def detail_of(node: NodeDefinition) -> str:
         return ""
     if node.type == SUBFLOW:
         return str(node.properties.get("flow") or "")
-    said = next((value for name in _TELLING if isinstance(value := node.properties.get(name), str) and value), "")
-    line = said.strip().partition("\n")[0]
+    detail = next((value for name in _TELLING if isinstance(value := node.properties.get(name), str) and value), "")
+    line = detail.strip().partition("\n")[0]
     return line if len(line) <= _DETAIL_CHARACTERS_MAX else line[: _DETAIL_CHARACTERS_MAX - 1] + "…"
 
 
@@ -111,8 +111,8 @@ def words_for_row(row: Row) -> tuple[str, str, str]:
     name = f"{row.name}.{row.input}" if row.input else row.name
     if row.is_repeated:
         return terminal, name, " (above)"
-    said = "subflow" if row.type == SUBFLOW else row.type
-    return terminal, name, f" ({said}{' ' + row.detail if row.detail else ''})"
+    detail = "subflow" if row.type == SUBFLOW else row.type
+    return terminal, name, f" ({detail}{' ' + row.detail if row.detail else ''})"
 
 
 def with_subflows(flow: FlowDefinition) -> Iterator[FlowDefinition]:

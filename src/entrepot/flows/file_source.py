@@ -204,7 +204,7 @@ class FileSource:
         return self._message(claim, record, {"is_final": is_final})
 
     def _message(self, claim: _Claim, record: FileRecord, more: dict[str, Any]) -> Message:
-        told: dict[str, Any] = {
+        properties: dict[str, Any] = {
             "file": claim.id,
             "name": claim.name,
             "folder": str(self._folder),
@@ -219,7 +219,7 @@ class FileSource:
             **self._forgotten(),
         }
         if record.delimiter is not None:
-            told["delimiter"] = record.delimiter
+            properties["delimiter"] = record.delimiter
         place = record.number.to_bytes(8, "big") + record.offset.to_bytes(7, "big")
         return Message(
             record.body,
@@ -227,7 +227,7 @@ class FileSource:
             persistent=True,
             put_time=time.time(),
             backout_count=claim.attempts,
-            properties=told,
+            properties=properties,
         )
 
     def _forgotten(self) -> dict[str, Any]:

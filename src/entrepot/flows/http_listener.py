@@ -189,8 +189,8 @@ class HttpSource:
     def left_in_doubt(self) -> None:
         """Requests must not be carried out twice: their clients decide."""
         for waiting in self._handed_out:
-            said = "Whether the request has been carried out is not known. Look before you send it again."
-            self._listener.answer(waiting.message.message_id, _told(500, said))
+            text = "Whether the request has been carried out is not known. Look before you send it again."
+            self._listener.answer(waiting.message.message_id, _text_reply(500, text))
         self._handed_out.clear()
 
     def close(self) -> None:
@@ -254,7 +254,7 @@ def _require_own(flow: str, host: str, port: int, context: ssl.SSLContext | None
     except OSError:
         return  # nothing listens; whether one can is found out by listening
     known = f"{_KNOWN_BY}: {flow_mark(flow)}".encode()
-    told = b""
+    answer = b""
     try:
         if context is not None:
             blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -262,11 +262,11 @@ def _require_own(flow: str, host: str, port: int, context: ssl.SSLContext | None
             probe = blind.wrap_socket(probe)
         with probe:
             probe.sendall(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            while len(told) < 4 * limits.KIB and (piece := probe.recv(limits.KIB)):
-                told += piece
+            while len(answer) < 4 * limits.KIB and (piece := probe.recv(limits.KIB)):
+                answer += piece
     except OSError:
         probe.close()
-    if known not in told.split(b"\r\n"):
+    if known not in answer.split(b"\r\n"):
         raise AddressInUse(f"{host}:{port}", "another flow or program listens there; a port belongs to one flow")
 
 
@@ -328,7 +328,7 @@ class HttpListener:
         assert self._server is not None
         self._server.close()
         for waiting in list(self.waiting.values()):
-            _settle(waiting, _told(503, "The flow that serves this path has stopped."))
+            _settle(waiting, _text_reply(503, "The flow that serves this path has stopped."))
         await asyncio.sleep(0)
         # Those that have an answer to send get a moment for it; idle ones are cut off.
         if self._connections:
@@ -362,7 +362,7 @@ class HttpListener:
         self._connections.add(task)
         try:
             if len(self._connections) > CONNECTIONS_MAX:
-                writer.write(response(_told(503, "Too many connections."), keep_alive=False))
+                writer.write(response(_text_reply(503, "Too many connections."), keep_alive=False))
                 return
             while await self._exchange(reader, writer):
                 pass
@@ -381,7 +381,7 @@ class HttpListener:
             reply = await self._dealt_with(head, reader, writer)
         except RequestRefused as refused:
             # What follows on the connection may be the rest of what was refused.
-            writer.write(response(_told(refused.status, refused.problem, refused.headers), keep_alive=False))
+            writer.write(response(_text_reply(refused.status, refused.problem, refused.headers), keep_alive=False))
             await writer.drain()
             return False
         writer.write(response(reply, keep_alive=head.keep_alive, head_only=head.method == "HEAD"))
@@ -413,7 +413,7 @@ class HttpListener:
             async with asyncio.timeout(route.timeout_s):
                 return await waiting.settled
         except TimeoutError:
-            return _told(504, "The flow has not answered in time.")
+            return _text_reply(504, "The flow has not answered in time.")
         finally:
             del self.waiting[message.message_id]
 
@@ -484,6 +484,6 @@ def _settle(waiting: WaitingRequest, reply: Reply) -> None:
         waiting.settled.set_result(reply)
 
 
-def _told(status: int, text: str, headers: Headers | None = None) -> Reply:
+def _text_reply(status: int, text: str, headers: Headers | None = None) -> Reply:
     body = f"{status} {REASONS.get(status, '')}\n{text}\n".encode()
     return Reply(status, [("Content-Type", "text/plain; charset=utf-8"), *(headers or [])], body)

@@ -68,7 +68,7 @@ class Kernel:
                 point.run = counted(point.run, self.statistics.nodes[point.node.name])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.flow, self._node_statistics)
+        return _rebuild, (self.flow, self._node_statistics)
 
     def _wire(self, flat: FlowDefinition) -> None:
         targets: dict[tuple[str, str], list[Enter]] = {}
@@ -124,21 +124,21 @@ class Kernel:
             statistics.messages += 1
             statistics.bytes_in += len(message.body)
             return journey
-        aside = Journey(message, world, source_queue=point.queue, transactional=transactional)
+        failing = Journey(message, world, source_queue=point.queue, transactional=transactional)
         if left_behind is not None:
             # Outside of a unit of work they would be on their queues already.
-            aside.outputs = [output for output in left_behind.outputs if not self._is_in_unit(output)]
+            failing.outputs = [output for output in left_behind.outputs if not self._is_in_unit(output)]
         if error is None:
             error = RetriedTooOften(point.queue, message.backout_count)
-        aside.raised_by, aside.failure_failed = raised_by, failure_failed
+        failing.raised_by, failing.failure_failed = raised_by, failure_failed
         try:
-            point.set_aside(message, aside, error, facts)
+            point.set_aside(message, failing, error, facts)
         except NotAlone:
             raise NotAlone(Earlier(tries, error, raised_by, failure_failed=True)) from error
         statistics.messages += 1
         statistics.set_aside += 1
         statistics.bytes_in += len(message.body)
-        return aside
+        return failing
 
     def _is_in_unit(self, output: Output) -> bool:
         """Whether the node that sent it wants a unit of work whatever the message came in."""
@@ -165,5 +165,5 @@ def _one_after_another(entrances: Sequence[Enter]) -> Enter:
     return enter_all
 
 
-def _again(flow: FlowDefinition, node_statistics: bool) -> Kernel:
+def _rebuild(flow: FlowDefinition, node_statistics: bool) -> Kernel:
     return Kernel(flow, node_statistics=node_statistics)

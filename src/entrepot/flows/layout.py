@@ -416,8 +416,8 @@ def _back_points(
     """Out to the right, down, back below everything, and up to its target."""
     x, y = _begin(link, items, lefts)
     end_x, end_y = _end(link, items, lefts)
-    aside = 10 + lane % 5 * 4
-    right = rights[items[link.source].layer] + aside + max(_width(name, 6.0) for name in items[link.source].outputs)
-    left = max(end_x - aside, 4.0)
+    offset = 10 + lane % 5 * 4
+    right = rights[items[link.source].layer] + offset + max(_width(name, 6.0) for name in items[link.source].outputs)
+    left = max(end_x - offset, 4.0)
     below = bottom + lane * _LANE_HEIGHT
     return ((x, y), (right, y), (right, below), (left, below), (left, end_y), (end_x, end_y))

@@ -78,7 +78,7 @@ def inspect_flow(path: str | Path, *, projects: Sequence[Path] = ()) -> Inspecti
     try:
         flow = loader.load(Path(path))
     except FlowInvalid as error:
-        return Inspection(None, tuple(FlowMistake(*told) for told in error.mistakes))
+        return Inspection(None, tuple(FlowMistake(*mistake) for mistake in error.mistakes))
     return Inspection(flow, tuple(loader.all_mistakes(flow)))
 
 
@@ -135,7 +135,7 @@ class _FlowLoader:
         try:
             flow = self._loaded[key] = self.load(path)
         except FlowInvalid as error:
-            self._mistakes += [FlowMistake(*told) for told in error.mistakes]
+            self._mistakes += [FlowMistake(*mistake) for mistake in error.mistakes]
             return None
         except InvalidArgument as error:
             self._mistakes.append(FlowMistake(str(place), error.what, error.advice))
@@ -149,4 +149,4 @@ class _FlowLoader:
         """All mistakes are reported together; a flow that can be read is checked when it is to run."""
         if self._mistakes:
             found = [mistake for mistake in self.all_mistakes(flow) if not mistake.is_warning]
-            raise FlowInvalid(flow.name, tuple((told.where, told.problem, told.advice) for told in found))
+            raise FlowInvalid(flow.name, tuple((error.where, error.problem, error.advice) for error in found))

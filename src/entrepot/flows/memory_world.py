@@ -50,8 +50,8 @@ class NoDatabase:
 
 
 def _no_database(source: str) -> DatabaseFailed:
-    said = f"the data source {source!r}" if source else "a data source"
-    return DatabaseFailed(f"{said} is not known here; name its database when the flow is started", sqlstate="IM002")
+    name = f"the data source {source!r}" if source else "a data source"
+    return DatabaseFailed(f"{name} is not known here; name its database when the flow is started", sqlstate="IM002")
 
 
 class _WatchedDatabase:

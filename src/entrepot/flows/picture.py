@@ -19,7 +19,7 @@ _ERRORS = ("failure", "catch")
 _LINE = "#5f6b7a"
 _ERROR_LINE = "#b3261e"
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot say."""
+"""Characters that XML does not allow."""
 
 _HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" \
@@ -95,7 +95,7 @@ def _box(node: NodeDefinition, box: Box) -> Iterator[str]:
     frame = (
         f'x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{_number(box.height)}" rx="6"'
     )
-    yield f"<g><title>{_text(_told(node))}</title><rect {frame} fill={quoteattr(fill)} stroke={quoteattr(stroke)}/>"
+    yield f"<g><title>{_text(_title_of(node))}</title><rect {frame} fill={quoteattr(fill)} stroke={quoteattr(stroke)}/>"
     if node.type == SUBFLOW:
         # A frame within the frame: there is more inside.
         inner = f'x="{_number(box.x + 3)}" y="{_number(box.y + 3)}" width="{_number(box.width - 6)}"'
@@ -114,7 +114,7 @@ def _colors(node: NodeDefinition) -> tuple[str, str]:
     return ("#fdf6e3", "#8a6d1d") if node.type in ("Label", "RouteToLabel", INPUT) else ("#f6f7f9", "#5f6b7a")
 
 
-def _told(node: NodeDefinition) -> str:
+def _title_of(node: NodeDefinition) -> str:
     detail = detail_of(node)
     return f"{node.name}: {node.type}{' ' + detail if detail else ''}"
 

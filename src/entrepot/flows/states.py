@@ -63,9 +63,9 @@ def key_of(*parts: str | bytes | int) -> bytes:
     """A key for something that is known by names and numbers."""
     digest = blake2b(digest_size=KEY_BYTES)
     for part in parts:
-        told = part if isinstance(part, bytes) else str(part).encode()
-        digest.update(len(told).to_bytes(4, "big"))
-        digest.update(told)
+        part_bytes = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(part_bytes).to_bytes(4, "big"))
+        digest.update(part_bytes)
     return digest.digest()
 
 

@@ -66,7 +66,7 @@ class FlowStatistics:
             if output.node in self.nodes:
                 self.nodes[output.node].bytes += size
 
-    def told(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """As plain data, for monitoring."""
         report: dict[str, Any] = {
             name: getattr(self, name)

@@ -33,7 +33,7 @@ def expand(flow: FlowDefinition) -> FlowDefinition:
     """
     flat, mistakes = expand_with_mistakes(flow)
     if mistakes:
-        raise FlowInvalid(flow.name, tuple((told.where, told.problem, told.advice) for told in mistakes))
+        raise FlowInvalid(flow.name, tuple((mistake.where, mistake.problem, mistake.advice) for mistake in mistakes))
     return flat
 
 
@@ -58,8 +58,8 @@ def set_properties(flow: FlowDefinition, values: Mapping[str, Any]) -> FlowDefin
         user_properties=dict(flow.user_properties),
     )
     mistakes = []
-    for name, said in values.items():
-        value = read_value(said, declared[name]) if isinstance(said, str) and name in declared else said
+    for name, given in values.items():
+        value = read_value(given, declared[name]) if isinstance(given, str) and name in declared else given
         if not _set(changed, name, value):
             mistakes.append((flow.name, *_no_property(flow, name)))
     if mistakes:
@@ -147,8 +147,8 @@ class _Expansion:
             self._place_links(scope)
 
     def _wrong(self, place: Place, node: str, problem: str, advice: str = "") -> None:
-        where, said = (str(place), f"{node}: {problem}") if place.line else (node, problem)
-        self.mistakes.append(FlowMistake(where, said, advice))
+        where, text = (str(place), f"{node}: {problem}") if place.line else (node, problem)
+        self.mistakes.append(FlowMistake(where, text, advice))
 
     # --- nodes ------------------------------------------------------------------------------------------------
 

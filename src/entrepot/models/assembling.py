@@ -72,11 +72,11 @@ def parse_message(
             for header in headers:
                 if header.domain.name == "MQRFH2":
                     properties_shown = False
-                    told = content_descriptor(header)
-                    domain = DOMAINS.get(told.get("Msd", "").lower(), domain)
-                    message_set = told.get("Set") or message_set
-                    message_type = told.get("Type") or message_type
-                    message_format = told.get("Fmt") or message_format
+                    descriptor = content_descriptor(header)
+                    domain = DOMAINS.get(descriptor.get("Msd", "").lower(), domain)
+                    message_set = descriptor.get("Set") or message_set
+                    message_type = descriptor.get("Type") or message_type
+                    message_format = descriptor.get("Fmt") or message_format
         if announced in UNSUPPORTED:
             domain = "BLOB"
     shown = properties_shown and message.properties

@@ -192,7 +192,7 @@ def _shown(source: etree._Element) -> str:
 
 
 def _values_only(folder: Folder) -> bytes | None:
-    """The bytes by way of lxml's tree; None when that cannot say what changed."""
+    """The bytes by way of lxml's tree; None when that cannot express what changed."""
     children = folder._children
     if not children:
         return None
@@ -266,11 +266,11 @@ def _declarations(context: Element) -> list[Element]:
 
 def _form(context: Element, declarations: list[Element], body: Element) -> SoapVersion:
     """The version that Context tells; else that of the namespaces it declares, or of the Fault; else 1.1."""
-    told = context.first("SOAP_Version")
-    if told is not None and told.value is not None:
-        form = _BY_VERSION.get(xml_text(told.value))
+    version = context.first("SOAP_Version")
+    if version is not None and version.value is not None:
+        form = _BY_VERSION.get(xml_text(version.value))
         if form is None:
-            raise MessageUnwritable("SOAP", told.path(), "the versions are '1.1' and '1.2'")
+            raise MessageUnwritable("SOAP", version.path(), "the versions are '1.1' and '1.2'")
         return form
     uris = [declaration.value for declaration in declarations]
     for form in FORMS:

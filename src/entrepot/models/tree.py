@@ -68,7 +68,7 @@ COPIES = Copies()
 class Element:
     """One place in the tree."""
 
-    __slots__ = ("_children", "_index", "_told", "key", "kind", "parent", "value")
+    __slots__ = ("_children", "_has_changed", "_index", "key", "kind", "parent", "value")
 
     def __init__(self, key: str, value: Any = None, kind: int = NAME) -> None:
         self.key = key
@@ -77,8 +77,8 @@ class Element:
         self.parent: Element | None = None
         self._children: list[Element] | None = None
         self._index: dict[str, list[Element]] | None = None
-        self._told = False
-        """Something here or below has changed, and all above know; an element that was not told is as it came."""
+        self._has_changed = False
+        """Something here or below has changed, and all above know; else it is as it came."""
 
     # --- what it is called ------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Element:
         above: Element | None = self
         folder: Element | None = None
         levels = LEVELS_MAX
-        while above is not None and not above._told:
+        while above is not None and not above._has_changed:
             levels -= 1
             if type(above) is Folder:
                 folder = above
@@ -138,10 +138,10 @@ class Element:
             last = above if above is not None else folder
             node: Element | None = self
             while node is not None and node is not last:
-                node._told = True
+                node._has_changed = True
                 node = node.parent
             if node is not None:
-                node._told = True
+                node._has_changed = True
 
     # --- children ----------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Element:
                 index[child.key] = [child]
             else:
                 named.append(child)
-        if not self._told:
+        if not self._has_changed:
             self.changed(structure=True)
         return child
 
@@ -253,7 +253,7 @@ class Element:
         self._index = None
         child.parent = None
         # Alone it has no folder to notify of changes, so it never counts as unchanged.
-        child._told = True
+        child._has_changed = True
 
     def clear(self) -> None:
         """Take all children out."""
@@ -263,7 +263,7 @@ class Element:
         self.changed(structure=True)
         for child in self._children or ():
             child.parent = None
-            child._told = True
+            child._has_changed = True
         self._children = []
         self._index = None
 
@@ -407,7 +407,7 @@ class Folder(Element):
         self.parent = None
         self._children = None
         self._index = None
-        self._told = False
+        self._has_changed = False
         self.domain = domain
         self.body = body
         if ccsid != 1208:
@@ -447,7 +447,7 @@ class Folder(Element):
         """The bytes of this folder: as they came when nothing changed.
 
         Raises:
-            MessageUnwritable: The tree has something that the domain cannot say.
+            MessageUnwritable: The tree has something that the domain cannot express.
         """
         # Only bytes proper are an answer: a folder made from a descriptor holds a kind of its own for "elsewhere".
         if not self.dirty and type(self.body) is bytes:
@@ -467,7 +467,7 @@ class Folder(Element):
             self.body, self.ccsid, self.encoding, self.model = source.body, source.ccsid, source.encoding, source.model
             self.value = source.value
             self._children = self.peeked = self.touched = None
-            self.dirty = self.restructured = self._told = False
+            self.dirty = self.restructured = self._has_changed = False
             return
         super().replace_content(source)
 

@@ -31,7 +31,7 @@ def test_messages_bytes_and_failures_are_counted_for_the_flow() -> None:
         world.feed(kernel, "IN", Message(b"<a/>"))
     world.feed(broken, "IN", Message(b"<abc/>", persistent=True))
     assert (kernel.statistics.messages, kernel.statistics.bytes_in, kernel.statistics.failed) == (3, 12, 0)
-    told = broken.statistics.told()
+    told = broken.statistics.as_data()
     assert (told["messages"], told["bytes_in"], told["failed"], told["set_aside"]) == (1, 6, 3, 1)
     assert "nodes" not in told
 
@@ -47,7 +47,7 @@ def test_each_node_is_counted_and_the_input_node_too() -> None:
     kernel, world = Kernel(flow, node_statistics=True), MemoryWorld()
     for _ in range(2):
         world.feed(kernel, "IN", Message(b"<a/>"))
-    nodes = kernel.statistics.told()["nodes"]
+    nodes = kernel.statistics.as_data()["nodes"]
     assert {name: told["messages"] for name, told in nodes.items()} == {"In": 2, "Twice": 2, "Out": 4}
     assert all(told["errors"] == 0 for told in nodes.values())
 
@@ -63,7 +63,7 @@ def test_time_belongs_to_the_node_that_took_it_and_not_to_those_before() -> None
     kernel, world = Kernel(flow, node_statistics=True), MemoryWorld()
     for _ in range(5):
         world.feed(kernel, "IN", Message(b"<a/>"))
-    nodes = kernel.statistics.told()["nodes"]
+    nodes = kernel.statistics.as_data()["nodes"]
     assert nodes["Spin"]["cpu_ms"] >= 15
     assert nodes["Spin"]["elapsed_ms"] >= 15
     assert nodes["Before"]["cpu_ms"] + nodes["In"]["cpu_ms"] < nodes["Spin"]["cpu_ms"]
@@ -83,7 +83,7 @@ def test_errors_are_counted_at_every_node_that_they_passed() -> None:
     )
     kernel, world = Kernel(flow, node_statistics=True), MemoryWorld()
     world.feed(kernel, "IN", Message(b"<a/>"))
-    nodes = kernel.statistics.told()["nodes"]
+    nodes = kernel.statistics.as_data()["nodes"]
     assert {name: told["errors"] for name, told in nodes.items()} == {"In": 0, "Try": 0, "Pass": 1, "Fail": 1, "Out": 0}
     assert kernel.statistics.failed == 0
 

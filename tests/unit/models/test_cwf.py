@@ -149,7 +149,7 @@ def test_a_count_that_is_left_out_is_written_from_the_repeats() -> None:
 
 def test_a_count_that_contradicts_the_repeats_is_refused() -> None:
     codec = codec_of(short("N"), text("A", 1, occurs_most=9, count_from="N"))
-    with pytest.raises(MessageUnwritable, match=r"M\.A: there are 1 of it, and N says 2"):
+    with pytest.raises(MessageUnwritable, match=r"M\.A cannot be written as CWF: there are 1 of it, and N says 2"):
         codec.render(tree(("N", 2), ("A", "x")), LATIN, BIG)
 
 
@@ -188,7 +188,7 @@ def test_missing_repeats_have_defaults() -> None:
 
 def test_missing_repeats_without_defaults_are_named() -> None:
     codec = codec_of(group("G", text("B", 1), most=2))
-    with pytest.raises(MessageUnwritable, match=r"M\.G\[2\]\.B: it is missing"):
+    with pytest.raises(MessageUnwritable, match=r"M\.G\[2\]\.B cannot be written as CWF: it is missing"):
         codec.render(tree(("G", [("B", "x")])), LATIN, BIG)
 
 
@@ -281,7 +281,7 @@ def test_a_choice_of_which_the_tree_has_none_is_refused() -> None:
 
 def test_a_choice_of_which_the_tree_has_two_is_refused() -> None:
     codec = codec_of(choice(short("A"), text("B", 2)))
-    with pytest.raises(MessageUnwritable, match=r"M\.B: the model has no such element"):
+    with pytest.raises(MessageUnwritable, match=r"M\.B cannot be written as CWF: the model has no such element"):
         codec.render(tree(("A", 1), ("B", "x")), LATIN, BIG)
 
 
@@ -392,13 +392,13 @@ def test_a_missing_element_without_default_is_named() -> None:
 
 def test_an_element_that_the_model_does_not_have_is_refused() -> None:
     codec = codec_of(short("A"))
-    with pytest.raises(MessageUnwritable, match=r"M\.TYPO: the model has no such element"):
+    with pytest.raises(MessageUnwritable, match=r"M\.TYPO cannot be written as CWF: the model has no such element"):
         codec.render(tree(("A", 1), ("TYPO", 2)), LATIN, BIG)
 
 
 def test_a_value_where_a_structure_should_be_is_refused() -> None:
     codec = codec_of(group("G", short("A", default="1")))
-    with pytest.raises(MessageUnwritable, match=r"M\.G: it has a value"):
+    with pytest.raises(MessageUnwritable, match=r"M\.G cannot be written as CWF: it has a value"):
         codec.render(tree(("G", "x")), LATIN, BIG)
 
 

@@ -146,7 +146,7 @@ class ExpressionChecks:
     def on_unary(self, node: Unary) -> str:
         type_ = self.expression(node.operand)
         if node.operator == "NOT":
-            self._told(node, certain_types.truth_problem("NOT", type_))
+            self._report_problem(node, certain_types.truth_problem("NOT", type_))
             return "BOOLEAN"
         if type_ in ("BOOLEAN", "BLOB", "BIT"):
             self.mistake(node, f"{node.operator} takes a number or an interval, and this is a {type_}")
@@ -158,32 +158,32 @@ class ExpressionChecks:
         operator = node.operator
         if operator in ("AND", "OR"):
             for operand, type_ in ((node.left, left), (node.right, right)):
-                self._told(operand, certain_types.truth_problem(operator, type_))
+                self._report_problem(operand, certain_types.truth_problem(operator, type_))
             return "BOOLEAN"
         if operator == "||":
             return "CHARACTER" if left == right == "CHARACTER" else ""
         if operator in ("+", "-", "*", "/"):
             type_, problem = certain_types.sum_type(operator, left, right)
-            self._told(node, problem)
+            self._report_problem(node, problem)
             return type_
         if isinstance(node.left, Unary) and node.left.operator == "NOT":
             self.warning(
                 node.left, f"NOT binds more tightly than {operator}; if NOT (... {operator} ...) is meant, write it so"
             )
             return "BOOLEAN"
-        self._told(node, certain_types.comparison_problem(operator, left, right))
+        self._report_problem(node, certain_types.comparison_problem(operator, left, right))
         return "BOOLEAN"
 
     def on_between(self, node: Between) -> str:
         operand = self.expression(node.operand)
         for border in (node.low, node.high):
-            self._told(border, certain_types.comparison_problem("between", operand, self.expression(border)))
+            self._report_problem(border, certain_types.comparison_problem("between", operand, self.expression(border)))
         return "BOOLEAN"
 
     def on_among(self, node: Among) -> str:
         operand = self.expression(node.operand)
         for candidate in node.candidates:
-            self._told(candidate, certain_types.comparison_problem("=", operand, self.expression(candidate)))
+            self._report_problem(candidate, certain_types.comparison_problem("=", operand, self.expression(candidate)))
         return "BOOLEAN"
 
     def on_like(self, node: Like) -> str:
@@ -196,7 +196,7 @@ class ExpressionChecks:
     def on_is(self, node: Is) -> str:
         type_ = self.expression(node.operand)
         if node.what in ("TRUE", "FALSE", "UNKNOWN"):
-            self._told(node, certain_types.truth_problem(f"IS {node.what}", type_))
+            self._report_problem(node, certain_types.truth_problem(f"IS {node.what}", type_))
         return "BOOLEAN"
 
     def on_intervalof(self, node: IntervalOf) -> str:
@@ -210,9 +210,9 @@ class ExpressionChecks:
         for when, then in node.branches:
             type_ = self.expression(when)
             if node.operand is None:
-                self._told(when, certain_types.truth_problem("WHEN", type_))
+                self._report_problem(when, certain_types.truth_problem("WHEN", type_))
             else:
-                self._told(when, certain_types.comparison_problem("=", operand, type_))
+                self._report_problem(when, certain_types.comparison_problem("=", operand, type_))
             self.expression(then)
         self.expression(node.otherwise)
         return ""
@@ -225,12 +225,12 @@ class ExpressionChecks:
         if target in ("REFERENCE", "ROW", "LIST"):
             self.mistake(node.type, f"nothing can be CAST to {target}")
         elif len(types) == 1:
-            self._told(node, certain_types.assignment_problem(types[0], target))
+            self._report_problem(node, certain_types.assignment_problem(types[0], target))
         elif target not in certain_types.MOMENTS | {"INTERVAL"}:
             self.mistake(node, f"several values make a date, a time or an interval, not {target}")
         return target
 
-    def _told(self, node: SyntaxNode, problem: str) -> None:
+    def _report_problem(self, node: SyntaxNode, problem: str) -> None:
         if problem:
             self.mistake(node, problem)
 
@@ -256,7 +256,7 @@ class ExpressionChecks:
     def _builtin(self, node: Call, name: str) -> str:
         self._arguments(node.arguments)
         least, most = known_functions()[name]
-        self._told(node, _count_problem(name, least, most, len(node.arguments)))
+        self._report_problem(node, _count_problem(name, least, most, len(node.arguments)))
         if name == "EVAL" and not self.allow_eval:
             self.mistake(node, "EVAL runs text as a program and is off; allow_eval turns it on")
         if name == "LASTMOVE" and node.arguments:
@@ -278,7 +278,7 @@ class ExpressionChecks:
         types = self._arguments(arguments)
         wanted = len(routine.parameters)
         if len(arguments) != wanted:
-            self._told(node, _count_problem(routine.name, wanted, wanted, len(arguments)))
+            self._report_problem(node, _count_problem(routine.name, wanted, wanted, len(arguments)))
             return
         for parameter, argument, type_ in zip(routine.parameters, arguments, types, strict=True):
             target = parameter.type.name
@@ -291,7 +291,7 @@ class ExpressionChecks:
                 if not isinstance(argument, Path):
                     self.mistake(argument, f"{parameter.name} is a REFERENCE: name a field")
             else:
-                self._told(argument, certain_types.assignment_problem(type_, target))
+                self._report_problem(argument, certain_types.assignment_problem(type_, target))
 
     def assignable(self, path: Path) -> None:
         """Whether a place may be written to."""

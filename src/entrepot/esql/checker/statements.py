@@ -106,12 +106,12 @@ class StatementChecks(ExpressionChecks):
         """The first value of a declaration, which cannot yet see its names."""
         type_ = self.expression(node.value)
         if node.kind != "variable":
-            self._told(node, certain_types.assignment_problem(type_, "CHARACTER"))
+            self._report_problem(node, certain_types.assignment_problem(type_, "CHARACTER"))
         elif node.type is not None:
             if node.type.name == "REFERENCE" and not isinstance(node.value, Path):
                 self.mistake(node, f"the REFERENCE {node.names[0]} needs TO and a field")
             elif node.value is not None:
-                self._told(node.value, certain_types.assignment_problem(type_, node.type.name))
+                self._report_problem(node.value, certain_types.assignment_problem(type_, node.type.name))
         if node.constant and node.value is None and node.scope != "EXTERNAL":
             self.mistake(node, f"the constant {node.names[0]} needs a value")
 
@@ -137,12 +137,12 @@ class StatementChecks(ExpressionChecks):
         if node.facet in ("NAME", "NAMESPACE", "TYPE") and symbol is not None and not symbol.has_fields:
             self.mistake(node.target, f"{symbol.name} is {symbol.type}, not a field that has a {node.facet}")
         elif target and not node.facet:
-            self._told(node.value, certain_types.assignment_problem(source, target))
+            self._report_problem(node.value, certain_types.assignment_problem(source, target))
 
     # --- control ------------------------------------------------------------------------------------
 
     def condition(self, node: Any, word: str) -> None:
-        self._told(node, certain_types.truth_problem(word, self.expression(node)))
+        self._report_problem(node, certain_types.truth_problem(word, self.expression(node)))
 
     def on_if(self, node: If) -> None:
         for condition, then in node.branches:
@@ -156,7 +156,7 @@ class StatementChecks(ExpressionChecks):
             if node.operand is None:
                 self.condition(when, "WHEN")
             else:
-                self._told(when, certain_types.comparison_problem("=", operand, self.expression(when)))
+                self._report_problem(when, certain_types.comparison_problem("=", operand, self.expression(when)))
             self.statements(then)
         self.statements(node.otherwise or ())
 
@@ -215,7 +215,7 @@ class StatementChecks(ExpressionChecks):
         elif node.value is None:
             self.mistake(node, f"{routine.name} returns {routine.returns.name}, so RETURN needs a value")
         else:
-            self._told(node.value, certain_types.assignment_problem(type_, routine.returns.name))
+            self._report_problem(node.value, certain_types.assignment_problem(type_, routine.returns.name))
 
     def on_callstatement(self, node: CallStatement) -> None:
         routine = self.project.find_routine(node.name, self.file, self.module)

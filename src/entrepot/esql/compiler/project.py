@@ -343,8 +343,8 @@ def _foreign_call(function: Callable[..., Any], routine: Routine) -> Callable[..
         except EsqlRunError:
             raise
         except Exception as error:
-            told = f"{routine.external or routine.name}: {type(error).__name__}: {error_text(error)}"
-            raise EsqlRunError(told) from error
+            problem = f"{routine.external or routine.name}: {type(error).__name__}: {error_text(error)}"
+            raise EsqlRunError(problem) from error
 
     return call
 

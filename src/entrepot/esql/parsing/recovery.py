@@ -161,8 +161,8 @@ class Recovery:
         if not self._feed(self._made(block, token)) or not self._feed(self._made("_SEMICOLON", token)):
             return False
         if self._accepts(self._state.state_stack, "END"):
-            again = Token("END", "END", self._previous.start_pos, self._previous.line, self._previous.column)
-            self._waiting = [again, token, *self._waiting]
+            end = Token("END", "END", self._previous.start_pos, self._previous.line, self._previous.column)
+            self._waiting = [end, token, *self._waiting]
             self._refused = None
         return True
 

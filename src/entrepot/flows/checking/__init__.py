@@ -64,7 +64,7 @@ def require_valid(flow: FlowDefinition) -> None:
         problem = "this is a subflow, and only a flow can run"
         found.insert(0, FlowMistake(str(flow.place), problem, "Put it into a flow as a node of the type Subflow."))
     if found:
-        raise FlowInvalid(flow.name, tuple((told.where, told.problem, told.advice) for told in found))
+        raise FlowInvalid(flow.name, tuple((error.where, error.problem, error.advice) for error in found))
 
 
 def _is_known(type_name: str) -> bool:

@@ -26,15 +26,15 @@ def esql_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[FlowMistak
     files, found = _parsed(flow)
     all_read = is_complete and not found
     checked = check(files)
-    for told in checked:
-        if all_read or not told.problem.startswith(_ABSENCES):
-            severity: Literal["mistake", "warning"] = "warning" if told.is_warning else "mistake"
-            found.append(FlowMistake(f"{told.file}:{told.line}:{told.column}", told.problem, severity=severity))
-    if all_read and files and not any(not told.is_warning for told in checked):
+    for each in checked:
+        if all_read or not each.problem.startswith(_ABSENCES):
+            severity: Literal["mistake", "warning"] = "warning" if each.is_warning else "mistake"
+            found.append(FlowMistake(f"{each.file}:{each.line}:{each.column}", each.problem, severity=severity))
+    if all_read and files and not any(not each.is_warning for each in checked):
         try:
             Program(files)  # the compiler refuses what it cannot do, such as functions in Java
         except EsqlInvalid as error:
-            found += _told(error)
+            found += _flow_mistakes(error)
     if all_read:
         found += _modules(flow, files)
         found += _externals(flow, files)
@@ -48,11 +48,11 @@ def _parsed(flow: FlowDefinition) -> tuple[list[SourceFile], list[FlowMistake]]:
         try:
             files.append(parse_file(text, name))
         except EsqlInvalid as error:
-            found += _told(error)
+            found += _flow_mistakes(error)
     return files, found
 
 
-def _told(error: EsqlInvalid) -> list[FlowMistake]:
+def _flow_mistakes(error: EsqlInvalid) -> list[FlowMistake]:
     return [FlowMistake(f"{file}:{line}:{column}", problem) for file, line, column, problem, _ in error.mistakes]
 
 

@@ -36,8 +36,8 @@ def link_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[FlowMistak
 
 def _wrong(link: FlowLink, node: str, problem: str, advice: str = "", *, is_warning: bool = False) -> FlowMistake:
     place = link.place
-    where, said = (str(place), f"{own_name(node)}: {problem}") if place.line else (node, problem)
-    return FlowMistake(where, said, advice, "warning" if is_warning else "mistake")
+    where, text = (str(place), f"{own_name(node)}: {problem}") if place.line else (node, problem)
+    return FlowMistake(where, text, advice, "warning" if is_warning else "mistake")
 
 
 # --- links ----------------------------------------------------------------------------------------------------

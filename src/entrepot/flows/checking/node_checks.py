@@ -54,8 +54,8 @@ def _by_type(
 def at(node: NodeDefinition, problem: str, advice: str = "", *, of: str = "", severity: str = "mistake") -> FlowMistake:
     """A mistake at a node, or at one of its properties."""
     place = node.places.get(of, node.place)
-    where, said = (str(place), f"{own_name(node.name)}: {problem}") if place.line else (node.name, problem)
-    return FlowMistake(where, said, advice, "warning" if severity == "warning" else "mistake")
+    where, text = (str(place), f"{own_name(node.name)}: {problem}") if place.line else (node.name, problem)
+    return FlowMistake(where, text, advice, "warning" if severity == "warning" else "mistake")
 
 
 def own_name(name: str) -> str:
@@ -140,10 +140,10 @@ def _models(node: NodeDefinition, flow: FlowDefinition, *, is_complete: bool) ->
         yield at(node, f"there is no message set {set_name!r}{meant(str(set_name), sets)}", advice, of="message_set")
         return
     for name, known in (("message_type", list(found.messages)), ("message_format", list(found.formats))):
-        said = node.properties.get(name)
-        if said and said not in known:
+        value = node.properties.get(name)
+        if value and value not in known:
             shown = ", ".join(known[:40])
-            problem = f"the set {found.name} has no {name.removeprefix('message_')} {said!r}{meant(str(said), known)}"
+            problem = f"the set {found.name} has no {name.removeprefix('message_')} {value!r}{meant(str(value), known)}"
             yield at(node, problem, f"It has {shown}.", of=name)
 
 

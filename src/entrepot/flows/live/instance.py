@@ -263,7 +263,7 @@ class Instance:
             "elapsed_s": round(time.monotonic() - self._started_at, 3),
             "cpu_s": round(used.ru_utime + used.ru_stime, 3),
             "problem": self._problem or "; ".join(dict.fromkeys(each.problem for each in self._inputs if each.problem)),
-            **self.kernel.statistics.told(),
+            **self.kernel.statistics.as_data(),
         }
 
     def close(self) -> None:

@@ -96,8 +96,8 @@ def write_map(table: Any, target: Target, sets: Sequence[MessageSet] = ()) -> Ma
     """
     writer = _MapWriter(sets)
     top = table[0] if isinstance(table, list) and table else table
-    said = {key: str(top.get(key) or "") for key in _TOP} if isinstance(top, dict) else dict.fromkeys(_TOP, "")
-    whole = Target(**{key: said[key] or getattr(target, key) for key in _TOP})
+    names = {key: str(top.get(key) or "") for key in _TOP} if isinstance(top, dict) else dict.fromkeys(_TOP, "")
+    whole = Target(**{key: names[key] or getattr(target, key) for key in _TOP})
     writer.begin(whole)
     writer.table(table, _MapScope("source", "target"), "map", top=True)
     return MapText("\n".join(writer.lines) + "\n", tuple(writer.problems))
@@ -191,18 +191,18 @@ class _MapWriter:
 
     # --- copy -----------------------------------------------------------------------------------
 
-    def _copies(self, said: Any, scope: _MapScope, where: str) -> None:
-        if said is None:
+    def _copies(self, copies: Any, scope: _MapScope, where: str) -> None:
+        if copies is None:
             return
-        if said == ALL:
+        if copies == ALL:
             self._copy_all(scope, where)
             return
-        if isinstance(said, str | dict):
-            said = [said]
-        if not isinstance(said, list):
+        if isinstance(copies, str | dict):
+            copies = [copies]
+        if not isinstance(copies, list):
             self._wrong(where, f"it is a list of paths, of {{from: PATH, to: PATH}}, or {ALL}")
             return
-        for number, each in enumerate(said, 1):
+        for number, each in enumerate(copies, 1):
             place = f"{where}[{number}]"
             if isinstance(each, str):
                 each = {"from": each, "to": each}
@@ -256,13 +256,13 @@ class _MapWriter:
 
     # --- set ------------------------------------------------------------------------------------
 
-    def _settings(self, said: Any, scope: _MapScope, where: str) -> None:
-        if said is None:
+    def _settings(self, settings: Any, scope: _MapScope, where: str) -> None:
+        if settings is None:
             return
-        if not isinstance(said, dict):
+        if not isinstance(settings, dict):
             self._wrong(where, "it is a table of paths and ESQL expressions")
             return
-        for path, expression in said.items():
+        for path, expression in settings.items():
             target = self._target(path, scope, f"{where}.{path}")
             value = self._expression(expression, f"{where}.{path}")
             if target and value:
@@ -270,19 +270,19 @@ class _MapWriter:
                 cast = "" if member is None or target.endswith("[]") else cast_of(member)
                 self._line(scope, f"SET {target} = {f'CAST({value} AS {cast})' if cast else value};")
 
-    def _expression(self, said: Any, where: str) -> str:
-        match said:
+    def _expression(self, value: Any, where: str) -> str:
+        match value:
             case None:
                 return "NULL"
             case bool():
-                return "TRUE" if said else "FALSE"
+                return "TRUE" if value else "FALSE"
             case int() | Decimal():
-                return str(said)
-            case float() if isfinite(said):
+                return str(value)
+            case float() if isfinite(value):
                 # 1.10 is meant as it stands there, not as the nearest binary number.
-                return f"{Decimal(repr(said)):f}"
+                return f"{Decimal(repr(value)):f}"
             case str():
-                return said if self._parses(said, where) else ""
+                return value if self._parses(value, where) else ""
         self._wrong(where, "this is no ESQL expression")
         return ""
 
@@ -405,10 +405,10 @@ def _deeper(scope: _MapScope) -> _MapScope:
     return _MapScope(scope.source, scope.target, scope.depth + 1, scope.names, scope.target_path)
 
 
-def _listed(said: Any) -> list[Any]:
-    if said is None:
+def _listed(value: Any) -> list[Any]:
+    if value is None:
         return []
-    return said if isinstance(said, list) else [said]
+    return value if isinstance(value, list) else [value]
 
 
 def _split_steps(path: str) -> list[str]:

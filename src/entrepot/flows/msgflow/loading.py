@@ -113,9 +113,9 @@ class _MsgflowLoader:
         shown = self._projects.shown(path)
         loaded = _Loaded(FlowDefinition(path.stem, place=Place(shown)))
         promoted = {promotion.property for promotion in file.promotions}
-        for said in file.properties:
-            if said.id not in promoted:
-                loaded.flow.user_properties[said.name] = _user_value(said)
+        for declared in file.properties:
+            if declared.id not in promoted:
+                loaded.flow.user_properties[declared.name] = _user_value(declared)
         for node in file.nodes:
             self._node(node, loaded, shown, (*around, path))
         self._links(file, loaded, shown)
@@ -204,37 +204,41 @@ class _MsgflowLoader:
         properties = {each.id: each for each in file.properties}
         for promotion in file.promotions:
             where = f"{shown}:{promotion.line}"
-            said = properties.get(promotion.property)
-            if said is None:
+            declared = properties.get(promotion.property)
+            if declared is None:
                 self._wrong(where, f"the promoted property {promotion.property!r} is declared nowhere")
                 continue
             for node_id in promotion.nodes:
                 node = loaded.nodes.get(node_id)
                 if node is None:
                     if node_id not in {each.id for each in file.nodes}:
-                        self._wrong(where, f"{said.name}: the node {node_id!r} is not there")
+                        self._wrong(where, f"{declared.name}: the node {node_id!r} is not there")
                     continue
-                self._promote(said, node, promotion.attribute, loaded.flow, where)
+                self._promote(declared, node, promotion.attribute, loaded.flow, where)
 
     def _promote(
-        self, said: FileProperty, node: NodeDefinition, attribute: str, flow: FlowDefinition, where: str
+        self, promoted: FileProperty, node: NodeDefinition, attribute: str, flow: FlowDefinition, where: str
     ) -> None:
         if node.type == SUBFLOW:
             inner = flow.subflows.get(str(node.properties["flow"]))
             known = inner is not None and (attribute in inner.promoted or attribute in inner.user_properties)
-            name, value = attribute, said.default
-            if known and inner is not None and said.default is not None:
-                value = _value_for(inner, attribute, said.default)
+            name, value = attribute, promoted.default
+            if known and inner is not None and promoted.default is not None:
+                value = _value_for(inner, attribute, promoted.default)
         else:
             declared = find_property(find_type(node.type), attribute)
-            known, name, value = declared is not None, attribute, said.default
+            known, name, value = declared is not None, attribute, promoted.default
             if declared is not None:
                 name = declared.name
-                value = None if said.default is None else translate_value(find_type(node.type), declared, said.default)
+                value = (
+                    None
+                    if promoted.default is None
+                    else translate_value(find_type(node.type), declared, promoted.default)
+                )
         if not known:
-            self._wrong(where, f"{said.name}: {node.type} {node.name} has no property {attribute} that can be set")
+            self._wrong(where, f"{promoted.name}: {node.type} {node.name} has no property {attribute} that can be set")
             return
-        flow.promoted.setdefault(said.name, []).append((node.name, name))
+        flow.promoted.setdefault(promoted.name, []).append((node.name, name))
         if value is not None and value != "":
             node.properties[name] = value
             if node.type != SUBFLOW:
@@ -360,11 +364,11 @@ def _terminal(source: NodeDefinition, name: str) -> str:
     return next((each for each in known if each.lower() == name.lower()), name) if name not in known else name
 
 
-def _user_value(said: FileProperty) -> Any:
-    text = said.default or ""
-    if said.type == "EBoolean" and text.lower() in ("true", "false"):
+def _user_value(declared: FileProperty) -> Any:
+    text = declared.default or ""
+    if declared.type == "EBoolean" and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return read_plain(text) if said.type in _NUMBERS else text
+    return read_plain(text) if declared.type in _NUMBERS else text
 
 
 def _value_for(flow: FlowDefinition, name: str, text: str) -> Any:

@@ -94,16 +94,16 @@ class AggregateControl(Node):
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
+        given = definition.properties
         found = []
-        timeout_s = said.get("timeout_s") or 0
+        timeout_s = given.get("timeout_s") or 0
         if isinstance(timeout_s, int | float) and timeout_s < 0:
             found.append(
                 FlowMistake(definition.name, f"timeout_s is {timeout_s}", "Say how many seconds; 0 is for ever.")
             )
         try:
-            if said.get("timeout_location"):
-                read_location(str(said["timeout_location"]))
+            if given.get("timeout_location"):
+                read_location(str(given["timeout_location"]))
         except ValueError as error:
             found.append(FlowMistake(definition.name, f"timeout_location: {error}"))
         return found
@@ -126,15 +126,15 @@ class AggregateControl(Node):
     def _timeout(self, assembly: Assembly) -> float:
         if self._timeout_location is None:
             return self._timeout_s
-        said = self._timeout_location.find(assembly)
-        if said is None or said.value is None:
+        element = self._timeout_location.find(assembly)
+        if element is None or element.value is None:
             return self._timeout_s
         try:
-            seconds = float(said.value)
+            seconds = float(element.value)
         except (TypeError, ValueError):
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
-            problem = f"{self._timeout_location.text} is {said.value!r}, which is no number of seconds"
+            problem = f"{self._timeout_location.text} is {element.value!r}, which is no number of seconds"
             raise AggregationFailed(self.plan.flow.name, self.name, problem)
         return seconds
 
@@ -142,8 +142,8 @@ class AggregateControl(Node):
         """Keep what replies are matched with, in the same unit of work in which the requests are sent."""
         requests = opened.requests
         if not requests and not timeout_s:
-            told = f"the aggregate {self._aggregate_name} has no requests and no timeout, so nothing follows"
-            journey.world.trace("", f"{self.name}: {told}")
+            text = f"the aggregate {self._aggregate_name} has no requests and no timeout, so nothing follows"
+            journey.world.trace("", f"{self.name}: {text}")
             return
         persistent = journey.message.persistent
         deadline = journey.world.steady_now() + timeout_s if timeout_s else 0.0
@@ -161,12 +161,12 @@ class AggregateControl(Node):
     def _tell(self, opened: OpenAggregate, timeout_s: float, assembly: Assembly, journey: Journey) -> None:
         """A control message as flows before version 6 have sent it; it is not needed any more."""
         local = assembly.local_environment.copy()
-        told = local.add(CONTROL)
-        told.add("AggregateName", self._aggregate_name)
-        told.add("AggregateIdentifier", _key(opened.head))
-        told.add("Timeout", timeout_s)
+        control = local.add(CONTROL)
+        control.add("AggregateName", self._aggregate_name)
+        control.add("AggregateIdentifier", _key(opened.head))
+        control.add("Timeout", timeout_s)
         for folder, request in zip(opened.folders, opened.requests, strict=True):
-            each = told.add("Request")
+            each = control.add("Request")
             each.add("FolderName", folder)
             each.add("ReplyIdentifier", request)
         self.propagate(
@@ -341,8 +341,8 @@ class AggregateReply(InputNode):
 
     def _give_up(self, reply: _Reply, journey: Journey, why: str) -> None:
         if not self._send("unknown", reply.assembly or reply.parcel.open(), journey):
-            told = f"{self.name}: a reply to {reply.correlation_id.hex()} is dropped: {why}"
-            journey.world.trace("", told)
+            text = f"{self.name}: a reply to {reply.correlation_id.hex()} is dropped: {why}"
+            journey.world.trace("", text)
 
     # --- what leaves --------------------------------------------------------------------------
 
@@ -352,8 +352,8 @@ class AggregateReply(InputNode):
         last = unpack(came[-1], journey.source_queue) if came else Parcel(Message(b"", persistent=message.persistent))
         self._go_on_as(last.message, journey)
         if not self._send("timeout", self._composed(state, last if came else None, None), journey):
-            told = f"{self.name}: an aggregate with {len(came)} replies is dropped: its time is over"
-            journey.world.trace("", told)
+            text = f"{self.name}: an aggregate with {len(came)} replies is dropped: its time is over"
+            journey.world.trace("", text)
 
     def _composed(self, state: Aggregate, last: Parcel | None, assembly: Assembly | None) -> Assembly:
         """One message of all replies that have come, in the order of their requests."""

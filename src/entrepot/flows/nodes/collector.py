@@ -120,11 +120,11 @@ class Collector(InputNode):
 
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
-        said = definition.properties
+        given = definition.properties
         found: list[FlowMistake] = []
         terminals: set[str] = set()
-        holds = bool(said.get("collection_expiry_s"))
-        for number, row in enumerate(said.get("handlers") or (), 1):
+        holds = bool(given.get("collection_expiry_s"))
+        for number, row in enumerate(given.get("handlers") or (), 1):
             where = f"{definition.name}.handlers[{number}]"
             if not isinstance(row, dict) or not row.get("terminal"):
                 found.append(FlowMistake(where, "it names no terminal", "Write {terminal: NAME, quantity: 1}."))
@@ -184,8 +184,8 @@ class Collector(InputNode):
         journey.keep(self._parked, journey.world.new_message_id(), message, expires_s=BUSY_S, then=self._due)
 
     def _is_persistent(self, wanted: bool) -> bool:
-        said = self.settings["persistence"]
-        return wanted if said == "automatic" else bool(said == "yes")
+        persistence = self.settings["persistence"]
+        return wanted if persistence == "automatic" else bool(persistence == "yes")
 
     def _correlation(self, handler: EventHandler, assembly: Assembly, journey: Journey) -> str:
         run = EsqlRun(assembly)
@@ -286,9 +286,9 @@ class Collector(InputNode):
         if isinstance(state, Tick):
             self._ring(state, message, journey)
         elif isinstance(state, Event):
-            self._again(state, message, journey)
+            self._retry(state, message, journey)
 
-    def _again(self, event: Event, message: Message, journey: Journey) -> None:
+    def _retry(self, event: Event, message: Message, journey: Journey) -> None:
         if event.terminal == _CONTROL:
             done = self._release(Assembly(), journey)
         elif event.terminal not in self._numbers:
@@ -334,9 +334,9 @@ class Collector(InputNode):
             self._complete(place, held, message.persistent, waiting, None, journey)
 
     def _ring_later(self, tick: Tick, message: Message, journey: Journey) -> None:
-        again = Message(message.body, persistent=message.persistent)
+        bell = Message(message.body, persistent=message.persistent)
         place = key_of(tick.key, tick.number)
-        journey.keep(self._ticks, place, again, expires_s=BUSY_S, then=self._due)
+        journey.keep(self._ticks, place, bell, expires_s=BUSY_S, then=self._due)
 
     # --- complete collections -----------------------------------------------------------------
 
@@ -395,8 +395,8 @@ class Collector(InputNode):
         catch = self.wires.get("catch")
         try:
             if not self.propagate(terminal, leaving, journey) and terminal == "expire":
-                told = f"{self.name}: a collection of {len(held.items)} messages is dropped: it has expired"
-                journey.world.trace("", told)
+                text = f"{self.name}: a collection of {len(held.items)} messages is dropped: it has expired"
+                journey.world.trace("", text)
         except Exception as error:
             if catch is None:
                 raise

@@ -79,18 +79,18 @@ class _EsqlNode(Node):
 
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
-        said = definition.properties
-        given = [name for name in ("module", "statements", "condition") if said.get(name)]
+        properties = definition.properties
+        given = [name for name in ("module", "statements", "condition") if properties.get(name)]
         if len(given) != 1:
             problem = "it has no ESQL" if not given else f"it has {' and '.join(given)}"
             return [
                 FlowMistake(definition.name, problem, "Say one of module, statements and, for a Filter, condition.")
             ]
         try:
-            if said.get("condition"):
-                compile_condition(said["condition"], f"{definition.name}.condition")
-            elif said.get("statements"):
-                compile_statements(said["statements"], f"{definition.name}.statements", kind=cls.kind)
+            if properties.get("condition"):
+                compile_condition(properties["condition"], f"{definition.name}.condition")
+            elif properties.get("statements"):
+                compile_statements(properties["statements"], f"{definition.name}.statements", kind=cls.kind)
         except EsqlInvalid as error:
             return [FlowMistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
         return []

@@ -53,10 +53,10 @@ _LOGGER = logging.getLogger(__name__)
 _HEXADECIMAL = re.compile(r"([0-9A-Fa-f]{2}){1,16}")
 
 
-def problem_with_delimiter(said: Mapping[str, Any]) -> str:
+def problem_with_delimiter(given: Mapping[str, Any]) -> str:
     """What is wrong with the delimiter of a node; nothing if it is empty."""
-    custom = said.get("custom_delimiter") or ""
-    if said.get("delimiter", "newline") == "newline":
+    custom = given.get("custom_delimiter") or ""
+    if given.get("delimiter", "newline") == "newline":
         return ""
     return "" if _HEXADECIMAL.fullmatch(_digits(custom)) else f"{custom!r} is no delimiter of 1 to 16 bytes"
 
@@ -160,20 +160,20 @@ class FileOutput(InputNode):
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
+        given = definition.properties
         found = []
-        problem = _problem_with_name(str(said.get("name") or "x").replace("*", "x", 1))
+        problem = _problem_with_name(str(given.get("name") or "x").replace("*", "x", 1))
         if problem:
-            found.append(FlowMistake(definition.name, f"{said.get('name')!r} is no name for a file: {problem}"))
-        problem = problem_with_delimiter(said)
+            found.append(FlowMistake(definition.name, f"{given.get('name')!r} is no name for a file: {problem}"))
+        problem = problem_with_delimiter(given)
         if problem:
             found.append(FlowMistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
-        length = said.get("record_length", 80)
-        if said.get("records") == "fixedLength" and not (isinstance(length, int) and length > 0):
+        length = given.get("record_length", 80)
+        if given.get("records") == "fixedLength" and not (isinstance(length, int) and length > 0):
             found.append(FlowMistake(definition.name, "records have at least one byte", "Say record_length."))
-        if not re.fullmatch("[0-9A-Fa-f]{2}", _digits(said.get("padding", "20"))):
+        if not re.fullmatch("[0-9A-Fa-f]{2}", _digits(given.get("padding", "20"))):
             found.append(
-                FlowMistake(definition.name, f"{said.get('padding')!r} is no byte", "Write two hexadecimal digits.")
+                FlowMistake(definition.name, f"{given.get('padding')!r} is no byte", "Write two hexadecimal digits.")
             )
         return found
 

@@ -71,25 +71,27 @@ class HTTPInput(InputNode):
 
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
-        said = definition.properties
+        given = definition.properties
         found = []
-        path = _path(str(said.get("path") or ""))
+        path = _path(str(given.get("path") or ""))
         if not path.startswith("/") or "?" in path or "*" in path.removesuffix("/*"):
             found.append(
-                FlowMistake(definition.name, f"{said.get('path')!r} is no path of a URL", "Write /orders or /orders/*.")
+                FlowMistake(
+                    definition.name, f"{given.get('path')!r} is no path of a URL", "Write /orders or /orders/*."
+                )
             )
-        port = said.get("port", 7080)
+        port = given.get("port", 7080)
         if isinstance(port, int) and not 0 <= port <= 65_535:
             found.append(FlowMistake(definition.name, f"there is no port {port}", "Choose one from 1 to 65535."))
-        timeout_s = said.get("timeout_s", 180.0)
+        timeout_s = given.get("timeout_s", 180.0)
         if isinstance(timeout_s, int | float) and not 0 < timeout_s <= 86_400:
             found.append(FlowMistake(definition.name, f"a client cannot wait {timeout_s} s", "Say 0.1 to 86400."))
         found += [
             FlowMistake(definition.name, f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
-            for method in said.get("methods") or ()
+            for method in given.get("methods") or ()
             if method not in METHODS
         ]
-        if said.get("https") and not said.get("certificate"):
+        if given.get("https") and not given.get("certificate"):
             found.append(FlowMistake(definition.name, "https needs a certificate", "Say certificate and private_key."))
         for other in flow.nodes.values():
             same = other.type == cls.type and other.name != definition.name
@@ -146,21 +148,21 @@ class HTTPInput(InputNode):
             return self._assembly(message, AS_BYTES)
 
     def _assembly(self, message: Message, parsing: Any) -> Assembly:
-        told = message.properties
-        headers = [(name, value) for name, _, value in (line.partition(":") for line in _lines(told["headers"]))]
-        root = arrived(message, parsing, _input_header(told, headers))
+        stored = message.properties
+        headers = [(name, value) for name, _, value in (line.partition(":") for line in _lines(stored["headers"]))]
+        root = arrived(message, parsing, _input_header(stored, headers))
         properties = root.children[0]
         set_in(properties, "ReplyProtocol", "SOAP-HTTP")
         set_in(properties, "ContentType", find(headers, "Content-Type") or "")
         local = Root("LocalEnvironment")
         place_in(local, "Destination", "HTTP").add("RequestIdentifier", message.message_id)
         line = place_in(local, "HTTP", "Input", "RequestLine")
-        line.add("Method", told["method"])
-        line.add("RequestURI", told["target"])
-        line.add("HTTPVersion", told["version"])
+        line.add("Method", stored["method"])
+        line.add("RequestURI", stored["target"])
+        line.add("HTTPVersion", stored["version"])
         if self.settings["parse_query"]:
             query = place_in(local, "HTTP", "Input", "QueryString")
-            for name, value in parse_qsl(urlsplit(str(told["target"])).query, keep_blank_values=True):
+            for name, value in parse_qsl(urlsplit(str(stored["target"])).query, keep_blank_values=True):
                 query.add(name, value)
         return Assembly(root, None, local)
 
@@ -188,32 +190,32 @@ class HTTPInput(InputNode):
         return Reply(500, [("Content-Type", "text/plain; charset=utf-8")], body.encode())
 
 
-def _path(said: str) -> str:
+def _path(path: str) -> str:
     """The path of what may be a whole URL."""
-    return urlsplit(said).path if said.startswith(("http://", "https://")) else said
+    return urlsplit(path).path if path.startswith(("http://", "https://")) else path
 
 
 def _lines(text: Any) -> list[str]:
     return str(text).split("\n") if text else []
 
 
-def _input_header(told: Any, headers: Headers) -> Element:
+def _input_header(properties: Any, headers: Headers) -> Element:
     header = Element("HTTPInputHeader")
-    host = find(headers, "Host") or f"localhost:{told['port']}"
-    target = str(told["target"])
-    url = target if not target.startswith("/") else f"{told['scheme']}://{host}{target}"
-    header.add("X-Original-HTTP-Command", f"{told['method']} {url} {told['version']}")
+    host = find(headers, "Host") or f"localhost:{properties['port']}"
+    target = str(properties["target"])
+    url = target if not target.startswith("/") else f"{properties['scheme']}://{host}{target}"
+    header.add("X-Original-HTTP-Command", f"{properties['method']} {url} {properties['version']}")
     for name, value in headers:
         if name.lower() not in TOLD:
             header.add(name, value)
     query = urlsplit(target).query
     if query:
         header.add("X-Query-String", query)
-    header.add("X-Scheme", told["scheme"])
+    header.add("X-Scheme", properties["scheme"])
     header.add("X-Server-Name", host.rpartition(":")[0] or host)
-    header.add("X-Server-Port", str(told["port"]))
-    header.add("X-Remote-Addr", told["client"])
-    header.add("X-Remote-Host", told["client"])
+    header.add("X-Server-Port", str(properties["port"]))
+    header.add("X-Remote-Addr", properties["client"])
+    header.add("X-Remote-Host", properties["client"])
     return header
 
 
@@ -293,9 +295,9 @@ class HTTPReply(Speaker):
         return identifier
 
     def _status(self, assembly: Assembly) -> int:
-        said = child_of(assembly.root.first("HTTPReplyHeader"), "X-Original-HTTP-Status-Code")
+        element = child_of(assembly.root.first("HTTPReplyHeader"), "X-Original-HTTP-Status-Code")
         where = "HTTPReplyHeader.X-Original-HTTP-Status-Code"
-        value = None if said is None else said.value
+        value = None if element is None else element.value
         if value is None:
             where = "LocalEnvironment.Destination.HTTP.ReplyStatusCode"
             value = assembly.local_environment.get("Destination", "HTTP", "ReplyStatusCode")

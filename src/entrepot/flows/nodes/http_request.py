@@ -52,7 +52,7 @@ class Speaker(Node):
         """What the first folder says, and what the others say beside it."""
         headers: Headers = []
         for name in folders:
-            known = {said.lower() for said, _ in headers}
+            known = {header.lower() for header, _ in headers}
             found = said_by(root.first(name), without=without if name != folders[0] else ())
             headers += [each for each in found if each[0].lower() not in known]
         if find(headers, "Content-Type") is None:
@@ -100,23 +100,23 @@ class HTTPRequest(Speaker):
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
+        given = definition.properties
         found = []
         try:
-            split_url(str(said.get("url") or ""))
+            split_url(str(given.get("url") or ""))
         except UrlInvalid as error:
             found.append(
-                FlowMistake(definition.name, f"{said.get('url')!r} is no URL: {error}", "Write http://host/path.")
+                FlowMistake(definition.name, f"{given.get('url')!r} is no URL: {error}", "Write http://host/path.")
             )
-        if said.get("use_whole_message") is False and not said.get("request_path"):
+        if given.get("use_whole_message") is False and not given.get("request_path"):
             found.append(FlowMistake(definition.name, "it does not say which part to send", "Say request_path."))
-        if said.get("replace_message") is False and not said.get("response_path"):
+        if given.get("replace_message") is False and not given.get("response_path"):
             found.append(FlowMistake(definition.name, "it does not say where the response goes", "Say response_path."))
         for name in ("request_path", "response_path", "error_path"):
-            if said.get(name) and _tree_of(str(said[name]))[0] is None:
+            if given.get(name) and _tree_of(str(given[name]))[0] is None:
                 advice = "Begin with InputRoot, OutputRoot, Environment or LocalEnvironment."
-                found.append(FlowMistake(definition.name, f"{name}: there is no tree {said[name]!r}", advice))
-        timeout_s = said.get("timeout_s", 120.0)
+                found.append(FlowMistake(definition.name, f"{name}: there is no tree {given[name]!r}", advice))
+        timeout_s = given.get("timeout_s", 120.0)
         if isinstance(timeout_s, int | float) and not 0 < timeout_s <= 86_400:
             found.append(FlowMistake(definition.name, f"it cannot wait {timeout_s} s", "Say 0.1 to 86400."))
         return found
@@ -150,12 +150,12 @@ class HTTPRequest(Speaker):
     # --- what is sent -------------------------------------------------------------------------
 
     def _url(self, assembly: Assembly, wanted: Element | None) -> str:
-        said = text_of(child_of(assembly.root.first("HTTPRequestHeader"), "X-Original-HTTP-URL"))
-        said = said or text_of(None if wanted is None else wanted.first("RequestURL")) or self.settings["url"]
+        url = text_of(child_of(assembly.root.first("HTTPRequestHeader"), "X-Original-HTTP-URL"))
+        url = url or text_of(None if wanted is None else wanted.first("RequestURL")) or self.settings["url"]
         try:
-            parts = split_url(said)
+            parts = split_url(url)
         except UrlInvalid as error:
-            raise HttpUrlInvalid(self.plan.flow.name, self.name, said, str(error)) from error
+            raise HttpUrlInvalid(self.plan.flow.name, self.name, url, str(error)) from error
         path = text_of(None if wanted is None else place(wanted, "RequestLine", "RequestURI"))
         query_tree = None if wanted is None else wanted.first("QueryString")
         if path:
@@ -168,16 +168,16 @@ class HTTPRequest(Speaker):
         return parts.geturl()
 
     def _timeout_s(self, wanted: Element | None) -> float:
-        said = None if wanted is None else wanted.get("Timeout")
-        if said is None:
+        value = None if wanted is None else wanted.get("Timeout")
+        if value is None:
             return float(self.settings["timeout_s"])
         try:
-            seconds = float(said)
+            seconds = float(value)
         except (TypeError, ValueError):
             seconds = 0.0
         if not 0 < seconds <= 86_400:
             where = "LocalEnvironment.Destination.HTTP.Timeout"
-            raise HttpHeaderInvalid(self.plan.flow.name, self.name, where, f"{said!r} is no number of seconds")
+            raise HttpHeaderInvalid(self.plan.flow.name, self.name, where, f"{value!r} is no number of seconds")
         return seconds
 
     def _request(self, assembly: Assembly, method: str) -> tuple[bytes, Headers]:
@@ -188,8 +188,8 @@ class HTTPRequest(Speaker):
             folders += ("HTTPInputHeader",)
         if method in ("GET", "HEAD", "DELETE") and settings["use_whole_message"]:
             headers = self.headers_of(root, 1208, folders, without=("Host",))
-            said = find(said_by(root.first("HTTPRequestHeader")), "Content-Type")
-            return b"", [each for each in headers if each[0].lower() != "content-type" or said is not None]
+            content_type = find(said_by(root.first("HTTPRequestHeader")), "Content-Type")
+            return b"", [each for each in headers if each[0].lower() != "content-type" or content_type is not None]
         if settings["use_whole_message"]:
             rendered = body_of(root)
             return rendered.body, self.headers_of(root, rendered.ccsid, folders, without=("Host",))

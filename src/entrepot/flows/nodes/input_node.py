@@ -162,8 +162,8 @@ class InputNode(Node):
         for queue in (facts.backout_queue, facts.dead_letter_queue):
             if not queue:
                 continue
-            told = {"entrepot_flow": self.plan.flow.name, "entrepot_error": problem[:_PROBLEM_CHARACTERS]}
-            own = replace(message, properties={**message.properties, **told}, backout_count=0)
+            reasons = {"entrepot_flow": self.plan.flow.name, "entrepot_error": problem[:_PROBLEM_CHARACTERS]}
+            own = replace(message, properties={**message.properties, **reasons}, backout_count=0)
             try:
                 journey.put(Output(queue, own, self.name))
                 return

@@ -63,12 +63,12 @@ class Mapping(Compute):
 def esql_of(settings: dict[str, Any], sets: Sequence[MessageSet] = ()) -> MapText:
     """The ESQL of a Mapping node's properties, and what is wrong with its map."""
     table: Any = settings.get("map")
-    said = Target(**{key: str(settings.get(key) or "") for key in Target.__dataclass_fields__})
+    target = Target(**{key: str(settings.get(key) or "") for key in Target.__dataclass_fields__})
     if isinstance(table, str) and table.lstrip().startswith("<"):
         read = read_map(table, "map")
         if read.problems:
             return MapText("", read.problems)
         table = read.table
-        told = {key: getattr(said, key) or getattr(read.target, key) for key in Target.__dataclass_fields__}
-        said = Target(**told)
-    return write_map(table, said, sets)
+        merged = {key: getattr(target, key) or getattr(read.target, key) for key in Target.__dataclass_fields__}
+        target = Target(**merged)
+    return write_map(table, target, sets)

@@ -91,13 +91,13 @@ class _QueueOutput(Node):
         mq = written.add("MQ")
         for destination, message in sent:
             queue, _, manager = destination.partition("@")
-            told = mq.add("DestinationData")
-            told.add("queueName", queue)
-            told.add("queueManagerName", manager)
-            told.add("replyIdentifier", message.message_id)
-            told.add("msgId", message.message_id)
-            told.add("correlId", message.correlation_id)
-            told.add("GroupId", message.group_id)
+            data = mq.add("DestinationData")
+            data.add("queueName", queue)
+            data.add("queueManagerName", manager)
+            data.add("replyIdentifier", message.message_id)
+            data.add("msgId", message.message_id)
+            data.add("correlId", message.correlation_id)
+            data.add("GroupId", message.group_id)
         out(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
 
 
@@ -132,8 +132,8 @@ class MQOutput(_QueueOutput):
 
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
-        said = definition.properties
-        if said.get("destination", "queue") == "queue" and not said.get("queue"):
+        given = definition.properties
+        if given.get("destination", "queue") == "queue" and not given.get("queue"):
             return [FlowMistake(definition.name, "it names no queue", "Say queue, or destination: list or reply.")]
         return []
 
@@ -202,8 +202,8 @@ def _listed(local: Element) -> list[Element]:
     ]
 
 
-def _is_wanted(said: str | None, otherwise: bool) -> bool:
-    return otherwise if said is None else said.lower() in ("yes", "true", "1")
+def _is_wanted(value: str | None, otherwise: bool) -> bool:
+    return otherwise if value is None else value.lower() in ("yes", "true", "1")
 
 
 def reply_queue(message: Message, node: Node) -> str:

@@ -33,7 +33,7 @@ class Publication(Node):
     )
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
-        topics, retain = _told(assembly)
+        topics, retain = _topics_and_retain(assembly)
         topics = topics or ([self.settings["topic"]] if self.settings["topic"] else [])
         if not topics:
             raise DestinationMissing(
@@ -48,7 +48,7 @@ class Publication(Node):
         self.propagate("out", assembly, journey)
 
 
-def _told(assembly: Assembly) -> tuple[list[str], bool]:
+def _topics_and_retain(assembly: Assembly) -> tuple[list[str], bool]:
     """The topics that a message names, and whether it wants to be kept."""
     root = assembly.root
     properties = root.first("Properties")

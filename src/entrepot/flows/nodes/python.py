@@ -70,8 +70,8 @@ class Python(Node):
         if answer is None:
             return
         if not isinstance(answer, Assembly):
-            told = f"{self._function_name} returned {type(answer).__name__}"
-            raise TypeError(f"{told}; return the message, or None after `send`")
+            problem = f"{self._function_name} returned {type(answer).__name__}"
+            raise TypeError(f"{problem}; return the message, or None after `send`")
         self.propagate("out", answer, journey)
 
 
@@ -95,19 +95,19 @@ class _Send:
             self._node.propagate(terminal, assembly, self._journey)
 
 
-def find_function(said: Any) -> PythonFunction:
+def find_function(value: Any) -> PythonFunction:
     """A function, or the one that `module:function` names.
 
     Raises:
         ModelNotFound: There is none of that name, or its module cannot be imported.
         ValueError: That is no name of a function.
     """
-    if callable(said):
-        function: PythonFunction = said
+    if callable(value):
+        function: PythonFunction = value
         return function
-    module_name, colon, name = str(said or "").partition(":")
+    module_name, colon, name = str(value or "").partition(":")
     if not colon or not name:
-        raise ValueError(f"{said!r} is no module:function")
+        raise ValueError(f"{value!r} is no module:function")
     try:
         # The module is the author's too, and may do anything while it is imported.
         found = call_user_function(importlib.import_module, module_name, module_name, time_s=0)
@@ -116,6 +116,6 @@ def find_function(said: Any) -> PythonFunction:
     except Exception as error:
         raise ModelNotFound("function", f"{module_name}:{name} ({error_text(error)})", ()) from error
     if not callable(found):
-        raise ValueError(f"{said!r} is no function")
+        raise ValueError(f"{value!r} is no function")
     named: PythonFunction = found
     return named

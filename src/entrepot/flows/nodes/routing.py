@@ -71,10 +71,10 @@ class RouteToLabel(Node):
         if not names or router is None:
             raise LabelNotFound(self.plan.flow.name, self.name, "", known)
         chosen = names[self._index]
-        said: Any = chosen.first("labelName") or chosen.first("labelname") or chosen
-        label = self.plan.labels.get(str(said.value))
+        named: Any = chosen.first("labelName") or chosen.first("labelname") or chosen
+        label = self.plan.labels.get(str(named.value))
         if label is None:
-            raise LabelNotFound(self.plan.flow.name, self.name, str(said.value), known)
+            raise LabelNotFound(self.plan.flow.name, self.name, str(named.value), known)
         router.remove(chosen)
         label(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
 

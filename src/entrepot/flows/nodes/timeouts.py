@@ -183,8 +183,8 @@ class TimeoutControl(Node):
         self.propagate("out", assembly, journey)
 
     def _is_persistent(self, journey: Journey) -> bool:
-        said = self.settings["persistence"]
-        return journey.message.persistent if said == "automatic" else bool(said == "yes")
+        persistence = self.settings["persistence"]
+        return journey.message.persistent if persistence == "automatic" else bool(persistence == "yes")
 
     def _order(self, request: TimeoutRequest, assembly: Assembly, journey: Journey) -> Order:
         key = key_of("timer", request.identifier)
@@ -273,9 +273,9 @@ class TimeoutNotification(InputNode):
     @classmethod
     def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
-        interval_s = said.get("interval_s", 1)
-        if said.get("mode", "automatic") == "automatic" and isinstance(interval_s, int | float) and interval_s <= 0:
+        given = definition.properties
+        interval_s = given.get("interval_s", 1)
+        if given.get("mode", "automatic") == "automatic" and isinstance(interval_s, int | float) and interval_s <= 0:
             return [FlowMistake(definition.name, f"interval_s is {interval_s}", "Say how many seconds, more than 0.")]
         return []
 
@@ -310,8 +310,8 @@ class TimeoutNotification(InputNode):
         if answer == "busy":
             self._stores.park(order, message.persistent, journey)
         elif answer == "exists" and order.timer is not None:
-            told = f"{self.name}: the timeout request {order.timer.identifier!r} is dropped: there is one already"
-            journey.world.trace("", told)
+            text = f"{self.name}: the timeout request {order.timer.identifier!r} is dropped: there is one already"
+            journey.world.trace("", text)
 
     def _advance(self, tick: Tick, message: Message, journey: Journey) -> TimerState | None:
         """Let a timer go on to its next time, or end; what is to be sent now, if anything."""
@@ -319,8 +319,8 @@ class TimeoutNotification(InputNode):
         taken, is_away = find(journey, stores.timers, tick.key)
         if taken is None:
             if is_away:
-                again = Message(message.body, persistent=message.persistent)
-                journey.keep(stores.ticks, tick.key, again, expires_s=BUSY_S, then=stores.due)
+                next_tick = Message(message.body, persistent=message.persistent)
+                journey.keep(stores.ticks, tick.key, next_tick, expires_s=BUSY_S, then=stores.due)
             return None
         timer = decode(taken.body, TimerState, stores.timers)
         if timer.number != tick.number:
@@ -337,8 +337,8 @@ class TimeoutNotification(InputNode):
             stores.start(tick.key, timer, tick.due_at + (1 + times) * interval_s, journey)
         timer.left = left
         if timer.ignore_missed and late_s > MISSED_AFTER_S:
-            told = f"{self.name}: a timeout of {timer.identifier!r} was missed {late_s:.0f} s ago, and is ignored"
-            journey.world.trace("", told)
+            text = f"{self.name}: a timeout of {timer.identifier!r} was missed {late_s:.0f} s ago, and is ignored"
+            journey.world.trace("", text)
             return None
         return timer
 
@@ -355,18 +355,18 @@ class TimeoutNotification(InputNode):
         else:
             assembly = Assembly(Root())
             assembly.root.add("Properties")
-        told = assembly.local_environment.add("TimeoutRequest")
+        request = assembly.local_environment.add("TimeoutRequest")
         is_automatic = not timer.packed
         world = journey.world
         at = datetime.fromtimestamp(due_at + (world.now() - world.steady_now()))  # local time, as in requests
-        told.add("Action", "SET")
-        told.add("Identifier", timer.identifier)
-        told.add("StartDate", at.strftime("%Y-%m-%d") if is_automatic else timer.start_date)
-        told.add("StartTime", at.strftime("%H:%M:%S.%f") if is_automatic else timer.start_time)
-        told.add("Count", 1 if is_automatic else timer.left)
-        told.add("Interval", _whole(self._interval_s) if is_automatic else timer.interval_s)
-        told.add("IgnoreMissed", timer.ignore_missed)
-        told.add("AllowOverwrite", timer.allow_overwrite)
+        request.add("Action", "SET")
+        request.add("Identifier", timer.identifier)
+        request.add("StartDate", at.strftime("%Y-%m-%d") if is_automatic else timer.start_date)
+        request.add("StartTime", at.strftime("%H:%M:%S.%f") if is_automatic else timer.start_time)
+        request.add("Count", 1 if is_automatic else timer.left)
+        request.add("Interval", _whole(self._interval_s) if is_automatic else timer.interval_s)
+        request.add("IgnoreMissed", timer.ignore_missed)
+        request.add("AllowOverwrite", timer.allow_overwrite)
         return assembly
 
     def _parcel(self, timer: TimerState) -> Parcel:

@@ -210,21 +210,21 @@ def message_of(body: Any, descriptor: Mapping[str, Any]) -> Message:
     return Message(body.render() if isinstance(body, Folder) else body_bytes(body), **descriptor)
 
 
-def _as_function(said: Any) -> Stub:
-    if isinstance(said, BaseException):
+def _as_function(stub: Any) -> Stub:
+    if isinstance(stub, BaseException):
 
         def fails(assembly: Assembly) -> Any:
             del assembly
-            raise said
+            raise stub
 
         return fails
-    if callable(said):
-        function: Stub = said
+    if callable(stub):
+        function: Stub = stub
         return function
 
     def answers(assembly: Assembly) -> Any:
         del assembly
-        return said
+        return stub
 
     return answers
 
@@ -239,7 +239,7 @@ def _connections(databases: Any) -> dict[str, Any]:
     if databases is None:
         return {}
     named = dict(databases) if isinstance(databases, Mapping) else {"": databases}
-    return {source: _opened(said) if isinstance(said, str) else said for source, said in named.items()}
+    return {source: _opened(database) if isinstance(database, str) else database for source, database in named.items()}
 
 
 def _opened(script: str) -> sqlite3.Connection:

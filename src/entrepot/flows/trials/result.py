@@ -208,9 +208,9 @@ class FlowResult:
         raise AssertionError  # _fail has raised
 
     def _fail(self, problem: str, lines: Sequence[str]) -> None:
-        told = [*lines, f"its way: {self._way()}"]
-        told += [f"error at {failure.node}: {failure.error}" for failure in self.failures]
-        raise AssertionError("\n  ".join([problem, *told]))
+        text = [*lines, f"its way: {self._way()}"]
+        text += [f"error at {failure.node}: {failure.error}" for failure in self.failures]
+        raise AssertionError("\n  ".join([problem, *text]))
 
     def _way(self) -> str:
         return " → ".join(self.record.path) or "nowhere"

@@ -123,8 +123,8 @@ def _message_problems(
         there = found.get(destination, [])
         if len(there) != len(wanted):
             bodies = "; ".join(differences.shown(message.body) for message in there)
-            told = f": {bodies}" if bodies else ""
-            problems.append(f"{preposition} {destination}: expected {len(wanted)} messages, found {len(there)}{told}")
+            suffix = f": {bodies}" if bodies else ""
+            problems.append(f"{preposition} {destination}: expected {len(wanted)} messages, found {len(there)}{suffix}")
             continue
         for number, (one, message) in enumerate(zip(wanted, there, strict=True), 1):
             which = f"{preposition} {destination}" + (f", message {number}" if len(there) > 1 else "")
@@ -161,15 +161,15 @@ def _other_problems(step: TrialStep, result: FlowResult) -> list[str]:
 
 def _failure_problems(step: TrialStep, result: FlowResult) -> list[str]:
     """Each word of `failures` names an error's class or code, or stands in its text; without any, none is expected."""
-    told = [(type(each.error).__name__, getattr(each.error, "code", ""), str(each.error)) for each in result.failures]
+    found = [(type(each.error).__name__, getattr(each.error, "code", ""), str(each.error)) for each in result.failures]
     if step.failures is None:
         is_told = step.outputs is not None or step.published is not None
-        return [] if is_told or not told else ["it failed, and the case does not say that it should"]
+        return [] if is_told or not found else ["it failed, and the case does not say that it should"]
     problems = [
         f"failures: expected {word}"
         for word in step.failures
-        if not any(word in (name, code) or word in text for name, code, text in told)
+        if not any(word in (name, code) or word in text for name, code, text in found)
     ]
-    if not step.failures and told:
+    if not step.failures and found:
         problems.append("failures: expected none")
     return problems

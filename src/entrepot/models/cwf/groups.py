@@ -126,7 +126,7 @@ class Count:
     counter: str = ""
     """The member whose value is in the slot."""
 
-    def said(self, slots: Slots) -> int | None:
+    def number_in(self, slots: Slots) -> int | None:
         """The number that the message or the model says; None where it is as many as there are.
 
         Raises:
@@ -161,22 +161,22 @@ class RepeatedStep:
         left = len(body) - offset
         least = self._unit.least
         try:
-            said = self._count.said(slots)
+            count = self._count.number_in(slots)
         except PROBLEMS as error:
             raise Unreadable(str(error), offset, self._name) from None
-        if said is None:
+        if count is None:
             number = left // least if self._unit.size else len(body)
-        elif said * least > left or said > max(len(body), 1):
+        elif count * least > left or count > max(len(body), 1):
             # Before anything is made: a count of a thousand million must not cost a thousand million elements.
-            raise ends_early(offset, said * max(least, 1), body, self._name)
+            raise ends_early(offset, count * max(least, 1), body, self._name)
         else:
-            number = said
+            number = count
         if self._quick is not None:
             made = self._quick(body, offset, number)
             if made is not None:
                 out += made
                 return offset + number * least
-        return self._parse_each(number, said is None, body, offset, slots, out)
+        return self._parse_each(number, count is None, body, offset, slots, out)
 
     def _parse_each(
         self, number: int, to_the_end: bool, body: bytes, offset: int, slots: Slots, out: list[Element]
@@ -198,14 +198,14 @@ class RepeatedStep:
         elements = source.up_to(self._name, count.most)
         missing = 0
         try:
-            said = count.said(slots)
+            expected = count.number_in(slots)
         except PROBLEMS as error:
             raise Unwritable(str(error), self._name) from None
-        if said is not None and said != len(elements):
+        if expected is not None and expected != len(elements):
             if count.slot is not None:
-                problem = f"there are {len(elements)} of it, and {count.counter} says {said}"
+                problem = f"there are {len(elements)} of it, and {count.counter} says {expected}"
                 raise Unwritable(problem, self._name)
-            missing = said - len(elements)
+            missing = expected - len(elements)
         index = 0
         try:
             for element in elements:
@@ -236,11 +236,11 @@ class RepeatedStep:
     def render_hidden(self, source: Children, position: int, slots: Slots, out: list[bytes]) -> int:
         """A group without a name: its members lie side by side with those of the next one."""
         try:
-            said = self._count.said(slots)
+            expected = self._count.number_in(slots)
         except PROBLEMS as error:
             raise Unwritable(str(error)) from None
         done = 0
-        while done < said if said is not None else source.has_any(self._names):
+        while done < expected if expected is not None else source.has_any(self._names):
             for step in self._unit.steps:
                 position = step.render(source, position, slots, out)
             if position > BODY_BYTES_MAX:

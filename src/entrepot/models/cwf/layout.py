@@ -148,13 +148,13 @@ class LayoutBuilder:
         scanned = in_characters and not page.unit
         unit = page.unit if in_characters and page.unit else 1
 
-        def said(slots: Slots) -> int:
+        def wanted_length(slots: Slots) -> int:
             return physical.length if slot is None else whole_count(slots[slot], physical.length_from)
 
         def length_of(body: bytes, offset: int, slots: Slots) -> int:
             if physical.length == REST_OF_MESSAGE and slot is None:
                 return len(body) - offset
-            count = said(slots)
+            count = wanted_length(slots)
             if scanned and count <= len(body) - offset:
                 return count_bytes(body, offset, count, page)
             return count * unit
@@ -165,7 +165,7 @@ class LayoutBuilder:
             del value
             if physical.length == REST_OF_MESSAGE and slot is None:
                 return raw
-            has, wanted = len(page.decode(raw)) if scanned else len(raw) // unit, said(slots)
+            has, wanted = len(page.decode(raw)) if scanned else len(raw) // unit, wanted_length(slots)
             if has > wanted or (has < wanted and not pad):
                 raise ValueError(f"it has a length of {has}, and the model or the message says {wanted}")
             padding = pad * (wanted - has) if scanned else fill(pad or b"\0", wanted * unit - len(raw))

@@ -128,20 +128,20 @@ class Planner:
         return plan
 
     def _physical(self, member: StructureMember) -> CwfField:
-        said = member.physical.get(self._format)
+        physical = member.physical.get(self._format)
         if isinstance(member.content, Structure):
-            said = said or CwfField("structure")
-        elif said is None:
+            physical = physical or CwfField("structure")
+        elif physical is None:
             raise self._invalid(member.line, f"{member.name} has no physical properties in format {self._format}")
-        if not isinstance(said, CwfField):
+        if not isinstance(physical, CwfField):
             raise self._invalid(member.line, f"what {member.name} says for format {self._format} is not for CWF")
-        if said.alignment not in (0, 1, 2, 4, 8, 16):
-            raise self._invalid(member.line, f"{member.name} has alignment {said.alignment}; it is 1, 2, 4, 8 or 16")
-        if not 0 <= said.skip_before <= LENGTH_MAX or not 0 <= said.skip_after <= LENGTH_MAX:
+        if physical.alignment not in (0, 1, 2, 4, 8, 16):
+            raise self._invalid(member.line, f"{member.name} has alignment {physical.alignment}, not 1, 2, 4, 8 or 16")
+        if not 0 <= physical.skip_before <= LENGTH_MAX or not 0 <= physical.skip_after <= LENGTH_MAX:
             raise self._invalid(member.line, f"{member.name} skips fewer bytes than none, or too many")
-        if said.length < REST_OF_MESSAGE:
-            raise self._invalid(member.line, f"{member.name} has length {said.length}")
-        return said
+        if physical.length < REST_OF_MESSAGE:
+            raise self._invalid(member.line, f"{member.name} has length {physical.length}")
+        return physical
 
     def _repeat(self, plan: FieldPlan | GroupPlan, physical: CwfField, above: tuple[GroupPlan, ...]) -> None:
         if plan.least < 0 or (plan.most is not None and (plan.most < plan.least or plan.most < 1)):

@@ -82,10 +82,10 @@ def read_headers(body: bytes, format_name: str, encoding: int, ccsid: int) -> Ch
     return Chain(folders, offset, following, encoding, ccsid)
 
 
-def resolve_ccsid(told: int, own: int, offset: int = 0, header: str = "MQRFH2") -> int:
+def resolve_ccsid(ccsid: int, own: int, offset: int = 0, header: str = "MQRFH2") -> int:
     """The code page of what follows a header that tells `told` and is written in `own`."""
-    if told in (INHERIT, 0):
+    if ccsid in (INHERIT, 0):
         return own
-    if told < 0:
-        raise MessageUnreadable(header, "CodedCharSetId", offset, f"{told} is no code page")
-    return told
+    if ccsid < 0:
+        raise MessageUnreadable(header, "CodedCharSetId", offset, f"{ccsid} is no code page")
+    return ccsid

@@ -191,7 +191,7 @@ def write_folder(element: Element) -> str:
     """The text of one folder.
 
     Raises:
-        MessageUnwritable: A name or a value that XML cannot say.
+        MessageUnwritable: A name or a value that cannot be written as XML.
     """
     pieces: list[str] = []
     _write(element, pieces, element.key not in UNTYPED, f"{DOMAIN}.{element.key}", 1)

@@ -77,7 +77,7 @@ class XmlCodec:
         """The bytes of the message whose elements are the children of `message`.
 
         Raises:
-            MessageUnwritable: The tree does not fit the model, or has characters that XML cannot say; says where.
+            MessageUnwritable: The tree does not fit the model, or has characters that XML does not allow; says where.
         """
         attributes, inner = self._plan.write(message)
         text = f"{self._head}{attributes}>{inner}{self._tail}"

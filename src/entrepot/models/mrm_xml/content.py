@@ -125,8 +125,8 @@ def _repeat(particle: Particle, names: Sequence[str], position: int, found: list
             break
     if count < particle.least and not (particle.index < 0 and particle.may_be_empty):
         wanted = _needed(particle)
-        said = f"{wanted} is missing" if not count else f"{wanted} is there {count} times"
-        raise Mismatch(position, f"{said}; it must be there {_occurrences(particle)}")
+        problem = f"{wanted} is missing" if not count else f"{wanted} is there {count} times"
+        raise Mismatch(position, f"{problem}; it must be there {_occurrences(particle)}")
     return position
 
 

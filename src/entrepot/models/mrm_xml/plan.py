@@ -35,7 +35,7 @@ _NIL = f"{{{_XSI}}}nil"
 _NIL_VALUES = ("true", "1")
 
 ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML cannot say at all."""
+"""Characters that XML does not allow at all."""
 
 Node: TypeAlias = etree._Element
 ReadChild = Callable[[Node], Element]

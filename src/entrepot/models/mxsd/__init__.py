@@ -209,11 +209,11 @@ class _MxsdReader:
         size, scale = (content.size, content.scale) if isinstance(content, SimpleType) else (None, 0)
         physical = {}
         for fmt, declared in self.formats.items():
-            said = dict(given.get(fmt, {}))
+            properties = dict(given.get(fmt, {}))
             if isinstance(content, SimpleType):
-                _default_length(content, declared, said)
+                _default_length(content, declared, properties)
             value_type, logical = (simple.type, simple.format) if simple else (None, "")
-            physical[fmt] = derive(declared, value_type, size, scale, logical, said)
+            physical[fmt] = derive(declared, value_type, size, scale, logical, properties)
         meaning = simple if simple is not None else content
         assert isinstance(meaning, Simple | Structure)
         return StructureMember(name, meaning, *occurs, default if simple else None, physical, node.sourceline or 0)
@@ -322,9 +322,9 @@ class _MxsdReader:
             composition, members = inner.composition, inner.members
         else:
             members = (*attributes, *_flattened(groups))
-        said = node.find("{*}annotation/{*}appinfo/{*}MRComplexType")
-        if said is not None and not attributes:
-            composition = _MRM_COMPOSITIONS.get(str(said.get("composition", "")).lower(), composition)
+        annotation = node.find("{*}annotation/{*}appinfo/{*}MRComplexType")
+        if annotation is not None and not attributes:
+            composition = _MRM_COMPOSITIONS.get(str(annotation.get("composition", "")).lower(), composition)
         physical = self._structure_physical(node, schema)
         self.depth -= 1
         return Structure(name, members, composition, physical)
@@ -467,9 +467,9 @@ def _value_of(node: etree._Element, declared: etree._Element) -> tuple[str | Non
     return found[0], found[1]
 
 
-def _default_length(content: SimpleType, declared: Format, said: Given) -> None:
+def _default_length(content: SimpleType, declared: Format, given: Given) -> None:
     """The length that the toolkit gives xsd:short, xsd:float and their like in CWF."""
-    storage = said.get("storage")
+    storage = given.get("storage")
     fits = content.simple.type is ValueType.FLOAT or (content.simple.type is ValueType.INTEGER and content.size is None)
     if declared.kind is Kind.CWF and content.cwf_bytes and fits and storage in (None, "integer", "float"):
-        said.setdefault("length", content.cwf_bytes)
+        given.setdefault("length", content.cwf_bytes)

@@ -43,7 +43,7 @@ from entrepot.models.logical import (
     XmlFormat,
 )
 from entrepot.models.model_extent import MEMBERS_MAX, NESTING_MAX, extent
-from entrepot.models.notation.mistakes import nearest, read_model, said, wrong
+from entrepot.models.notation.mistakes import described, nearest, read_model, wrong
 from entrepot.models.notation.physical import (
     FIELDS,
     FORMATS,
@@ -140,7 +140,7 @@ class _ModelReader:
 
     def read(self, root: Written) -> MessageSet:
         if not isinstance(root, Table):
-            wrong(root, f"a model is a mapping with the keys {', '.join(_SET_KEYS)}, not {said(root)}")
+            wrong(root, f"a model is a mapping with the keys {', '.join(_SET_KEYS)}, not {described(root)}")
         parts = _unique(root, _SET_KEYS, "a model")
         name = text_of(parts["set"], "set") if "set" in parts else Path(self.file).stem
         self.namespace = text_of(parts["namespace"], "namespace") if "namespace" in parts else ""
@@ -263,12 +263,12 @@ class _ModelReader:
                 wrong(key, f"{what} has a type or elements already, so {word} is one too many")
             if word == "type":
                 if not isinstance(value, Scalar) or value.is_empty:
-                    wrong(value, f"type is the name of a type, not {said(value)}")
+                    wrong(value, f"type is the name of a type, not {described(value)}")
                 definition.type = value
             elif isinstance(value, Listing):
                 definition.body = (_BODIES[word], value)
             else:
-                wrong(value, f"{word} is a list of elements, not {said(value)}")
+                wrong(value, f"{word} is a list of elements, not {described(value)}")
             return
         if word not in _member_keys(self.formats) and word not in also:
             known = [*also, "type", *_BODIES, *_member_keys(self.formats)]
@@ -341,7 +341,7 @@ class _ModelReader:
                 simple = replace(simple, values=(default,))
             elif word == "default":
                 if not isinstance(node, Scalar):
-                    wrong(node, f"default is a value, not {said(node)}")
+                    wrong(node, f"default is a value, not {described(node)}")
                 default = node.text
             elif word == "pattern":
                 text = text_of(node, word)
@@ -368,7 +368,7 @@ class _ModelReader:
 
     def _member(self, node: Written, around: dict[str, TdsStructure]) -> StructureMember:
         if not isinstance(node, Table) or not node.pairs:
-            wrong(node, f"an element is written `name: type`, not {said(node)}")
+            wrong(node, f"an element is written `name: type`, not {described(node)}")
         (key, value), *properties = node.pairs
         match = _NAME.fullmatch(key.text)
         if match is None:
@@ -481,7 +481,7 @@ def _unique(table: Table, known: tuple[str, ...], what: str) -> dict[str, Writte
 def _named(node: Written, what: str, example: str) -> list[tuple[Scalar, Written]]:
     """The pairs of a table of names, each name once."""
     if not isinstance(node, Table) or not node.pairs:
-        wrong(node, f"{what} is a mapping such as {{{example}}}, not {said(node)}")
+        wrong(node, f"{what} is a mapping such as {{{example}}}, not {described(node)}")
     seen = set()
     for key, _ in node:
         if key.text in seen:
@@ -519,9 +519,9 @@ def _date_format(node: Written, value_type: ValueType) -> str:
 
 def _values(node: Written, value_type: ValueType) -> tuple[str, ...]:
     if not isinstance(node, Listing) or not node.items:
-        wrong(node, f"values is a list such as [BUYI, SELL], not {said(node)}")
+        wrong(node, f"values is a list such as [BUYI, SELL], not {described(node)}")
     for item in node.items:
         if not isinstance(item, Scalar):
-            wrong(item, f"a value is a word, not {said(item)}")
+            wrong(item, f"a value is a word, not {described(item)}")
         check_value(item.text, Simple(value_type), item)
     return tuple([item.text for item in node.items if isinstance(item, Scalar)])

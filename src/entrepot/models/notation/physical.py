@@ -26,7 +26,7 @@ from entrepot.models.logical import (
     XmlField,
     XmlFormat,
 )
-from entrepot.models.notation.mistakes import nearest, said, wrong
+from entrepot.models.notation.mistakes import described, nearest, wrong
 from entrepot.models.tds.mnemonics import resolve
 from entrepot.yaml_places import Scalar, Table, Written
 
@@ -91,7 +91,7 @@ _keys: dict[type, dict[str, Field[Any]]] = {}
 def read_given(owners: tuple[type, ...], table: Written, what: str, also: tuple[str, ...] = ()) -> dict[type, Given]:
     """What a table says of the properties of some dataclasses, each with its own."""
     if not isinstance(table, Table):
-        wrong(table, f"{what} are written {{key: value, ...}}, not {said(table)}")
+        wrong(table, f"{what} are written {{key: value, ...}}, not {described(table)}")
     found: dict[type, Given] = {owner: {} for owner in owners}
     for key, node in table:
         if key.text in also:
@@ -111,7 +111,7 @@ def read_property(owner: type, name: str, node: Written) -> Any:
     declared = str(keys(owner)[name].type)
     if declared.startswith("Mapping"):
         if not isinstance(node, Table):
-            wrong(node, f"{name} is a mapping such as {{shop: http://shop}}, not {said(node)}")
+            wrong(node, f"{name} is a mapping such as {{shop: http://shop}}, not {described(node)}")
         return {key.text: text_of(value, name) for key, value in node}
     if declared.endswith("| None") and isinstance(node, Scalar) and node.is_empty:
         return None
@@ -136,7 +136,7 @@ def read_property(owner: type, name: str, node: Written) -> Any:
 
 def text_of(node: Written, name: str) -> str:
     if not isinstance(node, Scalar) or node.is_empty:
-        wrong(node, f"{name} needs a value, not {said(node)}")
+        wrong(node, f"{name} needs a value, not {described(node)}")
     return node.text
 
 

@@ -258,13 +258,13 @@ class _ModelWriter:
         lines = []
         for kind in Kind:
             names = [name for name, each in self.set.formats.items() if each.kind is kind]
-            said = [field_given.get(name, {}) | structure_given.get(name, {}) for name in names]
-            if not any(said):
+            given = [field_given.get(name, {}) | structure_given.get(name, {}) for name in names]
+            if not any(given):
                 continue
-            if all(each == said[0] for each in said):
-                lines.append(f"{kind.value.lower()}: {_flow(said[0])}")
+            if all(each == given[0] for each in given):
+                lines.append(f"{kind.value.lower()}: {_flow(given[0])}")
             else:
-                lines += [f"{_scalar(name)}: {_flow(each)}" for name, each in zip(names, said, strict=True) if each]
+                lines += [f"{_scalar(name)}: {_flow(each)}" for name, each in zip(names, given, strict=True) if each]
         return lines
 
 

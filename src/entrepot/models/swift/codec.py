@@ -219,9 +219,9 @@ def missing_text(text: str, begin: int) -> BlockMistake:
 
 def check_type(blocks: list[Element], message: str) -> None:
     """That block 2 names the type that the message is read as."""
-    said = blocks[1].get("MessageType")
-    if f"MT{said}" != message:
-        raise BlockMistake("MRM.Block2.MessageType", 0, f"block 2 says MT{said}, but it is read as {message}")
+    type_named = blocks[1].get("MessageType")
+    if f"MT{type_named}" != message:
+        raise BlockMistake("MRM.Block2.MessageType", 0, f"block 2 says MT{type_named}, but it is read as {message}")
 
 
 def located(mistake: BlockMistake, text: str, codec: str) -> MessageUnreadable:

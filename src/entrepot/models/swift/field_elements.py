@@ -36,7 +36,7 @@ class FieldElement(Element):
         self.parent = parent
         self._children = None
         self._index = None
-        self._told = False
+        self._has_changed = False
 
     def is_leaf(self) -> bool:
         return not self.children

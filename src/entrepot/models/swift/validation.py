@@ -81,7 +81,7 @@ def _validate_text(text: str, message: str) -> tuple[str, ...]:
             return (_unknown(message),)
         check_type(blocks, message)
     except BlockMistake as mistake:
-        return (_said(mistake, text),)
+        return (_located_text(mistake, text),)
     fields = text[begin + len(TEXT_BEGINS) : end].split("\r\n:")
     table = message_table(message)
     if not is_valid_text(table, fields):
@@ -90,11 +90,11 @@ def _validate_text(text: str, message: str) -> tuple[str, ...]:
     try:
         read_tail(text, end + len(TEXT_ENDS))
     except BlockMistake as mistake:
-        problems.append(_said(mistake, text))
+        problems.append(_located_text(mistake, text))
     return tuple(problems)
 
 
-def _said(mistake: BlockMistake, text: str) -> str:
+def _located_text(mistake: BlockMistake, text: str) -> str:
     error = located(mistake, text, codec_of(1208))
     where, _, problem = error.problem.partition(": ")
     return f"{mistake.path.removeprefix('MRM.')}, {where}: {problem}"

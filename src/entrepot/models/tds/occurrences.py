@@ -132,9 +132,9 @@ def write_row(part: Part, between: str, pad_to: int) -> Write:
             if index == start:
                 break
         if source:
-            said = referred(writing, source, None)
-            if said != number:
-                raise Unwritten(f"{source} says {said} of it, but there are {number}", key)
+            count = referred(writing, source, None)
+            if count != number:
+                raise Unwritten(f"{source} says {count} of it, but there are {number}", key)
         wanted = max(pad_to, least)
         while number < wanted:
             if fill is None and number < least and not part.nullable:

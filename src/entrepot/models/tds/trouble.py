@@ -28,7 +28,7 @@ class TextMismatch(Exception):
 
 
 class Unwritten(Exception):
-    """The tree has what the model cannot say."""
+    """The tree has what the model cannot express."""
 
     def __init__(self, problem: str, step: str = "") -> None:
         super().__init__(problem)

@@ -91,7 +91,7 @@ class XmlElement(Element):
         self.parent = parent
         self._children = None
         self._index = None
-        self._told = False
+        self._has_changed = False
         self._found: dict[str, XmlElement | None] | None = None
         if len(source):
             self.value = None
@@ -169,7 +169,7 @@ class XmlElement(Element):
         for child in (self._found or {}).values():
             if child is not None:
                 child.parent = None
-                child._told = True
+                child._has_changed = True
         self._found = None
         Element.clear(self)
 

@@ -112,7 +112,7 @@ def encoding_of(folder: Folder) -> str:
 
 
 def _values_only(folder: Folder, encoding: str) -> bytes | None:
-    """The bytes by way of lxml's tree; None when that cannot say what changed."""
+    """The bytes by way of lxml's tree; None when that cannot express what changed."""
     children = folder._children
     if not children or len(children) > 2:
         return None
@@ -131,7 +131,7 @@ def _values_only(folder: Folder, encoding: str) -> bytes | None:
 def values_put_back(
     folder: Folder, source: etree._Element, declaration: Declaration | None, encoding: str
 ) -> bytes | None:
-    """The document `source` with the values that changed in the folder; None when it cannot say them.
+    """The document `source` with the values that changed in the folder; None when it cannot hold them.
 
     Raises:
         MessageUnwritable: A value has something that XML has no place for.
@@ -231,7 +231,7 @@ class _XmlWriter:
     # --- elements ---
 
     def write(self, element: Element, scope: _PrefixScope, depth: int) -> None:
-        if not element._told and isinstance(element, XmlElement) and self.dumped(element, scope):
+        if not element._has_changed and isinstance(element, XmlElement) and self.dumped(element, scope):
             return
         children: Sequence[Element] | None = element._children
         if children is None:

@@ -238,8 +238,8 @@ class LiveFlow:
     # --- what it does -------------------------------------------------------------------------
 
     def status(self) -> list[dict[str, Any]]:
-        """What each instance has told last."""
-        return told(self._claims())
+        """What each instance has reported last."""
+        return claims_as_data(self._claims())
 
     def _claims(self) -> list[Claim]:
         lowest = self._deployment.run * ATTEMPTS_MAX
@@ -392,7 +392,7 @@ class _Task:
             process.close()
 
 
-def told(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+def claims_as_data(claims: Iterable[Claim]) -> list[dict[str, Any]]:
     """Claims of flows as plain data."""
     return [
         {
@@ -489,10 +489,10 @@ def _reason(error: BaseException) -> str:
     text = str(error).strip()
     if _TRACEBACK in text:
         lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
-        told = next((line for line in lines if line and not line.startswith(" ")), lines[-1] if lines else text)
-        return told[:_REASON_CHARACTERS]
-    told = text.partition(_TASK_FAILED)[2] or text
-    return told.partition("\n")[0].strip()[:_REASON_CHARACTERS]
+        reason = next((line for line in lines if line and not line.startswith(" ")), lines[-1] if lines else text)
+        return reason[:_REASON_CHARACTERS]
+    reason = text.partition(_TASK_FAILED)[2] or text
+    return reason.partition("\n")[0].strip()[:_REASON_CHARACTERS]
 
 
 def _is_foreign(error: BaseException) -> bool:

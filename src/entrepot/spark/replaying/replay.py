@@ -99,7 +99,7 @@ class ReplayReport:
     def is_same(self) -> bool:
         return not self.differing
 
-    def told(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """As plain data."""
         return {
             "flow": self.flow,
@@ -461,4 +461,4 @@ def _read_report(compared: DataFrame, report: ReplayReport, folder: Path | None)
 def _write_report(report: ReplayReport, folder: Path) -> None:
     import json
 
-    (folder / "report.json").write_text(json.dumps(report.told(), indent=2) + "\n")
+    (folder / "report.json").write_text(json.dumps(report.as_data(), indent=2) + "\n")

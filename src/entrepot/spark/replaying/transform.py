@@ -142,7 +142,7 @@ class Runner:
             journey = self._kernel.process(point, message, world)
         except Exception as error:  # what no node and no queue takes care of is the row's, not the task's
             world.put_at_once.clear()
-            return [Output(self._dead_letters, message, point.node.name)], told(error)
+            return [Output(self._dead_letters, message, point.node.name)], _problem(error)
         outputs = journey.outputs
         if world.put_at_once:
             outputs = [*world.put_at_once, *outputs]
@@ -195,7 +195,7 @@ class OutputBatch:
         return pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_SCHEMA)
 
 
-def told(error: BaseException) -> str:
+def _problem(error: BaseException) -> str:
     return error.what if isinstance(error, EntrepotError) else f"{type(error).__name__}: {error_text(error)}"
 
 

@@ -109,12 +109,12 @@ class Driver:
                 raise SparkNotStarted(f"no answer within {_START_S:.0f} s", self.words())
             time.sleep(_LOOK_S)
         # Spark moves the file into its place when it is whole: a length-prefixed secret behind the port.
-        told = self._connection.read_bytes()
+        answer = self._connection.read_bytes()
         self._has_answered = True
         self._connection.unlink()
         if self._archive is not None and self._archive.is_there and not self.is_recording:
             self._archive.settle(self.process.pid)
-        return int.from_bytes(told[:4], "big"), told[8:].decode()
+        return int.from_bytes(answer[:4], "big"), answer[8:].decode()
 
     def words(self) -> str:
         """The last it has said."""

@@ -152,21 +152,21 @@ def _fields(structure: Structure, format_name: str) -> tuple[PayloadField, ...]:
 def _members(structure: Structure, format_name: str, *, repeated: bool) -> list[PayloadField]:
     fields: list[PayloadField] = []
     for member in structure.members:
-        again = repeated or member.max_occurs != 1
+        repeats = repeated or member.max_occurs != 1
         content = member.content
         if not member.name:
             if isinstance(content, Structure):
-                fields += _members(content, format_name, repeated=again)
+                fields += _members(content, format_name, repeated=repeats)
             continue
         column = member.name[member.name.find("}") + 1 :]
         if isinstance(content, Simple):
             kind = _simple_type(content, member, format_name)
-            fields.append(PayloadField(member.name, column, kind, again, (), content.type))
+            fields.append(PayloadField(member.name, column, kind, repeats, (), content.type))
             continue
         inner = _fields(content, format_name)
         if inner:
             kind = pa.struct([pa.field(field.column, field.arrow) for field in inner])
-            fields.append(PayloadField(member.name, column, kind, again, inner))
+            fields.append(PayloadField(member.name, column, kind, repeats, inner))
     return fields
 
 

@@ -43,12 +43,12 @@ def require_one_host(runs: Iterable[RunRecord]) -> None:
         first, *others = found.values()
         differing = next(run for run in others if run.host != first.host)
         keys = sorted(set(first.environment) | set(differing.environment))
-        told = [
+        lines = [
             f"{key} is {first.environment.get(key, 'unknown')} and {differing.environment.get(key, 'unknown')}"
             for key in keys
             if key in HOST_KEYS and first.environment.get(key) != differing.environment.get(key)
         ]
-        raise HostsDiffer(tuple(found), "; ".join(told) or f"their hosts are {', '.join(hosts)}")
+        raise HostsDiffer(tuple(found), "; ".join(lines) or f"their hosts are {', '.join(hosts)}")
 
 
 def figures_and_ratios(

@@ -139,9 +139,11 @@ def _busy(records: Sequence[TrialRecord]) -> str:
 
 def _common_verdict(records: list[TrialRecord], results: Results) -> tuple[str, str]:
     """What most repetitions say, with the evidence of the last that says so; and that they do not agree, if so."""
-    told = [results[record.trial] for record in records if record.trial in results]
+    judged = [results[record.trial] for record in records if record.trial in results]
     # Of a search, the probes that were too much for the system show what limits it.
-    found = [one.verdict for one in told if one.verdict and (one.probe is None or one.probe.answer == "not_sustained")]
+    found = [
+        one.verdict for one in judged if one.verdict and (one.probe is None or one.probe.answer == "not_sustained")
+    ]
     if not found:
         return "unknown", "nothing was sampled"
     counted = Counter(name for name, _ in found)
@@ -183,8 +185,8 @@ def _place(record: TrialRecord) -> dict[str, Any]:
 
 
 def _probe(record: TrialRecord, probe: JudgedProbe) -> ProbeFinding:
-    told = msgspec.structs.asdict(probe)
-    return ProbeFinding(**_place(record), probe=record.probe, sustained=told.pop("answer") == "sustained", **told)
+    fields = msgspec.structs.asdict(probe)
+    return ProbeFinding(**_place(record), probe=record.probe, sustained=fields.pop("answer") == "sustained", **fields)
 
 
 def _mark(record: TrialRecord, result: TrialResult) -> UnusableTrial:

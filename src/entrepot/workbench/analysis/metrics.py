@@ -86,13 +86,13 @@ def _too_late(observed: Observed) -> str:
     own_s = float(numpy.percentile(observed.own_lateness_ns, 99)) / 1e9
     bound_s = lateness_bound_s(observed)
     busiest = observed.per_second("cpu_s", "busiest generator")
-    told = (
+    reason = (
         f"the generator was too late: 99 % of its messages within {{:.1f}} ms, and {bound_s * 1e3:.1f} ms are allowed"
     )
     if own_s > bound_s:
-        return told.format(own_s * 1e3)
+        return reason.format(own_s * 1e3)
     if late_s > bound_s and busiest is not None and busiest >= GENERATOR_BUSY_CORES:
-        return told.format(late_s * 1e3) + f"; a process of it used {busiest:.2f} cores"
+        return reason.format(late_s * 1e3) + f"; a process of it used {busiest:.2f} cores"
     return ""
 
 

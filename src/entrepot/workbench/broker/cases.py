@@ -54,8 +54,8 @@ class BrokerCase:
 
 @cache
 def cases() -> dict[str, BrokerCase]:
-    told: dict[str, dict[str, Any]] = load_plain((FLOWS / "cases.yaml").read_text())
-    return {name: msgspec.convert({"name": name, **facts}, BrokerCase) for name, facts in told.items()}
+    tables: dict[str, dict[str, Any]] = load_plain((FLOWS / "cases.yaml").read_text())
+    return {name: msgspec.convert({"name": name, **facts}, BrokerCase) for name, facts in tables.items()}
 
 
 def find_case(name: str) -> BrokerCase:

@@ -135,8 +135,8 @@ class Engine:
 def main(tasks: int, commands: IO[bytes], answers: IO[bytes]) -> None:
     from entrepot.spark.starting.session import close_session, open_context
 
-    def answer(told: dict[str, Any]) -> None:
-        answers.write(msgspec.json.encode(told) + b"\n")
+    def answer(values: dict[str, Any]) -> None:
+        answers.write(msgspec.json.encode(values) + b"\n")
         answers.flush()
 
     begun = time.monotonic()

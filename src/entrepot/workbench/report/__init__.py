@@ -94,10 +94,10 @@ def _intro(index: FindingsIndex) -> list[Text]:
     findings = index.findings
     places = []
     for host in index.hosts:
-        told = findings.environments.get(host, {})
-        parts = [told.get("host") or host, told.get("cpu", "")]
-        parts += [f"{told['cores']} cores"] if "cores" in told else []
-        parts += [f"{told['memory_gib']} GiB"] if "memory_gib" in told else []
+        environment = findings.environments.get(host, {})
+        parts = [environment.get("host") or host, environment.get("cpu", "")]
+        parts += [f"{environment['cores']} cores"] if "cores" in environment else []
+        parts += [f"{environment['memory_gib']} GiB"] if "memory_gib" in environment else []
         places.append(", ".join(part for part in parts if part))
     days = sorted({begun[:10] for begun in findings.begun.values()})
     when = [f"Measured {days[0]}" if len(days) == 1 else f"Measured {days[0]} to {days[-1]}"] if days else []

@@ -83,10 +83,10 @@ class Chooser(View):
     def _published_series(self, metric: str, xs: dict[str, float], scale: Scale) -> Iterable[Series]:
         rows = self.published(metric)
         for place, system in enumerate(self.published_systems()):
-            said = [(xs[row.point], row.value) for row in rows if row.system == system and row.point in xs]
-            if said:
-                values = [scale.of(value) for _, value in said]
-                yield Series(INK, published_marker(place), [x for x, _ in said], values, hollow=True)
+            points = [(xs[row.point], row.value) for row in rows if row.system == system and row.point in xs]
+            if points:
+                values = [scale.of(value) for _, value in points]
+                yield Series(INK, published_marker(place), [x for x, _ in points], values, hollow=True)
 
     # Bars
 
@@ -110,8 +110,8 @@ class Chooser(View):
         scale = self.scale(metric)
         groups = []
         for place, system in enumerate(self.published_systems()):
-            said = {row.point: row.value for row in self.published(metric) if row.system == system}
-            values = [scale.of(said[point]) if point in said else None for point in points]
+            published = {row.point: row.value for row in self.published(metric) if row.system == system}
+            values = [scale.of(published[point]) if point in published else None for point in points]
             groups.append(Bars(INK, published_marker(place), values, hollow=True))
         is_any_measured = False
         for system in self.systems:

@@ -76,8 +76,8 @@ class FindingsIndex:
         for row in findings.comparisons:
             self._comparisons[row.host, row.scenario, row.point, row.system, row.metric].append(row)
         self._published: dict[str, list[Published]] = defaultdict(list)
-        for said in findings.published:
-            self._published[said.scenario].append(said)
+        for published in findings.published:
+            self._published[published.scenario].append(published)
         self._marks: dict[str, list[UnusableTrial]] = defaultdict(list)
         for mark in findings.marks:
             self._marks[mark.scenario].append(mark)
@@ -93,13 +93,13 @@ class FindingsIndex:
 
     def _number_contracts(self) -> dict[tuple[str, str], int]:
         """(system, quality) → the number of its contract in the whole report; equal sentences share one."""
-        said = sorted(
+        texts = sorted(
             {(figure.system, figure.quality, figure.contract) for figure in self.findings.figures if figure.contract},
             key=lambda row: (self.place_of_system(row[0]), row),
         )
         numbers: dict[tuple[str, str], int] = {}
         found: dict[str, int] = {}
-        for system, quality, contract in said:
+        for system, quality, contract in texts:
             numbers.setdefault((system, quality), found.setdefault(contract, len(found) + 1))
         self._contract_texts = {place: contract for contract, place in found.items()}
         return numbers
@@ -123,7 +123,7 @@ class FindingsIndex:
         """Whether the documents are what this report is about: only runs of one's own loads say nothing of them."""
         return not self.own or any(self._figures[name] or self._marks[name] for name in self.scenarios)
 
-    def told(self, scenario: str) -> Scenario | None:
+    def find(self, scenario: str) -> Scenario | None:
         return self.scenarios.get(scenario) or self.own.get(scenario)
 
     @property
@@ -166,8 +166,8 @@ class FindingsIndex:
         found = dict.fromkeys(row.metric for row in self._published[scenario])
         measured = dict.fromkeys(figure.metric for figure in self._figures[scenario])
         if not found:
-            told = self.told(scenario)
-            wanted = metrics_of_load(told.load if told else "", measured)
+            definition = self.find(scenario)
+            wanted = metrics_of_load(definition.load if definition else "", measured)
             if scenario in self.own and "latency_p99" in measured:
                 wanted.append("latency_p99")
             found = dict.fromkeys(wanted or list(measured)[:1])
@@ -188,8 +188,8 @@ class FindingsIndex:
 
     def points(self, scenario: str) -> list[str]:
         """As the scenario lists them, then any that it no longer lists."""
-        told = self.told(scenario)
-        found = dict.fromkeys(point.key for point in told.points) if told else {}
+        definition = self.find(scenario)
+        found = dict.fromkeys(point.key for point in definition.points) if definition else {}
         found.update(dict.fromkeys(figure.point for figure in self._figures[scenario]))
         found.update(dict.fromkeys(row.point for row in self._published[scenario]))
         found.update(dict.fromkeys(mark.point for mark in self._marks[scenario]))

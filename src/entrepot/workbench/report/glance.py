@@ -36,25 +36,25 @@ def caveats(index: FindingsIndex) -> Text:
     """What a reader of the first screen has to know, and would find at the end of the page only."""
     figures = index.findings.figures
     scales = set(index.findings.scales.values())
-    told = [
+    sentences = [
         "Servers, load generators and Python clients share one machine: a figure is what they get out of it together."
     ]
     if scales and "full" not in scales:
         most = count(max(figure.repetitions for figure in figures), "repetition")
-        told.append(f"At most {most} at scale {listed(sorted(scales))}: a picture, not to be quoted.")
+        sentences.append(f"At most {most} at scale {listed(sorted(scales))}: a picture, not to be quoted.")
     if any(row.other.startswith("published") for row in index.findings.comparisons):
-        told.append("What was published is of machines of its time: a ratio to it compares whole installations.")
+        sentences.append("What was published is of machines of its time: a ratio to it compares whole installations.")
     disturbed = {_case(figure) for figure in figures if figure.busy}
     if disturbed:
-        told.append(
+        sentences.append(
             f"In {len(disturbed)} of {count(len({_case(figure) for figure in figures}), 'case')} other processes used "
             f"more than {percent(OTHERS_SHARE_MAX)} of the processors meanwhile (busy): do not quote these."
         )
     cases = {_case(figure): figure.bottleneck for figure in figures}
     limited = sum(verdict == GENERATOR for verdict in cases.values())
     if limited:
-        told.append(f"In {limited} of {count(len(cases), 'case')} the load generator was the limit (≥).")
-    return " ".join(told)
+        sentences.append(f"In {limited} of {count(len(cases), 'case')} the load generator was the limit (≥).")
+    return " ".join(sentences)
 
 
 def _case(figure: Figure) -> tuple[str, str, str, str]:
@@ -88,8 +88,8 @@ def glance_table(index: FindingsIndex, host: str) -> TableBlock | None:
 def _chosen(index: FindingsIndex, host: str, scenario: str) -> Iterator[str]:
     """Of each quality a point that was published and one with peers, of those that quick runs keep, too."""
     measured = {figure.point for figure in index.figures(scenario) if figure.host == host}
-    told = index.told(scenario)
-    quick = {point.key for point in told.quick_points()} if told else set()
+    found = index.find(scenario)
+    quick = {point.key for point in found.quick_points()} if found else set()
     published = {row.point for row in index.published(scenario)}
     points = [point for point in index.points(scenario) if point in measured]
     if scenario in index.own:
@@ -109,8 +109,8 @@ def _chosen(index: FindingsIndex, host: str, scenario: str) -> Iterator[str]:
 
 def _metric(index: FindingsIndex, scenario: str, point: str) -> str:
     """What tells systems apart: where a schedule sets the rate, the time that it took."""
-    told = index.told(scenario)
-    if index.is_rated(scenario, point) or (told and told.load in _SCHEDULED):
+    found = index.find(scenario)
+    if index.is_rated(scenario, point) or (found and found.load in _SCHEDULED):
         measured = {figure.metric for figure in index.figures(scenario)}
         return next((metric for metric in _TIMES if metric in measured), index.main_metric(scenario))
     return index.main_metric(scenario)
@@ -123,14 +123,14 @@ def _row(index: FindingsIndex, host: str, scenario: str, point: str) -> list[Cel
     ]
     if not found:
         return None
-    said = [row for row in index.published(scenario, metric) if row.point == point]
-    scale = scale_for(found[0].unit, [*(row.value for row in found), *(row.value for row in said)])
+    printed = [row for row in index.published(scenario, metric) if row.point == point]
+    scale = scale_for(found[0].unit, [*(row.value for row in found), *(row.value for row in printed)])
     best = min if is_less_better(metric) else max
     ours = best((row for row in found if is_ours(row.system) and not is_answered(row.system)), key=_value, default=None)
     peers = [row for row in found if not is_ours(row.system) and not row.contract.startswith(WEAKER)]
     peer = best(peers, key=_value, default=None)
-    published = best(said, key=lambda row: row.value, default=None)
-    told = index.told(scenario)
+    published = best(printed, key=lambda row: row.value, default=None)
+    definition = index.find(scenario)
     less = ", less is better" if is_less_better(metric) else ""
     quality, label = index.parameters(scenario, point).get("quality", ""), index.label(scenario, point)
     at = label if quality in label else f"{QUALITIES.get(quality, quality)}{', ' if label else ''}{label}"
@@ -138,7 +138,7 @@ def _row(index: FindingsIndex, host: str, scenario: str, point: str) -> list[Cel
         at = described(list(index.parameters(scenario, point).items()))
     return [
         Cell(
-            [Hyperlink(scenario, f"#{slug(scenario)}"), f" {told.title}" if told else ""],
+            [Hyperlink(scenario, f"#{slug(scenario)}"), f" {definition.title}" if definition else ""],
             f"{name_of(metric)}, {scale.unit}{less}; {at}",
         ),
         Cell(scale.write(published.value), published.system) if published else EMPTY,

@@ -181,7 +181,7 @@ def _table(table: TableBlock) -> HtmlText:
         for row in table.rows
     ]
     notes = [
-        tag("ol", *(tag("li", tag("b", sign), " ", said) for sign, said in table.notes), class_="notes")
+        tag("ol", *(tag("li", tag("b", sign), " ", note) for sign, note in table.notes), class_="notes")
         if table.notes
         else HtmlText("")
     ]

@@ -83,7 +83,7 @@ def _table(table: blocks.TableBlock) -> Iterator[str]:
     lines += [_row([_cell(cell) for cell in row]) for row in table.rows]
     yield "\n".join(lines)
     if table.notes:
-        yield "\n".join(f"- <sup>{escape(sign)}</sup> {escape(said)}" for sign, said in table.notes)
+        yield "\n".join(f"- <sup>{escape(sign)}</sup> {escape(note)}" for sign, note in table.notes)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -96,8 +96,8 @@ def _loads_table(index: FindingsIndex) -> TableBlock:
 
 
 def _is_rated(index: FindingsIndex, scenario: str) -> bool:
-    told = index.told(scenario)
-    is_trip = told is not None and told.load == "round-trip"
+    found = index.find(scenario)
+    is_trip = found is not None and found.load == "round-trip"
     return is_trip and any(index.is_rated(scenario, figure.point) for figure in index.figures(scenario))
 
 
@@ -222,23 +222,23 @@ def _repetitions(index: FindingsIndex) -> Iterator[Text]:
 
 
 def _accounts(index: FindingsIndex) -> Iterator[Text]:
-    told = index.findings.accounting
-    if not told.trials:
+    sums = index.findings.accounting
+    if not sums.trials:
         return
     faults = [
         count(amount, "message") + f" {what}"
         for amount, what in (
-            (told.lost, "lost"),
-            (told.duplicated, "doubled"),
-            (told.reordered, "overtaken by another"),
-            (told.strays, "received that were never sent"),
+            (sums.lost, "lost"),
+            (sums.duplicated, "doubled"),
+            (sums.reordered, "overtaken by another"),
+            (sums.strays, "received that were never sent"),
         )
         if amount
     ]
     yield [
         Strong("Accounts."),
-        f" Every message has a number, and every trial accounts for all of its messages: {count(told.trials, 'trial')} "
-        f"sent {told.sent:,} and received {told.received:,}; "
+        f" Every message has a number, and every trial accounts for all of its messages: {count(sums.trials, 'trial')} "
+        f"sent {sums.sent:,} and received {sums.received:,}; "
         f"{listed(faults) if faults else 'none was lost, doubled or overtaken'}.",
     ]
 

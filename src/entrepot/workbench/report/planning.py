@@ -115,8 +115,8 @@ def _needs_table(index: FindingsIndex, rows: Sequence[Capacity]) -> TableBlock:
     letters = Letters()
     body = []
     for row in rows:
-        told = index.told(row.scenario)
-        title = told.title if told else row.scenario
+        found = index.find(row.scenario)
+        title = found.title if found else row.scenario
         label = index.label(row.scenario, row.point)
         cells = [
             Cell([Hyperlink(row.scenario, f"#{slug(row.scenario)}")], f"{title}: {label}" if label else title),

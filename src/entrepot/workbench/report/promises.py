@@ -59,12 +59,12 @@ def _settings_table(index: FindingsIndex) -> TableBlock:
 
 def _settings(qualities: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Each setting once; with its qualities where they differ."""
-    told = []
+    texts = []
     for name in dict.fromkeys(name for settings in qualities.values() for name in settings):
         values: dict[str, list[str]] = {}
         for quality, settings in qualities.items():
             if name in settings:
                 values.setdefault(settings[name], []).append(QUALITIES.get(quality, quality))
         for value, those in values.items():
-            told.append(f"{name}: {value}" + ("" if len(those) == len(qualities) else f" ({listed(those)})"))
-    return told
+            texts.append(f"{name}: {value}" + ("" if len(those) == len(qualities) else f" ({listed(those)})"))
+    return texts

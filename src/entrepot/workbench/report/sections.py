@@ -40,12 +40,12 @@ waits.selectExpr("trial", "(received_ns - intended_ns) / 1e6 AS wait_ms") \\
 
 def document_sections(index: FindingsIndex, documents: Mapping[str, ReportDocument]) -> Iterator[Section]:
     for folder, document in documents.items():
-        scenarios = [told for name, told in index.scenarios.items() if name.partition("/")[0] == folder]
+        scenarios = [scenario for name, scenario in index.scenarios.items() if name.partition("/")[0] == folder]
         if not scenarios:
             continue
-        measured = sum(bool(index.coverage(told.name).measured) for told in scenarios)
+        measured = sum(bool(index.coverage(scenario.name).measured) for scenario in scenarios)
         lead = Paragraph(f"{measured} of {count(len(scenarios), 'scenario')} measured.", "aside")
-        blocks = [_scenario(index, told) for told in scenarios]
+        blocks = [_scenario(index, scenario) for scenario in scenarios]
         yield Section(
             folder, f"{document.title} ({document.year})", [lead, *blocks], short=f"{document.short}, {document.year}"
         )
@@ -63,33 +63,33 @@ def own_section(index: FindingsIndex) -> Section | None:
         ],
         "aside",
     )
-    return Section("own", "Loads of one's own", [lead, *(_scenario(index, told) for told in index.own.values())])
+    return Section("own", "Loads of one's own", [lead, *(_scenario(index, each) for each in index.own.values())])
 
 
-def _scenario(index: FindingsIndex, told: Scenario) -> Section:
-    found = index.coverage(told.name)
+def _scenario(index: FindingsIndex, scenario: Scenario) -> Section:
+    found = index.coverage(scenario.name)
     blocks: list[Block] = []
-    if told.differs:
-        blocks.append(Paragraph([Strong("How ours differs."), f" {told.differs}"], "aside"))
+    if scenario.differs:
+        blocks.append(Paragraph([Strong("How ours differs."), f" {scenario.differs}"], "aside"))
     hosts = index.hosts if found.measured or found.failures else index.hosts[:1] or [""]
     for host in hosts:
-        inside = list(_on_host(index, host, told.name))
+        inside = list(_on_host(index, host, scenario.name))
         if len(hosts) > 1 and inside:
-            inside = [Section(f"{slug(told.name)}-{slug(host)}", f"On {host}", inside, 4, contents="no")]
+            inside = [Section(f"{slug(scenario.name)}-{slug(host)}", f"On {host}", inside, 4, contents="no")]
         blocks += inside
     if found.failures:
-        blocks.append(_marks(index, told.name))
+        blocks.append(_marks(index, scenario.name))
     is_shown = bool(found.measured)
     return Section(
-        slug(told.name),
-        f"{told.name}: {told.title}",
+        slug(scenario.name),
+        f"{scenario.name}: {scenario.title}",
         blocks,
         3,
         "open" if is_shown else "closed",
-        aside="" if is_shown else why(index, told.name),
+        aside="" if is_shown else why(index, scenario.name),
         contents="yes" if is_shown else "no",
         badge=found.badge,
-        extra=[listed(told.shows)] if told.shows else [],
+        extra=[listed(scenario.shows)] if scenario.shows else [],
     )
 
 

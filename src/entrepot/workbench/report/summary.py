@@ -101,9 +101,9 @@ def ratios(index: FindingsIndex, host: str) -> list[Ratio]:
     out, as is whatever is no throughput.
     """
     found: dict[tuple[str, str, bool], list[FigureComparison]] = {}
-    for scenario, told in index.scenarios.items():
+    for scenario, definition in index.scenarios.items():
         metric = index.main_metric(scenario)
-        if not metric or is_less_better(metric) or told.load in _SCHEDULED:
+        if not metric or is_less_better(metric) or definition.load in _SCHEDULED:
             continue
         for point in index.points(scenario):
             if index.is_rated(scenario, point):
@@ -185,11 +185,11 @@ def _tiles(index: FindingsIndex) -> Tiles:
             listed(dict.fromkeys(name.partition(",")[0] for name in names)),
         )
     )
-    told = findings.accounting
-    if told.trials:
-        faults = told.lost + told.duplicated
-        detail = "none lost, none doubled" if not faults else f"{told.lost:,} lost, {told.duplicated:,} doubled"
-        tiles.append(Tile(_large(told.sent), "messages accounted for", detail))
+    sums = findings.accounting
+    if sums.trials:
+        faults = sums.lost + sums.duplicated
+        detail = "none lost, none doubled" if not faults else f"{sums.lost:,} lost, {sums.duplicated:,} doubled"
+        tiles.append(Tile(_large(sums.sent), "messages accounted for", detail))
     if findings.published and index.has_documents:
         compared = {
             (row.scenario, row.point, row.metric, row.other)
@@ -288,7 +288,7 @@ def _ratio_cells(index: FindingsIndex, row: Ratio) -> list[Cell]:
 
 def _missing(index: FindingsIndex) -> list[Text]:
     findings = index.findings
-    told: list[Text] = [f"{system} was asked for and is not here: {why}." for system, why in findings.absent.items()]
+    texts: list[Text] = [f"{system} was asked for and is not here: {why}." for system, why in findings.absent.items()]
     by_reason: dict[tuple[str, str, str], list[str]] = {}
     for mark in findings.marks:
         # The numbers behind the colon differ from trial to trial; they stand with the scenario.
@@ -300,7 +300,7 @@ def _missing(index: FindingsIndex) -> list[Text]:
         for name in names[:4]:
             links += [", " if links else "", Hyperlink(name, f"#{slug(name)}")]
         more = f" and {len(names) - 4} more scenarios" if len(names) > 4 else ""
-        told.append(
+        texts.append(
             [
                 f"{count(len(scenarios), f'{status} trial')} of {index.short_title_of(system)} (",
                 *(link for link in links if link),
@@ -308,10 +308,10 @@ def _missing(index: FindingsIndex) -> list[Text]:
             ]
         )
     if len(by_reason) > _FAILURES_SHOWN:
-        told.append(f"{len(by_reason) - _FAILURES_SHOWN} more kinds of failure are told with their scenarios.")
+        texts.append(f"{len(by_reason) - _FAILURES_SHOWN} more kinds of failure are told with their scenarios.")
     missing = [name for name in index.scenarios if index.coverage(name).badge == "missing"]
     if missing and index.has_documents:
-        told.append(
+        texts.append(
             [
                 f"{count(len(missing), 'scenario was', 'scenarios were')} not part of these runs: see ",
                 Hyperlink("the coverage", "#coverage"),
@@ -320,11 +320,11 @@ def _missing(index: FindingsIndex) -> list[Text]:
         )
     reduced = [name for name in index.scenarios if index.coverage(name).reduced]
     if reduced:
-        told.append(
+        texts.append(
             f"{count(len(reduced), 'scenario has', 'scenarios have')} points that this machine cannot hold as "
             "published; they are marked as reduced."
         )
-    return told
+    return texts
 
 
 def _machine(environment: Mapping[str, str]) -> list[Block]:

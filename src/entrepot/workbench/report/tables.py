@@ -149,9 +149,9 @@ class MetricTable(View):
     # Cells
 
     def _published_cells(self, point: str) -> Iterator[Cell]:
-        said = {row.system: row for row in self.published(self._metric) if row.point == point}
+        published = {row.system: row for row in self.published(self._metric) if row.point == point}
         for system in self._published:
-            yield Cell(self._scale.write(said[system].value)) if system in said else EMPTY
+            yield Cell(self._scale.write(published[system].value)) if system in published else EMPTY
 
     def _system_cell(self, point: str, system: str) -> Cell:
         figure = self._figure(point, system)
@@ -285,7 +285,7 @@ class CaseTable(View):
                 for figure in self.figures()
                 if (figure.point, figure.system) == (point, system) and figure.bottleneck
             )
-            rows += [[*self._heads(point, system), Cell(verdict), Cell(told or "–")] for verdict, told in found]
+            rows += [[*self._heads(point, system), Cell(verdict), Cell(reason or "–")] for verdict, reason in found]
         if not rows:
             return None
         columns = [Column("Held back by", numeric=False), Column("Evidence", numeric=False)]

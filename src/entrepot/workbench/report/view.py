@@ -19,8 +19,8 @@ class View:
 
     @property
     def load(self) -> str:
-        told = self.index.told(self.scenario)
-        return told.load if told else ""
+        found = self.index.find(self.scenario)
+        return found.load if found else ""
 
     @property
     def points(self) -> list[str]:

@@ -166,7 +166,7 @@ class _Search:
                 through = probe.evidence.delivered_per_s
                 rate_per_s = min(rate_per_s / 2, through) if through > rate_per_s / 64 else rate_per_s / 2
                 if rate_per_s < start_per_s / _RATE_SPAN:
-                    raise RateNotSustainable(f"not even {_told(probe)}")
+                    raise RateNotSustainable(f"not even {_outcome_text(probe)}")
         return low, high
 
     def _decided(self, phase: Phase, rate_per_s: float) -> Probe:
@@ -205,7 +205,7 @@ class _Search:
                 (one for one in self.probes if one.verdict.answer == "sustained"), key=_rate_of, default=None
             )
             up_to = f"; up to {_rate(sustained.rate_per_s)} the system sustained everything" if sustained else ""
-            raise RateNotSustainable(f"the generator was the limit, not the system: {_told(limited)}{up_to}")
+            raise RateNotSustainable(f"the generator was the limit, not the system: {_outcome_text(limited)}{up_to}")
 
     # --- confirm
 
@@ -288,14 +288,14 @@ class _Search:
         if (sustained.answer, refuted.answer) != ("sustained", "not_sustained"):
             # Together they say something else than each of them did, so this is sure of nothing.
             raise _BudgetSpent
-        told = (
+        reason = (
             f"{_rate(rate_per_s)} was sustained: {'; '.join(sustained.reasons)}; "
             f"{_rate(above_per_s)} was not sustained: {'; '.join(refuted.reasons)}"
         )
         if above_per_s > rate_per_s * WANDERED:
-            told += "; between them some probes were sustained and some not: the machine wandered"
+            reason += "; between them some probes were sustained and some not: the machine wandered"
         low = rate_per_s - max(*lower.left_per_s, lower.depth.high, 0.0)
-        return Sustained(rate_per_s, low, above_per_s, told, True, tuple(self.probes))
+        return Sustained(rate_per_s, low, above_per_s, reason, True, tuple(self.probes))
 
     def _telling(self, rate_per_s: float) -> list[Evidence]:
         """Long probes at a rate, without those whose generator was the limit when there are enough answers without."""
@@ -312,12 +312,12 @@ class _Search:
         self._require_saturated()
         leaking = [one for one in self.probes if self._is_leaking(one)]
         if leaking:
-            raise RateNotSustainable(f"even without overload, {_told(min(leaking, key=_rate_of))}")
+            raise RateNotSustainable(f"even without overload, {_outcome_text(min(leaking, key=_rate_of))}")
         failed = sorted((one for one in self.probes if _likely(one) < 0.5), key=_rate_of)
         borne = [one for one in self.probes if one.verdict.answer == "sustained"]
         sustained = [one for one in borne if not failed or one.rate_per_s < failed[0].rate_per_s]
         if not sustained:
-            last = f"; the lowest: {_told(min(self.probes, key=_rate_of))}" if self.probes else ""
+            last = f"; the lowest: {_outcome_text(min(self.probes, key=_rate_of))}" if self.probes else ""
             raise RateNotSustainable(f"{len(self.probes)} probes sustained nothing for certain{last}")
         best = max(sustained, key=_rate_of)
         refuted = [one for one in failed if one.verdict.answer == "not_sustained"]
@@ -326,13 +326,13 @@ class _Search:
             raise RateNotSustainable(
                 f"{_rate(best.rate_per_s)} was sustained, and the budget ended before a higher rate was refuted"
             )
-        told = f"the budget ended before it was confirmed; {_told(best)}; {_told(higher[0])}"
+        reason = f"the budget ended before it was confirmed; {_outcome_text(best)}; {_outcome_text(higher[0])}"
         low = best.rate_per_s - max(*best.evidence.left_per_s, best.evidence.depth.high, 0.0)
         most = max(borne, key=_rate_of)
         above = [one.rate_per_s for one in higher if one.rate_per_s > most.rate_per_s]
         if most is not best:
-            told += f"; and yet {_told(most)}: the machine wandered"
-        return Sustained(best.rate_per_s, low, min(above, default=math.inf), told, False, tuple(self.probes))
+            reason += f"; and yet {_outcome_text(most)}: the machine wandered"
+        return Sustained(best.rate_per_s, low, min(above, default=math.inf), reason, False, tuple(self.probes))
 
     def _is_leaking(self, probe: Probe) -> bool:
         """Whether nothing but a loss or a repetition was wrong: then it is no matter of the rate, and none is safe."""
@@ -379,7 +379,7 @@ def _rate_of(probe: Probe) -> float:
     return probe.rate_per_s
 
 
-def _told(probe: Probe) -> str:
+def _outcome_text(probe: Probe) -> str:
     return f"{_rate(probe.rate_per_s)} was {probe.verdict}"
 
 

@@ -129,7 +129,7 @@ class ActiveMq(SingleServer):
         return f"ActiveMQ {package_version('activemq')}; stomp.py {metadata.version('stomp.py')}"
 
     def settings(self) -> dict[str, str]:
-        told = {
+        settings = {
             "heap": "512 MB, as Debian sets it",
             "advisorySupport": "false",
             "TCP_NODELAY": "set on both sides; stomp.py does not by itself, and would wait 40 ms at times",
@@ -140,11 +140,11 @@ class ActiveMq(SingleServer):
             else "not known: package libxstream-java is not installed",
         }
         if self._limit_bytes:
-            told["queue limit"] = (
+            settings["queue limit"] = (
                 f"memoryLimit {self._limit_bytes}, of which a message takes its body and about 1,024 bytes;"
                 " producerFlowControl holds the senders up; pending messages are kept in memory"
             )
-        return told
+        return settings
 
     @property
     def _limit_bytes(self) -> int:

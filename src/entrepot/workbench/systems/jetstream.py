@@ -43,10 +43,10 @@ _SYNC_SINCE = (2, 10)
 def forces_always() -> bool:
     """Whether the server that is installed can force its files before it acknowledges."""
     try:
-        told = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True).stdout
+        version = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True).stdout
     except OSError:
         return False
-    found = re.search(r"v(\d+)\.(\d+)", told)
+    found = re.search(r"v(\d+)\.(\d+)", version)
     return found is not None and (int(found[1]), int(found[2])) >= _SYNC_SINCE
 
 

@@ -131,8 +131,8 @@ def program(name: str) -> str:
 
 
 def version() -> str:
-    told = subprocess.run([program("postgres"), "--version"], capture_output=True, text=True, check=True)
-    return told.stdout.strip()
+    finished = subprocess.run([program("postgres"), "--version"], capture_output=True, text=True, check=True)
+    return finished.stdout.strip()
 
 
 def _works_in(folder: Path) -> bool:

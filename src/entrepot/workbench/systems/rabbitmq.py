@@ -94,7 +94,7 @@ class RabbitMq(SingleServer):
         return f"RabbitMQ {package_version('rabbitmq-server')}; pika {metadata.version('pika')}"
 
     def settings(self) -> dict[str, str]:
-        told = {
+        settings = {
             "queue": "classic, version 1",
             "prefetch": f"{clients.PREFETCH} of a receiver, {clients.PREFETCH_REPLIER} of a replier",
             "reply queue": "one per requester",
@@ -102,10 +102,10 @@ class RabbitMq(SingleServer):
             "depth": "messages that no receiver has been sent yet",
         }
         if self._limit_bytes:
-            told["queue limit"] = f"x-max-length-bytes {self._limit_bytes}, a refused publication is made again"
+            settings["queue limit"] = f"x-max-length-bytes {self._limit_bytes}, a refused publication is made again"
         elif self.options.get("queue_limit_bytes"):
-            told["queue limit"] = "none: a tx of which one publication was refused would be committed in part"
-        return told
+            settings["queue limit"] = "none: a tx of which one publication was refused would be committed in part"
+        return settings
 
     @property
     def _limit_bytes(self) -> int:
