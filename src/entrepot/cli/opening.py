@@ -63,8 +63,8 @@ def held_still(path: Path) -> Iterator[None]:
             # Shared, so that several may look at once.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = os.read(descriptor, 200).decode(errors="replace") or "another process"
-            raise QueueManagerInUse(str(path), who) from None
+            owner = os.read(descriptor, 200).decode(errors="replace") or "another process"
+            raise QueueManagerInUse(str(path), owner) from None
         yield
     finally:
         os.close(descriptor)

@@ -108,13 +108,13 @@ def recorded(path: Path, event: str, name: str) -> Iterator[None]:
         return
     log = AuditLog.open(path)
     try:
-        who = _system_user()
-        log.write(event, user=who, object=name, verdict="allowed")
+        user = _system_user()
+        log.write(event, user=user, object=name, verdict="allowed")
         log.force()
         try:
             yield
         except BaseException as error:
-            log.write(event, user=who, object=name, verdict="failed", reason=type(error).__name__)
+            log.write(event, user=user, object=name, verdict="failed", reason=type(error).__name__)
             raise
     finally:
         log.close()

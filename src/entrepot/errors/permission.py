@@ -42,7 +42,7 @@ class FileNotPrivate(SecurityError):
     problem: str
     code = "P03"
     text = "{file} is not private: {problem}"
-    hint = "Make it a regular file of the user who runs the queue manager, and for no other user (chmod 600)."
+    hint = "Make it a regular file of the user that runs the queue manager, and for no other user (chmod 600)."
 
 
 class CertificateUnusable(SecurityError):

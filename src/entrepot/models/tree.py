@@ -54,7 +54,7 @@ class Copies(threading.local):
 
     left = COPIES_AT_A_TIME
     charge: Callable[[int], None] | None = None
-    """Who pays for the copies: the budget of the program that runs. It raises when that is spent."""
+    """What copies are charged to: the budget of the program that runs. It raises when that is spent."""
 
     def spent(self) -> None:
         made, self.left = COPIES_AT_A_TIME - self.left, COPIES_AT_A_TIME

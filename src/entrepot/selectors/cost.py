@@ -2,7 +2,7 @@
 """What asking a selector about a message costs, in steps of about the same time.
 
 A step is a condition or an operand, or a character that LIKE has to look at
-by itself. Who asks about many messages counts them, and lets others have
+by itself. A caller with many messages counts them, and lets others have
 their turn in between.
 """
 

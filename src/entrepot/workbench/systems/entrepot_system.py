@@ -39,7 +39,7 @@ READ_AHEAD = 100
 _READ_AHEAD_BYTES = 4 * MIB
 """Of messages that wait at one reader; large ones are read ahead in small numbers."""
 
-ON_DISK = "on disk (fdatasync, shared by those who wait) before"
+ON_DISK = "on disk (fdatasync, shared by waiting callers) before"
 CONTRACTS: Mapping[Quality, str] = {
     Quality.EXPRESS: "In memory: lost with the server; sent without waiting for an answer, at most once to its reader.",
     Quality.RECOVERABLE: (
