@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that nobody but their owner may see: checked before they are read, replaced whole when they are written.
+"""Files that only their owner may see: checked before they are read, replaced whole when they are written.
 
-What is checked is the open file and not its name, so that nobody can put
+What is checked is the open file and not its name, so that no user can put
 another file in its place between the check and the reading.
 """
 
@@ -26,7 +26,7 @@ _BYTES_MAX = 64 * 1024 * 1024
 
 
 class Stamp(NamedTuple):
-    """What changes when a file is replaced, altered, or given to somebody."""
+    """What changes when a file is replaced, altered, or given to another user."""
 
     inode: int
     modified_ns: int
@@ -48,13 +48,13 @@ def stamp(path: Path) -> Stamp:
 
 
 def open_private(path: Path, flags: int, *, create: bool = False) -> int:
-    """A descriptor of a file that is regular, ours, and closed to everyone else.
+    """A descriptor of a file that is regular, ours, and closed to all other users.
 
     Raises:
         FileNotFoundError: There is none, and none was to be made.
-        FileNotPrivate: It is a symbolic link, somebody else's, or open to others.
+        FileNotPrivate: It is a symbolic link, another user's, or open to others.
     """
-    # Without O_NONBLOCK, opening a pipe that somebody put there would wait for its other end.
+    # Without O_NONBLOCK, opening a pipe that was put there would wait for its other end.
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_CREAT if create else 0)
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -75,7 +75,7 @@ def read(path: Path) -> tuple[bytes, Stamp]:
     """All of a private file, and what it can be recognised by; a missing one is empty.
 
     Raises:
-        FileNotPrivate: It is a symbolic link, somebody else's, or open to others. Nothing of it was read.
+        FileNotPrivate: It is a symbolic link, another user's, or open to others. Nothing of it was read.
         SecurityFileUnusable: It is far too long, or the disk failed.
     """
     try:
@@ -95,7 +95,7 @@ def read(path: Path) -> tuple[bytes, Stamp]:
 
 
 def require_private(path: Path) -> None:
-    """Refuse a file that others could read, for those who must hand its name to a library.
+    """Refuse a file that others could read, for callers that must hand its name to a library.
 
     Raises:
         FileNotFoundError, FileNotPrivate
@@ -133,10 +133,10 @@ def replace(path: Path, content: bytes) -> Stamp:
 
 @contextmanager
 def alone(path: Path, known: Stamp) -> Iterator[None]:
-    """Change a file while no other process of ours does, and only if nobody has since it was read.
+    """Change a file while no other process of ours does, and only if it was not changed since it was read.
 
     Raises:
-        SecurityFileUnusable: Somebody else changed it meanwhile. Nothing was changed.
+        SecurityFileUnusable: Another process changed it meanwhile. Nothing was changed.
     """
     try:
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -145,7 +145,7 @@ def alone(path: Path, known: Stamp) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if stamp(path) != known:
-            raise SecurityFileUnusable(str(path), "somebody else changed it meanwhile")
+            raise SecurityFileUnusable(str(path), "another process changed it meanwhile")
         yield
     finally:
         os.close(descriptor)
