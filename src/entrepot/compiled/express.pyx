@@ -24,6 +24,7 @@ from heapq import heappush
 
 import msgspec
 
+from entrepot.compiled import compiled
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.unit_of_work import Take
 from entrepot.engine.waiting import StandingWaiter
@@ -151,11 +152,6 @@ cdef int take_turn(waiter) except -1:
 cdef class Outlet:
     """Where a stream of a native connection takes messages as bytes, without being woken for each."""
 
-    cdef object stream
-    cdef object waiter
-    cdef object numbered
-    cdef object link
-
     def __init__(self, stream, waiter, numbered, link):
         self.stream = stream
         self.waiter = waiter
@@ -165,6 +161,14 @@ cdef class Outlet:
     cdef bint is_ready(self) except -1:
         """Whether what comes now may be sent before anything else."""
         return not self.waiter.arrived and not self.stream.closed and not self.waiter.unit.counted
+
+
+cdef class Publications:
+    """What a connection publishes: `fanout.pyx` does it where that is built, and else the general way."""
+
+    cdef Py_ssize_t take(self, const uint8_t* begin, const uint8_t* end, int* frames) except -1:
+        """Do what the first frames ask if they publish; how many bytes these have, and in `frames` how many more."""
+        return 0
 
 
 @cython.final
@@ -288,6 +292,7 @@ cdef class Lane:
     cdef bytes sender
     cdef bint administrator
     cdef dict ways
+    cdef Publications publications
     # What the link reads into; a view of it that the link has keeps it from being resized.
     cdef bytearray memory_read
     cdef Py_ssize_t frame_bytes_max
@@ -326,6 +331,8 @@ cdef class Lane:
         self.sender = _encode(session.identity.user) + _encode(session.application)
         self.administrator = session.identity.administrator
         self.ways = {}
+        fanout = compiled("fanout")
+        self.publications = Publications() if fanout is None else fanout.Fanout(link, conversation)
         self.frame_bytes_max = frame_bytes_max
         self.memory_read = memory_read
 
@@ -373,7 +380,7 @@ cdef class Lane:
     cdef Py_ssize_t take(self, Py_ssize_t end) except -1:
         """Do what the first frames ask of the `end` bytes that were read; how many bytes these have."""
         cdef const uint8_t* begin = <const uint8_t*>PyByteArray_AS_STRING(self.memory_read)
-        cdef Py_ssize_t at = 0, size
+        cdef Py_ssize_t at = 0, size, published
         cdef int frames = 0
         cdef bint many = False
         session = self.session
@@ -388,10 +395,14 @@ cdef class Lane:
                     # What many frames cause is told in a few writes.
                     many = True
                     self.engine.__enter__()
-                if not self.verb(begin[at + 4], little(begin + at + 8), begin + at + HEAD_BYTES, begin + at + size):
+                published = self.publications.take(begin + at, begin + end, &frames) if begin[at + 4] == PUT else 0
+                if published:
+                    at += published
+                elif self.verb(begin[at + 4], little(begin + at + 8), begin + at + HEAD_BYTES, begin + at + size):
+                    at += size
+                    frames += 1
+                else:
                     break
-                at += size
-                frames += 1
                 if session.blocked or self.link.closed or self.link._held is not None:
                     break
         finally:
