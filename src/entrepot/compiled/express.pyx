@@ -17,18 +17,21 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeASCII
 cimport cython
 
+from entrepot.compiled.durable cimport PlainPut, PutSettlement, plain_put, promise_put, promise_unit
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
 from entrepot.compiled.plain cimport *
 
+from functools import partial
 from heapq import heappush
 
 import msgspec
 
 from entrepot.compiled import compiled
 from entrepot.engine.criteria import Criteria
+from entrepot.engine.unit_of_work import RECORD_BYTES as _RECORD_BYTES
 from entrepot.engine.unit_of_work import Take
 from entrepot.engine.waiting import StandingWaiter
-from entrepot.errors import RequestTimedOut
+from entrepot.errors import EntrepotError, RequestTimedOut
 from entrepot.message import Message, MessageType
 
 cdef enum:
@@ -39,6 +42,7 @@ cdef enum:
     # Verbs, as in server/wire/verbs.py.
     PUT = 2
     REQUEST = 4
+    COMMIT = 8
     CREDIT = 14
     PUT_MANY = 39
     DONE = 65
@@ -52,10 +56,13 @@ cdef enum:
     HELD_BYTES_MAX = 67108864
     FRAMES_AT_ONCE = 1000
     WAYS_MAX = 1000
+    UNITS_MAX = 1000
     OVERHEAD_BYTES = 640
 
 cdef double TIMEOUT_S_USUAL = 86400.0
 cdef double STEP_S_MIN = 0.5            # as in engine/steady_time.py
+
+cdef Py_ssize_t RECORD_BYTES = _RECORD_BYTES
 
 cdef object _encode = msgspec.msgpack.Encoder().encode
 cdef object _NO_BODY = Message(b"")
@@ -264,9 +271,8 @@ cdef class ReplyGet:
         self.expire()
 
 
-@cython.final
 cdef class Lane:
-    """One native connection's plain frames."""
+    """One native connection's plain frames; with `asyncio.BufferedProtocol` beside it, a protocol."""
 
     cdef object link
     cdef object conversation
@@ -418,7 +424,9 @@ cdef class Lane:
         if verb == CREDIT:
             return number == 0 and self.credit(p, end)
         if verb == PUT_MANY:
-            return number == 0 and self.put_many(p, end)
+            return self.put_many(number, p, end)
+        if verb == COMMIT:
+            return self.commit(number, p, end)
         return False
 
     # --- names and authorities ---
@@ -484,15 +492,61 @@ cdef class Lane:
             return False
         message_id = self.put_plain(&name, persistent, priority, &message, None)
         if message_id is None:
-            return False
+            return self.put_durable(number, &name, persistent, priority, &message)
         if number:
             self.answer(number, message_id)
         return True
 
-    cdef bytes put_plain(
-        self, const Piece* queue, uint8_t persistent, uint8_t priority, const Plain* message, ReplyGet get
-    ):
-        """Put a nonpersistent message; its id, or None when nothing was done. `get` begins to wait for its reply."""
+    cdef bint put_durable(
+        self, uint32_t number, const Piece* name, uint8_t persistent, uint8_t priority, const Plain* message
+    ) except -1:
+        """Put a persistent message, to be answered once it is forced; `engine.express.put_durably`."""
+        cdef Way way
+        cdef bytes message_id, raw
+        cdef QueuedMessage entry
+        if persistent == 0xc2 or message.expires:
+            return False
+        way = self.way_to(name, persistent, &priority, message)
+        if way is None or way.temporary or not (persistent == 0xc3 or way.default_persistent):
+            return False
+        manager, queue = self.manager, way.queue
+        self.lock_acquire()
+        try:
+            if self.group_commit.failure is not None or queue.unoffered:
+                return False
+            if <long long>queue.depth + <long long>queue.reserved >= way.depth_max:
+                return False
+            try:
+                manager.require_room(message.body.size + RECORD_BYTES, reserved=False)
+            except EntrepotError:
+                return False  # the general way waits for room, or tells
+            # From here on it is done.
+            message_id = self.id_of(message)
+            raw = self.splice(message, message_id, True, priority, self.clock_now())
+            key = manager.key_next + 1
+            manager.key_next = key
+            entry = raw_entry(key, way.queue_number, raw, message.body.size, message.correlation_id.size > 0)
+            promise_put(manager, self.engine, self.was_put, queue, entry, priority, raw, message_id, number)
+        finally:
+            self.lock_release()
+        self.conversation._outstanding += 1
+        self.engine._want_force()
+        return True
+
+    def was_put(self, PutSettlement settlement not None):
+        """`Conversation._was_put`"""
+        conversation = self.conversation
+        outstanding = conversation._outstanding - 1
+        conversation._outstanding = outstanding
+        if settlement.error is not None:
+            conversation._answer(settlement.number, settlement.error, settlement.message_id)
+        elif settlement.number:
+            self.answer(settlement.number, settlement.message_id)
+        if not outstanding and conversation._syncing:
+            conversation._synchronized()
+
+    cdef Way way_to(self, const Piece* queue, uint8_t persistent, uint8_t* priority, const Plain* message):
+        """What is known of a name that this partner may put a plain message to, and the priority that it gets there."""
         cdef Way way
         cdef str name
         if not is_ascii(queue.content, queue.size):
@@ -501,14 +555,41 @@ cdef class Lane:
         way = self.way(name)
         if way is None or not way.takes_puts or message.body.size > way.body_bytes_max or not self.may(name, "PUT"):
             return None
-        if persistent == 0xc0:
-            if way.default_persistent:
-                return None
-        elif persistent != 0xc2:
+        if persistent != 0xc0 and persistent != 0xc2 and persistent != 0xc3:
             return None
-        if priority == 0xc0:
-            priority = way.default_priority
-        elif priority > 9:
+        if priority[0] == 0xc0:
+            priority[0] = way.default_priority
+        elif priority[0] > 9:
+            return None
+        return way
+
+    cdef bytes id_of(self, const Plain* message):
+        if message.message_id.size:
+            return PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
+        return self.new_message_id()
+
+    cdef bytes splice(self, const Plain* message, bytes message_id, bint persistent, uint8_t priority, double now):
+        """The message with what the queue manager has settled, as the wire and the log have it."""
+        cdef Py_ssize_t sender_bytes = PyBytes_GET_SIZE(self.sender)
+        cdef bytes raw = PyBytes_FromStringAndSize(
+            NULL, plain_bytes(message, PyBytes_GET_SIZE(message_id), sender_bytes)
+        )
+        put_plain(
+            <uint8_t*>PyBytes_AS_STRING(raw), message, <const uint8_t*>PyBytes_AS_STRING(message_id),
+            PyBytes_GET_SIZE(message_id), persistent, priority, now, <const uint8_t*>PyBytes_AS_STRING(self.sender),
+            sender_bytes,
+        )
+        return raw
+
+    cdef bytes put_plain(
+        self, const Piece* queue, uint8_t persistent, uint8_t priority, const Plain* message, ReplyGet get
+    ):
+        """Put a nonpersistent message; its id, or None when nothing was done. `get` begins to wait for its reply."""
+        cdef Way way
+        if persistent == 0xc3:
+            return None
+        way = self.way_to(queue, persistent, &priority, message)
+        if way is None or (persistent == 0xc0 and way.default_persistent):
             return None
         if self.engine._ready:
             return None  # others are to be served first
@@ -522,10 +603,7 @@ cdef class Lane:
         """The same, under the host's lock."""
         cdef Outlet outlet = None
         cdef ReplyGet reader = None
-        cdef bytes message_id, raw
-        cdef Py_ssize_t size, sender_bytes = PyBytes_GET_SIZE(self.sender)
-        cdef const uint8_t* sender = <const uint8_t*>PyBytes_AS_STRING(self.sender)
-        cdef uint8_t* q
+        cdef bytes message_id
         cdef long long key
         cdef double now
         cdef QueuedMessage entry
@@ -567,13 +645,9 @@ cdef class Lane:
                 return None
         # From here on it is done.
         now = self.put_time(message.expires)
-        if message.message_id.size:
-            message_id = PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
-        else:
-            message_id = self.new_message_id()
+        message_id = self.id_of(message)
         key = manager.key_next + 1
         manager.key_next = key
-        size = plain_bytes(message, PyBytes_GET_SIZE(message_id), sender_bytes)
         if reader is not None:
             # Waiters.remove_keyed
             reader.among = None
@@ -581,15 +655,12 @@ cdef class Lane:
             if not shelf:
                 del way.by_correlation[reader.correlation_id]
             reader.end()
-            self.reply_to(reader, message, message_id, priority, now, size)
+            self.reply_to(reader, message, message_id, priority, now)
         else:
-            raw = PyBytes_FromStringAndSize(NULL, size)
-            q = <uint8_t*>PyBytes_AS_STRING(raw)
-            put_plain(
-                q, message, <const uint8_t*>PyBytes_AS_STRING(message_id), PyBytes_GET_SIZE(message_id), False, priority,
-                now, sender, sender_bytes,
+            entry = raw_entry(
+                key, way.queue_number, self.splice(message, message_id, False, priority, now), message.body.size,
+                message.correlation_id.size > 0,
             )
-            entry = raw_entry(key, way.queue_number, raw, message.body.size, message.correlation_id.size > 0)
             queue.depth += 1
             if queue._by_message_id is not None or message.correlation_id.size:
                 queue._index(entry)
@@ -649,9 +720,10 @@ cdef class Lane:
         return self.write(self.link, frame)
 
     cdef int reply_to(
-        self, ReplyGet reader, const Plain* message, bytes message_id, uint8_t priority, double now, Py_ssize_t size
+        self, ReplyGet reader, const Plain* message, bytes message_id, uint8_t priority, double now
     ) except -1:
         """MESSAGE, without a lease, for the one who has waited for it."""
+        cdef Py_ssize_t size = plain_bytes(message, PyBytes_GET_SIZE(message_id), PyBytes_GET_SIZE(self.sender))
         cdef bytes frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + 2 + size)
         cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + 2 + size, MESSAGE, reader.asked)
         q[0] = 0x92
@@ -767,16 +839,16 @@ cdef class Lane:
 
     # --- many puts in a frame ---
 
-    cdef bint put_many(self, const uint8_t* p, const uint8_t* end) except -1:
+    cdef bint put_many(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
         """unit, [[queue, persistent, priority, message], ...]"""
-        cdef uint64_t count, index
-        cdef Piece name
-        cdef Plain message
+        cdef uint64_t count, index, unit = 0
         cdef const uint8_t* begin = p
         cdef bint together
-        if end - p < 4 or p[0] != 0x92 or p[1] != 0:
+        if end - p < 4 or p[0] != 0x92:
             return False
-        p += 2
+        p = whole(p + 1, end, &unit)
+        if p == NULL or end - p < 3 or (number and not unit):
+            return False
         if (p[0] & 0xf0) == 0x90:
             count = p[0] & 0x0f
             p += 1
@@ -785,6 +857,8 @@ cdef class Lane:
             p += 3
         else:
             return False
+        if unit:
+            return self.plan(number, unit, count, p, end)
         together = self.engine.turn is None
         if together:
             self.engine.__enter__()
@@ -811,9 +885,121 @@ cdef class Lane:
         if p == NULL or end - p < 2:
             return False
         persistent, priority = p[0], p[1]
-        if not find_plain(p + 2, end, &message) or self.put_plain(&name, persistent, priority, &message, None) is None:
+        if not find_plain(p + 2, end, &message):
             return False
+        if self.put_plain(&name, persistent, priority, &message, None) is None:
+            if not self.put_durable(0, &name, persistent, priority, &message):
+                return False
         at[0] = message.end
+        return True
+
+    # --- units of work ---
+
+    cdef bint plan(self, uint32_t number, uint64_t named, uint64_t count, const uint8_t* p, const uint8_t* end) except -1:
+        """Puts of a unit of work, all of them or none; `engine.express.plan`."""
+        cdef Way way = None
+        cdef Piece name, before
+        cdef Plain message
+        cdef uint8_t persistent, priority, asked
+        cdef bint stays
+        cdef uint64_t index
+        cdef Py_ssize_t body_bytes = 0
+        cdef list planned = [], queues = None
+        cdef dict places = {}
+        conversation, manager = self.conversation, self.manager
+        if self.group_commit.failure is not None:
+            return False
+        before.size = -1
+        before.content = NULL
+        now = self.clock_now()
+        for index in range(count):
+            if end - p < 2 or p[0] != 0x94:
+                return False
+            p = text(p + 1, end, &name)
+            if p == NULL or end - p < 2:
+                return False
+            persistent, asked = p[0], p[1]
+            if not find_plain(p + 2, end, &message) or message.expires:
+                return False
+            p = message.end
+            priority = asked
+            if before.size != name.size or memcmp(before.content, name.content, name.size) != 0:
+                way = self.way_to(&name, persistent, &priority, &message)
+                if way is None:
+                    return False
+                queues = [way.queue]
+                before = name
+            else:
+                if message.body.size > way.body_bytes_max or not 0xc2 <= persistent <= 0xc3 and persistent != 0xc0:
+                    return False
+                if asked == 0xc0:
+                    priority = way.default_priority
+                elif asked > 9:
+                    return False
+            stays = persistent == 0xc3 or (persistent == 0xc0 and way.default_persistent)
+            if stays and way.temporary:
+                return False
+            places[way] = places.get(way, 0) + 1
+            body_bytes += message.body.size
+            planned.append(
+                plain_put(
+                    queues, self.splice(&message, self.id_of(&message), stays, priority, now), message.body.size, stays,
+                    message.correlation_id.size > 0, priority,
+                )
+            )
+        if p != end:
+            return False
+        unit = (<dict>conversation._units).get(named)
+        if unit is None:
+            if len(<dict>conversation._units) >= UNITS_MAX:
+                return False
+            unit = conversation._unit(named)
+        self.lock_acquire()
+        try:
+            if unit.clock_steps != self.steady.count:
+                return False
+            for way, taken in places.items():
+                queue = way.queue
+                if <long long>queue.depth + <long long>queue.reserved + <long long>taken > way.depth_max:
+                    return False
+            try:
+                unit.require_active()
+                unit.require_room(body_bytes, len(planned))
+            except EntrepotError:
+                return False  # the general way tells
+            for way, taken in places.items():
+                way.queue.reserved += taken
+            unit.puts += planned
+            unit.body_bytes += body_bytes
+        finally:
+            self.lock_release()
+        if number:
+            conversation._answer(number, conversation._errors.get(named))
+        return True
+
+    cdef bint commit(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """unit, used, counted"""
+        cdef uint64_t named = 0
+        conversation, session = self.conversation, self.session
+        if end - p < 4 or p[0] != 0x93:
+            return False
+        p = whole(p + 1, end, &named)
+        if p == NULL or end - p != 2 or p[0] != 0x90 or p[1] != 0xc3 or conversation._errors or session.waiting:
+            return False
+        unit = (<dict>conversation._units).get(named)
+        if unit is None:
+            return False
+        done = partial(session._ended, unit, partial(conversation._committed, number, named, unit))
+        self.lock_acquire()
+        try:
+            if promise_unit(self.manager, self.engine, done, unit) is None:
+                return False
+        except EntrepotError:
+            return False  # the general way waits for room, or tells
+        finally:
+            self.lock_release()
+        del conversation._units[named]
+        self.engine._want_force()
         return True
 
     # --- credit ---

@@ -43,6 +43,13 @@ _FENCED_S = 2.0
 _NOTHING = verbs.Empty()
 _express = compiled("express")
 
+if _express is not None:
+
+    class _Lane(_express.Lane, asyncio.BufferedProtocol):  # type: ignore[misc, name-defined]
+        """What event loops take for a protocol."""
+
+        __slots__ = ()
+
 
 class ChannelEnd(Protocol):
     """The receiving end of a channel between queue managers."""
@@ -194,7 +201,7 @@ class NativeLink(Link):
         session.on_unblocked, session.on_replaced = self.resume, self.close
         if _express is not None:
             frame_bytes = self.reader.frame_bytes_max
-            self._lane = _express.Lane(self, self.conversation, read_buffer().obj, frame_bytes, self._hear, put_rest)
+            self._lane = _Lane(self, self.conversation, read_buffer().obj, frame_bytes, self._hear, put_rest)
             self.transport.set_protocol(self._lane)
         host = self.desk.host
         heartbeat_s = self.channel.heartbeat_s

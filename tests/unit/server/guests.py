@@ -68,6 +68,8 @@ class Wire:
 
     def __init__(self, link: NativeLink, *, uid: int | None, address: str) -> None:
         self.link = link
+        self.protocol: Any = link
+        """Who is told what comes in: the link, or what it has put in its place."""
         self.written: list[bytes] = []
         self.reading = True
         self.closing = False
@@ -93,6 +95,9 @@ class Wire:
             return (self._address, 40000) if self._address else None
         return default
 
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
     def set_write_buffer_limits(self, high: int) -> None:
         self._high = high
 
@@ -115,7 +120,7 @@ class Wire:
             self.unread_bytes += sum(map(len, parts))
             if self.unread_bytes > self._high and not self._paused:
                 self._paused = True
-                self.link.pause_writing()
+                self.protocol.pause_writing()
 
     def pause_reading(self) -> None:
         self.reading = False
@@ -144,7 +149,7 @@ class Wire:
         if not self.lost:
             self.closing = True
             self.reading = False
-            self.link.connection_lost(problem)
+            self.protocol.connection_lost(problem)
             self.lost = True
 
     def read_all(self) -> None:
@@ -153,7 +158,7 @@ class Wire:
         self.unread_bytes = 0
         if self._paused:
             self._paused = False
-            self.link.resume_writing()
+            self.protocol.resume_writing()
         if self.closing and not self.lost:
             self.link.desk.loop.call_soon(self.lose)
 
@@ -181,11 +186,11 @@ class Guest:
 
     def _read(self, at_a_time: int = 2**31) -> None:
         while self._unsent and self.wire.reading and not self.wire.closing:
-            buffer = self.link.get_buffer(-1)
+            buffer = self.wire.protocol.get_buffer(-1)
             count = min(len(buffer), len(self._unsent), at_a_time)
             buffer[:count] = self._unsent[:count]
             del self._unsent[:count]
-            self.link.buffer_updated(count)
+            self.wire.protocol.buffer_updated(count)
 
     @property
     def unsent_bytes(self) -> int:

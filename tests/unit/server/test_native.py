@@ -79,8 +79,8 @@ def test_nothing_that_comes_behind_the_end_is_carried_out(inside: Inside) -> Non
         guest = await house.admitted()
         guest.link.close()
         frame = encode(Verb.PUT, 0, put("Q"))
-        guest.link.get_buffer(-1)[: len(frame)] = frame
-        guest.link.buffer_updated(len(frame))  # as an encrypted connection does
+        guest.wire.protocol.get_buffer(-1)[: len(frame)] = frame
+        guest.wire.protocol.buffer_updated(len(frame))  # as an encrypted connection does
         assert house.depth("Q") == 0
 
     inside(work)
