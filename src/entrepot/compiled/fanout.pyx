@@ -185,6 +185,7 @@ cdef Course course_of(manager, str topic, plan):
 cdef struct Group:
     # Publications that are taken together: where each ends in the bytes of all, and its first key.
     int count
+    uint8_t priority            # of all of them
     Py_ssize_t ends[GROUP_MAX + 1]
     Py_ssize_t body_bytes[GROUP_MAX]
     long long first_keys[GROUP_MAX]
@@ -234,16 +235,19 @@ cdef class Fanout(Publications):
         cdef uint32_t number = 0
         cdef Course course
         cdef Py_ssize_t size = self.publication(begin, end, &name, &persistent, &priority, &number, &message)
-        if size == 0 or self.engine._ready or self.group_commit.failure is not None:
+        if size == 0 or self.group_commit.failure is not None:
             return 0
         course = self.course(PyUnicode_DecodeASCII(<const char*>name.content + PREFIX_BYTES, name.size - PREFIX_BYTES, NULL))
         if course is None or not course.is_flat or not self.may(course):
             return 0
         self.lock_acquire()
         try:
-            return self.publish(course, begin, end, frames)
+            size = self.publish(course, begin, end, frames)
         finally:
             self.lock_release()
+        if self.engine._ready:
+            self.engine.drain()
+        return size
 
     cdef Py_ssize_t publication(
         self, const uint8_t* begin, const uint8_t* end, Piece* name, uint8_t* persistent, uint8_t* priority,
@@ -345,7 +349,9 @@ cdef class Fanout(Publications):
                 priority = course.default_priority
             elif priority > 9:
                 break
-            if group.count and group.ends[group.count] + message.body.size > GROUP_BYTES:
+            if group.count == 0:
+                group.priority = priority
+            elif priority != group.priority or group.ends[group.count] + message.body.size > GROUP_BYTES:
                 break
             if message.message_id.size:
                 message_id = PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
@@ -388,10 +394,129 @@ cdef class Fanout(Publications):
                 shared = None
             elif target.begins:
                 shared = [share(<bytes>raw, target.sharers) for raw in raws]
-            self.distribute(target, &group, place, raws, shared, joined, priority)
-        if self.engine._ready:
-            self.engine.drain()
+            self.distribute(target, &group, place, raws, shared, joined)
         return at - begin
+
+    cdef int distribute(
+        self, Target target, const Group* group, Py_ssize_t place, list raws, list shared, bytes joined
+    ) except -1:
+        """Let a queue have all of them."""
+        cdef int given = 0, some
+        cdef Outlet outlet
+        queue = target.queue
+        if not (queue.unoffered or queue.watched or queue._by_message_id is not None or target.by_correlation):
+            while target.anyone and given < group.count:
+                waiter = next(iter(target.anyone.values()))
+                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
+                    break
+                outlet = <Outlet>waiter.outlet
+                if outlet is None or not outlet.is_ready():
+                    break
+                some = 1
+                if len(target.anyone) == 1:
+                    some = min(group.count - given, <int>min(<long long>waiter.credit, GROUP_MAX))
+                self.hand(target, outlet, waiter, group, place, given, some, raws, shared, joined)
+                given += some
+            if given < group.count and not target.anyone and self.stand(target, group, place, given, raws, shared):
+                return 0
+        if given < group.count:
+            self.arrive(queue, target, group, place, given, raws, shared)
+        return 0
+
+    cdef QueuedMessage entry(
+        self, Target target, const Group* group, Py_ssize_t place, int index, list raws, list shared
+    ):
+        cdef QueuedMessage entry = raw_entry(
+            group.first_keys[index] + place, target.queue_number, <bytes>raws[index], group.body_bytes[index], False
+        )
+        if shared is not None:
+            entry.shared = shared[index]
+        return entry
+
+    cdef int arrive(
+        self, queue, Target target, const Group* group, Py_ssize_t place, int first, list raws, list shared
+    ) except -1:
+        """The general way, for a queue or a reader that asks for more."""
+        cdef int index
+        engine = self.engine
+        engine._inside = True
+        try:
+            for index in range(first, group.count):
+                try:
+                    self.manager.arrive(queue, self.entry(target, group, place, index, raws, shared))
+                except _SpillFailed:
+                    continue  # it is in memory; the next put to this queue is told
+        finally:
+            engine._inside = False
+        return 0
+
+    cdef bint stand(self, Target target, const Group* group, Py_ssize_t place, int first, list raws, list shared) except -1:
+        """Let them stand on a queue in memory that nobody reads just now; False when that takes more than this."""
+        cdef int index
+        cdef Py_ssize_t size = 0
+        cdef QueuedMessage entry
+        cdef list order
+        queue = target.queue
+        lane = queue._lane(group.priority)
+        order = <list>queue._order
+        if len(order) != 1 or lane.runs or lane._back or lane._key_last > group.first_keys[first] + place:
+            return False
+        for index in range(first, group.count):
+            size += group.body_bytes[index] // target.sharers + OVERHEAD_BYTES
+        if <Py_ssize_t>lane.memory_bytes + size > target.buffer_bytes:
+            return False
+        append = lane._front.append
+        for index in range(first, group.count):
+            entry = self.entry(target, group, place, index, raws, shared)
+            entry.resident = True
+            append(entry)
+        lane.memory_bytes += size
+        lane._key_last = entry.key
+        queue.depth += group.count - first
+        return True
+
+    cdef int hand(
+        self, Target target, Outlet outlet, waiter, const Group* group, Py_ssize_t place, int first, int some, list raws,
+        list shared, bytes joined,
+    ) except -1:
+        """Let a stream have some of them, under its unit of work."""
+        cdef int index
+        cdef Py_ssize_t size = 0
+        cdef QueuedMessage entry
+        cdef list takes
+        queue, stream, numbered = target.queue, outlet.stream, outlet.numbered
+        take_turns(waiter, some)
+        queue.depth += some
+        queue.uncommitted_gets += some
+        takes = <list>waiter.unit.takes
+        for index in range(first, first + some):
+            entry = self.entry(target, group, place, index, raws, shared)
+            entry.state = LOCKED
+            size += group.body_bytes[index]
+            takes.append(_new_tuple(_Take, (queue, entry)))
+        stream._held_bytes += size
+        if <Py_ssize_t>stream._held_bytes >= HELD_BYTES_MAX:
+            self.engine.stop_waiting(waiter)
+        delivery = numbered._delivered + 1
+        numbered._delivered += some
+        if some == 1 or numbered._together:
+            write(
+                self.engine, outlet.link,
+                deliveries(
+                    numbered._number, delivery, some, <const uint8_t*>PyBytes_AS_STRING(joined) + group.ends[first],
+                    group.ends[first + some] - group.ends[first],
+                ),
+            )
+            return 0
+        for index in range(first, first + some):
+            write(
+                self.engine, outlet.link,
+                deliveries(
+                    numbered._number, delivery + (index - first), 1,
+                    <const uint8_t*>PyBytes_AS_STRING(joined) + group.ends[index], group.ends[index + 1] - group.ends[index],
+                ),
+            )
+        return 0
 
     cdef int answer(self, uint32_t number, bytes message_id) except -1:
         """DONE with a message id."""
@@ -403,3 +528,163 @@ cdef class Fanout(Publications):
         put_bytes(put_binary_head(q + 1, id_bytes), <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes)
         write(self.engine, self.link, frame)
         return 0
+
+
+cdef int take_turns(waiter, int count) except -1:
+    """`StandingWaiter.take_turn`, as often; more than once only for one that waits alone."""
+    cdef dict shelf
+    cdef long long credit = waiter.credit - count
+    waiter.credit = credit
+    shelf = <dict>waiter.shelf
+    if credit <= 0:
+        del shelf[waiter.number]
+        waiter.among = None
+    elif len(shelf) > 1:
+        waiters = waiter.among
+        del shelf[waiter.number]
+        number = waiters._next
+        waiters._next = number + 1
+        waiter.number = number
+        shelf[number] = waiter
+    return 0
+
+
+cdef int write(engine, link, bytes frame) except -1:
+    """Behind all that was said in this turn."""
+    if engine.turn is not None and link._out:
+        link._write(frame)
+    else:
+        link.transport.write(frame)
+    return 0
+
+
+cdef bytes deliveries(uint64_t consumer, uint64_t delivery, int count, const uint8_t* messages, Py_ssize_t size):
+    """DELIVERY, or DELIVERIES of several messages."""
+    cdef uint8_t head[32]
+    cdef uint8_t* q = head
+    cdef bytes frame
+    q[0] = 0x93
+    q = put_whole(put_whole(q + 1, consumer), delivery)
+    if count > 15:
+        q[0] = 0xdc
+        q[1] = <uint8_t>(count >> 8)
+        q[2] = <uint8_t>count
+        q += 3
+    elif count > 1:
+        q[0] = 0x90 | <uint8_t>count
+        q += 1
+    frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + (q - head) + size)
+    q = put_bytes(
+        put_frame_head(
+            <uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + (q - head) + size, DELIVERY if count == 1 else DELIVERIES, 0
+        ),
+        head, q - head,
+    )
+    put_bytes(q, messages, size)
+    return frame
+
+
+# --- what stands on a queue -------------------------------------------------------------------
+
+
+cdef bint is_empty(lane) except -1:
+    return not (lane._front or lane.runs or lane._back or lane._returned)
+
+
+def pump(Outlet outlet, engine, str name):
+    """Deliver what a stream has credit for and its queue has in memory, and let it wait if that is all.
+
+    `Stream._deliver_some` for plain messages; False: it has to go on.
+    """
+    cdef list takes, order, found = []
+    cdef Py_ssize_t limit, body_bytes = 0, memory_bytes = 0, size
+    cdef QueuedMessage entry
+    stream, waiter = outlet.stream, outlet.waiter
+    unit, manager = waiter.unit, engine.manager
+    if unit.counted or unit.private or waiter.criteria is not None or manager.group_commit.failure is not None:
+        return False
+    route = (<dict>manager.objects.routes).get(name)
+    if route is None or route.target_queue or not route.get_enabled:
+        return False
+    timers = manager.timers
+    if timers._waiting and timers._waiting[0][0] <= timers._now():
+        return False
+    queue = route.queue
+    takes = <list>unit.takes
+    limit = min(PUMP_AT_ONCE, <Py_ssize_t>waiter.credit, <Py_ssize_t>unit.limit - len(takes) - len(<list>unit.puts))
+    host = engine.host
+    host.lock.acquire()
+    try:
+        order = <list>queue._order
+        for lane in order:
+            if not is_empty(lane):
+                break
+        else:
+            lane = None
+        if lane is not None:
+            if lane._returned:
+                return False
+            front = lane._front
+            popleft = front.popleft
+            while front and len(found) < limit and body_bytes < PUMP_BYTES:
+                entry = <QueuedMessage>front[0]
+                if entry.state != AVAILABLE or entry.backouts:
+                    break
+                if entry.decoded is not None and (entry.decoded.expiry_s is not None or entry.decoded.report):
+                    break
+                popleft()
+                entry.resident = False
+                entry.state = LOCKED
+                size = entry.body_bytes()
+                body_bytes += size
+                if entry.shared is None:
+                    memory_bytes += size + OVERHEAD_BYTES
+                else:
+                    memory_bytes += size // <Py_ssize_t>entry.shared.count + OVERHEAD_BYTES
+                found.append(entry)
+                takes.append(_new_tuple(_Take, (queue, entry)))
+            lane.memory_bytes -= memory_bytes
+            queue.uncommitted_gets += len(found)
+            waiter.credit -= len(found)
+            stream._held_bytes += body_bytes
+        is_done = len(found) == limit or body_bytes >= PUMP_BYTES
+        if not is_done:
+            for lane in order:
+                if not is_empty(lane):
+                    break
+            else:
+                is_done = True
+                queue.waiters.add(waiter)
+    finally:
+        host.lock.release()
+    if found:
+        send(outlet, engine, found)
+    return is_done
+
+
+cdef int send(Outlet outlet, engine, list entries) except -1:
+    """Deliver entries, several in a frame as far as its reader and their size allow."""
+    cdef Py_ssize_t index, first = 0, size = 0, count = len(entries)
+    cdef QueuedMessage entry
+    cdef list raws = []
+    cdef bint together = outlet.numbered._together
+    cdef uint64_t consumer = outlet.numbered._number, delivery = outlet.numbered._delivered
+    outlet.numbered._delivered += count
+    for index in range(count):
+        entry = <QueuedMessage>entries[index]
+        if raws and (not together or size + entry.body_bytes() > LONG_BODY_BYTES):
+            send_batch(outlet, engine, consumer, delivery + 1, raws)
+            delivery += len(raws)
+            raws = []
+            size = 0
+        raws.append(entry.encoded())
+        size += entry.body_bytes()
+    return send_batch(outlet, engine, consumer, delivery + 1, raws)
+
+
+cdef int send_batch(Outlet outlet, engine, uint64_t consumer, uint64_t delivery, list raws) except -1:
+    cdef bytes joined = <bytes>raws[0] if len(raws) == 1 else b"".join(raws)
+    return write(
+        engine, outlet.link,
+        deliveries(consumer, delivery, len(raws), <const uint8_t*>PyBytes_AS_STRING(joined), PyBytes_GET_SIZE(joined)),
+    )
