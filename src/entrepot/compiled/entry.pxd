@@ -18,7 +18,7 @@ cdef class QueuedMessage:
     # Whether the raw message has a correlation id, by which it may have to be found.
     cdef bint raw_correlated
 
-    cdef Py_ssize_t body_bytes(self) except -1
+    cdef Py_ssize_t body_size(self) except -1
     cdef bytes encoded(self)
 
 

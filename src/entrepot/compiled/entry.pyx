@@ -15,6 +15,7 @@ from entrepot.message import Message
 cdef enum:
     OVERHEAD_BYTES = 640        # as in engine/entry.py
 
+cdef object _Raw = msgspec.Raw
 cdef object _decode = msgspec.msgpack.Decoder(Message).decode
 cdef object _encode = msgspec.msgpack.Encoder().encode
 
@@ -53,13 +54,22 @@ cdef class QueuedMessage:
         self.raw = None
 
     @property
+    def recorded(self):
+        """What a record takes for its message, without looking at it."""
+        return _Raw(self.raw) if self.decoded is None and self.shared is None else self.message
+
+    @property
+    def body_bytes(self):
+        return self.body_size()
+
+    @property
     def memory_bytes(self):
         """Its part of the memory; a body that several queues have is there once."""
         if self.shared is None:
-            return self.body_bytes() + OVERHEAD_BYTES
-        return self.body_bytes() // self.shared.count + OVERHEAD_BYTES
+            return self.body_size() + OVERHEAD_BYTES
+        return self.body_size() // self.shared.count + OVERHEAD_BYTES
 
-    cdef Py_ssize_t body_bytes(self) except -1:
+    cdef Py_ssize_t body_size(self) except -1:
         return self.raw_body_bytes if self.decoded is None else len(self.decoded.body)
 
     cdef bytes encoded(self):

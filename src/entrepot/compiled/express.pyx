@@ -744,7 +744,7 @@ cdef class Lane:
         cdef bytes frame
         stream, numbered = outlet.stream, outlet.numbered
         (<list>outlet.waiter.unit.takes).append(_new_tuple(_Take, (queue, entry)))
-        held_bytes = stream._held_bytes + entry.body_bytes()
+        held_bytes = stream._held_bytes + entry.body_size()
         stream._held_bytes = held_bytes
         delivered = numbered._delivered + 1
         numbered._delivered = delivered
@@ -1046,7 +1046,7 @@ cdef class Lane:
                         return False
                 for index in range(count):
                     queue, entry = takes[index]
-                    size += entry.body_bytes()
+                    size += entry.body_size()
                     self.remove(queue, entry)
             finally:
                 self.lock_release()

@@ -34,6 +34,7 @@ from entrepot.engine.recovery_log.record import (
     Record,
     Remove,
     Run,
+    body_of,
 )
 from entrepot.engine.recovery_log.run import StoredRun
 from entrepot.errors import DiskFailed, DiskFull
@@ -231,7 +232,7 @@ class CheckpointPlan:
         # as messages of the log will need, which hold it up until they can move; after a restart, too.
         plenty = self._written and not self.is_short
         young = () if plenty else self._manager.young.values()
-        self._manager.store.reserve.want(sum(len(entry.message.body) + OVERHEAD_BYTES for entry in young))
+        self._manager.store.reserve.want(sum(entry.body_bytes + OVERHEAD_BYTES for entry in young))
         while self._useless:
             self._manager.store.remove(self._useless[-1].stored.number)
             self._useless.pop()
@@ -256,15 +257,15 @@ def _key(entry: QueuedMessage) -> int:
 
 
 def _stored(entry: QueuedMessage) -> Entry:
-    return Entry(entry.key, entry.queue, entry.backouts, entry.log_position, entry.message)
+    return Entry(entry.key, entry.queue, entry.backouts, entry.log_position, entry.recorded)
 
 
 def _slices(entries: list[Entry]) -> Iterator[tuple[list[Entry], int]]:
     """Parts of a run's size, and how many bytes their bodies have; neighbours with the same body stay together."""
     begin = size = 0
-    last: bytes | None = None
+    last: object = None
     for index, entry in enumerate(entries):
-        body = entry.message.body
+        body = body_of(entry.message)
         if body is last:
             continue
         if size >= limits.RUN_BYTES:

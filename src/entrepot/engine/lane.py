@@ -107,9 +107,8 @@ class Lane:
 
     def _write(self, entries: list[QueuedMessage]) -> RestingRun:
         # One comprehension after the other: this is what a deep backlog costs each message.
-        messages = [entry.message for entry in entries]
-        body_bytes = sum([len(message.body) for message in messages])
-        records = [Entry(e.key, e.queue, e.backouts, e.log_position, e.message) for e in entries]
+        body_bytes = sum([entry.body_bytes for entry in entries])
+        records = [Entry(e.key, e.queue, e.backouts, e.log_position, e.recorded) for e in entries]
         shares = [entry.shared for entry in entries]
         loan = self._store.lend(records, shares) if any(shares) else None
         try:
@@ -124,7 +123,7 @@ class Lane:
             stored,
             array("Q", [entry.key for entry in entries]),
             queue=self._owner.number,
-            persistent=any(message.persistent for message in messages),
+            persistent=any(entry.log_position >= 0 for entry in entries),
             durable=False,
             log_position=min((entry.log_position for entry in entries if entry.log_position >= 0), default=-1),
         )

@@ -265,6 +265,7 @@ class Entry(Record, gc=False):
     log_position: int
     """Where in the log it arrived; -1 for a nonpersistent message."""
     message: Message
+    """To be written, it may be a `msgspec.Raw` instead: see `QueuedMessage.recorded`."""
     body_file: int = 0
     """Not 0: the body is left out and stands in this file of bodies."""
     body_index: int = 0
@@ -313,6 +314,11 @@ _TYPES: dict[type[Record], RecordType] = {
 _encode = msgspec.msgpack.Encoder().encode
 _KINDS = frozenset(map(int, RecordType))
 _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES.items()}
+
+
+def body_of(message: Message) -> Any:
+    """A message's body, by identity and length; of one that is only there as bytes, which no other shares, the whole."""
+    return message if isinstance(message, msgspec.Raw) else message.body
 
 
 def frame(record: Record, position: int, seed: int = 0) -> tuple[bytes, bytes]:

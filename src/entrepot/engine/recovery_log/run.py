@@ -29,6 +29,7 @@ from entrepot.engine.recovery_log.record import (
     Entry,
     Record,
     RunHead,
+    body_of,
     frame_file,
     parse,
     require_format,
@@ -304,7 +305,7 @@ class RunStore:
             number = self._next_number()
             count = len(entries)
             while count:
-                body_bytes = sum(len(entry.message.body) for entry in entries[:count])
+                body_bytes = sum(len(body_of(entry.message)) for entry in entries[:count])
                 # Encoding is what costs memory: most of the time the bodies alone are too many.
                 if body_bytes <= room:
                     run, buffers = self._encode(number, entries[:count], body_bytes, shared=True)
@@ -347,7 +348,7 @@ def _chunks(entries: list[Entry], body_bytes: int, *, shared: bool) -> Iterator[
     first = 0
     while first < len(entries):
         end = min(first + at_once, len(entries))
-        while shared and end < len(entries) and entries[end].message.body is entries[end - 1].message.body:
+        while shared and end < len(entries) and body_of(entries[end].message) is body_of(entries[end - 1].message):
             end += 1  # a chunk that ended here would store the body once more
         chunk = entries[first:end]
         yield _fold(chunk) if shared else Entries(chunk)
@@ -362,7 +363,7 @@ def _fold(entries: list[Entry]) -> Entries:
     for index, entry in enumerate(entries):
         message = entry.message
         twin = first.setdefault(id(message), index)
-        home = twin if twin != index else first.setdefault(id(message.body), index)
+        home = twin if twin != index else first.setdefault(id(body_of(message)), index)
         if home == index:
             stored.append(entry)
             continue
