@@ -174,7 +174,7 @@ cdef class Publications:
     """What a connection publishes: `fanout.pyx` does it where that is built, and else the general way."""
 
     cdef Py_ssize_t take(self, const uint8_t* begin, const uint8_t* end, int* frames) except -1:
-        """Do what the first frames ask if they publish; how many bytes these have, and in `frames` how many more."""
+        """Publish what the first frames ask for, of which one is whole; how many bytes these have. Counts `frames` up."""
         return 0
 
 
@@ -338,7 +338,7 @@ cdef class Lane:
         self.administrator = session.identity.administrator
         self.ways = {}
         fanout = compiled("fanout")
-        self.publications = Publications() if fanout is None else fanout.Fanout(link, conversation)
+        self.publications = Publications() if fanout is None else fanout.Fanout(link, conversation, put_rest)
         self.frame_bytes_max = frame_bytes_max
         self.memory_read = memory_read
 
@@ -401,7 +401,9 @@ cdef class Lane:
                     # What many frames cause is told in a few writes.
                     many = True
                     self.engine.__enter__()
-                published = self.publications.take(begin + at, begin + end, &frames) if begin[at + 4] == PUT else 0
+                published = 0
+                if begin[at + 4] == PUT or begin[at + 4] == PUT_MANY:
+                    published = self.publications.take(begin + at, begin + end, &frames)
                 if published:
                     at += published
                 elif self.verb(begin[at + 4], little(begin + at + 8), begin + at + HEAD_BYTES, begin + at + size):
@@ -1010,6 +1012,7 @@ cdef class Lane:
         cdef Py_ssize_t count, delivered, settled, index, size = 0
         cdef QueuedMessage entry
         cdef list takes
+        cdef tuple take
         cdef uint8_t fields
         if end - p < 4:
             return False
@@ -1038,14 +1041,21 @@ cdef class Lane:
         if count > 0:
             self.lock_acquire()
             try:
+                queue = None
                 for index in range(count):
-                    queue, entry = takes[index]
-                    if entry.log_position >= 0 or entry.state != LOCKED or queue.watched:
+                    take = <tuple>takes[index]
+                    entry = <QueuedMessage>take[1]
+                    if entry.log_position >= 0 or entry.state != LOCKED:
                         return False
+                    if take[0] is not queue:
+                        queue = take[0]
+                        if queue.watched:
+                            return False
                     if entry.decoded is not None and (entry.decoded.report or entry.decoded.group_id):
                         return False
                 for index in range(count):
-                    queue, entry = takes[index]
+                    take = <tuple>takes[index]
+                    queue, entry = take[0], <QueuedMessage>take[1]
                     size += entry.body_size()
                     self.remove(queue, entry)
             finally:

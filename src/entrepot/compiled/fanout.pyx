@@ -17,6 +17,9 @@ any message.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeASCII
 cimport cython
 
@@ -31,12 +34,16 @@ from entrepot.engine.waiting import StandingWaiter
 from entrepot.errors import SpillFailed
 from entrepot.message import Message
 
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject*, Py_ssize_t)
+
 cdef enum:
     # States of an entry, as in engine/entry.py.
     AVAILABLE = 0
     LOCKED = 1
     # Verbs, as in server/wire/verbs.py.
     PUT = 2
+    PUT_MANY = 39
     DONE = 65
     DELIVERY = 69
     DELIVERIES = 74
@@ -62,7 +69,6 @@ cdef object _decode = msgspec.msgpack.Decoder(Message).decode
 cdef object _Take = Take
 cdef object _StandingWaiter = StandingWaiter
 cdef object _SpillFailed = SpillFailed
-cdef object _new_tuple = tuple.__new__
 
 _SAMPLE = Message(b"b", b"m", topic="t", user="u", application="a")
 _LAYOUT = (
@@ -126,6 +132,7 @@ cdef class Course:
 
     cdef object plan
     cdef bytes topic            # as MessagePack writes it
+    cdef Py_ssize_t topic_size  # without its head
     cdef bint is_flat
     cdef list targets
     cdef bint default_persistent
@@ -141,6 +148,7 @@ cdef Course course_of(manager, str topic, plan):
     ruling = plan.ruling.topic
     course.plan = plan
     course.topic = _encode(topic)
+    course.topic_size = len(topic)
     course.targets = []
     course.default_persistent = ruling.default_persistent == "YES"
     course.default_priority = ruling.default_priority
@@ -191,11 +199,64 @@ cdef struct Group:
     long long first_keys[GROUP_MAX]
 
 
+cdef struct Publication:
+    const uint8_t* topic
+    Py_ssize_t topic_bytes
+    uint8_t persistent
+    uint8_t priority
+    uint32_t number
+    Plain message
+
+
+cdef Py_ssize_t find_publication(const uint8_t* begin, const uint8_t* end, bint many, Publication* found) noexcept nogil:
+    """The bytes of a plain publication that begins here, a PUT or one of the `many` in a frame; 0 when there is none."""
+    cdef Piece name
+    cdef Py_ssize_t size
+    cdef const uint8_t* p = begin
+    cdef double wait_s
+    found.number = 0
+    if not many:
+        if end - begin < HEAD_BYTES or begin[4] != PUT:
+            return 0
+        size = 4 + <Py_ssize_t>little(begin)
+        if size < HEAD_BYTES or end - begin < size:
+            return 0
+        end = begin + size
+        found.number = little(begin + 8)
+        p += HEAD_BYTES
+    if end - p < 2 or p[0] != (0x94 if many else 0x96):
+        return 0
+    p = text(p + 1, end, &name)
+    if p == NULL or not PREFIX_BYTES < name.size <= TOPIC_BYTES_MAX or end - p < 12:
+        return 0
+    if memcmp(name.content, b"topic:", PREFIX_BYTES) != 0 or not is_ascii(name.content, name.size):
+        return 0
+    found.topic = name.content + PREFIX_BYTES
+    found.topic_bytes = name.size - PREFIX_BYTES
+    if many:
+        found.persistent, found.priority = p[0], p[1]
+        p += 2
+    else:
+        if p[0] != 0 or p[3] != 0xcb:
+            return 0  # in a unit of work
+        wait_s = real(p + 4)
+        if not 0.0 <= wait_s <= WAIT_S_USUAL:
+            return 0
+        found.persistent, found.priority = p[1], p[2]
+        p += 12
+    if not find_plain(p, end, &found.message) or (not many and found.message.end != end):
+        return 0
+    # What has to be found by its correlation id, or at its time, is for the general way.
+    return 0 if found.message.expires or found.message.correlation_id.size else found.message.end - begin
+
+
 @cython.final
 cdef class Fanout(Publications):
     """One native connection's plain publications."""
 
     cdef object link
+    cdef object conversation
+    cdef object put_rest
     cdef object session
     cdef object desk
     cdef object engine
@@ -210,10 +271,13 @@ cdef class Fanout(Publications):
     cdef dict courses
     cdef Py_ssize_t frame_bytes_max
 
-    def __init__(self, link, conversation):
+    def __init__(self, link, conversation, put_rest):
+        """`put_rest` puts what is left of a PUT_MANY, from an index on."""
         session = conversation.session
         desk = session.desk
         self.link = link
+        self.conversation = conversation
+        self.put_rest = put_rest
         self.session = session
         self.desk = desk
         self.engine = desk.engine
@@ -229,57 +293,57 @@ cdef class Fanout(Publications):
         self.frame_bytes_max = link.reader.frame_bytes_max
 
     cdef Py_ssize_t take(self, const uint8_t* begin, const uint8_t* end, int* frames) except -1:
-        cdef Piece name
-        cdef Plain message
-        cdef uint8_t persistent = 0, priority = 0
-        cdef uint32_t number = 0
+        cdef Py_ssize_t size = 4 + <Py_ssize_t>little(begin)
+        if begin[4] == PUT_MANY:
+            if not self.take_many(begin, begin + size):
+                return 0
+            frames[0] += 1
+            return size
+        return self.take_some(begin, end, 0, frames)
+
+    cdef bint take_many(self, const uint8_t* begin, const uint8_t* end) except -1:
+        """unit, [[queue, persistent, priority, message], ...]"""
+        cdef const uint8_t* p = begin + HEAD_BYTES
+        cdef Py_ssize_t taken
+        cdef int count, done = 0
+        if little(begin + 8) or end - p < 4 or p[0] != 0x92 or p[1] != 0:
+            return False  # in a unit of work
+        p += 2
+        if (p[0] & 0xf0) == 0x90:
+            count = p[0] & 0x0f
+            p += 1
+        elif p[0] == 0xdc:
+            count = (p[1] << 8) | p[2]
+            p += 3
+        else:
+            return False
+        while done < count:
+            taken = self.take_some(p, end, count - done, &done)
+            if taken == 0:
+                if done:
+                    self.put_rest(self.conversation, (begin + HEAD_BYTES)[: end - begin - HEAD_BYTES], done)
+                return done > 0
+            p += taken
+        return count > 0
+
+    cdef Py_ssize_t take_some(self, const uint8_t* begin, const uint8_t* end, int most, int* count) except -1:
+        """Publish what comes first, from frames of their own, or up to `most` from one frame; how many bytes it had."""
+        cdef Publication found
+        cdef Py_ssize_t size
         cdef Course course
-        cdef Py_ssize_t size = self.publication(begin, end, &name, &persistent, &priority, &number, &message)
-        if size == 0 or self.group_commit.failure is not None:
+        if find_publication(begin, end, most > 0, &found) == 0 or self.group_commit.failure is not None:
             return 0
-        course = self.course(PyUnicode_DecodeASCII(<const char*>name.content + PREFIX_BYTES, name.size - PREFIX_BYTES, NULL))
+        course = self.course(PyUnicode_DecodeASCII(<const char*>found.topic, found.topic_bytes, NULL))
         if course is None or not course.is_flat or not self.may(course):
             return 0
         self.lock_acquire()
         try:
-            size = self.publish(course, begin, end, frames)
+            size = self.publish(course, begin, end, most, count)
         finally:
             self.lock_release()
         if self.engine._ready:
             self.engine.drain()
         return size
-
-    cdef Py_ssize_t publication(
-        self, const uint8_t* begin, const uint8_t* end, Piece* name, uint8_t* persistent, uint8_t* priority,
-        uint32_t* number, Plain* message,
-    ) except -1:
-        """Whether a whole frame begins here that publishes a plain message; its bytes, or 0."""
-        cdef Py_ssize_t size
-        cdef const uint8_t* p
-        cdef double wait_s
-        if end - begin < HEAD_BYTES or begin[4] != PUT:
-            return 0
-        size = 4 + <Py_ssize_t>little(begin)
-        if size < HEAD_BYTES + 2 or size - 4 > self.frame_bytes_max or end - begin < size:
-            return 0
-        end = begin + size
-        number[0] = little(begin + 8)
-        p = begin + HEAD_BYTES
-        if p[0] != 0x96:
-            return 0
-        p = text(p + 1, end, name)
-        if p == NULL or not PREFIX_BYTES < name.size <= TOPIC_BYTES_MAX or memcmp(name.content, b"topic:", PREFIX_BYTES) != 0:
-            return 0
-        if end - p < 12 or p[0] != 0 or p[3] != 0xcb:
-            return 0  # in a unit of work
-        wait_s = real(p + 4)
-        if not 0.0 <= wait_s <= WAIT_S_USUAL or not is_ascii(name.content, name.size):
-            return 0
-        persistent[0], priority[0] = p[1], p[2]
-        if not find_plain(p + 12, end, message) or message.end != end:
-            return 0
-        # What has to be found by its correlation id, or at its time, is for the general way.
-        return 0 if message.expires or message.correlation_id.size else size
 
     cdef Course course(self, str topic):
         """What is known of a topic; None where the general way has to find out."""
@@ -309,49 +373,51 @@ cdef class Fanout(Publications):
 
     # --- under the host's lock ---
 
-    cdef Py_ssize_t publish(self, Course course, const uint8_t* begin, const uint8_t* end, int* frames) except -1:
-        """Take publications on one topic while they come one behind the other; how many bytes their frames have."""
+    cdef Py_ssize_t publish(
+        self, Course course, const uint8_t* begin, const uint8_t* end, int most, int* count
+    ) except -1:
+        """Take publications on one topic while they come one behind the other; how many bytes they have."""
         cdef Group group
         cdef Target target
+        cdef Publication found
+        cdef Plain* message = &found.message
         cdef long long room = GROUP_MAX, key
         cdef Py_ssize_t size, taken, place, id_bytes, sender_bytes = PyBytes_GET_SIZE(self.sender)
         cdef Py_ssize_t topic_bytes = PyBytes_GET_SIZE(course.topic), members = len(course.targets)
+        cdef const uint8_t* topic = <const uint8_t*>PyBytes_AS_STRING(course.topic)
         cdef const uint8_t* at = begin
-        cdef Piece name
-        cdef Plain message
-        cdef uint8_t persistent = 0, priority = 0
         cdef uint8_t* q
-        cdef uint32_t number = 0
+        cdef uint32_t number
         cdef bytes message_id, raw, joined
         cdef list raws = [], answers = [], shared = None
         cdef double now
-        cdef int index
         manager = self.manager
         for target in course.targets:
             queue = target.queue
             room = min(room, target.depth_max - <long long>queue.depth - <long long>queue.reserved)
+        if most > 0:
+            room = min(room, most)
         now = self.clock_now()
         group.count = 0
         group.ends[0] = 0
         key = manager.key_next
         while group.count < room:
-            taken = self.publication(at, end, &name, &persistent, &priority, &number, &message)
-            if taken == 0 or message.body.size > course.body_bytes_max:
+            taken = find_publication(at, end, most > 0, &found)
+            if taken == 0 or taken - 4 > self.frame_bytes_max or message.body.size > course.body_bytes_max:
                 break
-            if name.size - PREFIX_BYTES != topic_bytes - (1 if topic_bytes < 33 else 2) or memcmp(
-                name.content + PREFIX_BYTES, <const uint8_t*>PyBytes_AS_STRING(course.topic) + (1 if topic_bytes < 33 else 2),
-                name.size - PREFIX_BYTES,
+            if found.topic_bytes != course.topic_size or memcmp(
+                found.topic, topic + (topic_bytes - course.topic_size), course.topic_size
             ) != 0:
                 break
-            if persistent != 0xc2 and (persistent != 0xc0 or course.default_persistent):
+            if found.persistent != 0xc2 and (found.persistent != 0xc0 or course.default_persistent):
                 break
-            if priority == 0xc0:
-                priority = course.default_priority
-            elif priority > 9:
+            if found.priority == 0xc0:
+                found.priority = course.default_priority
+            elif found.priority > 9:
                 break
             if group.count == 0:
-                group.priority = priority
-            elif priority != group.priority or group.ends[group.count] + message.body.size > GROUP_BYTES:
+                group.priority = found.priority
+            elif found.priority != group.priority or group.ends[group.count] + message.body.size > GROUP_BYTES:
                 break
             if message.message_id.size:
                 message_id = PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
@@ -359,17 +425,14 @@ cdef class Fanout(Publications):
                 message_id = manager.new_message_id()
                 key = manager.key_next
             id_bytes = PyBytes_GET_SIZE(message_id)
-            size = plain_bytes(&message, id_bytes, sender_bytes) + topic_bytes - 1
+            size = plain_bytes(message, id_bytes, sender_bytes) + topic_bytes - 1
             raw = PyBytes_FromStringAndSize(NULL, size)
-            q = <uint8_t*>PyBytes_AS_STRING(raw)
             q = put_plain(
-                q, &message, <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes, False, priority, now,
-                <const uint8_t*>PyBytes_AS_STRING(self.sender), sender_bytes,
+                <uint8_t*>PyBytes_AS_STRING(raw), message, <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes, False,
+                found.priority, now, <const uint8_t*>PyBytes_AS_STRING(self.sender), sender_bytes,
             )
-            # properties, backout_count, target_queue and target_manager as they are; then topic, retained, authorized_as
-            q = put_bytes(
-                q - 3, <const uint8_t*>PyBytes_AS_STRING(course.topic), topic_bytes
-            )
+            # The last three fields are topic, retained and authorized_as, of one byte each.
+            q = put_bytes(q - 3, topic, topic_bytes)
             q[0] = 0xc2
             q[1] = 0xa0
             raws.append(raw)
@@ -379,12 +442,12 @@ cdef class Fanout(Publications):
             manager.key_next = key
             group.count += 1
             group.ends[group.count] = group.ends[group.count - 1] + size
-            if number:
-                answers.append((number, message_id))
+            if found.number:
+                answers.append((found.number, message_id))
             at += taken
         if group.count == 0:
             return 0
-        frames[0] += group.count
+        count[0] += group.count
         for number, message_id in answers:
             self.answer(number, message_id)
         joined = <bytes>raws[0] if group.count == 1 else b"".join(raws)
@@ -493,7 +556,7 @@ cdef class Fanout(Publications):
             entry = self.entry(target, group, place, index, raws, shared)
             entry.state = LOCKED
             size += group.body_bytes[index]
-            takes.append(_new_tuple(_Take, (queue, entry)))
+            takes.append(take_of(queue, entry))
         stream._held_bytes += size
         if <Py_ssize_t>stream._held_bytes >= HELD_BYTES_MAX:
             self.engine.stop_waiting(waiter)
@@ -528,6 +591,16 @@ cdef class Fanout(Publications):
         put_bytes(put_binary_head(q + 1, id_bytes), <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes)
         write(self.engine, self.link, frame)
         return 0
+
+
+cdef inline object take_of(queue, QueuedMessage entry):
+    """`Take(queue, entry)`"""
+    take = PyType_GenericAlloc(<PyTypeObject*>_Take, 2)
+    Py_INCREF(queue)
+    PyTuple_SET_ITEM(take, 0, queue)
+    Py_INCREF(entry)
+    PyTuple_SET_ITEM(take, 1, entry)
+    return take
 
 
 cdef int take_turns(waiter, int count) except -1:
@@ -627,22 +700,22 @@ def pump(Outlet outlet, engine, str name):
             front = lane._front
             popleft = front.popleft
             while front and len(found) < limit and body_bytes < PUMP_BYTES:
-                entry = <QueuedMessage>front[0]
-                if entry.state != AVAILABLE or entry.backouts:
+                entry = <QueuedMessage>popleft()
+                if entry.state != AVAILABLE or entry.backouts or (
+                    entry.decoded is not None and (entry.decoded.expiry_s is not None or entry.decoded.report)
+                ):
+                    front.appendleft(entry)
                     break
-                if entry.decoded is not None and (entry.decoded.expiry_s is not None or entry.decoded.report):
-                    break
-                popleft()
                 entry.resident = False
                 entry.state = LOCKED
-                size = entry.body_bytes()
+                size = entry.body_size()
                 body_bytes += size
                 if entry.shared is None:
                     memory_bytes += size + OVERHEAD_BYTES
                 else:
                     memory_bytes += size // <Py_ssize_t>entry.shared.count + OVERHEAD_BYTES
                 found.append(entry)
-                takes.append(_new_tuple(_Take, (queue, entry)))
+                takes.append(take_of(queue, entry))
             lane.memory_bytes -= memory_bytes
             queue.uncommitted_gets += len(found)
             waiter.credit -= len(found)
@@ -672,13 +745,13 @@ cdef int send(Outlet outlet, engine, list entries) except -1:
     outlet.numbered._delivered += count
     for index in range(count):
         entry = <QueuedMessage>entries[index]
-        if raws and (not together or size + entry.body_bytes() > LONG_BODY_BYTES):
+        if raws and (not together or size + entry.body_size() > LONG_BODY_BYTES):
             send_batch(outlet, engine, consumer, delivery + 1, raws)
             delivery += len(raws)
             raws = []
             size = 0
         raws.append(entry.encoded())
-        size += entry.body_bytes()
+        size += entry.body_size()
     return send_batch(outlet, engine, consumer, delivery + 1, raws)
 
 
