@@ -51,6 +51,7 @@ cdef enum:
     BODY_BYTES_MAX = 1048576
     HELD_BYTES_MAX = 67108864
     LONG_BODY_BYTES = 65536
+    ASKED_BYTES_MAX = 65536
     OVERHEAD_BYTES = 640
     PLANS_MAX = 1000
     TOPIC_BYTES_MAX = 200       # a longer one is for the general way
@@ -306,8 +307,8 @@ cdef class Fanout(Publications):
         cdef const uint8_t* p = begin + HEAD_BYTES
         cdef Py_ssize_t taken
         cdef int count, done = 0
-        if little(begin + 8) or end - p < 4 or p[0] != 0x92 or p[1] != 0:
-            return False  # in a unit of work
+        if little(begin + 8) or not 4 <= end - p <= ASKED_BYTES_MAX or p[0] != 0x92 or p[1] != 0:
+            return False  # in a unit of work, or more than a frame may have
         p += 2
         if (p[0] & 0xf0) == 0x90:
             count = p[0] & 0x0f
