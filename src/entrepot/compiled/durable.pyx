@@ -17,6 +17,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 cimport cython
 
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
+from entrepot.compiled.outlet cimport Outlet, only_outlet
 from entrepot.compiled.plain cimport put_bytes, put_whole
 
 import msgspec
@@ -26,7 +27,6 @@ from entrepot.engine.recovery_log.group import GROUP_BYTES as _GROUP_BYTES
 from entrepot.engine.recovery_log.record import Commit, Put, frame
 from entrepot.engine.unit_of_work import RECORD_BYTES as _RECORD_BYTES
 from entrepot.engine.unit_of_work import UnitState
-from entrepot.engine.waiting import StandingWaiter
 from entrepot.errors import SpillFailed
 from entrepot.message import Message
 
@@ -44,7 +44,6 @@ cdef object _encode = msgspec.msgpack.Encoder().encode
 cdef object _crc32c = crc32c
 cdef Py_ssize_t GROUP_BYTES = _GROUP_BYTES
 cdef Py_ssize_t RECORD_BYTES = _RECORD_BYTES
-cdef object _StandingWaiter = StandingWaiter
 cdef object ACTIVE = UnitState.ACTIVE
 cdef object ENDING = UnitState.ENDING
 cdef object COMMITTED = UnitState.COMMITTED
@@ -136,23 +135,23 @@ if put_record(300, 7, 2**40, _encode(_sample), 4096, 99) != b"".join(
 # --- arriving ---
 
 
-cdef bint handed_over(queue, QueuedMessage entry) except -1:
+cdef bint handed_over(manager, queue, QueuedMessage entry) except -1:
     """Whether the reader that waits for any message, and longest, took it as bytes."""
+    cdef Outlet outlet
     waiters = queue.waiters
-    if queue.watched or queue.unoffered or waiters.by_correlation or waiters.for_groups or not waiters.any:
+    if queue.watched or queue.unoffered or queue._by_message_id is not None or entry.raw_correlated:
         return False
-    waiter = next(iter(waiters.any.values()))
-    if waiter.criteria is not None or type(waiter) is not _StandingWaiter:
+    if waiters.by_correlation or waiters.for_groups or not waiters.any:
         return False
-    outlet = waiter.outlet
-    return outlet is not None and outlet.hand_over(queue, entry)
+    outlet = only_outlet(<dict>waiters.any)
+    return outlet is not None and outlet.take_arrival(manager, queue, entry)
 
 
 cdef int arrive(manager, queue, QueuedMessage entry, int priority) except -1:
     """`QueueManager.arrive` for a plain message that was forced; a disk that refuses to spill is told later."""
     cdef Py_ssize_t size
     if queue.watched or queue.waiters:
-        if handed_over(queue, entry):
+        if handed_over(manager, queue, entry):
             return 0
         try:
             manager.arrive(queue, entry)

@@ -43,7 +43,8 @@ cdef class QueuedMessage:
     @property
     def message(self):
         if self.decoded is None:
-            self.decoded = _decode(self.raw)
+            # What several queues have is decoded once for all of them (`fanout.SharedPublication`).
+            self.decoded = _decode(self.raw) if self.shared is None else self.shared.message
             self.raw = None
         return self.decoded
 

@@ -19,18 +19,17 @@ cimport cython
 
 from entrepot.compiled.durable cimport PlainPut, PutSettlement, plain_put, promise_put, promise_unit
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
+from entrepot.compiled.outlet cimport Outlet, next_lane, only_outlet, take_of, take_turns, write
 from entrepot.compiled.plain cimport *
 
 from functools import partial
 from heapq import heappush
-from threading import get_ident
 
 import msgspec
 
+from entrepot.compiled import compiled
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.unit_of_work import RECORD_BYTES as _RECORD_BYTES
-from entrepot.engine.unit_of_work import Take
-from entrepot.engine.waiting import StandingWaiter
 from entrepot.errors import EntrepotError, RequestTimedOut
 from entrepot.message import Message, MessageType
 
@@ -48,15 +47,10 @@ cdef enum:
     PUT_MANY = 39
     DONE = 65
     MESSAGE = 66
-    DELIVERY = 69
-    DELIVERIES = 74
     # Limits, as in limits.py, engine/express.py and server/.
     BODY_BYTES_MAX = 1048576
     CREDIT_MAX = 100000
     WAITING_MAX = 10000
-    HELD_BYTES_MAX = 67108864
-    PUMP_AT_ONCE = 128
-    PUMP_BYTES = 1048576
     LONG_BODY_BYTES = 65536
     FRAMES_AT_ONCE = 1000
     WAYS_MAX = 1000
@@ -70,9 +64,6 @@ cdef Py_ssize_t RECORD_BYTES = _RECORD_BYTES
 
 cdef object _encode = msgspec.msgpack.Encoder().encode
 cdef object _NO_BODY = Message(b"")
-cdef object _Take = Take
-cdef object _StandingWaiter = StandingWaiter
-cdef object _new_tuple = tuple.__new__
 
 _SAMPLE = Message(b"b", b"m", b"c", True, 7, MessageType.REQUEST, reply_to="q", user="u", application="a")
 _LAYOUT = (
@@ -139,65 +130,12 @@ cdef Way way_of(object objects, str name, object route):
     return way
 
 
-cdef int take_turn(waiter) except -1:
-    """`StandingWaiter.take_turn`"""
-    cdef dict shelf
-    cdef long long credit = waiter.credit - 1
-    waiter.credit = credit
-    waiters = waiter.among
-    if waiters is None:
+cdef class Publications:
+    """What a connection publishes: `fanout.pyx` does it where that is built, and else the general way."""
+
+    cdef Py_ssize_t take(self, const uint8_t* begin, const uint8_t* end, int* frames) except -1:
+        """Publish what the first frames ask for, of which one is whole; how many bytes these have. Counts `frames` up."""
         return 0
-    shelf = <dict>waiter.shelf
-    del shelf[waiter.number]
-    if credit > 0:
-        number = waiters._next
-        waiters._next = number + 1
-        waiter.number = number
-        shelf[number] = waiter
-    else:
-        waiter.among = None
-    return 0
-
-
-@cython.final
-cdef class Outlet:
-    """Where a stream of a native connection takes messages as bytes, without being woken for each."""
-
-    cdef object stream
-    cdef object waiter
-    cdef object numbered
-    cdef object link
-    cdef Lane lane
-
-    def __init__(self, stream, waiter, numbered, link, Lane lane not None):
-        self.stream = stream
-        self.waiter = waiter
-        self.numbered = numbered
-        self.link = link
-        self.lane = lane
-
-    def hand_over(self, queue, QueuedMessage entry not None):
-        """Send an entry that has just come, and stands nowhere yet; False: nothing was done.
-
-        Called under the engine's lock, on any thread.
-        """
-        if get_ident() != self.lane.thread or not self.is_ready():
-            return False
-        queue.depth += 1
-        if entry.log_position >= 0:
-            self.lane.manager.young[entry.key] = entry
-        if queue._by_message_id is not None or entry.decoded is not None or entry.raw_correlated:
-            queue.hold(entry)
-        else:
-            entry.state = LOCKED
-            queue.uncommitted_gets += 1
-        take_turn(self.waiter)
-        self.lane.hand_over(self, queue, entry)
-        return True
-
-    cdef bint is_ready(self) except -1:
-        """Whether what comes now may be sent before anything else."""
-        return not self.waiter.arrived and not self.stream.closed and not self.waiter.unit.counted
 
 
 @cython.final
@@ -315,7 +253,6 @@ cdef class Lane:
     cdef object clock_now
     cdef object clock_elapsed
     cdef object loop_time
-    cdef object loop_call_soon
     cdef object deadlines
     cdef object reader
     cdef object hear
@@ -323,10 +260,10 @@ cdef class Lane:
     cdef object lock_acquire
     cdef object lock_release
     cdef object put_rest
-    cdef object thread
     cdef bytes sender
     cdef bint administrator
     cdef dict ways
+    cdef Publications publications
     # What the link reads into; a view of it that the link has keeps it from being resized.
     cdef bytearray memory_read
     cdef Py_ssize_t frame_bytes_max
@@ -355,7 +292,6 @@ cdef class Lane:
         self.clock_now = self.manager.clock.now
         self.clock_elapsed = self.manager.clock.elapsed
         self.loop_time = desk.loop.time
-        self.loop_call_soon = desk.loop.call_soon
         self.deadlines = desk.deadlines
         self.reader = link.reader
         self.hear = hear
@@ -363,10 +299,11 @@ cdef class Lane:
         self.lock_acquire = desk.host.lock.acquire
         self.lock_release = desk.host.lock.release
         self.put_rest = put_rest
-        self.thread = get_ident()
         self.sender = _encode(session.identity.user) + _encode(session.application)
         self.administrator = session.identity.administrator
         self.ways = {}
+        fanout = compiled("fanout")
+        self.publications = Publications() if fanout is None else fanout.Fanout(link, conversation, put_rest)
         self.frame_bytes_max = frame_bytes_max
         self.memory_read = memory_read
 
@@ -414,7 +351,7 @@ cdef class Lane:
     cdef Py_ssize_t take(self, Py_ssize_t end) except -1:
         """Do what the first frames ask of the `end` bytes that were read; how many bytes these have."""
         cdef const uint8_t* begin = <const uint8_t*>PyByteArray_AS_STRING(self.memory_read)
-        cdef Py_ssize_t at = 0, size
+        cdef Py_ssize_t at = 0, size, published
         cdef int frames = 0
         cdef bint many = False
         session = self.session
@@ -429,10 +366,16 @@ cdef class Lane:
                     # What many frames cause is told in a few writes.
                     many = True
                     self.engine.__enter__()
-                if not self.verb(begin[at + 4], little(begin + at + 8), begin + at + HEAD_BYTES, begin + at + size):
+                published = 0
+                if begin[at + 4] == PUT or begin[at + 4] == PUT_MANY:
+                    published = self.publications.take(begin + at, begin + end, &frames)
+                if published:
+                    at += published
+                elif self.verb(begin[at + 4], little(begin + at + 8), begin + at + HEAD_BYTES, begin + at + size):
+                    at += size
+                    frames += 1
+                else:
                     break
-                at += size
-                frames += 1
                 if session.blocked or self.link.closed or self.link._held is not None:
                     break
         finally:
@@ -657,11 +600,8 @@ cdef class Lane:
             if reader is None:
                 if not way.anyone:
                     return None
-                waiter = next(iter(way.anyone.values()))
-                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
-                    return None
-                outlet = <Outlet>waiter.outlet
-                if outlet is None or not outlet.is_ready():
+                outlet = only_outlet(way.anyone)
+                if outlet is None:
                     return None
         elif message.expires:
             return None  # its time has to be watched on the queue
@@ -691,10 +631,10 @@ cdef class Lane:
             if queue._by_message_id is not None or message.correlation_id.size:
                 queue._index(entry)
             if outlet is not None:
-                take_turn(outlet.waiter)
+                take_turns(outlet.waiter, 1)
                 entry.state = LOCKED
                 queue.uncommitted_gets += 1
-                self.hand_over(outlet, queue, entry)
+                outlet.hand(queue, [entry], message.body.size)
             else:
                 self.stand(lane, entry, key, message.body.size + OVERHEAD_BYTES)
         if get is not None:
@@ -727,13 +667,6 @@ cdef class Lane:
 
     # --- what goes out ---
 
-    cdef int write(self, link, bytes frame) except -1:
-        if self.engine.turn is None:
-            link.transport.write(frame)
-        else:
-            link._write(frame)
-        return 0
-
     cdef int answer(self, uint32_t number, bytes message_id) except -1:
         """DONE with a message id."""
         cdef Py_ssize_t id_bytes = PyBytes_GET_SIZE(message_id)
@@ -743,7 +676,7 @@ cdef class Lane:
         q[0] = 0x91
         q = put_binary_head(q + 1, id_bytes)
         put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes)
-        return self.write(self.link, frame)
+        return write(self.engine, self.link, frame)
 
     cdef int reply_to(
         self, ReplyGet reader, const Plain* message, bytes message_id, uint8_t priority, double now
@@ -759,34 +692,7 @@ cdef class Lane:
             now, <const uint8_t*>PyBytes_AS_STRING(self.sender), PyBytes_GET_SIZE(self.sender),
         )
         (<dict>reader.lane.conversation._asked).pop(reader.asked, None)
-        return self.write(reader.lane.link, frame)
-
-    cdef int hand_over(self, Outlet outlet, queue, QueuedMessage entry) except -1:
-        """DELIVERY of an entry that is locked, under the stream's unit of work."""
-        cdef bytes raw = entry.encoded()
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(raw)
-        cdef uint8_t head[24]
-        cdef uint8_t* q
-        cdef bytes frame
-        stream, numbered = outlet.stream, outlet.numbered
-        (<list>outlet.waiter.unit.takes).append(_new_tuple(_Take, (queue, entry)))
-        held_bytes = stream._held_bytes + entry.body_size()
-        stream._held_bytes = held_bytes
-        delivered = numbered._delivered + 1
-        numbered._delivered = delivered
-        head[0] = 0x93
-        q = put_whole(put_whole(head + 1, numbered._number), delivered)
-        frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + (q - head) + size)
-        q = put_bytes(
-            put_frame_head(
-                <uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + (q - head) + size, DELIVERY, 0
-            ),
-            head, q - head,
-        )
-        put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(raw), size)
-        if held_bytes >= HELD_BYTES_MAX:
-            self.engine.stop_waiting(outlet.waiter)
-        return self.write(outlet.link, frame)
+        return write(self.engine, reader.lane.link, frame)
 
     # --- get ---
 
@@ -820,7 +726,7 @@ cdef class Lane:
         self.lock_acquire()
         try:
             self.manager.timers.tick()
-            lane = self.next_lane(queue)
+            lane = next_lane(queue)
             if lane is None:
                 return False
             entry = <QueuedMessage>lane._front[0]
@@ -838,7 +744,7 @@ cdef class Lane:
                 entry.state = LOCKED
                 queue.uncommitted_gets += 1
                 guard = self.host.private_unit()
-                guard.takes.append(_new_tuple(_Take, (queue, entry)))
+                guard.takes.append(take_of(queue, entry))
                 if guard.counted:
                     self.manager.backout_counts.count(queue, entry)
             else:
@@ -853,17 +759,6 @@ cdef class Lane:
             leases[number] = guard
         return self.answer_with(number, raw, leased) == 0
 
-    cdef object next_lane(self, queue):
-        """The lane that the next message stands at the front of, in memory; None: the general way has to look."""
-        for lane in <list>queue._order:
-            if lane._returned:
-                return None
-            if lane._front:
-                return lane
-            if lane.runs or lane._back:
-                return None
-        return None
-
     cdef int answer_with(self, uint32_t number, bytes raw, bint leased) except -1:
         """MESSAGE"""
         cdef Py_ssize_t size = HEAD_BYTES + 2 + PyBytes_GET_SIZE(raw)
@@ -872,7 +767,7 @@ cdef class Lane:
         q[0] = 0x92
         q[1] = 0xc3 if leased else 0xc2
         put_bytes(q + 2, <const uint8_t*>PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw))
-        return self.write(self.link, frame)
+        return write(self.engine, self.link, frame)
 
     # --- request ---
 
@@ -1036,13 +931,10 @@ cdef class Lane:
             else:
                 if len(way.anyone) > 1:
                     return 0  # each takes its turn
-                waiter = next(iter(way.anyone.values()))
-                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
+                outlet = only_outlet(way.anyone)
+                if outlet is None:
                     return 0
-                outlet = <Outlet>waiter.outlet
-                if outlet is None or not outlet.is_ready() or not outlet.numbered._together:
-                    return 0
-                room = min(room, <Py_ssize_t>waiter.credit)
+                room = min(room, <Py_ssize_t>outlet.waiter.credit)
             now = self.put_time(False)
             key = manager.key_next
             p = at[0]
@@ -1090,29 +982,11 @@ cdef class Lane:
                 lane._front.extend(entries)
             else:
                 queue.uncommitted_gets += len(entries)
-                self.hand_over_all(outlet, queue, entries, size)
+                take_turns(outlet.waiter, len(entries))
+                outlet.hand(queue, entries, size)
             return len(entries)
         finally:
             self.lock_release()
-
-    cdef int hand_over_all(self, Outlet outlet, queue, list entries, Py_ssize_t body_bytes) except -1:
-        """DELIVERIES of entries that are locked, to the one reader of a queue, who has credit for all of them."""
-        cdef list takes = <list>outlet.waiter.unit.takes
-        cdef dict shelf
-        waiter, stream = outlet.waiter, outlet.stream
-        for entry in entries:
-            takes.append(_new_tuple(_Take, (queue, entry)))
-        waiter.credit -= len(entries)
-        if not waiter.credit:
-            shelf = <dict>waiter.shelf
-            del shelf[waiter.number]
-            waiter.among = None
-        held_bytes = stream._held_bytes + body_bytes
-        stream._held_bytes = held_bytes
-        self.deliver_some(outlet, entries)
-        if held_bytes >= HELD_BYTES_MAX:
-            self.engine.stop_waiting(waiter)
-        return 0
 
     cdef bint put_next(self, const uint8_t** at, const uint8_t* end) except -1:
         cdef const uint8_t* p = at[0]
@@ -1250,6 +1124,7 @@ cdef class Lane:
         cdef Py_ssize_t count, delivered, settled, index, size = 0
         cdef QueuedMessage entry
         cdef list takes
+        cdef tuple take
         cdef uint8_t fields
         if end - p < 4:
             return False
@@ -1278,14 +1153,21 @@ cdef class Lane:
         if count > 0:
             self.lock_acquire()
             try:
+                queue = None
                 for index in range(count):
-                    queue, entry = takes[index]
-                    if entry.log_position >= 0 or entry.state != LOCKED or queue.watched:
+                    take = <tuple>takes[index]
+                    entry = <QueuedMessage>take[1]
+                    if entry.log_position >= 0 or entry.state != LOCKED:
                         return False
+                    if take[0] is not queue:
+                        queue = take[0]
+                        if queue.watched:
+                            return False
                     if entry.decoded is not None and (entry.decoded.report or entry.decoded.group_id):
                         return False
                 for index in range(count):
-                    queue, entry = takes[index]
+                    take = <tuple>takes[index]
+                    queue, entry = take[0], <QueuedMessage>take[1]
                     size += entry.body_size()
                     self.remove(queue, entry)
             finally:
@@ -1295,107 +1177,8 @@ cdef class Lane:
             stream._held_bytes -= size
         waiter.credit += more
         if waiter.among is None:
-            self.pump(stream, waiter)
+            stream.pump()
         return True
-
-    cdef int pump(self, stream, waiter) except -1:
-        """`Stream.pump`: what stands on the queue as bytes goes out as bytes, and the general way sees to the rest."""
-        cdef Outlet outlet = <Outlet>waiter.outlet
-        cdef Way way
-        cdef list takes, found = []
-        cdef QueuedMessage entry
-        cdef Py_ssize_t most, size = 0, body_bytes
-        if (
-            outlet is None or waiter.credit <= 0 or waiter.error is not None or waiter.arrived or stream._paused
-            or stream.closed or stream._search is not None or stream._unit.counted or self.engine._ready
-        ):
-            stream.pump()
-            return 0
-        unit = stream._unit
-        takes = <list>unit.takes
-        way = self.way(stream.name)
-        most = min(PUMP_AT_ONCE, <Py_ssize_t>waiter.credit, <Py_ssize_t>unit.limit - len(takes))
-        if way is None or not way.gives or self.group_commit.failure is not None or stream._held_bytes >= HELD_BYTES_MAX:
-            stream.pump()
-            return 0
-        queue = way.queue
-        self.lock_acquire()
-        try:
-            self.manager.timers.tick()
-            lane = self.next_lane(queue)
-            if lane is not None:
-                front = lane._front
-                while front and len(found) < most and size < PUMP_BYTES:
-                    entry = <QueuedMessage>front[0]
-                    if entry.state != AVAILABLE or entry.backouts or entry.decoded is not None:
-                        break
-                    front.popleft()
-                    body_bytes = entry.body_size()
-                    size += body_bytes
-                    lane.memory_bytes -= entry.memory_bytes
-                    entry.resident = False
-                    entry.state = LOCKED
-                    takes.append(_new_tuple(_Take, (queue, entry)))
-                    found.append(entry)
-                queue.uncommitted_gets += len(found)
-        finally:
-            self.lock_release()
-        if found:
-            waiter.credit -= len(found)
-            stream._held_bytes += size
-            self.deliver(outlet, found)
-            if waiter.credit > 0:
-                # Others are waiting for the loop, too.
-                self.loop_call_soon(stream.pump)
-        else:
-            stream.pump()
-        return 0
-
-    cdef int deliver(self, Outlet outlet, list entries) except -1:
-        """DELIVERIES of entries that are locked, in frames that are not long."""
-        cdef Py_ssize_t first = 0, index, size = 0, count = len(entries)
-        cdef QueuedMessage entry
-        cdef bint together = outlet.numbered._together
-        for index in range(count):
-            entry = <QueuedMessage>entries[index]
-            if index > first and (not together or size + entry.body_size() > LONG_BODY_BYTES):
-                self.deliver_some(outlet, entries[first:index])
-                first = index
-                size = 0
-            size += entry.body_size()
-        return self.deliver_some(outlet, entries[first:] if first else entries)
-
-    cdef int deliver_some(self, Outlet outlet, list entries) except -1:
-        """consumer, delivery, message; or consumer, first delivery, messages"""
-        cdef Py_ssize_t count = len(entries), size = 0
-        cdef QueuedMessage entry
-        cdef uint8_t head[24]
-        cdef uint8_t* q
-        cdef bytes frame
-        numbered = outlet.numbered
-        first = numbered._delivered + 1
-        numbered._delivered += count
-        head[0] = 0x93
-        q = put_whole(put_whole(head + 1, numbered._number), first)
-        if count > 15:
-            q[0] = 0xdc
-            q[1] = <uint8_t>(count >> 8)
-            q[2] = <uint8_t>count
-            q += 3
-        elif count > 1:
-            q[0] = <uint8_t>(0x90 | count)
-            q += 1
-        for entry in entries:
-            size += PyBytes_GET_SIZE(entry.raw)
-        size += HEAD_BYTES + (q - head)
-        frame = PyBytes_FromStringAndSize(NULL, size)
-        q = put_bytes(
-            put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, DELIVERIES if count > 1 else DELIVERY, 0),
-            head, q - head,
-        )
-        for entry in entries:
-            q = put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(entry.raw), PyBytes_GET_SIZE(entry.raw))
-        return self.write(outlet.link, frame)
 
     cdef int remove(self, queue, QueuedMessage entry) except -1:
         """A nonpersistent entry that is locked leaves for good; `Queue.remove`."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from entrepot.compiled import compiled
 from entrepot.engine import express
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.unit_of_work import Take, Unit
@@ -28,6 +29,7 @@ from entrepot.message import Message
 if TYPE_CHECKING:
     from entrepot.server.session import Done, Session
 
+_outlet = compiled("outlet")
 _PUMP_AT_ONCE = 128
 _PUMP_BYTES = 1 * MIB
 _HELD_BYTES_MAX = 64 * MIB
@@ -163,6 +165,10 @@ class Stream:
             return False
         if waiter.arrived:
             self._woken()  # they came before those that are there now, and count before them
+        if waiter.outlet is not None and _outlet.pump(waiter.outlet, self.name):
+            return True
+        if waiter.credit <= 0 or self._paused or self._held_bytes >= _HELD_BYTES_MAX:
+            return True
         try:
             messages = self._session.engine.get_some_or_wait(
                 self.name, waiter, _PUMP_AT_ONCE, _PUMP_BYTES, self._search
