@@ -58,6 +58,7 @@ cdef enum:
     PUMP_BYTES = 1048576
     LONG_BODY_BYTES = 65536
     FRAMES_AT_ONCE = 1000
+    ASKED_BYTES_MAX = 65536
     WAYS_MAX = 1000
     UNITS_MAX = 1000
     OVERHEAD_BYTES = 640
@@ -136,6 +137,25 @@ cdef Way way_of(object objects, str name, object route):
     way.buffer_bytes = definition.buffer_bytes
     way.fifo = definition.delivery == "FIFO"
     return way
+
+
+cdef bint are_plain(const uint8_t* p, const uint8_t* end, uint64_t count) noexcept nogil:
+    """Whether a PUT_MANY ends with so many puts of plain messages, in which nothing is left to understand."""
+    cdef uint64_t index
+    cdef Piece name
+    cdef Plain message
+    for index in range(count):
+        if end - p < 2 or p[0] != 0x94:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p < 2 or not is_ascii(name.content, name.size):
+            return False
+        if p[0] != 0xc0 and p[0] != 0xc2 and p[0] != 0xc3 or p[1] != 0xc0 and p[1] > 0x7f:
+            return False
+        if not find_plain(p + 2, end, &message):
+            return False
+        p = message.end
+    return p == end
 
 
 cdef int take_turn(waiter) except -1:
@@ -234,6 +254,10 @@ cdef class ReplyGet:
     @property
     def is_private(self):
         return True
+
+    @property
+    def guard(self):
+        return None  # it gets outside of any unit of work
 
     @property
     def wants_whole_group(self):
@@ -380,6 +404,8 @@ cdef class Lane:
         end = count if self.is_clean else <Py_ssize_t>self.reader.standing(count)
         if link._held is None:
             heard = self.take(end)
+            if link.closed:
+                return
         if heard == end and end:
             if not self.is_clean:
                 self.reader.done()
@@ -862,7 +888,7 @@ cdef class Lane:
         cdef uint64_t count, index = 0, done, unit = 0
         cdef const uint8_t* begin = p
         cdef bint together
-        if end - p < 4 or p[0] != 0x92:
+        if end - p < 4 or end - p > ASKED_BYTES_MAX or p[0] != 0x92:
             return False
         p = whole(p + 1, end, &unit)
         if p == NULL or end - p < 3 or (number and not unit):
@@ -877,6 +903,8 @@ cdef class Lane:
             return False
         if unit:
             return self.plan(number, unit, count, p, end)
+        if not are_plain(p, end, count):
+            return False  # none of them is put if one cannot be understood
         together = self.engine.turn is None
         if together:
             self.engine.__enter__()
@@ -888,6 +916,8 @@ cdef class Lane:
                         if index == 0:
                             return False
                         self.put_rest(self.conversation, begin[: end - begin], index)
+                        if self.session.blocked:
+                            self.link.hold()
                         return True
                     done = 1
                 index += done
@@ -1082,7 +1112,8 @@ cdef class Lane:
             stays = persistent == 0xc3 or (persistent == 0xc0 and way.default_persistent)
             if stays and way.temporary:
                 return False
-            places[way] = places.get(way, 0) + 1
+            # By queue, because several names may lead to it.
+            places[way.queue] = places.get(way.queue, 0) + 1
             body_bytes += message.body.size
             planned.append(
                 plain_put(
@@ -1101,17 +1132,16 @@ cdef class Lane:
         try:
             if unit.clock_steps != self.steady.count:
                 return False
-            for way, taken in places.items():
-                queue = way.queue
-                if <long long>queue.depth + <long long>queue.reserved + <long long>taken > way.depth_max:
+            for queue, taken in places.items():
+                if <long long>queue.depth + <long long>queue.reserved + <long long>taken > queue.definition.depth_max:
                     return False
             try:
                 unit.require_active()
                 unit.require_room(body_bytes, len(planned))
             except EntrepotError:
                 return False  # the general way tells
-            for way, taken in places.items():
-                way.queue.reserved += taken
+            for queue, taken in places.items():
+                queue.reserved += taken
             unit.puts += planned
             unit.body_bytes += body_bytes
         finally:

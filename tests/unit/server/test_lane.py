@@ -53,10 +53,9 @@ class _Writer:
         if what < 0.06:
             return ("advance", random.choice([0.1, 1.0, 40.0]))
         if what < 0.09:
-            return ("say", guest, 0, [("return", random.randrange(1, 3), random.randrange(3), random.randrange(3))])
+            return ("say", guest, 1, [("return", random.randrange(1, 3), random.randrange(3), random.randrange(3))])
         frames = [self._frame() for _ in range(random.choice([1, 1, 1, 2, 4, 8]))]
-        cut = random.choice([0, 0, 0, 7, 60, 300])
-        return ("say", guest, cut, frames)
+        return ("say", guest, random.choice([1, 1, 1, 3, 10, 50]), frames)
 
     def _frame(self) -> Step:
         random = self._random
@@ -108,7 +107,8 @@ class _Writer:
     def _message(self, *, numbered: bool = False) -> Message:
         random = self._random
         self._count += 1
-        body = b"%04d" % self._count + b"." * random.choice([0, 0, 10, 300, 1000, 70_000])
+        size = random.choice([0, 0, 10, 300, 1000, 1000] if random.random() < 0.97 else [30_000, 70_000])
+        body = b"%04d" % self._count + b"." * size
         fields: dict[str, Any] = {
             "correlation_id": random.choice(CORRELATION_IDS),
             "type": random.choice([MessageType.DATAGRAM, MessageType.REQUEST, MessageType.REPLY]),
@@ -244,8 +244,8 @@ async def tell(twins: Twins, step: Step) -> None:
     elif step[0] == "advance":
         await twins.advance(step[1])
     else:
-        _, guest, cut, frames = step
-        await twins.say(guest, lambda twin: frames_of(twin, guest, frames), cut)
+        _, guest, pieces, frames = step
+        await twins.say(guest, lambda twin: frames_of(twin, guest, frames), pieces)
         in_order = len(frames) == 1
     twins.compare_heard(in_order=in_order)
     twins.compare_state()

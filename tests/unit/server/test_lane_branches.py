@@ -61,6 +61,7 @@ def test_units_end_while_a_request_waits(alike: Alike) -> None:
         assert kinds(await twins.tell(0, (Verb.BACK_OUT, verbs.BackOut(2)))) == [Verb.DONE]
         await twins.tell(0, (Verb.PUT_MANY, many("Q", b"a third", unit=3, persistent=True)))
         assert kinds(await twins.tell(0, (Verb.PREPARE, verbs.Prepare(3, b"x")))) == [Verb.DONE]
+        assert kinds(await twins.tell(0, (Verb.RESOLVE, verbs.Resolve(b"x", True)))) == [Verb.DONE]
 
     alike(work)
 

@@ -128,7 +128,7 @@ def settings(log: LogSettings) -> ManagerSettings:
     return ManagerSettings(name="QM1", manager_id=MANAGER_ID, format_version=FORMAT_VERSION, created=0.0, log=log)
 
 
-ROOMY = LogSettings(segment_bytes=4 * 1024 * 1024, primary=3, secondary=4)
+ROOMY = LogSettings(segment_bytes=512 * 1024, primary=3, secondary=9, checkpoint_bytes=2**40)
 _founded: dict[Any, Disk] = {}
 
 
@@ -434,18 +434,18 @@ class Twins:
     def slow(self) -> Twin:
         return self.twins[1]
 
-    async def say(self, index: int, make: Callable[[Twin], list[tuple[Verb, Any, bool]]], cut: int = 0) -> None:
-        """Let a guest say some frames in one go, or so many bytes at a time."""
+    async def say(self, index: int, make: Callable[[Twin], list[tuple[Verb, Any, bool]]], pieces: int = 1) -> None:
+        """Let a guest say some frames in one go, or in pieces, wherever that cuts them."""
         for twin in self.twins:
             guest = await twin.guest(index)
             data = b""
             for verb, payload, numbered in make(twin):
                 twin.numbers[index] += 1
                 data += encode(verb, 10 + twin.numbers[index] if numbered else 0, payload)
-            guest.say_bytes(data, at_a_time=cut or 2**31)
+            guest.say_bytes(data, at_a_time=len(data) // pieces + 1)
         await self.quiet()
 
-    async def tell(self, index: int, *frames: Any, cut: int = 0, lane: bool | None = None) -> list[Any]:
+    async def tell(self, index: int, *frames: Any, pieces: int = 1, lane: bool | None = None) -> list[Any]:
         """The same with frames that are the same for both, compared; what the guest of the slow house has heard.
 
         A frame is a verb and its payload, and wants an answer unless False follows. `lane`: whether the lane
@@ -453,7 +453,7 @@ class Twins:
         """
         before = len(self.fast.general)
         said = [(frame[0], frame[1], frame[2] if len(frame) > 2 else True) for frame in frames]
-        await self.say(index, lambda _: said, cut)
+        await self.say(index, lambda _: said, pieces)
         if lane is not None:
             assert self.fast.general[before:] == ([] if lane else [verb for verb, _, _ in said])
         heard = self.compare_heard(in_order=len(frames) == 1)
@@ -501,6 +501,7 @@ class Twins:
             twin.clock.advance(seconds)
             with twin.host.lock:
                 twin.manager.timers.tick()
+            twin.host._force_all()
         await self.quiet()
 
     # --- comparing ------------------------------------------------------------------------------
