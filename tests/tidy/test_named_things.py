@@ -19,7 +19,7 @@ from entrepot.cli.main import app
 from entrepot.errors import EntrepotError
 from folding import for_each
 
-from .pages import DOCS, PAGES, ROOT, SOURCE, code_spans, commands, page_name
+from .pages import DOCS, PAGES, ROOT, SOURCE, blocks, code_spans, commands, page_name
 
 EACH_PAGE = for_each("page", PAGES, ids=page_name)
 
@@ -51,6 +51,17 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 def _exists(name: str) -> bool:
     places = [ROOT, DOCS, SOURCE, *(path for path in SOURCE.iterdir() if path.is_dir()), Path(entrepot.__file__).parent]
     return any((place / name).exists() for place in places)
+
+
+@EACH_PAGE
+def test_modules_and_members_that_a_drawing_names_exist(page: Path) -> None:
+    drawings = "\n".join(blocks(page, "text"))
+    modules = [f"/{path.relative_to(SOURCE).as_posix()}" for path in SOURCE.rglob("*.py")]
+    named = re.findall(r"(?<![\w/.:-])(?:\w+/)*\w+\.py\b", drawings)
+    assert [name for name in named if not any(module.endswith(f"/{name}") for module in modules)] == []
+    bodies = _class_bodies()
+    members = re.findall(r"\b([A-Z][a-z]\w+)\.([a-z_]+)\b", drawings)
+    assert [pair for pair in members if pair[0] in bodies and pair[1] not in bodies[pair[0]]] == []
 
 
 def test_paths_in_source_comments_and_advice_exist() -> None:
