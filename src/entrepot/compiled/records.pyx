@@ -389,22 +389,19 @@ def stand(manager, list keys, dict alive):
     cdef dict young = manager.young
     cdef dict lanes
     cdef QueuedMessage entry
-    cdef Plain message
-    cdef const uint8_t* raw
     cdef Py_ssize_t size
+    cdef int priority
     for key in keys:
         entry = <QueuedMessage>alive[key]
         queue = queues.get(entry.queue)
         if queue is None:
             continue  # the queue was deleted after the message arrived
-        if entry.decoded is None and not entry.raw_correlated and queue._by_message_id is None:
-            raw = <const uint8_t*>PyBytes_AS_STRING(entry.raw)
-            if not find_plain(raw, raw + PyBytes_GET_SIZE(entry.raw), &message):
-                raise AssertionError("a message that is kept as bytes is plain")
-            size = entry.raw_body_bytes + OVERHEAD_BYTES
+        priority = simple_priority(entry)
+        if priority >= 0 and queue._by_message_id is None:
+            size = entry.memory_bytes
             definition = queue.definition
             lanes = queue._lanes
-            lane = lanes.get(0 if definition.delivery == "FIFO" else message.priority)
+            lane = lanes.get(0 if definition.delivery == "FIFO" else priority)
             if (
                 lane is not None
                 and len(lanes) == 1
@@ -414,13 +411,29 @@ def stand(manager, list keys, dict alive):
                 and <Py_ssize_t>lane.memory_bytes + size <= <Py_ssize_t>definition.buffer_bytes
             ):
                 queue.depth += 1
-                young[key] = entry
+                if entry.log_position >= 0 and entry.run is None:
+                    young[key] = entry
                 entry.resident = True
                 lane.memory_bytes += size
                 lane._key_last = entry.key
                 lane._front.append(entry)
                 continue
         manager.recover(queue, entry)
+
+
+cdef int simple_priority(QueuedMessage entry) except -2:
+    """The priority of a message that can stand on its queue without further ado; -1 of any other."""
+    cdef Plain plain
+    cdef const uint8_t* raw
+    if entry.decoded is None:
+        raw = <const uint8_t*>PyBytes_AS_STRING(entry.raw)
+        if not find_plain(raw, raw + PyBytes_GET_SIZE(entry.raw), &plain):
+            raise AssertionError("a message that is kept as bytes is plain")
+        return -1 if entry.raw_correlated or plain.expires else plain.priority
+    message = entry.decoded
+    if message.delay_s > 0 or message.expiry_s is not None or message.correlation_id or message.group_id:
+        return -1
+    return message.priority
 
 
 _require_layout()
