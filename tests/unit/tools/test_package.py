@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from package import __main__ as package
 from package.interpreters import declared, find
 
