@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.compiled import form
+from entrepot.compiled import compiled, form
 
 ROOT = Path(__file__).parents[2]
 NEAREST = {
@@ -25,7 +25,9 @@ NEAREST = {
     "contract": tuple(
         f"contract/test_{name}.py" for name in ("connection", "consuming", "differential", "many_at_a_time", "put_many")
     ),
-    "engine": tuple(f"unit/engine/test_{name}.py" for name in ("entry", "express", "group_commit", "lane", "queue")),
+    "engine": tuple(
+        f"unit/engine/test_{name}.py" for name in ("entry", "express", "group_commit", "lane", "queue", "restart")
+    ),
     "server": tuple(
         f"unit/server/test_{name}.py" for name in ("native", "native_consumers", "native_flow", "native_units")
     ),
@@ -55,6 +57,8 @@ def pure(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
 def test_the_compiled_form_runs_where_there_is_a_compiler() -> None:
     """A module that cannot be compiled or imported is replaced without a word; here it is noticed."""
+    modules = [path.stem for path in (ROOT / "src/entrepot/compiled").glob("*.pyx")]
+    assert [name for name in modules if compiled(name) is None] == []
     assert form() == "compiled"
 
 

@@ -290,7 +290,7 @@ class FrameHouse(RunningHouse):
 _HOUSE = FrameHouse()
 
 
-def fuzz(seed: int, runs: int, note: Callable[[bytes], None] = lambda _: None) -> Count:
+def fuzz(seed: int, runs: int, last: Last | None = None) -> Count:
     """Let a server hear so many changed frames.
 
     Raises:
@@ -298,6 +298,10 @@ def fuzz(seed: int, runs: int, note: Callable[[bytes], None] = lambda _: None) -
         Exception: What the lane must not raise.
     """
     changing, memory, count = Changing(seed), Memory(), Count()
+
+    def note(data: bytes) -> None:
+        if last is not None:
+            last.note(data, count)
 
     def next_frames() -> list[bytes]:
         return [changing.frame() for _ in range(changing.many())]
@@ -378,24 +382,24 @@ def run_once(data: bytes, hidden: int = 0) -> None:
 
 
 class Last:
-    """A file with the last input, which a process that is ended leaves behind."""
+    """A file with the last input and what was counted so far, which a process that is ended leaves behind."""
 
-    _SIZE = struct.Struct("<I")
+    _HEAD = struct.Struct("<QQI")
 
     def __init__(self, path: Path) -> None:
-        path.write_bytes(bytes(4 + MEMORY_BYTES))
+        path.write_bytes(bytes(self._HEAD.size + MEMORY_BYTES))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
 
-    def __call__(self, data: bytes) -> None:
-        self._SIZE.pack_into(self._map, 0, len(data))
-        self._map[4 : 4 + len(data)] = data
+    def note(self, data: bytes, count: Count) -> None:
+        self._HEAD.pack_into(self._map, 0, count.looked_at, count.taken, len(data))
+        self._map[self._HEAD.size : self._HEAD.size + len(data)] = data
 
     @classmethod
-    def read(cls, path: Path) -> bytes:
+    def read(cls, path: Path) -> tuple[bytes, Count]:
         content = path.read_bytes()
-        (size,) = cls._SIZE.unpack_from(content)
-        return content[4 : 4 + size]
+        looked_at, taken, size = cls._HEAD.unpack_from(content)
+        return content[cls._HEAD.size : cls._HEAD.size + size], Count(looked_at, taken)
 
 
 def main() -> int:

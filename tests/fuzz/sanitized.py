@@ -17,7 +17,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .frames import Last, plain_put
+from .frames import Count, Last, plain_put
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = Path("fuzz-findings")
@@ -90,7 +90,8 @@ def campaign(seed: int, runs: int, processes: int, *, sanitize: bool, file: Path
                 pool.map(lambda index: _in_child(folder, environment, seed + index, shares[index]), range(processes))
             )
         seconds = time.monotonic() - begun
-    looked_at, taken = (sum(counts) for counts in zip(*(counts for counts, _ in ended), strict=True))
+    looked_at = sum(count.looked_at for count, _ in ended)
+    taken = sum(count.taken for count, _ in ended)
     findings = [finding for _, finding in ended if finding]
     how = " under AddressSanitizer" if sanitize else ""
     print(f"{looked_at:,} frames{how}, {taken:,} taken, {looked_at / seconds:,.0f} a second, {len(findings)} findings")
@@ -116,17 +117,16 @@ def require_eyes(folder: Path, environment: dict[str, str]) -> None:
         raise NotSanitized(f"a byte that was hidden has been read, and nobody noticed:\n{ended.stderr[-3000:]}")
 
 
-def _in_child(folder: Path, environment: dict[str, str], seed: int, runs: int) -> tuple[tuple[int, int], str]:
+def _in_child(folder: Path, environment: dict[str, str], seed: int, runs: int) -> tuple[Count, str]:
     """What was looked at and taken, and what was found."""
-    last = folder / f"last-{seed}"
-    command = [sys.executable, "-m", "fuzz.frames", "--inside", str(last), "--seed", str(seed), "--runs", str(runs)]
+    path = folder / f"last-{seed}"
+    command = [sys.executable, "-m", "fuzz.frames", "--inside", str(path), "--seed", str(seed), "--runs", str(runs)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
     if ended.returncode == 0:
-        looked_at, taken = ended.stdout.split()
-        return (int(looked_at), int(taken)), ""
+        return Count(*map(int, ended.stdout.split())), ""
+    data, count = Last.read(path) if path.exists() else (b"", Count())
+    FINDINGS.mkdir(exist_ok=True)
     kept = FINDINGS / f"frames-{seed}"
-    if last.exists():
-        FINDINGS.mkdir(exist_ok=True)
-        kept.write_bytes(Last.read(last))
+    kept.write_bytes(data)
     again = f"Run it again: PYTHONPATH=tests {sys.executable} -m fuzz.frames {kept} --sanitized"
-    return (0, 0), f"--- seed {seed}\n{ended.stderr[-6000:]}\n{again}"
+    return count, f"--- seed {seed}, ended with {ended.returncode}\n{ended.stderr[-6000:]}\n{again}"

@@ -34,7 +34,8 @@ from .interpreters import declared, find
 ROOT = Path(__file__).parents[2]
 GENERATED = ("PKG-INFO", "setup.cfg", "src/entrepot.egg-info/")
 """What the sdist has beyond the repository."""
-TESTED = ("tests/unit", "tests/contract", "tests/simulation", "tests/examples")
+TESTED = ("tests/unit", "tests/contract", "tests/simulation", "tests/examples", "--ignore", "tests/unit/tools")
+"""The tools are not installed."""
 TEST_PROCESSES = os.cpu_count() or 1
 _SPARK = {"bench", "spark", "test"}
 """Extras with which examples on Spark run."""
@@ -170,16 +171,14 @@ class Packaging:
         self.tell("[spark,sql]: the demo ends well")
 
     def _run_tests(self, environment: Path, interpreter: str) -> None:
-        """The tests of the sdist, with what is installed; src/ is not on their path."""
-        (self.unpacked / "src").rename(self.unpacked / "src-aside")
+        """The tests of the sdist, with what is installed; only that is on their path."""
+        python = str(environment / "bin/python")
+        where = run([python, "-c", "import entrepot; print(entrepot.__file__)"], cwd=self.unpacked).strip()
+        if not Path(where).is_relative_to(environment):
+            raise Failed(f"tests would run {where}, and not what is installed")
         command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(TEST_PROCESSES), "--dist", "loadfile"]
-        try:
-            shown = run(
-                [str(environment / "bin/python"), *command, "-m", "not torture", "--timeout", "400", *TESTED],
-                cwd=self.unpacked,
-            )
-        finally:
-            (self.unpacked / "src-aside").rename(self.unpacked / "src")
+        command += ["-m", "not torture", "--timeout", "400", *TESTED]
+        shown = run([python, *command], cwd=self.unpacked)
         self.tell(f"{_version_of(interpreter)} tests: {shown.strip().splitlines()[-1]}")
 
 
