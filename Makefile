@@ -2,12 +2,18 @@
 # Every target makes the virtual environment it needs; pyproject.toml says what belongs in it.
 
 PYTHON ?= python3
-BIN := .venv/bin
+# Another interpreter has an environment of its own: make test PYTHON=python3.13 VENV=.venv-3.13
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Of what the compiled modules are made; in the environment stand those that were made of it.
+COMPILED := $(wildcard src/entrepot/compiled/*.pyx src/entrepot/compiled/*.pxd)
 # One of them has Spark; the others wait for disks and children more than they compute.
 TEST_PROCESSES ?= 4
 PYTEST := $(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 # Inputs in all that `make torture` gives to what reads strangers' bytes.
 FUZZ_RUNS ?= 10000000
+# Frames that it gives to the compiled parser, under AddressSanitizer.
+FUZZ_FRAMES ?= 10000000
 # Each run of the workbench has a folder of its own.
 RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
@@ -17,61 +23,71 @@ JAVA := $(shell java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix bench parts torture mutants
+.PHONY: help run test check fix bench parts torture mutants package
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: .venv/made-run ## show the main job: orders through flows on Spark, three SIGKILLs, each order exactly once
+run: $(VENV)/made-run ## show the main job: orders through flows on Spark, three SIGKILLs, each order exactly once
 	@$(BIN)/python examples/demo
 
-test: .venv/made-test ## run all tests but the long campaigns, in a few minutes
+test: $(VENV)/made-test ## run all tests but the long campaigns, in a few minutes
 	@$(PYTEST) -m "not torture" --timeout 400
 
-check: .venv/made-check ## lint, formatting, types and import layers
+check: $(VENV)/made-check ## lint, formatting, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@PYTHONPATH=tools $(BIN)/python -m blocking --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-fix: .venv/made-check ## mend what lint and formatting can mend themselves
+fix: $(VENV)/made-check ## mend what lint and formatting can mend themselves
 	@PYTHONPATH=tools $(BIN)/python -m blocking
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: .venv/made-bench ## measure Entrepot and other brokers, and write what was found to report/; half an hour
+bench: $(VENV)/made-bench ## measure Entrepot and other brokers, and write what was found to report/; half an hour
 	@$(BIN)/entrepot bench peers install || echo "bench: going on without what is not installed" >&2
 	@$(BIN)/entrepot bench run representative --system all --scale quick -o $(RUN)
 	@$(BIN)/entrepot report $(RUN) -o report
 
-parts: .venv/made-bench ## measure parts of Entrepot by themselves; a table here and JSON in bench/results
+parts: $(VENV)/made-bench ## measure parts of Entrepot by themselves; a table here and JSON in bench/results
 	@$(BIN)/python bench/run.py
 
-torture: .venv/made-test .venv/made-fuzz ## the long campaigns: every crash point, many seeds, ten million fuzzed inputs
+torture: $(VENV)/made-test $(VENV)/made-fuzz ## the long campaigns: every crash point, many seeds, all tests in pure Python, ten million fuzzed inputs and frames
 	@$(PYTEST) -m torture
+	@ENTREPOT_PURE=1 $(PYTEST) -m "not torture" --timeout 400
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --runs $(FUZZ_RUNS)
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.frames --runs $(FUZZ_FRAMES) --sanitized
 
-mutants: .venv/made-test ## plant 400 bugs one at a time, and list those that the nearest tests do not notice; an hour or two
+mutants: $(VENV)/made-test ## plant 400 bugs one at a time, and list those that the nearest tests do not notice; an hour or two
 	@PYTHONPATH=tools $(BIN)/python -m mutants
 
-# A stamp for each set of extras, older than pyproject.toml when something has to be installed.
-.venv/made-run: EXTRAS := [spark,sql$(JAVA)]
-.venv/made-test: EXTRAS := [test$(JAVA)]
-.venv/made-check: EXTRAS := [check,test$(JAVA)]
-.venv/made-bench: EXTRAS := [bench$(JAVA)]
-.venv/made-fuzz: EXTRAS := [fuzz,test$(JAVA)]
+package: ## build sdist and wheels from a clean clone, install them with each extra, run examples and tests; half an hour
+	@PYTHONPATH=tools $(PYTHON) -m package
 
-.venv/made-%: pyproject.toml | .venv/bin/python
-	@echo "installing .$(EXTRAS) into .venv"
+# A stamp for each set of extras, older than pyproject.toml or a source when something has to be installed or compiled.
+$(VENV)/made-run: EXTRAS := [spark,sql$(JAVA)]
+$(VENV)/made-test: EXTRAS := [test$(JAVA)]
+$(VENV)/made-check: EXTRAS := [check,test$(JAVA)]
+$(VENV)/made-bench: EXTRAS := [bench$(JAVA)]
+$(VENV)/made-fuzz: EXTRAS := [fuzz,test$(JAVA)]
+
+$(VENV)/made-%: pyproject.toml $(VENV)/made-sources | $(VENV)/bin/python
+	@echo "installing .$(EXTRAS) into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".$(EXTRAS)"
 	@touch $@
 
-.venv/made-test .venv/made-check: .venv/made-packages
+# What cannot be compiled any more must not stay as it was: its twin in Python serves then.
+$(VENV)/made-sources: $(COMPILED) | $(VENV)/bin/python
+	@rm -f src/entrepot/compiled/*$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
+	@touch $@
 
-.venv/made-packages: tests/packages_install | .venv/bin/python
+$(VENV)/made-test $(VENV)/made-check: $(VENV)/made-packages
+
+$(VENV)/made-packages: tests/packages_install | $(VENV)/bin/python
 	@tests/packages_install
 	@touch $@
 
-.venv/bin/python:
-	@$(PYTHON) -m venv .venv
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV)

@@ -28,7 +28,7 @@ import neighbours
 import trial
 from entrepot.workbench.generators.applications import Applications
 from entrepot.workbench.generators.client import Client
-from entrepot.workbench.generators.gate import Gate, sleep_until
+from entrepot.workbench.generators.gate import StartGate, sleep_until
 from entrepot.workbench.measuring.observations import NONE_NS, RECEIVED
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.statistics.counting import account
@@ -78,7 +78,7 @@ def wanted(way: str, number: int) -> dict[str, str]:
 
 def visit(way: str, subscribers: int, warm_up_s: float, window_s: float, folder: str) -> dict[str, Any]:
     """Deliveries per second, CPU time, memory, and what is missing."""
-    gate = Gate()
+    gate = StartGate()
     with (
         EntrepotUnix(Path(folder), Quality.EXPRESS) as system,
         Applications(gate, one_process=False) as applications,
@@ -117,7 +117,7 @@ def visit(way: str, subscribers: int, warm_up_s: float, window_s: float, folder:
     }
 
 
-def _drain(gate: Gate, deliveries: int) -> None:
+def _drain(gate: StartGate, deliveries: int) -> None:
     """Wait for what is still under way, and a moment longer, for what comes twice; then all go home."""
     deadline = time.monotonic() + DRAIN_S
     while gate.counted(range(PROCESSES)) < deliveries and time.monotonic() < deadline:

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-from entrepot.workbench.broker.cases import FLOWS, Case, cases
+from entrepot.workbench.broker.cases import FLOWS, BrokerCase, cases
 from entrepot.workbench.loads.flows import IN, OUT
 from entrepot.workbench.systems.processes import script
 from figures import Figure, Outcome, at_least, at_most, percentile
@@ -113,7 +113,7 @@ def _first_message_s(stage: Stage) -> float:
 
 
 def _beside_plain(
-    stage: Stage, case: Case, quick: bool
+    stage: Stage, case: BrokerCase, quick: bool
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], dict[str, Any]]]]:
     size = case.sizes[0]
     count = _count(stage, case, size)
@@ -127,7 +127,7 @@ def _beside_plain(
 
 
 def _two_and_one(
-    stage: Stage, case: Case, quick: bool
+    stage: Stage, case: BrokerCase, quick: bool
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], dict[str, Any]]]]:
     size = case.sizes[0]
     count = _count(stage, case, size)
@@ -139,7 +139,7 @@ def _two_and_one(
     return [trial for pair in pairs for trial in pair], pairs
 
 
-def _count(stage: Stage, case: Case, size: int) -> int:
+def _count(stage: Stage, case: BrokerCase, size: int) -> int:
     first = stage.run(case, size, COUNT_MIN)
     return max(COUNT_MIN, min(int(first["rate_per_s"] * SECONDS), COUNT_MAX, BYTES_MAX // size))
 
@@ -155,7 +155,7 @@ def _spark_figures(name: str, pairs: list[tuple[dict[str, Any], dict[str, Any]]]
     ]
 
 
-def _capacity(stage: Stage, case: Case, quick: bool) -> float:
+def _capacity(stage: Stage, case: BrokerCase, quick: bool) -> float:
     """Messages per second when a sender sends as fast as it can and somebody receives what comes out."""
     count = 5_000 if quick else CAPACITY_MESSAGES
     stage.fill(case, case.sizes[0], 0)
@@ -172,12 +172,12 @@ def _capacity(stage: Stage, case: Case, quick: bool) -> float:
     return count * 0.9 / elapsed
 
 
-def _sender(stage: Stage, case: Case, rate: float, seconds: float) -> subprocess.Popen[str]:
+def _sender(stage: Stage, case: BrokerCase, rate: float, seconds: float) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _SENDER, stage.url, IN, str(rate), str(seconds), str(case.sizes[0])]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def _latencies(stage: Stage, case: Case, rate: float, quick: bool) -> tuple[list[float], float]:
+def _latencies(stage: Stage, case: BrokerCase, rate: float, quick: bool) -> tuple[list[float], float]:
     """Milliseconds from the intended send of each message, the first ones left out; and how late the sender was."""
     seconds = 4.0 if quick else LATENCY_SECONDS
     stage.fill(case, case.sizes[0], 0)

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.outside import QueueFacts
 from entrepot.message import Message
 from entrepot.models import collect_seldom
 from entrepot.spark.replaying.replay import replay
@@ -26,7 +26,7 @@ from entrepot.spark.replaying.transform import KernelTime, transform
 from entrepot.spark.starting.session import spark_session
 from entrepot.spark.tables.rows import queue_batch
 from entrepot.workbench.broker.cases import cases
-from entrepot.workbench.systems.entrepot_server import QueueManager
+from entrepot.workbench.systems.entrepot_server import QueueManagerProcess
 from figures import MEMORY_ONLY, Figure, Outcome
 from trial import scratch_folder
 
@@ -39,7 +39,7 @@ KERNEL_LOOPS = 2_000
 
 
 class _Nobody:
-    """An `Outside` that a flow which asks nothing is content with."""
+    """A `FlowWorld` for flows that ask nothing."""
 
     careful = False
     own_time = False
@@ -83,7 +83,7 @@ def measure(*, quick: bool = False) -> Outcome:
         ),
         *stream,
     ]
-    trial = report.told() | {"kernel_us": kernel, "rate_per_s": rate}
+    trial = report.as_data() | {"kernel_us": kernel, "rate_per_s": rate}
     return Outcome("flow_replay", "an archive through complex compute on Spark local[2]", figures, {}, [trial])
 
 
@@ -109,11 +109,11 @@ def kernel_us(flow: FlowDefinition, quick: bool) -> float:
     """What the kernel alone takes for a message."""
     collect_seldom()
     kernel = Kernel(flow)
-    point, message, outside = kernel.points[0], cases()[CASE].body(4096), _Nobody()
+    point, message, world = kernel.points[0], cases()[CASE].body(4096), _Nobody()
     loops = 200 if quick else KERNEL_LOOPS
     began = time.perf_counter()
     for _ in range(loops):
-        kernel.process(point, message, outside)  # type: ignore[arg-type]
+        kernel.process(point, message, world)  # type: ignore[arg-type]
     return (time.perf_counter() - began) / loops * 1e6
 
 
@@ -122,7 +122,7 @@ def _stream(spark: Any, flow: FlowDefinition, folder: Path, count: int) -> list[
     from entrepot.spark.tables.data_source import register
 
     register(spark)
-    manager = QueueManager(folder)
+    manager = QueueManagerProcess(folder)
     manager.start()
     try:
         manager.mqsc(*(f"DEFINE QLOCAL({name}) MAXDEPTH(999999999)" for name in ("BROKER.IN", "BROKER.OUT")))

@@ -25,8 +25,8 @@ from typing import Any, Self
 from entrepot.client.blocking import Connection, connect
 from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.spark.starting.session import close_session, open_context
-from entrepot.workbench.broker.cases import Case
-from entrepot.workbench.broker.deploying import Wanted, deployed, queues_of
+from entrepot.workbench.broker.cases import BrokerCase
+from entrepot.workbench.broker.deploying import DeploymentRequest, deployed, queues_of
 from entrepot.workbench.loads.flows import IN, OUT
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_server import EntrepotUnix
@@ -70,7 +70,7 @@ class Stage:
     def url(self) -> str:
         return self._system.url
 
-    def fill(self, case: Case, size: int, count: int) -> None:
+    def fill(self, case: BrokerCase, size: int, count: int) -> None:
         """Empty queues, and an input queue that is full of nonpersistent messages."""
         self._system.create_queues(queues_of(case))
         message = case.body(size)
@@ -80,7 +80,9 @@ class Stage:
 
     # --- one trial ----------------------------------------------------------------------------
 
-    def run(self, case: Case, size: int, count: int, *, instances: int = 2, plain: bool = False) -> dict[str, Any]:
+    def run(
+        self, case: BrokerCase, size: int, count: int, *, instances: int = 2, plain: bool = False
+    ) -> dict[str, Any]:
         """One trial: messages per second, and processor time of the instances and of the queue manager.
 
         Where most messages were through before the clock could be started, there is another one with twice as many.
@@ -91,7 +93,7 @@ class Stage:
                 return found
             count *= 2
 
-    def _run(self, case: Case, size: int, count: int, instances: int, plain: bool) -> dict[str, Any]:
+    def _run(self, case: BrokerCase, size: int, count: int, instances: int, plain: bool) -> dict[str, Any]:
         self.fill(case, size, count)
         start = self._plain if plain else self.on_spark
         with start(case, size, instances) as pids:
@@ -128,14 +130,14 @@ class Stage:
     # --- the flow at work ---------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def on_spark(self, case: Case, size: int, instances: int) -> Iterator[list[int]]:
+    def on_spark(self, case: BrokerCase, size: int, instances: int) -> Iterator[list[int]]:
         """Its instances as Spark's tasks; yields their processes."""
-        wanted = Wanted(case=case.name, url=self.url, message_bytes=size, instances=instances)
+        wanted = DeploymentRequest(case=case.name, url=self.url, message_bytes=size, instances=instances)
         with deployed(self._context, wanted) as running:
             yield running.pids
 
     @contextlib.contextmanager
-    def _plain(self, case: Case, size: int, instances: int) -> Iterator[list[int]]:
+    def _plain(self, case: BrokerCase, size: int, instances: int) -> Iterator[list[int]]:
         """The same instances as processes that Spark knows nothing of."""
         (flow,) = case.definitions(size)
         deployment = Deployment(flow, self.url, group="plain", instances=instances)

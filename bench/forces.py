@@ -24,7 +24,7 @@ import trial
 from entrepot.workbench.broker.engine import descendants
 from entrepot.workbench.generators.applications import Applications
 from entrepot.workbench.generators.client import Client
-from entrepot.workbench.generators.gate import Gate
+from entrepot.workbench.generators.gate import StartGate
 from entrepot.workbench.loads.sending import QUEUE, send
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import PEERS, absent_reason, find_system
@@ -72,7 +72,7 @@ def _is_force(name: str, rest: str) -> bool:
 
 def visit(system: str, senders: int, window_s: float, folder: str) -> dict[str, Any]:
     """Messages that were acknowledged, and forces of the server meanwhile."""
-    gate, place = Gate(), Path(folder)
+    gate, place = StartGate(), Path(folder)
     with (
         find_system(system)(place, Quality.RECOVERABLE) as running,
         Applications(gate, one_process=False) as applications,

@@ -47,11 +47,12 @@ def fill(folder: str, log_bytes: int) -> dict[str, Any]:
     kept = [0] * THREADS
 
     def work(index: int) -> None:
-        queue, body = f"Q{index}", os.urandom(BODY_BYTES)
+        queue, body = f"Q{index}", bytearray(os.urandom(BODY_BYTES))
         while int(host.status()["log_position"]) < log_bytes:
             with connection.unit_of_work() as unit:
                 for _ in range(10):
-                    unit.put(queue, body, persistent=True)
+                    # A body of its own each time: the log has one that is put several times in a unit only once.
+                    unit.put(queue, bytes(body), persistent=True)
             with connection.unit_of_work() as unit:
                 for _ in range(5):
                     assert unit.get(queue) is not None

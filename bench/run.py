@@ -46,6 +46,7 @@ import matching
 import nonpersistent
 import persistent
 import restart
+import waiting_memory
 from entrepot.workbench.measuring import environment
 from figures import Outcome, readable
 from trial import HERE
@@ -60,6 +61,7 @@ MEASUREMENTS: dict[str, Callable[..., Outcome]] = {
     "forces": forces.measure,
     "backlog": backlog.measure,
     "restart": restart.measure,
+    "waiting_memory": waiting_memory.measure,
     "correlation": correlation.measure,
     "amqp_cost": amqp_cost.measure,
     "attacks": attacks.measure,

@@ -15,6 +15,7 @@ import asyncio
 import cProfile
 import os
 import pstats
+import re
 import socket
 import struct
 import sys
@@ -28,6 +29,7 @@ from typing import Any
 import uvloop
 
 import entrepot
+from entrepot.compiled import form
 from entrepot.engine.folder import create
 from entrepot.message import Message, MessageType
 from entrepot.server.admission import Admission
@@ -228,6 +230,44 @@ class Time:
         self.seconds += (time.process_time_ns() - begun) / 1e9
 
 
+class Units:
+    """Persistent messages in units of work of a hundred, and the force that each needs."""
+
+    MESSAGES = 100
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def frames(self) -> bytes:
+        number = self._bench._next()
+        puts = [("REPLIES", True, None, Message(BODY[:1024], os.urandom(24))) for _ in range(self.MESSAGES)]
+        halves = (puts[: self.MESSAGES // 2], puts[self.MESSAGES // 2 :])
+        data = b"".join(encode(Verb.PUT_MANY, 0, verbs.PutMany(number, half)) for half in halves)
+        return data + encode(Verb.COMMIT, self._bench._next(), verbs.Commit(number))
+
+    def commit(self, data: bytes) -> float:
+        """Processor time a message."""
+        begun = time.process_time_ns()
+        self._bench.asker.say(data)
+        self._bench.host.force_here()
+        self._bench.desk.engine.drain()
+        spent_s = (time.process_time_ns() - begun) / 1e9
+        [(verb, _, answer)] = self._bench.asker.heard()
+        assert verb == Verb.DONE, answer
+        return spent_s / self.MESSAGES
+
+
+def places_of_a_verb() -> tuple[int, list[str]]:
+    """In how many files a verb is named at most, of those that are written by hand, and which verbs these are."""
+    texts = [path.read_text() for path in SOURCE.rglob("*.py") if "blocking" not in path.parts]
+    counts = {
+        Verb(verb).name: sum(bool(re.search(rf"\bVerb\.{Verb(verb).name}\b", text)) for text in texts)
+        for verb in verbs.ASKED
+    }
+    most = max(counts.values())
+    return most, [name for name, count in counts.items() if count == most]
+
+
 CASES = ("roundtrip", "one_way", "put", "get")
 
 
@@ -242,6 +282,7 @@ async def measure(profiled: str, rounds: int) -> None:
                 case(lambda partner, data: profile.runcall(partner.say, data))
             pstats.Stats(profile).sort_stats("tottime").print_stats(35)
             return
+        print(f"the {form()} form")
         print(f"{'':12} {'calls':>6} {'files':>6} {'rooms':>6} {'µs':>8}")
         for name in CASES:
             case = getattr(bench, name)
@@ -267,6 +308,14 @@ async def measure(profiled: str, rounds: int) -> None:
             if name == "put":
                 while any(answer.message for verb, _, answer in _drained(bench) if verb == Verb.MESSAGE):
                     pass
+        units = Units(bench)
+        spent_s = []
+        for _ in range(100):
+            spent_s.append(units.commit(units.frames()))
+            await asyncio.sleep(0)
+        print(f"{'unit of 100':12} {'':20} {min(spent_s) * 1e6:8.1f} a message, the disk's part included")
+        count, names = places_of_a_verb()
+        print(f"a verb is named in {count} files at most ({', '.join(names)})")
         bench.host.close()
 
 

@@ -60,7 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 # The longest first: whoever takes them in the end keeps all others waiting.
-LONG_FOLDERS = ("spark", "workbench", "histories", "recovery", "simulation", "channels", "global_units")
+LONG_FOLDERS = ("spark", "workbench", "histories", "recovery", "simulation", "channels", "global_units", "forms")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

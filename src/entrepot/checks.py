@@ -17,7 +17,7 @@ _SHOWN_CHARACTERS_MAX = 60
 
 
 def body(value: object) -> bytes:
-    """The body as bytes that nobody can change afterwards."""
+    """The body as bytes that cannot change afterwards."""
     if type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):

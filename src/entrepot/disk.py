@@ -74,7 +74,7 @@ class Disk(Protocol):
         """The path as a person would find it."""
 
     def random_bytes(self, size: int) -> bytes:
-        """Bytes that nobody can guess, to salt files with."""
+        """Random bytes, to salt files with."""
 
 
 class DescriptorReserve:

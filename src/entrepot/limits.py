@@ -77,10 +77,10 @@ LOG_SEGMENT_BYTES_MAX = 4096 * MIB
 LOG_PRIMARY_DEFAULT = 4
 LOG_SECONDARY_DEFAULT = 4
 LOG_BUFFER_BYTES_DEFAULT = 4 * MIB
-"""Records that gather in memory before they are written even though nobody waits for them."""
+"""Records that gather in memory before they are written although no caller waits for them."""
 
 SUBSCRIPTION_NAME_CHARACTERS_MAX = 1_024
-"""MQ's MQ_SUB_NAME_LENGTH is 10,240; nobody types that."""
+"""MQ's MQ_SUB_NAME_LENGTH is 10,240, more than is ever typed."""
 SUBSCRIPTIONS_PER_CONNECTION_MAX = 200_000
 
 FRAME_OVERHEAD_BYTES_MAX = 2 * MIB

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that nobody but their owner may see: checked before they are read, replaced whole when they are written.
+"""Files that only their owner may see: checked before they are read, replaced whole when they are written.
 
-What is checked is the open file and not its name, so that nobody can put
+What is checked is the open file and not its name, so that no user can put
 another file in its place between the check and the reading.
 """
 
@@ -11,10 +11,13 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, NoReturn, Self
+
+import msgspec
 
 from entrepot.errors import FileNotPrivate, SecurityFileUnusable
 
@@ -23,7 +26,7 @@ _BYTES_MAX = 64 * 1024 * 1024
 
 
 class Stamp(NamedTuple):
-    """What changes when a file is replaced, altered, or given to somebody."""
+    """What changes when a file is replaced, altered, or given to another user."""
 
     inode: int
     modified_ns: int
@@ -45,13 +48,13 @@ def stamp(path: Path) -> Stamp:
 
 
 def open_private(path: Path, flags: int, *, create: bool = False) -> int:
-    """A descriptor of a file that is regular, ours, and closed to everyone else.
+    """A descriptor of a file that is regular, ours, and closed to all other users.
 
     Raises:
         FileNotFoundError: There is none, and none was to be made.
-        FileNotPrivate: It is a symbolic link, somebody else's, or open to others.
+        FileNotPrivate: It is a symbolic link, another user's, or open to others.
     """
-    # Without O_NONBLOCK, opening a pipe that somebody put there would wait for its other end.
+    # Without O_NONBLOCK, opening a pipe that was put there would wait for its other end.
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_CREAT if create else 0)
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -72,7 +75,7 @@ def read(path: Path) -> tuple[bytes, Stamp]:
     """All of a private file, and what it can be recognised by; a missing one is empty.
 
     Raises:
-        FileNotPrivate: It is a symbolic link, somebody else's, or open to others. Nothing of it was read.
+        FileNotPrivate: It is a symbolic link, another user's, or open to others. Nothing of it was read.
         SecurityFileUnusable: It is far too long, or the disk failed.
     """
     try:
@@ -92,7 +95,7 @@ def read(path: Path) -> tuple[bytes, Stamp]:
 
 
 def require_private(path: Path) -> None:
-    """Refuse a file that others could read, for those who must hand its name to a library.
+    """Refuse a file that others could read, for callers that must hand its name to a library.
 
     Raises:
         FileNotFoundError, FileNotPrivate
@@ -130,10 +133,10 @@ def replace(path: Path, content: bytes) -> Stamp:
 
 @contextmanager
 def alone(path: Path, known: Stamp) -> Iterator[None]:
-    """Change a file while no other process of ours does, and only if nobody has since it was read.
+    """Change a file while no other process of ours does, and only if it was not changed since it was read.
 
     Raises:
-        SecurityFileUnusable: Somebody else changed it meanwhile. Nothing was changed.
+        SecurityFileUnusable: Another process changed it meanwhile. Nothing was changed.
     """
     try:
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -142,10 +145,102 @@ def alone(path: Path, known: Stamp) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if stamp(path) != known:
-            raise SecurityFileUnusable(str(path), "somebody else changed it meanwhile")
+            raise SecurityFileUnusable(str(path), "another process changed it meanwhile")
         yield
     finally:
         os.close(descriptor)
+
+
+class SecretTexts:
+    """A secret text for each name, kept as a JSON object in a private file; without a file there are none.
+
+    No repr, error or pickle of it has one of the texts.
+    """
+
+    FILE: ClassVar[str]
+    CONTENT: ClassVar[str]
+    """What names and texts these are, for an error."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / self.FILE
+        self._texts: Mapping[str, str] = {}
+        self._stamp = ABSENT
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Those of the queue manager in a folder.
+
+        Raises:
+            FileNotPrivate: Others could read the file.
+            SecurityFileUnusable: It is no such file.
+        """
+        texts = cls(folder)
+        texts.refresh()
+        return texts
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._texts)} in {self._path})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secrets stay in the process that read them")
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._texts))
+
+    def get(self, name: str) -> str | None:
+        return self._texts.get(name)
+
+    def set(self, name: str, text: str) -> None:
+        """Know this text from now on; kept by `save`."""
+        with self._lock:
+            self._texts = {**self._texts, name: text}
+
+    def drop(self, name: str) -> bool:
+        """Forget a text, from the next `save` on for good; False: there was none."""
+        with self._lock:
+            if name not in self._texts:
+                return False
+            self._texts = {each: text for each, text in self._texts.items() if each != name}
+            return True
+
+    def save(self) -> None:
+        """Write the file; it is on disk when this returns.
+
+        Raises:
+            SecurityFileUnusable: Another process changed it since it was read, or the disk did not take it. The
+                file is as it was.
+        """
+        with self._lock:
+            content = msgspec.json.format(msgspec.json.encode(dict(sorted(self._texts.items()))))
+            with alone(self._path, self._stamp):
+                self._stamp = replace(self._path, content + b"\n")
+
+    def refresh(self) -> bool:
+        """Read the file again if it has changed; True if it has.
+
+        Raises:
+            FileNotPrivate, SecurityFileUnusable: There are no texts until the file is mended.
+        """
+        with self._lock:
+            try:
+                if stamp(self._path) == self._stamp:
+                    return False
+                content, read_stamp = read(self._path)
+                self._texts = {} if read_stamp == ABSENT else self._decode(content)
+            except Exception:
+                self._texts = {}
+                self._stamp = ABSENT
+                raise
+            self._stamp = read_stamp
+        return True
+
+    def _decode(self, content: bytes) -> dict[str, str]:
+        try:
+            return msgspec.json.decode(content, type=dict[str, str])
+        except (msgspec.MsgspecError, ValueError):
+            # Not even the decoder's own words: they might quote what they stumbled over.
+            raise SecurityFileUnusable(str(self._path), f"it is no JSON object of {self.CONTENT}") from None
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -30,8 +30,8 @@ from demo.world import FLOWS, _reason, _seen, flow_path
 from entrepot.errors import ConnectFailed
 from entrepot.esql import SqlDatabase
 from entrepot.flows import Kernel, load_flow
-from entrepot.flows.outside import QueueFacts
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.flow_world import QueueFacts
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 from folding import for_each
 
@@ -149,11 +149,11 @@ def test_flow_and_expectation_agree_on_what_is_large() -> None:
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[tuple[Rehearsal, sqlite3.Connection]]:
+def stage() -> Iterator[tuple[MemoryWorld, sqlite3.Connection]]:
     """All orders, through all flows."""
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         database.executescript(flow_path("shop.sql").read_text())
-        stage = Rehearsal(
+        stage = MemoryWorld(
             database=SqlDatabase({"SHOP": database}), facts={"ORDERS": QueueFacts(3, "ORDERS.REFUSED", "")}
         )
         kernels = {name: Kernel(load_flow(flow_path(f"{name}.yaml"))) for name in FLOWS}
@@ -174,7 +174,7 @@ def stage() -> Iterator[tuple[Rehearsal, sqlite3.Connection]]:
         yield stage, database
 
 
-def test_flows_bring_every_order_to_its_place(stage: tuple[Rehearsal, sqlite3.Connection]) -> None:
+def test_flows_bring_every_order_to_its_place(stage: tuple[MemoryWorld, sqlite3.Connection]) -> None:
     rehearsal, database = stage
     found = {queue: [_seen(message) for message in messages] for queue, messages in rehearsal.queues.items()}
     for topic, messages in rehearsal.published.items():
@@ -187,7 +187,7 @@ def test_flows_bring_every_order_to_its_place(stage: tuple[Rehearsal, sqlite3.Co
     assert [place for place in verdict.places if not place.holds] == []
 
 
-def test_flows_say_what_is_wrong_with_an_order(stage: tuple[Rehearsal, sqlite3.Connection]) -> None:
+def test_flows_say_what_is_wrong_with_an_order(stage: tuple[MemoryWorld, sqlite3.Connection]) -> None:
     told = {number_of_correlation(each.correlation_id): each for each in stage[0].queues["ORDERS.REFUSED"]}
     reasons = {BOOK.refused[number]: _reason(message) for number, message in told.items()}
     assert "Premature end of data" in reasons["XML cut off"]
@@ -199,7 +199,7 @@ def test_flows_say_what_is_wrong_with_an_order(stage: tuple[Rehearsal, sqlite3.C
     assert all(message.body == BOOK.order(number).body() for number, message in told.items())
 
 
-def test_large_orders_have_three_answers(stage: tuple[Rehearsal, sqlite3.Connection]) -> None:
+def test_large_orders_have_three_answers(stage: tuple[MemoryWorld, sqlite3.Connection]) -> None:
     for message in stage[0].queues["CONFIRMED"]:
         assert (
             b"<credit>good for it</credit><stock>on the shelf</stock><freight>leaves tomorrow</freight>" in message.body

@@ -10,7 +10,7 @@ import pytest
 from entrepot.engine.global_units import GlobalUnits
 from entrepot.engine.recovery_log.record import Branch
 from entrepot.errors import EntrepotError, LogFull
-from entrepot.testing.simulation import Promise, Simulation, Work
+from entrepot.testing.simulation import Promise, SimulatedUnit, Simulation
 
 SEEDS = 200
 STEPS = 150
@@ -26,7 +26,7 @@ class GlobalSimulation(Simulation):
 
     def _begin(self) -> None:
         if len(self.open) < 4:
-            self.open.append(Work(self.manager.global_units.begin()))
+            self.open.append(SimulatedUnit(self.manager.global_units.begin()))
 
     def _commit(self) -> None:
         if self.decided and self.random.random() < 0.3:

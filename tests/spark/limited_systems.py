@@ -24,7 +24,7 @@ from entrepot.workbench.generators.gate import fork
 from entrepot.workbench.measuring import sampler, visit
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import find_system
-from entrepot.workbench.systems.system import Receiver, Sender, System
+from entrepot.workbench.systems.system import System, SystemReceiver, SystemSender
 
 MEGABYTE = 1_000_000
 
@@ -83,10 +83,10 @@ class Limited(System):
     def depth(self, queue: str) -> int | None:
         return int(self.sent.value - self.taken.value)
 
-    def sender(self, queue: str) -> Sender:
+    def sender(self, queue: str) -> SystemSender:
         return LimitedSender(self)
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         return LimitedReceiver(self)
 
     def before_send(self) -> None:

@@ -90,17 +90,17 @@ def killing(folder: str) -> Any:
 
         def commit(self, messages: list[Any], batchId: int) -> None:
             pass_point(folder, "commit_begun")
-            decide = ledger.Ledger._decide
+            decide = ledger.SinkLedger._decide
 
             def deciding(*arguments: Any) -> None:
                 decide(*arguments)
                 pass_point(folder, "commit_decided")
 
-            ledger.Ledger._decide = deciding  # type: ignore[method-assign]
+            ledger.SinkLedger._decide = deciding  # type: ignore[method-assign]
             try:
                 super().commit(messages, batchId)
             finally:
-                ledger.Ledger._decide = decide  # type: ignore[method-assign]
+                ledger.SinkLedger._decide = decide  # type: ignore[method-assign]
             pass_point(folder, "commit_done")
 
     class Reader(stream_source.ConsumingReader):

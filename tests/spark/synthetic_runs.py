@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, Notes, samples_to_parquet, to_parquet
+from entrepot.workbench.measuring.observations import (
+    CALLS,
+    RECEIVED,
+    SENT,
+    ObservationRows,
+    samples_to_parquet,
+    to_parquet,
+)
 from entrepot.workbench.measuring.record import RunRecord, TrialRecord, write_record
 
 SECOND = 1_000_000_000
@@ -112,7 +119,7 @@ def _write(folder: Path, trial: str, kind: str, columns: Sequence[str], rows: Ro
     """In the way that generators do it: each client its own array, brought together afterwards."""
     raw = []
     for client in sorted({row[0] for row in rows}):
-        notes = Notes(columns)
+        notes = ObservationRows(columns)
         for row in rows:
             if row[0] == client:
                 notes.add(row)

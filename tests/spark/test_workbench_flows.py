@@ -25,18 +25,18 @@ from pyspark import SparkContext
 from channels.processes import ServerProcess
 from entrepot import Connection
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 from entrepot.workbench.broker.cases import cases
 from entrepot.workbench.broker.database import STOCK_ROWS, TABLES
-from entrepot.workbench.broker.deploying import Deployed, Wanted, definitions, deployed
+from entrepot.workbench.broker.deploying import Deployed, DeploymentRequest, definitions, deployed
 from entrepot.workbench.catalogue import scenarios
-from entrepot.workbench.loads.flows import Flow, Plan, at_work, run_trial
+from entrepot.workbench.loads.flows import Flow, FlowLoadPlan, at_work, run_trial
 from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.measuring.record import TrialRecord
 from entrepot.workbench.measuring.stage import Stage
 from entrepot.workbench.scenario import Scenario
-from entrepot.workbench.systems.entrepot_server import EntrepotUnix, QueueManager
+from entrepot.workbench.systems.entrepot_server import EntrepotUnix, QueueManagerProcess
 
 TASKS_MAX = 6
 """So many long-running tasks have a slot in the tests' Spark."""
@@ -52,7 +52,7 @@ class SharedEngine:
         self._deployed = Deployed()
 
     @contextlib.contextmanager
-    def deployed(self, wanted: Wanted) -> Iterator[None]:
+    def deployed(self, wanted: DeploymentRequest) -> Iterator[None]:
         with deployed(self._context, wanted) as self._deployed:
             yield
 
@@ -67,7 +67,7 @@ class SharedEngine:
 PUBLISHED = [scenario for scenario in scenarios().values() if scenario.load == "flow"]
 
 
-class SharedManager(QueueManager):
+class SharedManager(QueueManagerProcess):
     """The queue manager of these tests, as a system's."""
 
     def __init__(self, server: ServerProcess) -> None:
@@ -167,7 +167,7 @@ def thumbnail(
         scratch=place,
         defaults=Flow.parameters,
     )
-    plan = Plan(stage, suffix=f".{name}")
+    plan = FlowLoadPlan(stage, suffix=f".{name}")
     engine = SharedEngine(context)
     with at_work(stage, plan, engine, File(database) if plan.case.database else None) as servers:
         assert len(servers()) == plan.tasks
@@ -183,7 +183,7 @@ def marks(path: Path) -> Marks:
     return [(row["sender"], row["number"]) for row in table]
 
 
-def came(connection: Connection, plan: Plan) -> list[bytes]:
+def came(connection: Connection, plan: FlowLoadPlan) -> list[bytes]:
     """What becomes of a few messages, persistent and not, at every place where they should arrive."""
     message = plan.case.body(plan.message_bytes)
     for number in range(COUNT):
@@ -198,14 +198,14 @@ def came(connection: Connection, plan: Plan) -> list[bytes]:
     return found
 
 
-def replies(connection: Connection, plan: Plan) -> None:
+def replies(connection: Connection, plan: FlowLoadPlan) -> None:
     for _ in range(4 * COUNT):
         request = connection.get(plan.case.echo + plan.suffix, wait_s=WAIT_S)
         assert request is not None
         connection.put(request.reply_to, request.body, correlation_id=request.message_id, persistent=request.persistent)
 
 
-def expected(plan: Plan) -> list[bytes]:
+def expected(plan: FlowLoadPlan) -> list[bytes]:
     message = plan.case.body(plan.message_bytes)
     if plan.case.echo:
         padding = message.body[message.body.index(b"<Padding>") : message.body.index(b"</CSIM>")]
@@ -220,9 +220,9 @@ KERNELS = threading.Lock()
 """Sets of models are a process's, by name, and those of different message sizes have the same name."""
 
 
-def kernel_makes(plan: Plan, message: Message) -> list[bytes]:
+def kernel_makes(plan: FlowLoadPlan, message: Message) -> list[bytes]:
     (definition,) = definitions(plan.case, plan.message_bytes, plan.suffix)
-    stage: Any = Rehearsal()
+    stage: Any = MemoryWorld()
     with KERNELS:
         kernel = Kernel(definition)
         for _ in range(COUNT):

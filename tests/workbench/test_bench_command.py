@@ -82,4 +82,4 @@ def test_a_port_in_use_is_told_and_gives_no_number(tmp_path: Path, monkeypatch: 
         port = taken.getsockname()[1]
         result = entrepot("bench", "send", "--system", "entrepot-tcp", "--port", str(port), "--seconds", "1")
     assert result.exit_code == 1
-    assert f"port {port} of the loopback, and somebody does so already" in " ".join(result.output.split())
+    assert f"port {port} of the loopback, and another process does so already" in " ".join(result.output.split())

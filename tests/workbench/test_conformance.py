@@ -28,7 +28,7 @@ from entrepot.errors import LoadUnsuitable, PortTaken
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import NAMES, PEERS, absent_reason, find_system
 from entrepot.workbench.systems.processes import LOOPBACK
-from entrepot.workbench.systems.system import REPLY_S, Receiver, System
+from entrepot.workbench.systems.system import REPLY_S, System, SystemReceiver
 
 WAIT_S = 60.0
 """How long something that has to come may take; who waits so long is on a machine that does much else."""
@@ -162,7 +162,7 @@ def bodies_of(count: int, size: int = 100) -> list[bytes]:
     return [number.to_bytes(8, "big") + (bytes(range(256)) * (size // 256 + 1))[: size - 8] for number in range(count)]
 
 
-def take(receiver: Receiver, count: int, *, commits: bool) -> list[bytes]:
+def take(receiver: SystemReceiver, count: int, *, commits: bool) -> list[bytes]:
     """So many messages, and whatever else comes with them."""
     taken: list[bytes] = []
     deadline = time.monotonic() + WAIT_S

@@ -14,7 +14,7 @@ import pytest
 
 from entrepot.errors import SystemFailed
 from entrepot.workbench.broker.engine import Engine
-from entrepot.workbench.loads.flows import Flow, Plan, at_work, run_trial
+from entrepot.workbench.loads.flows import Flow, FlowLoadPlan, at_work, run_trial
 from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.measuring.stage import Stage
 from entrepot.workbench.quality import Quality
@@ -54,7 +54,7 @@ def stage(tmp_path: Path) -> Stage:
 def test_an_engine_that_dies_gives_no_figure_and_leaves_nobody_behind(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Plan(stage)
+    plan = FlowLoadPlan(stage)
     with stage.system, Engine(stage.scratch, tasks=plan.tasks) as engine:
         with monkeypatch.context() as without_queues:
             without_queues.setattr(type(stage.system), "create_queues", lambda *_: None)

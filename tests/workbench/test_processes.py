@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from entrepot.errors import PortTaken, SystemFailed
-from entrepot.workbench.systems.processes import LOOPBACK, Server, chosen_port, free_port, listens
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess, chosen_port, free_port, listens
 from entrepot.workbench.systems.system import is_running
 
 LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
@@ -23,7 +23,7 @@ LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(s
 
 def test_a_server_that_ends_at_once_tells_the_end_of_its_log(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "print('no such disk'); raise SystemExit(3)"]
-    server = Server(command, tmp_path / "log", name="somemq")
+    server = ServerProcess(command, tmp_path / "log", name="somemq")
     with pytest.raises(SystemFailed, match="somemq ended with status 3 before it was ready") as caught:
         server.wait_until(lambda: False)
     assert "no such disk" in str(caught.value)
@@ -31,7 +31,7 @@ def test_a_server_that_ends_at_once_tells_the_end_of_its_log(tmp_path: Path) -> 
 
 def test_a_server_is_ready_when_it_listens_itself(tmp_path: Path) -> None:
     port = free_port()
-    server = Server([sys.executable, "-c", LISTEN, str(port)], tmp_path / "log")
+    server = ServerProcess([sys.executable, "-c", LISTEN, str(port)], tmp_path / "log")
     server.wait_until_listening(port)
     assert listens(server.pid, port)
     assert not listens(os.getpid(), port)
@@ -42,11 +42,11 @@ def test_a_server_is_ready_when_it_listens_itself(tmp_path: Path) -> None:
 def test_another_server_on_the_port_is_not_taken_for_ours(tmp_path: Path) -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
         port = other.getsockname()[1]
-        idle = Server(["sleep", "60"], tmp_path / "idle")
+        idle = ServerProcess(["sleep", "60"], tmp_path / "idle")
         with pytest.raises(PortTaken, match=f"port {port}"):
             idle.wait_until_listening(port)
         idle.stop()
-        refused = Server([sys.executable, "-c", LISTEN, str(port)], tmp_path / "refused")
+        refused = ServerProcess([sys.executable, "-c", LISTEN, str(port)], tmp_path / "refused")
         with pytest.raises(PortTaken, match=f"port {port}"):
             refused.wait_until_listening(port)
         refused.stop()
@@ -68,7 +68,7 @@ def test_a_free_port_stays_free_for_the_server_and_for_nobody_else(tmp_path: Pat
     for _ in range(2):  # it is also there when the server is started again
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind((LOOPBACK, port))
-        server = Server([sys.executable, "-c", LISTEN, str(port)], tmp_path / "log")
+        server = ServerProcess([sys.executable, "-c", LISTEN, str(port)], tmp_path / "log")
         server.wait_until_listening(port)
         server.stop()
 
@@ -87,7 +87,7 @@ def test_a_server_dies_with_its_leader(tmp_path: Path, user: str) -> None:
     told = tmp_path / "pid"
 
     def lead() -> None:
-        server = Server(["sleep", "60"], tmp_path / "log", user=user)
+        server = ServerProcess(["sleep", "60"], tmp_path / "log", user=user)
         server.wait_until(lambda: Path(f"/proc/{server.pid}/comm").read_text() == "sleep\n")
         told.write_text(str(server.pid))
         os.kill(os.getpid(), signal.SIGKILL)

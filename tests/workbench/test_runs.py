@@ -129,7 +129,7 @@ def test_whether_busy_trials_are_refused_is_known_when_a_run_is_resumed(tmp_path
     assert all(visit.plan.effort.refuse_busy for visit in running.resume(run.folder).visits)
 
 
-def begun(folder: Path) -> running.Run:
+def begun(folder: Path) -> running.WorkbenchRun:
     """A run that is planned and described, and has measured nothing yet."""
     scenario = ad_hoc("send", message_bytes=100)
     return running.begin_with([scenario], ["entrepot-unix"], EFFORTS["thumbnail"], folder=folder / "run")

@@ -25,7 +25,7 @@ from entrepot.workbench.catalogue import scenarios
 from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.measuring.record import TrialRecord
 from entrepot.workbench.measuring.visit import VisitPlan, visit
-from entrepot.workbench.running.run import Run, begin_with
+from entrepot.workbench.running.run import WorkbenchRun, begin_with
 
 AT_ONCE = 3
 LIMIT_S = 300.0
@@ -50,12 +50,12 @@ STATUS = threading.Lock()
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> WorkbenchRun:
     return begin_with(MEASURED, ["entrepot"], EFFORTS["thumbnail"], folder=tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")
-def visits(request: pytest.FixtureRequest, run: Run) -> Iterator[Visits]:
+def visits(request: pytest.FixtureRequest, run: WorkbenchRun) -> Iterator[Visits]:
     asked = [
         (item.callspec.params["name"], item.callspec.params["system"])
         for item in request.session.items
@@ -81,7 +81,7 @@ def visited(plan: VisitPlan) -> int | None:
 
 
 @pytest.mark.parametrize(("name", "system"), CASES)
-def test_a_thumbnail_of_the_scenario_runs(run: Run, visits: Visits, name: str, system: str) -> None:
+def test_a_thumbnail_of_the_scenario_runs(run: WorkbenchRun, visits: Visits, name: str, system: str) -> None:
     assert visits[name, system].result() == 0
     trials = [trial for trial in run.trials() if (trial.scenario, trial.system) == (name, system)]
     assert trials
@@ -89,7 +89,7 @@ def test_a_thumbnail_of_the_scenario_runs(run: Run, visits: Visits, name: str, s
     assert sum(seen(run, trial) for trial in trials) > 0
 
 
-def seen(run: Run, trial: TrialRecord) -> int:
+def seen(run: WorkbenchRun, trial: TrialRecord) -> int:
     """How many messages or calls were noted; a thumbnail that saw none shows nothing."""
     folder = run.folder / "trials" / trial.trial
     return sum(

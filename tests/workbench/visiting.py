@@ -10,7 +10,7 @@ import pyarrow.parquet
 
 from entrepot.workbench.measuring.effort import EFFORTS, Effort
 from entrepot.workbench.measuring.record import TrialRecord
-from entrepot.workbench.running.run import Run, begin_with
+from entrepot.workbench.running.run import WorkbenchRun, begin_with
 from entrepot.workbench.scenario import Parameter, Point, Scenario
 
 THUMBNAIL = EFFORTS["thumbnail"]
@@ -39,13 +39,13 @@ def ad_hoc(load: str, **parameters: Parameter) -> Scenario:
 
 def measure(
     folder: Path, scenario: Scenario, system: str = "entrepot-unix", **changes: object
-) -> tuple[Run, list[TrialRecord]]:
+) -> tuple[WorkbenchRun, list[TrialRecord]]:
     effort: Effort = msgspec.structs.replace(THUMBNAIL, **changes)
     run = begin_with([scenario], [system], effort, folder=folder / "run")
     return run, run.go(Silent())
 
 
-def rows(run: Run, trial: TrialRecord, kind: str) -> list[dict[str, object]]:
+def rows(run: WorkbenchRun, trial: TrialRecord, kind: str) -> list[dict[str, object]]:
     path = run.folder / "trials" / trial.trial / f"{kind}.parquet"
     found: list[dict[str, object]] = pyarrow.parquet.read_table(path).to_pylist()
     return found

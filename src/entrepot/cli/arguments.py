@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people type becomes paths, sizes, ids and times, or a refusal that says what was expected."""
+"""Arguments parsed as paths, sizes, ids and times, or refused with what was expected."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot qm audit`: who did what, and whether somebody changed the log since."""
+"""`entrepot qm audit`: verify and show the audit log."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from entrepot.cli import bench_loads, output
 from entrepot.cli.arguments import Json
 
 if TYPE_CHECKING:
-    from entrepot.workbench.running.run import Run
+    from entrepot.workbench.running.run import WorkbenchRun
     from entrepot.workbench.scenario import Scenario
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def list_scenarios(
 
     found = find_scenarios(patterns or ["*"])
     if json:
-        output.print_json([_told(scenario) for scenario in found])
+        output.print_json([_as_data(scenario) for scenario in found])
         return
     columns: tuple[str, ...] = ("scenario", "shows", "load", "needs", "points", "title")
     rows: list[tuple[str, ...]] = [
@@ -104,7 +104,7 @@ def run(
     system: Systems = "entrepot",
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Where the run goes; bench-runs/DATE if not said."),
+        typer.Option("--output", "-o", metavar="DIR", help="Where the run goes; bench-runs/DATE unless given."),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run that was interrupted.")
@@ -178,7 +178,7 @@ for _name, _command in bench_loads.COMMANDS.items():
     app.command(_name)(_command)
 
 
-def _go(run: Run, *, json: bool) -> None:
+def _go(run: WorkbenchRun, *, json: bool) -> None:
     from entrepot.cli.bench_watching import Watching, interruptible
     from entrepot.workbench.measuring.environment import busy_reason
 
@@ -197,10 +197,10 @@ def _go(run: Run, *, json: bool) -> None:
     else:
         for trial in watching.without_figure:
             output.say(f"No figure: {trial}, since no message arrived while its load ran.")
-        told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        counts_text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         if busy_trials:
             output.say(f"Busy: {busy_trials} of {len(trials)} trials, beside other processes; do not quote them.")
-        output.say(f"{run.folder}: {told}. Now: entrepot report {run.folder} -o report/")
+        output.say(f"{run.folder}: {counts_text}. Now: entrepot report {run.folder} -o report/")
     if not counts["measured"]:
         raise typer.Exit(1)
 
@@ -232,7 +232,7 @@ def _points(scenario: Scenario) -> str:
     return f"{len(scenario.points)}" + (f" ({reduced} reduced)" if reduced else "")
 
 
-def _told(scenario: Scenario) -> dict[str, object]:
+def _as_data(scenario: Scenario) -> dict[str, object]:
     return {
         "name": scenario.name,
         "title": scenario.title,

@@ -69,7 +69,7 @@ def roundtrip(
     quality: Quality = "express",
     message_bytes: Bytes = 2048,
     applications: Annotated[int, typer.Option("--apps", "-a", min=1, max=500, help="Driving applications.")] = 4,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=100, help="Who answers.")] = 4,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=100, help="Threads that answer.")] = 4,
     rate: Annotated[int, typer.Option("--rate", min=0, help="Requests an hour and application; 0: no think time.")] = 0,
     seconds: Seconds = 5.0,
     port: Port = 0,
@@ -193,7 +193,7 @@ def _tell(folder: Path, trial: TrialRecord, *, json: bool) -> None:
     if trial.status != "measured" or found is None:
         output.say(f"{trial.status}: {trial.reason}", "red")
         raise typer.Exit(1)
-    told = {
+    figures = {
         "Total messages": f"{found.messages:,}",
         "Test time": f"{found.seconds:.3f} s",
         "Benchmark": f"{found.per_s:,.0f} messages per second",
@@ -222,7 +222,7 @@ def _tell(folder: Path, trial: TrialRecord, *, json: bool) -> None:
             }
         )
     else:
-        output.facts(told)
+        output.facts(figures)
     if found.missing:
         raise typer.Exit(1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as it is watched: a bar with the time left, what is going on now, and a line for each visit that ended."""
+"""Progress of a run: a bar with the time left, what is going on now, and a line for each visit that ended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from entrepot.errors import ExtraMissing
 
 if TYPE_CHECKING:
     from entrepot.workbench.measuring.record import TrialRecord
-    from entrepot.workbench.running.plan import Visit
-    from entrepot.workbench.running.run import Run
+    from entrepot.workbench.running.plan import PlannedVisit
+    from entrepot.workbench.running.run import WorkbenchRun
 
 
 class Watching:
@@ -57,7 +57,7 @@ class Watching:
         self._interrupted = True
         raise KeyboardInterrupt
 
-    def visit_begins(self, number: int, total: int, visit: Visit, left_s: float) -> None:
+    def visit_begins(self, number: int, total: int, visit: PlannedVisit, left_s: float) -> None:
         if self._interrupted:
             raise KeyboardInterrupt
         self._now = f"{visit.plan.scenario} {visit.plan.system} {visit.plan.point().key}"
@@ -68,15 +68,15 @@ class Watching:
     def visit_says(self, text: str) -> None:
         from rich.markup import escape
 
-        said = f": {text}" if text else ""
-        self._progress.update(self._task, description=escape(f"{self._left}; {self._now}{said}"))
+        suffix = f": {text}" if text else ""
+        self._progress.update(self._task, description=escape(f"{self._left}; {self._now}{suffix}"))
 
     def visit_ended(self, trials: Sequence[TrialRecord]) -> None:
         from rich.text import Text
 
         # A search is told by what it found, not by its last probe.
-        told = [trial for trial in trials if not trial.probe][-1:] or trials[-1:]
-        for trial in () if self._quiet else told:
+        shown = [trial for trial in trials if not trial.probe][-1:] or trials[-1:]
+        for trial in () if self._quiet else shown:
             line = self._line(trial)
             style = "" if trial.status == "measured" and "NO FIGURE" not in line else "red"
             self._console.print(Text(output.safe(line), style=style))
@@ -114,7 +114,7 @@ def require_extra() -> None:
 
 
 @contextmanager
-def interruptible(run: Run) -> Iterator[None]:
+def interruptible(run: WorkbenchRun) -> Iterator[None]:
     """Ctrl-C leaves a run that can be resumed, and says how."""
     import typer
 

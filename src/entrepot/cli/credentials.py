@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot qm credential`: the passwords that sender channels present to the other end (USERID says for whom)."""
+"""`entrepot qm credential`: the passwords that sender channels present to the other end, for the user in USERID."""
 
 from __future__ import annotations
 

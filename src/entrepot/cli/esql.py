@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot esql`: programs in ESQL, looked at before they are deployed."""
+"""`entrepot esql`: check ESQL programs before they are deployed."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _print(outputs: list[tuple[str, Assembly]], *, bodies: bool, headers: bool) 
 
 
 def _worth_showing(root: Root, *, headers: bool) -> list[Element]:
-    """The folders of a message; thirty fields of a descriptor that nobody touched would hide the rest."""
+    """The folders of a message; thirty untouched fields of a descriptor would hide the rest."""
     return [
         folder
         for folder in root.children

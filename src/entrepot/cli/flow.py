@@ -18,7 +18,7 @@ from entrepot.cli.arguments import Json
 if TYPE_CHECKING:
     from entrepot.flows.definition import FlowDefinition
     from entrepot.flows.loading import Inspection
-    from entrepot.flows.nodes.node import Mistake
+    from entrepot.flows.nodes.node import FlowMistake
 
 app = typer.Typer(help="Look at message flows, check them, try them and run them on Spark.", no_args_is_help=True)
 
@@ -96,7 +96,7 @@ def nodes(
     markdown: Annotated[bool, typer.Option("--markdown", help="As docs/FLOWS.md has them.")] = False,
     json: Json = False,
 ) -> None:
-    """Tell which node types there are, and what can be said about each."""
+    """List the node types and their properties."""
     from entrepot.flows import node_reference
     from entrepot.flows.nodes import NODE_TYPES, find_type
 
@@ -112,17 +112,17 @@ def nodes(
         _tell_type(node_reference.as_json(types[0]))
 
 
-def _tell_type(told: dict[str, Any]) -> None:
-    output.say(f"{told['type']}: {told['about']}")
+def _tell_type(node_type: dict[str, Any]) -> None:
+    output.say(f"{node_type['type']}: {node_type['about']}")
     output.facts(
         {
-            "inputs": ", ".join(told["inputs"]) or "none: messages enter here",
-            "outputs": ", ".join(told["outputs"]) or "none",
-            "in .msgflow files": ", ".join(told["ibm"]) or "unknown",
+            "inputs": ", ".join(node_type["inputs"]) or "none: messages enter here",
+            "outputs": ", ".join(node_type["outputs"]) or "none",
+            "in .msgflow files": ", ".join(node_type["ibm"]) or "unknown",
         }
     )
-    if told["properties"]:
-        rows = [(each["name"], each["values"], each["default"], each["about"]) for each in told["properties"]]
+    if node_type["properties"]:
+        rows = [(each["name"], each["values"], each["default"], each["about"]) for each in node_type["properties"]]
         output.table(("property", "value", "default", "meaning"), rows)
 
 
@@ -145,14 +145,14 @@ def _draw(flow: FlowDefinition) -> None:
         tree = Tree(Text(output.safe(each.name), style="bold"))
         branches = [tree]
         for row in outline(each):
-            terminal, name, said = (output.safe(part) for part in words_for_row(row))
+            terminal, name, detail = (output.safe(part) for part in words_for_row(row))
             style = "red" if row.terminal in ("failure", "catch") else "cyan"
             del branches[row.depth + 1 :]
-            branches.append(branches[-1].add(Text.assemble((terminal, style), (name, "bold"), (said, "dim"))))
+            branches.append(branches[-1].add(Text.assemble((terminal, style), (name, "bold"), (detail, "dim"))))
         output.console().print(tree)
 
 
-def _tell(mistakes: tuple[Mistake, ...] | list[Mistake]) -> None:
+def _tell(mistakes: tuple[FlowMistake, ...] | list[FlowMistake]) -> None:
     from rich.text import Text
 
     out = output.console()
@@ -164,7 +164,7 @@ def _tell(mistakes: tuple[Mistake, ...] | list[Mistake]) -> None:
             out.print(Text(f"  {output.safe(mistake.advice)}", style="dim"))
 
 
-def _fields(mistake: Mistake) -> dict[str, object]:
+def _fields(mistake: FlowMistake) -> dict[str, object]:
     return {
         "where": mistake.where,
         "severity": mistake.severity,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot flow replay`: an archive through a flow once more, beside another version or what was recorded."""
+"""`entrepot flow replay`: run a flow over an archive, and compare with another version or recorded outputs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def replay(
             on_progress=tell,
         )
     if json:
-        output.print_json(report.told())
+        output.print_json(report.as_data())
     else:
         _print(report)
     if not report.is_same:

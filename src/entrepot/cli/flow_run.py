@@ -201,10 +201,10 @@ def status(
     json: Json = False,
 ) -> None:
     """Tell which flows run on a queue manager, and what their instances have done."""
-    from entrepot.spark.live.live_flow import told
+    from entrepot.spark.live.live_flow import claims_as_data
 
     with opening.connected(path) as connection:
-        rows = told(connection.claims(f"flow/{name}/" if name else "flow/"))
+        rows = claims_as_data(connection.claims(f"flow/{name}/" if name else "flow/"))
     if json:
         output.print_json({"instances": rows})
     else:
@@ -236,7 +236,7 @@ def _served(path: Path | str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """Set when somebody wants the flows to end."""
+    """Set when the flows are to end."""
     asked = threading.Event()
     before = {number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -302,7 +302,7 @@ class _Watched:
             if not self._live.is_running:
                 self._live.wait(0)
         except EntrepotError as error:
-            # Nobody answers, or the flow has ended while others go on.
+            # No answer, or the flow has ended while others go on.
             self._tell_problems({error.what})
             return False
         messages = sum(int(row.get("messages", 0)) for row in rows)

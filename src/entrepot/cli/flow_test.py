@@ -13,7 +13,7 @@ from entrepot.cli import output
 from entrepot.cli.arguments import Json, pair
 
 if TYPE_CHECKING:
-    from entrepot.flows.trials.verdicts import Verdict
+    from entrepot.flows.trials.verdicts import CaseVerdict
 
 
 def test(
@@ -79,21 +79,23 @@ def _files(paths: list[Path]) -> list[Path]:
     return list(found)
 
 
-def _verdicts(file: Path, only: str, projects: Sequence[Path], java: Mapping[str, str]) -> list[Verdict]:
+def _verdicts(file: Path, only: str, projects: Sequence[Path], java: Mapping[str, str]) -> list[CaseVerdict]:
     """What came of a file's cases; a file that cannot be run hides nothing of the others."""
     from entrepot.errors import EntrepotError
     from entrepot.flows.trials.cases import read_test_file
-    from entrepot.flows.trials.verdicts import Verdict, run_test_file
+    from entrepot.flows.trials.verdicts import CaseVerdict, run_test_file
 
     try:
         return list(run_test_file(read_test_file(file), only=only, projects=projects, java=java))
     except EntrepotError as error:
-        return [Verdict(str(file), "(the file)", str(file), [str(error)])]
+        return [CaseVerdict(str(file), "(the file)", str(file), [str(error)])]
     except OSError as error:
-        return [Verdict(str(file), "(the file)", str(file), [f"{error.filename or file}: {error.strerror or error}"])]
+        return [
+            CaseVerdict(str(file), "(the file)", str(file), [f"{error.filename or file}: {error.strerror or error}"])
+        ]
 
 
-def _fields(verdict: Verdict) -> dict[str, Any]:
+def _fields(verdict: CaseVerdict) -> dict[str, Any]:
     return {
         "file": verdict.file,
         "case": verdict.case,
@@ -104,7 +106,7 @@ def _fields(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _tell(verdicts: list[Verdict]) -> None:
+def _tell(verdicts: list[CaseVerdict]) -> None:
     from rich.text import Text
 
     out = output.console()
@@ -122,7 +124,7 @@ def _tell(verdicts: list[Verdict]) -> None:
     output.say(summary, "bold red" if failed else "green")
 
 
-def _junit(verdicts: list[Verdict]) -> bytes:
+def _junit(verdicts: list[CaseVerdict]) -> bytes:
     """The form that build servers read."""
     from lxml import etree
 

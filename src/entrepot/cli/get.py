@@ -36,7 +36,7 @@ def get(
     """Take messages off a queue; JSON lines with --json. No message within the wait is no error."""
     if json and body_only:
         raise typer.BadParameter("choose one of --json and --body-only")
-    writer = messages.Writer(json=json, body_only=body_only)
+    writer = messages.MessageWriter(json=json, body_only=body_only)
     with opening.connected(path) as connection:
         while everything or writer.written < count:
             with connection.unit_of_work() as unit:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot qm indoubt`: units of work that are not settled everywhere, and an operator's word about them."""
+"""`entrepot qm indoubt`: units of work that are in doubt, and an operator's decision about them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def list_(path: Manager, json: Json = False) -> None:
 
 @app.command()
 def commit(path: Manager, transaction_id: TransactionId, json: Json = False) -> None:
-    """Let a prepared unit happen instead of its coordinator; a heuristic outcome, remembered until forgotten."""
+    """Commit a prepared unit instead of its coordinator; a heuristic outcome, remembered until forgotten."""
     _resolve(path, transaction_id, committed=True, json=json)
 
 
 @app.command()
 def backout(path: Manager, transaction_id: TransactionId, json: Json = False) -> None:
-    """Let a prepared unit not happen; a heuristic outcome, remembered until forgotten."""
+    """Back out a prepared unit instead of its coordinator; a heuristic outcome, remembered until forgotten."""
     _resolve(path, transaction_id, committed=False, json=json)
 
 

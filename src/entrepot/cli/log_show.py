@@ -143,7 +143,7 @@ def _print_tail(tail: Description) -> None:
     if tail["tail"] == "clean":
         output.say(f"{end}: clean.", "green")
     elif tail["tail"] == "torn":
-        output.say(f"{end}: torn, {tail['problem']}. A crash left this; restart cuts it, nobody was answered for it.")
+        output.say(f"{end}: torn, {tail['problem']}. A crash left this; restart cuts it. It was never acknowledged.")
     else:
         advice = (
             "Restore a backup with entrepot qm restore."

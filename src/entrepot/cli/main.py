@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot`: all commands under one roof, and one place where errors become advice.
+"""`entrepot`: all commands, and the one place where errors become advice.
 
 Every module of this room is light to import; what a command needs beyond
 that it imports when it runs, so that `--help` is quick.
@@ -35,7 +35,7 @@ from entrepot.cli import (
 from entrepot.errors import EntrepotError
 
 _BROKEN_PIPE = 141
-"""What a shell says of a program that wrote to a reader who had left."""
+"""The exit code that shells use for a broken pipe."""
 
 
 def _leave_out_types_of_flags() -> None:
@@ -134,7 +134,9 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        sys.stdout.write(f"entrepot {version('entrepot')}\n")
+        from entrepot.compiled import form
+
+        sys.stdout.write(f"entrepot {version('entrepot')} ({form()})\n")
         raise typer.Exit()
 
 

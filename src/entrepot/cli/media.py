@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot qm backup`, `restore` and `recover`: for the day on which a disk is lost."""
+"""`entrepot qm backup`, `restore` and `recover`: for a lost or damaged disk."""
 
 from __future__ import annotations
 

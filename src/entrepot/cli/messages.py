@@ -101,7 +101,7 @@ def show(message: Message) -> None:
     output.say(text if text is not None else preview(message.body, 200))
 
 
-class Writer:
+class MessageWriter:
     """Writes messages to standard output, one after another, each before the next is asked for."""
 
     def __init__(self, *, json: bool, body_only: bool) -> None:

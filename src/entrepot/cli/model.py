@@ -96,9 +96,9 @@ def convert(
     message: Message = "",
     ccsid: Ccsid = _UTF8,
     encoding: Encoding = _NATIVE,
-    to_ccsid: Annotated[int | None, typer.Option(help="Code page of the result; the message's unless told.")] = None,
+    to_ccsid: Annotated[int | None, typer.Option(help="Code page of the result; the message's unless given.")] = None,
     to_encoding: Annotated[
-        int | None, typer.Option(help="Byte order of the result; the message's unless told.")
+        int | None, typer.Option(help="Byte order of the result; the message's unless given.")
     ] = None,
     out: Out = None,
 ) -> None:

@@ -13,13 +13,13 @@ from entrepot.cli import output
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from entrepot.models.logical import Member, MessageSet, Structure
+    from entrepot.models.logical import MessageSet, Structure, StructureMember
 
 ELEMENTS_SHOWN_MAX = 5000
-"""Nobody reads more; a message whose types are used often can have many times that."""
+"""More would not be read; a message whose types are used often can have many times that."""
 
 
-class _Room:
+class _ElementBudget:
     """How many elements may still be drawn."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ def draw(message_set: MessageSet, messages: list[str], formats: list[str]) -> No
     tree = Tree(Text(output.safe(f"{message_set.name}{namespace}"), style="bold"))
     for name in formats:
         declared = message_set.formats[name]
-        tree.add(Text(output.safe(f"{name}: {declared.kind.value}{_spoken(_said(declared))}"), style="dim"))
-    room = _Room()
+        tree.add(Text(output.safe(f"{name}: {declared.kind.value}{_spoken(_set_properties(declared))}"), style="dim"))
+    room = _ElementBudget()
     for name in messages:
         model = message_set.messages[name]
         identifier = f"  identifier {model.identifier}" if model.identifier else ""
@@ -48,7 +48,7 @@ def draw(message_set: MessageSet, messages: list[str], formats: list[str]) -> No
     output.console().print(tree)
 
 
-def _draw(branch: Tree, structure: Structure, formats: list[str], room: _Room) -> None:
+def _draw(branch: Tree, structure: Structure, formats: list[str], room: _ElementBudget) -> None:
     from rich.text import Text
 
     from entrepot.models.logical import Simple
@@ -59,8 +59,8 @@ def _draw(branch: Tree, structure: Structure, formats: list[str], room: _Room) -
             return
         words = Text(output.safe(f"{_name(member)}  {_type(member)}"))
         always = ("storage",) if isinstance(member.content, Simple) else ()
-        said = {name: _said(member.physical.get(name), always) for name in formats}
-        physical = "".join(f"  {name}{_spoken(each)}" for name, each in said.items() if each)
+        properties = {name: _set_properties(member.physical.get(name), always) for name in formats}
+        physical = "".join(f"  {name}{_spoken(each)}" for name, each in properties.items() if each)
         content = member.content
         if isinstance(content, Simple):
             branch.add(words.append(output.safe(physical), style="dim"))
@@ -69,7 +69,7 @@ def _draw(branch: Tree, structure: Structure, formats: list[str], room: _Room) -
         _draw(branch.add(words.append(output.safe(physical), style="dim")), content, formats, room)
 
 
-def _name(member: Member) -> str:
+def _name(member: StructureMember) -> str:
     least, most = member.min_occurs, member.max_occurs
     name = member.name or "(group)"
     if (least, most) == (1, 1):
@@ -77,7 +77,7 @@ def _name(member: Member) -> str:
     return f"{name}[{least}..{'*' if most is None else most}]" if least != most else f"{name}[{least}]"
 
 
-def _type(member: Member) -> str:
+def _type(member: StructureMember) -> str:
     from entrepot.models.logical import Simple
 
     content = member.content
@@ -99,10 +99,12 @@ def _composed(structure: Structure) -> str:
 
 
 def _structure_words(structure: Structure, formats: list[str]) -> str:
-    return "".join(f"  {name}{_spoken(said)}" for name in formats if (said := _said(structure.physical.get(name))))
+    return "".join(
+        f"  {name}{_spoken(given)}" for name in formats if (given := _set_properties(structure.physical.get(name)))
+    )
 
 
-def _said(properties: Any, always: tuple[str, ...] = ()) -> dict[str, Any]:
+def _set_properties(properties: Any, always: tuple[str, ...] = ()) -> dict[str, Any]:
     """What some properties say that differs from their defaults, and what is always worth saying."""
     if properties is None:
         return {}
@@ -115,11 +117,11 @@ def _said(properties: Any, always: tuple[str, ...] = ()) -> dict[str, Any]:
     return found
 
 
-def _spoken(said: Mapping[str, Any]) -> str:
+def _spoken(properties: Mapping[str, Any]) -> str:
     from entrepot.models.tds.mnemonics import spell
 
     words = []
-    for key, value in said.items():
+    for key, value in properties.items():
         shown = value.value if isinstance(value, enum.Enum) else value.hex() if isinstance(value, bytes) else value
         words.append(f"{key.replace('_', ' ')} {(spell(shown) or 'none') if isinstance(shown, str) else shown}")
     return f" ({', '.join(words)})" if words else ""
@@ -130,13 +132,13 @@ def _spoken(said: Mapping[str, Any]) -> str:
 
 def as_json(message_set: MessageSet, messages: list[str], formats: list[str]) -> dict[str, Any]:
     """The set and some of its messages as JSON; types are written out where they are used, up to a limit."""
-    room = _Room()
+    room = _ElementBudget()
     return {
         "set": message_set.name,
         "namespace": message_set.namespace,
         "file": message_set.file,
         "formats": {
-            name: {"kind": message_set.formats[name].kind.value} | _plain(_said(message_set.formats[name]))
+            name: {"kind": message_set.formats[name].kind.value} | _plain(_set_properties(message_set.formats[name]))
             for name in formats
         },
         "messages": {
@@ -148,16 +150,18 @@ def as_json(message_set: MessageSet, messages: list[str], formats: list[str]) ->
     }
 
 
-def _structure_json(structure: Structure, formats: list[str], room: _Room) -> dict[str, Any]:
+def _structure_json(structure: Structure, formats: list[str], room: _ElementBudget) -> dict[str, Any]:
     return {
         "structure": structure.name,
         "composition": structure.composition.value,
-        "physical": {name: _plain(_said(structure.physical[name])) for name in formats if name in structure.physical},
+        "physical": {
+            name: _plain(_set_properties(structure.physical[name])) for name in formats if name in structure.physical
+        },
         "elements": list(_members_json(structure, formats, room)),
     }
 
 
-def _members_json(structure: Structure, formats: list[str], room: _Room) -> Iterator[dict[str, Any]]:
+def _members_json(structure: Structure, formats: list[str], room: _ElementBudget) -> Iterator[dict[str, Any]]:
     from entrepot.models.logical import Simple
 
     for member in structure.members:
@@ -182,12 +186,14 @@ def _members_json(structure: Structure, formats: list[str], room: _Room) -> Iter
         else:
             shown |= _structure_json(content, formats, room)
             shown["structure_physical"] = shown.pop("physical")
-        shown["physical"] = {name: _plain(_said(member.physical[name])) for name in formats if name in member.physical}
+        shown["physical"] = {
+            name: _plain(_set_properties(member.physical[name])) for name in formats if name in member.physical
+        }
         yield shown
 
 
-def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value.value if isinstance(value, enum.Enum) else value.hex() if isinstance(value, bytes) else value
-        for key, value in said.items()
+        for key, value in properties.items()
     }

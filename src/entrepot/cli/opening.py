@@ -63,15 +63,15 @@ def held_still(path: Path) -> Iterator[None]:
             # Shared, so that several may look at once.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = os.read(descriptor, 200).decode(errors="replace") or "another process"
-            raise QueueManagerInUse(str(path), who) from None
+            owner = os.read(descriptor, 200).decode(errors="replace") or "another process"
+            raise QueueManagerInUse(str(path), owner) from None
         yield
     finally:
         os.close(descriptor)
 
 
 def owner(path: Path) -> str | None:
-    """Who runs the queue manager right now, or None when nobody does."""
+    """The process that runs the queue manager, or None."""
     try:
         with held_still(path):
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot publish`: let everybody have a message who has subscribed to its topic."""
+"""`entrepot publish`: publish a message to all subscribers of a topic."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def publish(
 ) -> None:
     """Let all subscribers of a topic have a message: all of them, or none.
 
-    That nobody has subscribed is no error. A topic has levels, and wildcards are for subscribers only.
+    No subscriber is no error. A topic has levels, and wildcards are for subscribers only.
 
     \b
       entrepot publish ./qm1 prices/ibm "231.50" --retain

@@ -79,9 +79,10 @@ def status(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Tell how a queue manager is doing, also when it runs in another process.
+    """Show the state of a queue manager, also when it runs in another process.
 
     A stopped one is started for a moment, which recovers it after a crash.
+    The form is that of the process that has it: compiled, or pure Python.
     """
     found = _from_files(path)
     if found["state"] == "stopped" and not files_only:

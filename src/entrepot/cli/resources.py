@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot qm resource`: databases at which the queue manager itself ends what applications have left."""
+"""`entrepot qm resource`: databases whose unfinished global units the queue manager ends itself."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add(
 
 @app.command()
 def remove(path: Manager, name: ResourceName, json: Json = False) -> None:
-    """Look after a database no more."""
+    """Stop looking after a database."""
     resources = _resources(path)
     resources.remove(name)
     with recorded(path, "resource remove", name):

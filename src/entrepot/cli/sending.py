@@ -35,8 +35,8 @@ Persistent = Annotated[
         help="Nonpersistent messages end with the queue manager; without a server, with this command.",
     ),
 ]
-Expiry = Annotated[float | None, typer.Option(metavar="S", help="Of use for so many seconds.")]
-Delay = Annotated[float, typer.Option(metavar="S", help="Readers may get it after so many seconds.")]
+Expiry = Annotated[float | None, typer.Option(metavar="S", help="Discard after this many seconds.")]
+Delay = Annotated[float, typer.Option(metavar="S", help="Seconds before the message can be got.")]
 CorrelationId = Annotated[bytes | None, typer.Option(parser=identifier, metavar="ID", help="Hex digits, or text.")]
 GroupId = Annotated[bytes | None, typer.Option(parser=identifier, metavar="ID", help="Its group; hex digits, or text.")]
 GroupSequence = Annotated[int, typer.Option(metavar="N", help="Its place in the group, from 1.")]

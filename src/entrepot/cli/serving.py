@@ -145,8 +145,8 @@ def start_server(path: Path, options: Sequence[str] = ()) -> int:
     assert child.stdout is not None
     with child.stdout:
         # It tells when all its listeners listen, not only the socket in its folder.
-        told = select.select([child.stdout], [], [], _START_S)[0] and child.stdout.readline()
-    if not told:
+        first_line = select.select([child.stdout], [], [], _START_S)[0] and child.stdout.readline()
+    if not first_line:
         last = (path / _LOG).read_text(errors="replace").splitlines()[-5:]
         for line in last:
             output.note(line)
@@ -168,8 +168,8 @@ def stop_server(path: Path, *, immediate: bool = False) -> None:
         answer = connection.administration.stop(immediate=immediate)
     if isinstance(answer, dict) and answer["waits_for"]:
         output.note(f"It waits up to {answer['patience_s']:g} s for units of work to end (--immediate does not), of:")
-        for whom in answer["waits_for"][:_SHOWN_MAX]:
-            output.note(f"  {whom}")
+        for partner in answer["waits_for"][:_SHOWN_MAX]:
+            output.note(f"  {partner}")
         if len(answer["waits_for"]) > _SHOWN_MAX:
             output.note(f"  and {len(answer['waits_for']) - _SHOWN_MAX} more")
     while opening.owner(path) is not None:

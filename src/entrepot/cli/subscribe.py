@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot subscribe` and `entrepot unsubscribe`: have what is published, and have it no more.
+"""`entrepot subscribe` and `entrepot unsubscribe`: receive publications, and end a subscription.
 
 As with `entrepot get`, each publication is written out inside the unit of
 work that takes it. So one that a durable subscription has collected stays
@@ -80,7 +80,7 @@ def subscribe(
         raise typer.BadParameter("give TOPIC, or --durable NAME of a subscription that exists")
     if topic is not None:
         topic = from_style(topic, style)
-    writer = messages.Writer(json=json, body_only=body_only)
+    writer = messages.MessageWriter(json=json, body_only=body_only)
     try:
         with (
             opening.connected(path) as connection,
@@ -90,10 +90,10 @@ def subscribe(
         ):
             alone = connection.is_near
             if alone and not json:
-                output.note(f"No server runs at {path}, so nobody can publish meanwhile: entrepot qm start.")
+                output.note(f"No server runs at {path}, so no program can publish meanwhile: entrepot qm start.")
             elif wait is None and not json:
                 output.note(f"Subscribed to {topic or subscription.name}; Ctrl-C ends it.")
-            # Where nobody can publish, waiting for ever would be for nothing.
+            # Where no program can publish, waiting for ever would be for nothing.
             wait_s = wait if wait is not None else 0.0 if alone else math.inf
             _read(connection, subscription.queue, writer, wait_s, math.inf if count is None else count)
     except EntrepotError as error:
@@ -113,7 +113,7 @@ def _is_from_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _read(connection: Connection, queue: str, writer: messages.Writer, wait_s: float, limit: float) -> None:
+def _read(connection: Connection, queue: str, writer: messages.MessageWriter, wait_s: float, limit: float) -> None:
     while writer.written < limit:
         with connection.unit_of_work() as unit:
             message = unit.get(queue, wait_s=wait_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot qm user`: who has a password, also while the queue manager runs; passwords never stand in a command."""
+"""`entrepot qm user`: users with a password, also while the queue manager runs; passwords are never in a command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from entrepot.cli.arguments import Json, Manager
 if TYPE_CHECKING:
     from entrepot.server.security.users import Users
 
-app = typer.Typer(help="List, add and remove the users who have a password.", no_args_is_help=True)
+app = typer.Typer(help="List, add and remove users with a password.", no_args_is_help=True)
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
@@ -35,7 +35,7 @@ def add(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Add a user, or give one another password; he keeps his groups unless some are given."""
+    """Add a user, or change a user's password; groups stay as they are unless some are given."""
     users = _users(path)
     known = name in users.names()
     wanted = users.groups_of(name) if groups is None else groups
@@ -52,7 +52,7 @@ def add(
 
 @app.command()
 def remove(path: Manager, name: UserName, json: Json = False) -> None:
-    """Remove a user; connections that he has stay until they are closed."""
+    """Remove a user; the user's connections stay until they are closed."""
     users = _users(path)
     users.remove(name)
     with recorded(path, "user remove", name):
@@ -108,13 +108,13 @@ def recorded(path: Path, event: str, name: str) -> Iterator[None]:
         return
     log = AuditLog.open(path)
     try:
-        who = _system_user()
-        log.write(event, user=who, object=name, verdict="allowed")
+        user = _system_user()
+        log.write(event, user=user, object=name, verdict="allowed")
         log.force()
         try:
             yield
         except BaseException as error:
-            log.write(event, user=who, object=name, verdict="failed", reason=type(error).__name__)
+            log.write(event, user=user, object=name, verdict="failed", reason=type(error).__name__)
             raise
     finally:
         log.close()

@@ -17,6 +17,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 cimport cython
 
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
+from entrepot.compiled.outlet cimport Outlet, only_outlet
 from entrepot.compiled.plain cimport put_bytes, put_whole
 
 import msgspec
@@ -134,10 +135,24 @@ if put_record(300, 7, 2**40, _encode(_sample), 4096, 99) != b"".join(
 # --- arriving ---
 
 
+cdef bint handed_over(manager, queue, QueuedMessage entry) except -1:
+    """Whether the reader that waits for any message, and longest, took it as bytes."""
+    cdef Outlet outlet
+    waiters = queue.waiters
+    if queue.watched or queue.unoffered or queue._by_message_id is not None or entry.raw_correlated:
+        return False
+    if waiters.by_correlation or waiters.for_groups or not waiters.any:
+        return False
+    outlet = only_outlet(<dict>waiters.any)
+    return outlet is not None and outlet.take_arrival(manager, queue, entry)
+
+
 cdef int arrive(manager, queue, QueuedMessage entry, int priority) except -1:
     """`QueueManager.arrive` for a plain message that was forced; a disk that refuses to spill is told later."""
     cdef Py_ssize_t size
     if queue.watched or queue.waiters:
+        if handed_over(manager, queue, entry):
+            return 0
         try:
             manager.arrive(queue, entry)
         except SpillFailed:

@@ -63,6 +63,13 @@ cdef class QueuedMessage:
         return self.body_size()
 
     @property
+    def is_indexed(self):
+        """Whether its queue may have to find it by a correlation id or a group; a plain message has no group."""
+        if self.decoded is None:
+            return self.raw_correlated
+        return bool(self.decoded.correlation_id or self.decoded.group_id)
+
+    @property
     def memory_bytes(self):
         """Its part of the memory; a body that several queues have is there once."""
         if self.shared is None:

@@ -4,14 +4,5 @@
 from libc.stdint cimport uint8_t
 
 
-cdef class Outlet:
-    cdef object stream
-    cdef object waiter
-    cdef object numbered
-    cdef object link
-
-    cdef bint is_ready(self) except -1
-
-
 cdef class Publications:
     cdef Py_ssize_t take(self, const uint8_t* begin, const uint8_t* end, int* frames) except -1

@@ -19,6 +19,7 @@ cimport cython
 
 from entrepot.compiled.durable cimport PlainPut, PutSettlement, plain_put, promise_put, promise_unit
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
+from entrepot.compiled.outlet cimport Outlet, next_lane, only_outlet, take_of, take_turns, write
 from entrepot.compiled.plain cimport *
 
 from functools import partial
@@ -29,8 +30,6 @@ import msgspec
 from entrepot.compiled import compiled
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.unit_of_work import RECORD_BYTES as _RECORD_BYTES
-from entrepot.engine.unit_of_work import Take
-from entrepot.engine.waiting import StandingWaiter
 from entrepot.errors import EntrepotError, RequestTimedOut
 from entrepot.message import Message, MessageType
 
@@ -41,19 +40,18 @@ cdef enum:
     GONE = 2
     # Verbs, as in server/wire/verbs.py.
     PUT = 2
+    GET = 3
     REQUEST = 4
     COMMIT = 8
     CREDIT = 14
     PUT_MANY = 39
     DONE = 65
     MESSAGE = 66
-    DELIVERY = 69
-    DELIVERIES = 74
     # Limits, as in limits.py, engine/express.py and server/.
     BODY_BYTES_MAX = 1048576
     CREDIT_MAX = 100000
     WAITING_MAX = 10000
-    HELD_BYTES_MAX = 67108864
+    LONG_BODY_BYTES = 65536
     FRAMES_AT_ONCE = 1000
     WAYS_MAX = 1000
     UNITS_MAX = 1000
@@ -66,9 +64,6 @@ cdef Py_ssize_t RECORD_BYTES = _RECORD_BYTES
 
 cdef object _encode = msgspec.msgpack.Encoder().encode
 cdef object _NO_BODY = Message(b"")
-cdef object _Take = Take
-cdef object _StandingWaiter = StandingWaiter
-cdef object _new_tuple = tuple.__new__
 
 _SAMPLE = Message(b"b", b"m", b"c", True, 7, MessageType.REQUEST, reply_to="q", user="u", application="a")
 _LAYOUT = (
@@ -133,41 +128,6 @@ cdef Way way_of(object objects, str name, object route):
     way.buffer_bytes = definition.buffer_bytes
     way.fifo = definition.delivery == "FIFO"
     return way
-
-
-cdef int take_turn(waiter) except -1:
-    """`StandingWaiter.take_turn`"""
-    cdef dict shelf
-    cdef long long credit = waiter.credit - 1
-    waiter.credit = credit
-    waiters = waiter.among
-    if waiters is None:
-        return 0
-    shelf = <dict>waiter.shelf
-    del shelf[waiter.number]
-    if credit > 0:
-        number = waiters._next
-        waiters._next = number + 1
-        waiter.number = number
-        shelf[number] = waiter
-    else:
-        waiter.among = None
-    return 0
-
-
-@cython.final
-cdef class Outlet:
-    """Where a stream of a native connection takes messages as bytes, without being woken for each."""
-
-    def __init__(self, stream, waiter, numbered, link):
-        self.stream = stream
-        self.waiter = waiter
-        self.numbered = numbered
-        self.link = link
-
-    cdef bint is_ready(self) except -1:
-        """Whether what comes now may be sent before anything else."""
-        return not self.waiter.arrived and not self.stream.closed and not self.waiter.unit.counted
 
 
 cdef class Publications:
@@ -236,6 +196,11 @@ cdef class ReplyGet:
         self.lane.engine.post(self.woken)
 
     # --- what its session asks ---
+
+    @property
+    def guard(self):
+        """No unit of work of its partner."""
+        return None
 
     @property
     def is_waiting(self):
@@ -429,6 +394,8 @@ cdef class Lane:
             return self.put_many(number, p, end)
         if verb == COMMIT:
             return self.commit(number, p, end)
+        if verb == GET:
+            return self.get(number, p, end)
         return False
 
     # --- names and authorities ---
@@ -633,11 +600,8 @@ cdef class Lane:
             if reader is None:
                 if not way.anyone:
                     return None
-                waiter = next(iter(way.anyone.values()))
-                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
-                    return None
-                outlet = <Outlet>waiter.outlet
-                if outlet is None or not outlet.is_ready():
+                outlet = only_outlet(way.anyone)
+                if outlet is None:
                     return None
         elif message.expires:
             return None  # its time has to be watched on the queue
@@ -667,10 +631,10 @@ cdef class Lane:
             if queue._by_message_id is not None or message.correlation_id.size:
                 queue._index(entry)
             if outlet is not None:
-                take_turn(outlet.waiter)
+                take_turns(outlet.waiter, 1)
                 entry.state = LOCKED
                 queue.uncommitted_gets += 1
-                self.hand_over(outlet, queue, entry)
+                outlet.hand(queue, [entry], message.body.size)
             else:
                 self.stand(lane, entry, key, message.body.size + OVERHEAD_BYTES)
         if get is not None:
@@ -703,13 +667,6 @@ cdef class Lane:
 
     # --- what goes out ---
 
-    cdef int write(self, link, bytes frame) except -1:
-        if self.engine.turn is None:
-            link.transport.write(frame)
-        else:
-            link._write(frame)
-        return 0
-
     cdef int answer(self, uint32_t number, bytes message_id) except -1:
         """DONE with a message id."""
         cdef Py_ssize_t id_bytes = PyBytes_GET_SIZE(message_id)
@@ -719,7 +676,7 @@ cdef class Lane:
         q[0] = 0x91
         q = put_binary_head(q + 1, id_bytes)
         put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes)
-        return self.write(self.link, frame)
+        return write(self.engine, self.link, frame)
 
     cdef int reply_to(
         self, ReplyGet reader, const Plain* message, bytes message_id, uint8_t priority, double now
@@ -735,34 +692,82 @@ cdef class Lane:
             now, <const uint8_t*>PyBytes_AS_STRING(self.sender), PyBytes_GET_SIZE(self.sender),
         )
         (<dict>reader.lane.conversation._asked).pop(reader.asked, None)
-        return self.write(reader.lane.link, frame)
+        return write(self.engine, reader.lane.link, frame)
 
-    cdef int hand_over(self, Outlet outlet, queue, QueuedMessage entry) except -1:
-        """DELIVERY of an entry that is locked, under the stream's unit of work."""
-        cdef bytes raw = entry.encoded()
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(raw)
-        cdef uint8_t head[24]
-        cdef uint8_t* q
-        cdef bytes frame
-        stream, numbered = outlet.stream, outlet.numbered
-        (<list>outlet.waiter.unit.takes).append(_new_tuple(_Take, (queue, entry)))
-        held_bytes = stream._held_bytes + entry.body_size()
-        stream._held_bytes = held_bytes
-        delivered = numbered._delivered + 1
-        numbered._delivered = delivered
-        head[0] = 0x93
-        q = put_whole(put_whole(head + 1, numbered._number), delivered)
-        frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + (q - head) + size)
-        q = put_bytes(
-            put_frame_head(
-                <uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + (q - head) + size, DELIVERY, 0
-            ),
-            head, q - head,
-        )
-        put_bytes(q, <const uint8_t*>PyBytes_AS_STRING(raw), size)
-        if held_bytes >= HELD_BYTES_MAX:
-            self.engine.stop_waiting(outlet.waiter)
-        return self.write(outlet.link, frame)
+    # --- get ---
+
+    cdef bint get(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
+        """queue, unit, wait_s, wanted; of a message that is there, for a get outside of units of work."""
+        cdef Piece name
+        cdef Way way
+        cdef QueuedMessage entry = None
+        cdef str queue_name
+        cdef double wait_s
+        cdef bint leased
+        if end - p < 2 or p[0] != 0x94:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p != 11 or p[0] != 0 or p[1] != 0xcb or p[10] != 0xc0:
+            return False
+        wait_s = real(p + 2)
+        if not 0.0 <= wait_s < TIMEOUT_S_USUAL or not is_ascii(name.content, name.size):
+            return False
+        conversation, session = self.conversation, self.session
+        asked, leases = <dict>conversation._asked, <dict>conversation._leases
+        if number == 0 or number in asked or len(asked) + len(leases) >= WAITING_MAX:
+            return False
+        queue_name = PyUnicode_DecodeASCII(<const char*>name.content, name.size, NULL)
+        way = self.way(queue_name)
+        if way is None or not way.gives or not self.may(queue_name, "GET") or self.engine._ready:
+            return False
+        queue = way.queue
+        if not queue.depth or queue.watched or self.group_commit.failure is not None:
+            return False
+        self.lock_acquire()
+        try:
+            self.manager.timers.tick()
+            lane = next_lane(queue)
+            if lane is None:
+                return False
+            entry = <QueuedMessage>lane._front[0]
+            if entry.state != AVAILABLE or entry.backouts or entry.decoded is not None or entry.raw_correlated:
+                return False
+            if queue._by_message_id is not None:
+                return False
+            # From here on it is done.
+            lane._front.popleft()
+            lane.memory_bytes -= entry.memory_bytes
+            entry.resident = False
+            leased = entry.log_position >= 0
+            raw = entry.raw
+            if leased:
+                entry.state = LOCKED
+                queue.uncommitted_gets += 1
+                guard = self.host.private_unit()
+                guard.takes.append(take_of(queue, entry))
+                if guard.counted:
+                    self.manager.backout_counts.count(queue, entry)
+            else:
+                entry.state = GONE
+                queue.depth -= 1
+                entry.decoded = _NO_BODY
+                entry.raw = None
+        finally:
+            self.lock_release()
+        if leased:
+            session.leases.add(guard)
+            leases[number] = guard
+        return self.answer_with(number, raw, leased) == 0
+
+    cdef int answer_with(self, uint32_t number, bytes raw, bint leased) except -1:
+        """MESSAGE"""
+        cdef Py_ssize_t size = HEAD_BYTES + 2 + PyBytes_GET_SIZE(raw)
+        cdef bytes frame = PyBytes_FromStringAndSize(NULL, size)
+        cdef uint8_t* q = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), size, MESSAGE, number)
+        q[0] = 0x92
+        q[1] = 0xc3 if leased else 0xc2
+        put_bytes(q + 2, <const uint8_t*>PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw))
+        return write(self.engine, self.link, frame)
 
     # --- request ---
 
@@ -843,7 +848,7 @@ cdef class Lane:
 
     cdef bint put_many(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
         """unit, [[queue, persistent, priority, message], ...]"""
-        cdef uint64_t count, index, unit = 0
+        cdef uint64_t count, index = 0, done, unit = 0
         cdef const uint8_t* begin = p
         cdef bint together
         if end - p < 4 or p[0] != 0x92:
@@ -865,16 +870,123 @@ cdef class Lane:
         if together:
             self.engine.__enter__()
         try:
-            for index in range(count):
-                if not self.put_next(&p, end):
-                    if index == 0:
-                        return False
-                    self.put_rest(self.conversation, begin[: end - begin], index)
-                    return True
+            while index < count:
+                done = self.put_run(&p, end, count - index)
+                if not done:
+                    if not self.put_next(&p, end):
+                        if index == 0:
+                            return False
+                        self.put_rest(self.conversation, begin[: end - begin], index)
+                        return True
+                    done = 1
+                index += done
+            if p != end:
+                # There is more than was announced: the general way closes the connection for it.
+                self.put_rest(self.conversation, begin[: end - begin], count)
         finally:
             if together:
                 self.engine.__exit__()
         return True
+
+    cdef uint64_t put_run(self, const uint8_t** at, const uint8_t* end, uint64_t count) except? 0:
+        """Put the next nonpersistent messages that go the same way together: to one reader, or onto an empty way.
+
+        Returns how many; with 0, nothing was done.
+        """
+        cdef const uint8_t* p = at[0]
+        cdef Piece name, other
+        cdef Plain message
+        cdef Way way
+        cdef Outlet outlet = None
+        cdef QueuedMessage entry
+        cdef list entries = []
+        cdef uint8_t priority, asked, standing_priority = 0
+        cdef Py_ssize_t size = 0, room
+        cdef long long key
+        if end - p < 2 or p[0] != 0x94:
+            return 0
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p < 2 or not find_plain(p + 2, end, &message):
+            return 0
+        priority = p[1]
+        way = self.way_to(&name, p[0], &priority, &message)
+        if way is None or self.engine._ready:
+            return 0
+        queue, manager = way.queue, self.manager
+        self.lock_acquire()
+        try:
+            if (
+                self.group_commit.failure is not None or queue.unoffered or way.by_correlation
+                or queue._by_message_id is not None
+            ):
+                return 0
+            room = min(<long long>count, way.depth_max - <long long>queue.depth - <long long>queue.reserved)
+            lane = None
+            if not way.anyone:
+                lane = self.standing_place(way, queue, priority, &message)
+                if lane is None:
+                    return 0
+                standing_priority = priority
+                size = <Py_ssize_t>lane.memory_bytes
+            else:
+                if len(way.anyone) > 1:
+                    return 0  # each takes its turn
+                outlet = only_outlet(way.anyone)
+                if outlet is None:
+                    return 0
+                room = min(room, <Py_ssize_t>outlet.waiter.credit)
+            now = self.put_time(False)
+            key = manager.key_next
+            p = at[0]
+            while len(entries) < room:
+                if end - p < 2 or p[0] != 0x94:
+                    break
+                p = text(p + 1, end, &other)
+                if p == NULL or end - p < 2 or other.size != name.size or memcmp(other.content, name.content, name.size):
+                    break
+                asked = p[1]
+                if p[0] != 0xc2 and (p[0] != 0xc0 or way.default_persistent) or asked != 0xc0 and asked > 9:
+                    break
+                priority = way.default_priority if asked == 0xc0 else asked
+                if not find_plain(p + 2, end, &message) or message.correlation_id.size or message.expires:
+                    break
+                if message.body.size > way.body_bytes_max or not message.message_id.size:
+                    break
+                if lane is not None:
+                    size += message.body.size + OVERHEAD_BYTES
+                    if size > way.buffer_bytes or (priority != standing_priority and not way.fifo):
+                        break
+                elif entries and size + message.body.size > LONG_BODY_BYTES:
+                    break
+                else:
+                    size += message.body.size
+                key += 1
+                entry = raw_entry(
+                    key, way.queue_number, self.splice(&message, self.id_of(&message), False, priority, now),
+                    message.body.size, False,
+                )
+                if lane is not None:
+                    entry.resident = True
+                else:
+                    entry.state = LOCKED
+                entries.append(entry)
+                p = at[0] = message.end
+            if not entries:
+                return 0
+            manager.key_next = key
+            queue.depth += len(entries)
+            if lane is not None:
+                lane._key_last = key
+                for entry in entries:
+                    lane.memory_bytes += entry.memory_bytes
+                lane._front.extend(entries)
+            else:
+                queue.uncommitted_gets += len(entries)
+                take_turns(outlet.waiter, len(entries))
+                outlet.hand(queue, entries, size)
+            return len(entries)
+        finally:
+            self.lock_release()
 
     cdef bint put_next(self, const uint8_t** at, const uint8_t* end) except -1:
         cdef const uint8_t* p = at[0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Publications from the bytes of their frames to the bytes of all deliveries, and deliveries of what stands on queues.
+"""Publications, from the bytes of their frames to the bytes of all deliveries.
 
 Publications that come one behind the other on the same topic are taken
 together: each becomes the bytes of one message, which all queues share, and
@@ -17,40 +17,29 @@ any message.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyTypeObject
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeASCII
 cimport cython
 
 from entrepot.compiled.entry cimport QueuedMessage, raw_entry
-from entrepot.compiled.express cimport Outlet, Publications
+from entrepot.compiled.express cimport Publications
+from entrepot.compiled.outlet cimport Outlet, only_outlet, take_of, take_turns, write
 from entrepot.compiled.plain cimport *
 
 import msgspec
 
-from entrepot.engine.unit_of_work import Take
-from entrepot.engine.waiting import StandingWaiter
 from entrepot.errors import SpillFailed
 from entrepot.message import Message
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject*, Py_ssize_t)
-
 cdef enum:
     # States of an entry, as in engine/entry.py.
-    AVAILABLE = 0
     LOCKED = 1
     # Verbs, as in server/wire/verbs.py.
     PUT = 2
     PUT_MANY = 39
     DONE = 65
-    DELIVERY = 69
-    DELIVERIES = 74
     # Limits, as in limits.py, engine/ and server/.
     BODY_BYTES_MAX = 1048576
     HELD_BYTES_MAX = 67108864
-    LONG_BODY_BYTES = 65536
     ASKED_BYTES_MAX = 65536
     OVERHEAD_BYTES = 640
     PLANS_MAX = 1000
@@ -59,16 +48,11 @@ cdef enum:
     # Publications that are taken together.
     GROUP_MAX = 256
     GROUP_BYTES = 65536
-    # As in server/stream.py.
-    PUMP_AT_ONCE = 128
-    PUMP_BYTES = 1048576
 
 cdef double WAIT_S_USUAL = 86400.0
 
 cdef object _encode = msgspec.msgpack.Encoder().encode
 cdef object _decode = msgspec.msgpack.Decoder(Message).decode
-cdef object _Take = Take
-cdef object _StandingWaiter = StandingWaiter
 cdef object _SpillFailed = SpillFailed
 
 _SAMPLE = Message(b"b", b"m", topic="t", user="u", application="a")
@@ -470,16 +454,13 @@ cdef class Fanout(Publications):
         queue = target.queue
         if not (queue.unoffered or queue.watched or queue._by_message_id is not None or target.by_correlation):
             while target.anyone and given < group.count:
-                waiter = next(iter(target.anyone.values()))
-                if type(waiter) is not _StandingWaiter or waiter.criteria is not None:
-                    break
-                outlet = <Outlet>waiter.outlet
-                if outlet is None or not outlet.is_ready():
+                outlet = only_outlet(target.anyone)
+                if outlet is None:
                     break
                 some = 1
                 if len(target.anyone) == 1:
-                    some = min(group.count - given, <int>min(<long long>waiter.credit, GROUP_MAX))
-                self.hand(target, outlet, waiter, group, place, given, some, raws, shared, joined)
+                    some = min(group.count - given, <int>min(<long long>outlet.waiter.credit, GROUP_MAX))
+                self.hand(target, outlet, group, place, given, some, raws, shared, joined)
                 given += some
             if given < group.count and not target.anyone and self.stand(target, group, place, given, raws, shared):
                 return 0
@@ -540,7 +521,7 @@ cdef class Fanout(Publications):
         return True
 
     cdef int hand(
-        self, Target target, Outlet outlet, waiter, const Group* group, Py_ssize_t place, int first, int some, list raws,
+        self, Target target, Outlet outlet, const Group* group, Py_ssize_t place, int first, int some, list raws,
         list shared, bytes joined,
     ) except -1:
         """Let a stream have some of them, under its unit of work."""
@@ -548,7 +529,7 @@ cdef class Fanout(Publications):
         cdef Py_ssize_t size = 0
         cdef QueuedMessage entry
         cdef list takes
-        queue, stream, numbered = target.queue, outlet.stream, outlet.numbered
+        queue, stream, waiter = target.queue, outlet.stream, outlet.waiter
         take_turns(waiter, some)
         queue.depth += some
         queue.uncommitted_gets += some
@@ -561,24 +542,14 @@ cdef class Fanout(Publications):
         stream._held_bytes += size
         if <Py_ssize_t>stream._held_bytes >= HELD_BYTES_MAX:
             self.engine.stop_waiting(waiter)
-        delivery = numbered._delivered + 1
-        numbered._delivered += some
-        if some == 1 or numbered._together:
-            write(
-                self.engine, outlet.link,
-                deliveries(
-                    numbered._number, delivery, some, <const uint8_t*>PyBytes_AS_STRING(joined) + group.ends[first],
-                    group.ends[first + some] - group.ends[first],
-                ),
+        if some == 1 or outlet.numbered._together:
+            return outlet.write_deliveries(
+                some, <const uint8_t*>PyBytes_AS_STRING(joined) + group.ends[first],
+                group.ends[first + some] - group.ends[first],
             )
-            return 0
         for index in range(first, first + some):
-            write(
-                self.engine, outlet.link,
-                deliveries(
-                    numbered._number, delivery + (index - first), 1,
-                    <const uint8_t*>PyBytes_AS_STRING(joined) + group.ends[index], group.ends[index + 1] - group.ends[index],
-                ),
+            outlet.write_deliveries(
+                1, <const uint8_t*>PyBytes_AS_STRING(joined) + group.ends[index], group.ends[index + 1] - group.ends[index]
             )
         return 0
 
@@ -592,173 +563,3 @@ cdef class Fanout(Publications):
         put_bytes(put_binary_head(q + 1, id_bytes), <const uint8_t*>PyBytes_AS_STRING(message_id), id_bytes)
         write(self.engine, self.link, frame)
         return 0
-
-
-cdef inline object take_of(queue, QueuedMessage entry):
-    """`Take(queue, entry)`"""
-    take = PyType_GenericAlloc(<PyTypeObject*>_Take, 2)
-    Py_INCREF(queue)
-    PyTuple_SET_ITEM(take, 0, queue)
-    Py_INCREF(entry)
-    PyTuple_SET_ITEM(take, 1, entry)
-    return take
-
-
-cdef int take_turns(waiter, int count) except -1:
-    """`StandingWaiter.take_turn`, as often; more than once only for one that waits alone."""
-    cdef dict shelf
-    cdef long long credit = waiter.credit - count
-    waiter.credit = credit
-    shelf = <dict>waiter.shelf
-    if credit <= 0:
-        del shelf[waiter.number]
-        waiter.among = None
-    elif len(shelf) > 1:
-        waiters = waiter.among
-        del shelf[waiter.number]
-        number = waiters._next
-        waiters._next = number + 1
-        waiter.number = number
-        shelf[number] = waiter
-    return 0
-
-
-cdef int write(engine, link, bytes frame) except -1:
-    """Behind all that was said in this turn."""
-    if engine.turn is not None and link._out:
-        link._write(frame)
-    else:
-        link.transport.write(frame)
-    return 0
-
-
-cdef bytes deliveries(uint64_t consumer, uint64_t delivery, int count, const uint8_t* messages, Py_ssize_t size):
-    """DELIVERY, or DELIVERIES of several messages."""
-    cdef uint8_t head[32]
-    cdef uint8_t* q = head
-    cdef bytes frame
-    q[0] = 0x93
-    q = put_whole(put_whole(q + 1, consumer), delivery)
-    if count > 15:
-        q[0] = 0xdc
-        q[1] = <uint8_t>(count >> 8)
-        q[2] = <uint8_t>count
-        q += 3
-    elif count > 1:
-        q[0] = 0x90 | <uint8_t>count
-        q += 1
-    frame = PyBytes_FromStringAndSize(NULL, HEAD_BYTES + (q - head) + size)
-    q = put_bytes(
-        put_frame_head(
-            <uint8_t*>PyBytes_AS_STRING(frame), HEAD_BYTES + (q - head) + size, DELIVERY if count == 1 else DELIVERIES, 0
-        ),
-        head, q - head,
-    )
-    put_bytes(q, messages, size)
-    return frame
-
-
-# --- what stands on a queue -------------------------------------------------------------------
-
-
-cdef bint is_empty(lane) except -1:
-    return not (lane._front or lane.runs or lane._back or lane._returned)
-
-
-def pump(Outlet outlet, engine, str name):
-    """Deliver what a stream has credit for and its queue has in memory, and let it wait if that is all.
-
-    `Stream._deliver_some` for plain messages; False: it has to go on.
-    """
-    cdef list takes, order, found = []
-    cdef Py_ssize_t limit, body_bytes = 0, memory_bytes = 0, size
-    cdef QueuedMessage entry
-    stream, waiter = outlet.stream, outlet.waiter
-    unit, manager = waiter.unit, engine.manager
-    if unit.counted or unit.private or waiter.criteria is not None or manager.group_commit.failure is not None:
-        return False
-    route = (<dict>manager.objects.routes).get(name)
-    if route is None or route.target_queue or not route.get_enabled:
-        return False
-    timers = manager.timers
-    if timers._waiting and timers._waiting[0][0] <= timers._now():
-        return False
-    queue = route.queue
-    takes = <list>unit.takes
-    limit = min(PUMP_AT_ONCE, <Py_ssize_t>waiter.credit, <Py_ssize_t>unit.limit - len(takes) - len(<list>unit.puts))
-    host = engine.host
-    host.lock.acquire()
-    try:
-        order = <list>queue._order
-        for lane in order:
-            if not is_empty(lane):
-                break
-        else:
-            lane = None
-        if lane is not None:
-            if lane._returned:
-                return False
-            front = lane._front
-            popleft = front.popleft
-            while front and len(found) < limit and body_bytes < PUMP_BYTES:
-                entry = <QueuedMessage>popleft()
-                if entry.state != AVAILABLE or entry.backouts or (
-                    entry.decoded is not None and (entry.decoded.expiry_s is not None or entry.decoded.report)
-                ):
-                    front.appendleft(entry)
-                    break
-                entry.resident = False
-                entry.state = LOCKED
-                size = entry.body_size()
-                body_bytes += size
-                if entry.shared is None:
-                    memory_bytes += size + OVERHEAD_BYTES
-                else:
-                    memory_bytes += size // <Py_ssize_t>entry.shared.count + OVERHEAD_BYTES
-                found.append(entry)
-                takes.append(take_of(queue, entry))
-            lane.memory_bytes -= memory_bytes
-            queue.uncommitted_gets += len(found)
-            waiter.credit -= len(found)
-            stream._held_bytes += body_bytes
-        is_done = len(found) == limit or body_bytes >= PUMP_BYTES
-        if not is_done:
-            for lane in order:
-                if not is_empty(lane):
-                    break
-            else:
-                is_done = True
-                queue.waiters.add(waiter)
-    finally:
-        host.lock.release()
-    if found:
-        send(outlet, engine, found)
-    return is_done
-
-
-cdef int send(Outlet outlet, engine, list entries) except -1:
-    """Deliver entries, several in a frame as far as its reader and their size allow."""
-    cdef Py_ssize_t index, first = 0, size = 0, count = len(entries)
-    cdef QueuedMessage entry
-    cdef list raws = []
-    cdef bint together = outlet.numbered._together
-    cdef uint64_t consumer = outlet.numbered._number, delivery = outlet.numbered._delivered
-    outlet.numbered._delivered += count
-    for index in range(count):
-        entry = <QueuedMessage>entries[index]
-        if raws and (not together or size + entry.body_size() > LONG_BODY_BYTES):
-            send_batch(outlet, engine, consumer, delivery + 1, raws)
-            delivery += len(raws)
-            raws = []
-            size = 0
-        raws.append(entry.encoded())
-        size += entry.body_size()
-    return send_batch(outlet, engine, consumer, delivery + 1, raws)
-
-
-cdef int send_batch(Outlet outlet, engine, uint64_t consumer, uint64_t delivery, list raws) except -1:
-    cdef bytes joined = <bytes>raws[0] if len(raws) == 1 else b"".join(raws)
-    return write(
-        engine, outlet.link,
-        deliveries(consumer, delivery, len(raws), <const uint8_t*>PyBytes_AS_STRING(joined), PyBytes_GET_SIZE(joined)),
-    )

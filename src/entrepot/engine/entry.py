@@ -115,6 +115,11 @@ class QueuedMessage(msgspec.Struct, eq=False, gc=False):
         return len(self.message.body)
 
     @property
+    def is_indexed(self) -> bool:
+        """Whether its queue may have to find it by a correlation id or a group."""
+        return bool(self.message.correlation_id or self.message.group_id)
+
+    @property
     def memory_bytes(self) -> int:
         """Its part of the memory; a body that several queues have is there once."""
         shared = self.shared

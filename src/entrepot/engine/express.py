@@ -291,8 +291,10 @@ def waited_for(manager: QueueManager, name: str) -> Queue | None:
 def settle(takes: Sequence[Take]) -> bool:
     """Let messages leave that their reader has used; False when one of them is not plain, and all are still there."""
     for queue, entry in takes:
+        if entry.log_position >= 0 or entry.state != LOCKED or queue.watched:
+            return False
         message = entry.message
-        if entry.log_position >= 0 or entry.state != LOCKED or message.report or message.group_id or queue.watched:
+        if message.report or message.group_id:
             return False
     for queue, entry in takes:
         queue.remove(entry)

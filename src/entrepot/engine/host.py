@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from entrepot.clock import Clock, SystemClock
+from entrepot.compiled import form
 from entrepot.disk import Disk, SystemDisk
 from entrepot.engine.definitions import Definition, LocalQueue, ManagerAttributes
 from entrepot.engine.folder import as_recovery_error, own, read_settings
@@ -557,6 +558,7 @@ class Host(Serverless):
                 "messages": sum(queue.depth for queue in manager.objects.queues.values()),
                 "in_doubt": len(manager.in_doubt.units),
                 "starts": manager.incarnation,
+                "form": form(),
             }
 
     def _stop(self) -> None:

@@ -191,9 +191,10 @@ class Queue:
             self.uncommitted_gets -= 1
         else:
             self._take_out(entry)
-        self._unindex(entry)
-        if entry.message.group_id:
-            self._groups.remove(entry)
+        if entry.is_indexed or self._by_message_id is not None:
+            self._unindex(entry)
+            if entry.message.group_id:
+                self._groups.remove(entry)
         entry.state = GONE
         self.depth -= 1
         if entry.log_position >= 0:

@@ -610,7 +610,7 @@ class QueueManager:
         unit.state = UnitState.COMMITTED
         unit.let_go()
         for queue, entry in unit.takes:
-            in_group = bool(entry.message.group_id)
+            in_group = entry.is_indexed and bool(entry.message.group_id)
             queue.remove(entry)
             if queue.watched:
                 self.consequences.watch_leaving(queue)

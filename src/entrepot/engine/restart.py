@@ -11,14 +11,16 @@ the log is known, so what came and went in between costs no memory.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from entrepot.clock import Clock
+from entrepot.compiled import compiled
 from entrepot.disk import Disk
 from entrepot.engine.checkpointing import CheckpointTaker
 from entrepot.engine.definitions import ManagerAttributes, founding_objects
@@ -57,7 +59,11 @@ from entrepot.engine.settings import ManagerSettings
 from entrepot.engine.unit_of_work import Holder, PendingPut, Take, Unit, UnitState, memory_bytes
 from entrepot.errors import LogDamaged
 
+_records = compiled("records")
+
 Progress = Callable[[float], None]
+_TOLD_RECORDS = 10_000
+"""How many records are replayed before progress is told of again."""
 
 
 class Restarted(NamedTuple):
@@ -98,24 +104,30 @@ def write_first_checkpoint(disk: Disk, clock: Clock, settings: ManagerSettings, 
 class _Replay:
     """The state while the log is being read."""
 
-    def __init__(self, manager: QueueManager, checkpoint: Checkpoint) -> None:
+    def __init__(self, manager: QueueManager, checkpoint: Checkpoint, progress: Progress | None = None) -> None:
         self.manager = manager
         self.checkpoint = checkpoint
+        self._progress = progress
+        self._told = 0
         self.alive: dict[int, QueuedMessage] = {}
         """Messages by key, in memory."""
         self.resting: list[RestingRun] = []
         """Runs that stay on disk; their messages are alive too."""
-        self._resting_last = 0
+        self.resting_last = 0
         self.from_checkpoint: set[int] = set()
         self._incarnation = 0
         self.key_last = 0
         """The highest key that was ever given to a message; none is given twice."""
-        self.units: dict[int, list[tuple[Put | Remove, int]]] = {}
-        """What units of work did that have not ended yet, with its place in the log."""
-        self.prepared: dict[bytes, tuple[list[tuple[Put, int]], list[int]]] = {}
-        """Puts with the log position of their data, and keys to remove."""
+        self.units: dict[int, list[QueuedMessage | list[int]]] = {}
+        """What units of work did that have not ended yet, in order: messages that arrive, and keys to remove."""
+        self.prepared: dict[bytes, tuple[list[QueuedMessage], list[int]]] = {}
+        """Messages that arrive with the commit, and keys to remove."""
+        self.records = 0
+        """How many were replayed."""
+        self.wall_last = checkpoint.time
+        """What the wall clock said last."""
         self._actions: dict[type[Record], Callable[[Any, int], None]] = {
-            Group: lambda record, _: self._replay_group(record),
+            Group: self._replay_group,
             Put: self._replay_put,
             Remove: self._replay_remove,
             Taken: self._replay_taken,
@@ -142,10 +154,10 @@ class _Replay:
                     runs.append(record)
                 case Counts():
                     counts = record.counts
-                case Put() | Remove():
-                    if isinstance(record, Put):
-                        self.key_last = max(self.key_last, record.key_last)
-                    self.units.setdefault(record.unit, []).append((record, 0))
+                case Put():
+                    self._replay_put(record, 0)
+                case Remove():
+                    self._replay_remove(record, 0)
                 case Prepare():
                     self._prepare(record)
                 case Decision() | Heuristic():
@@ -194,38 +206,86 @@ class _Replay:
             loaded_bytes[entry.queue] = loaded_bytes.get(entry.queue, 0) + alive.memory_bytes
         if stays and run.live:
             self.resting.append(run)
-            self._resting_last = max(self._resting_last, run.keys[-1])
+            self.resting_last = max(self.resting_last, run.keys[-1])
 
     # --- from the log ---------------------------------------------------------------------
 
     def replay(self, position: int, record: Record) -> None:
+        self.act(position, record)
+        self.records += 1
+        self._tell(position)
+
+    def _tell(self, position: int) -> None:
+        if self._progress is not None and self.records - self._told >= _TOLD_RECORDS:
+            self._told = self.records
+            self._progress(float(position))
+
+    def act(self, position: int, record: Record) -> None:
         self._actions[type(record)](record, position)
 
-    def _replay_group(self, record: Group) -> None:
+    def take(self, reader: LogReader, position: int, group_end: int, until: int) -> tuple[int, int]:
+        """Replay the records of a group from a position on that lie in the reader's window; see `LogReader.records`."""
+        if _records is not None:
+            position, group_end = _records.take(self, reader, position, group_end, until)
+            self._tell(position)
+            return position, group_end
+        actions = self._actions
+        count = 0
+        for record, behind in reader.plain_records(position, group_end):
+            actions[type(record)](record, position)
+            position = behind
+            count += 1
+        self.records += count
+        self._tell(position)
+        return position, group_end
+
+    def _replay_group(self, record: Group, position: int) -> None:
+        self.begin_group(position, record.time)
         if record.incarnation > self._incarnation:
             # Each start numbers its units from 1, and a crash ends those that were not committed.
             self._incarnation = record.incarnation
             self.units.clear()
 
-    def _replay_put(self, record: Put, position: int) -> None:
-        self.key_last = max(self.key_last, record.key_last)
-        if record.unit:
-            self.units.setdefault(record.unit, []).append((record, position))
-        else:
-            self._put(record, position)
+    def begin_group(self, position: int, time: float) -> None:
+        self.manager.log.note_group_start(position)
+        if self._is_new(position):
+            self.wall_last = time
 
-    def _replay_remove(self, record: Remove, position: int) -> None:
+    def _replay_put(self, record: Put, position: int) -> None:
+        if len(record.targets) == 1 and not record.alike:
+            queue, key = record.targets[0]
+            arriving = [QueuedMessage(key, queue, record.message, 0, position)]
+        else:
+            arriving = _arrivals(record, position)
+            key = record.key_last
+        if key > self.key_last:
+            self.key_last = key
         if record.unit:
-            self.units.setdefault(record.unit, []).append((record, position))
+            self._parts(record.unit).extend(arriving)
+        else:
+            self._arrive(arriving)
+
+    def _replay_remove(self, record: Remove, _: int) -> None:
+        if record.unit:
+            self._parts(record.unit).append(record.keys)
         else:
             self._remove(record.keys)
 
+    def _parts(self, unit: int) -> list[QueuedMessage | list[int]]:
+        parts = self.units.get(unit)
+        if parts is None:
+            parts = self.units[unit] = []
+        return parts
+
     def _replay_commit(self, record: Commit, _: int) -> None:
-        for part, place in self.units.pop(record.unit, ()):
-            if isinstance(part, Put):
-                self._put(part, place)
+        alive, resting_last = self.alive, self.resting_last
+        for part in self.units.pop(record.unit, ()):
+            if isinstance(part, list):
+                self._remove(part)
+            elif part.key > resting_last:
+                alive.setdefault(part.key, part)
             else:
-                self._remove(part.keys)
+                self._arrive((part,))
 
     def _replay_decision(self, record: Decision, position: int) -> None:
         self._replay_commit(Commit(record.unit), position)
@@ -242,7 +302,8 @@ class _Replay:
 
     def _replay_taken(self, record: Taken, position: int) -> None:
         self._count(record.keys, 1, new=self._is_new(position))
-        self._count(record.forgiven, -1, new=self._is_new(position))
+        if record.forgiven:
+            self._count(record.forgiven, -1, new=self._is_new(position))
 
     def _replay_define(self, record: Define, position: int) -> None:
         if self._is_new(position):
@@ -256,12 +317,13 @@ class _Replay:
         """Whether the checkpoint has not seen this part of the log yet."""
         return position >= self.checkpoint.applied_position
 
-    def _put(self, put: Put, position: int) -> None:
-        shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
-        for queue, key, message in put.arrivals():
+    def _arrive(self, entries: Iterable[QueuedMessage]) -> None:
+        alive = self.alive
+        for entry in entries:
+            key = entry.key
             # Keys only grow, so a key that a run has is one that the checkpoint knows better.
-            if key not in self.alive and self._find_resting(key) is None:
-                self.alive[key] = QueuedMessage(key, queue, message, 0, position, shared=shared)
+            if key not in alive and (key > self.resting_last or self._find_resting(key) is None):
+                alive[key] = entry
 
     def _remove(self, keys: list[int]) -> None:
         for key in keys:
@@ -277,7 +339,7 @@ class _Replay:
 
     def _count(self, keys: list[int], by: int, *, new: bool) -> None:
         for key in keys:
-            if new:
+            if new and key <= self.resting_last:
                 self._wake_run_of(key)
             entry = self.alive.get(key)
             if entry is not None and (new or key not in self.from_checkpoint):
@@ -286,7 +348,7 @@ class _Replay:
                     self.manager.recounted[key] = entry.backouts
 
     def _find_resting(self, key: int) -> tuple[RestingRun, int] | None:
-        if key > self._resting_last:
+        if key > self.resting_last:
             return None  # as almost all are that the log still has
         for run in self.resting:
             if run.keys[0] <= key <= run.keys[-1]:
@@ -296,23 +358,22 @@ class _Replay:
         return None
 
     def _prepare(self, record: Prepare) -> None:
-        puts: list[tuple[Put, int]] = []
+        arrivals: list[QueuedMessage] = []
         removed: list[int] = []
-        for part, place in self.units.pop(record.unit, ()):
-            if isinstance(part, Put):
-                puts.append((part, place))
+        for part in self.units.pop(record.unit, ()):
+            if isinstance(part, list):
+                removed += part
             else:
-                removed += part.keys
-        self.prepared[record.transaction_id] = (puts, removed)
+                arrivals.append(part)
+        self.prepared[record.transaction_id] = (arrivals, removed)
         self.manager.global_units.restore(record)
 
     def _replay_resolve(self, record: Resolve, position: int) -> None:
         self.manager.global_units.restore_resolved(record, new=self._is_new(position))
-        puts, removed = self.prepared.pop(record.transaction_id, ([], []))
+        arrivals, removed = self.prepared.pop(record.transaction_id, ([], []))
         if record.committed:
             self._remove(removed)
-            for put, position in puts:
-                self._put(put, position)
+            self._arrive(arrivals)
 
     # --- putting it to work ---------------------------------------------------------------
 
@@ -327,7 +388,11 @@ class _Replay:
             resting.setdefault(run.queue, []).append(run)
         for number, runs in resting.items():
             resting[number] = sorted(runs, key=lambda run: run.keys[0], reverse=True)
-        for key in sorted(self.alive.keys() - held):
+        keys = sorted(self.alive.keys() - held)
+        if _records is not None and not resting:
+            _records.stand(manager, keys, self.alive)
+            keys = []
+        for key in keys:
             entry = self.alive[key]
             queue = manager.objects.queues_by_number.get(entry.queue)
             if queue is None:
@@ -339,8 +404,8 @@ class _Replay:
         for number, runs in resting.items():
             while runs:
                 self._rest(manager.objects.queues_by_number[number], runs.pop())
-        for transaction_id, (puts, removed) in self.prepared.items():
-            self._hold(transaction_id, puts, removed)
+        for transaction_id, (arrivals, removed) in self.prepared.items():
+            self._hold(transaction_id, arrivals, removed)
 
     def _wake_run_of(self, key: int) -> None:
         """Something happened to a message of a run that was to stay on disk: bring the run in."""
@@ -364,26 +429,24 @@ class _Replay:
         _, entries = self.manager.store.read(run.stored.number, run.gone)
         queue.rest(run, entries[0].message.priority)
 
-    def _hold(self, transaction_id: bytes, puts: list[tuple[Put, int]], removed: list[int]) -> None:
+    def _hold(self, transaction_id: bytes, arriving: list[QueuedMessage], removed: list[int]) -> None:
         manager = self.manager
         unit = Unit(0, 0)
         unit.state = UnitState.PREPARED
         unit.transaction_id = transaction_id
         arrivals = []
-        for put, position in puts:
-            shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
-            for number, key, message in put.arrivals():
-                queue = manager.objects.queues_by_number.get(number)
-                if queue is not None:
-                    queue.reserved += 1
-                    unit.puts.append(PendingPut([queue], message))
-                    arrivals.append((queue, QueuedMessage(key, number, message, 0, position, shared=shared)))
+        for entry in arriving:
+            queue = manager.objects.queues_by_number.get(entry.queue)
+            if queue is not None:
+                queue.reserved += 1
+                unit.puts.append(PendingPut([queue], entry.message))
+                arrivals.append((queue, entry))
         for key in removed:
-            entry = self.alive.get(key)
-            queue = manager.objects.queues_by_number.get(entry.queue) if entry else None
-            if entry is not None and queue is not None:
-                manager.recover_held(queue, entry)
-                unit.takes.append(Take(queue, entry))
+            held = self.alive.get(key)
+            queue = manager.objects.queues_by_number.get(held.queue) if held else None
+            if held is not None and queue is not None:
+                manager.recover_held(queue, held)
+                unit.takes.append(Take(queue, held))
         user = manager.global_units.owner(transaction_id)
         if user:
             unit.holder = Holder(manager.quotas, user, limited=False)
@@ -423,28 +486,18 @@ def restart(
     manager = QueueManager(ManagerAttributes(name=settings.name), settings.manager_id, disk, clock, log, store)
     manager.key_next = checkpoint.key_next
     manager.objects.number_next = checkpoint.queue_next
-    replay = _Replay(manager, checkpoint)
+    replay = _Replay(manager, checkpoint, progress)
     replay.load(records)
-    count = 0
-    end = checkpoint.start_position
-    wall_last = checkpoint.time
     written = reader.records(
-        checkpoint.start_position, boundary=checkpoint.applied_position, incarnation=checkpoint.incarnation
+        checkpoint.start_position,
+        boundary=checkpoint.applied_position,
+        incarnation=checkpoint.incarnation,
+        until=sys.maxsize if until_position is None else until_position,
+        take=replay.take,
     )
     for position, record in written:
-        if until_position is not None and position >= until_position and isinstance(record, Group):
-            break
         replay.replay(position, record)
-        if isinstance(record, Group):
-            log.note_group_start(position)
-            if position >= checkpoint.applied_position:
-                wall_last = record.time
-        end = reader.end_position
-        count += 1
-        if progress is not None and count % 10_000 == 0:
-            progress(float(position))
-    else:
-        end = reader.end_position
+    end = reader.end_position
     if end < checkpoint.applied_position:
         path, offset = reader.describe(end)
         raise LogDamaged(
@@ -454,7 +507,7 @@ def restart(
         # What lies behind must not come back at the next start.
         cut_log(disk, settings.log.segment_bytes, end)
     manager.key_next = max(manager.key_next, replay.key_last + 1)
-    manager.steady.begin(manager.objects.manager.clock_steps, wall_last, manager.key_next + 1)
+    manager.steady.begin(manager.objects.manager.clock_steps, replay.wall_last, manager.key_next + 1)
     _make_durable(disk, settings, min(max(reader.forced_position, checkpoint.start_position), end), end)
     manager.begin_incarnation(max(checkpoint.incarnation, reader.incarnation) + 1)
     log.open(position=end, needed_position=checkpoint.start_position, incarnation=manager.incarnation)
@@ -469,7 +522,7 @@ def restart(
     for queue in list(manager.objects.queues.values()):
         if queue.definition.trigger_type == "FIRST":
             manager.administration.trigger_waiting(queue)
-    return Restarted(manager, checkpoints, end - checkpoint.start_position, count, reader.torn)
+    return Restarted(manager, checkpoints, end - checkpoint.start_position, replay.records, reader.torn)
 
 
 def _make_durable(disk: Disk, settings: ManagerSettings, start: int, end: int) -> None:
@@ -504,6 +557,12 @@ def _remove_orphans(manager: QueueManager) -> None:
         if number not in manager.store.bodies.files:
             manager.store.remove_bodies(BodyFile(number, durable=True))
         manager.store.number_next = max(manager.store.number_next, number + 1)
+
+
+def _arrivals(put: Put, position: int) -> list[QueuedMessage]:
+    """What a PUT at a position of the log lets stand on queues."""
+    shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
+    return [QueuedMessage(key, queue, message, 0, position, shared=shared) for queue, key, message in put.arrivals()]
 
 
 def _shares(entries: list[Entry]) -> dict[int, SharedBody]:

@@ -16,7 +16,7 @@
     ├ SparkError             Java and Spark
     ├ MeasurementError       the workbench: the number cannot be had, or would lie
     ├ MqscError              a command of the administration language
-    ├ SecurityError          somebody may not, or is not who he says
+    ├ SecurityError          permission denied, or identity not proven
     └ RecoveryError          the disk, the recovery log, the checkpoint
 
 `outcome` answers the caller's question "may I do it again?": `not_done`

@@ -43,7 +43,7 @@ class HeartbeatMissed(ChannelError):
     silent_s: float
     code = "C04"
     reason = 2009
-    text = "{peer} has said nothing for {silent_s:.0f} s"
+    text = "{peer} has been silent for {silent_s:.0f} s"
     hint = "Its units of work were backed out. Look whether it still runs."
 
 
@@ -102,7 +102,7 @@ class HandshakeTimedOut(ChannelError):
     peer: str
     seconds: float
     code = "C10"
-    text = "{peer} did not say who it is within {seconds:.0f} s"
+    text = "{peer} did not identify itself within {seconds:.0f} s"
     hint = "Connect again; a client says HELLO at once."
 
 
@@ -111,7 +111,7 @@ class ListenerUnsafe(ChannelError):
     address: str
     code = "C11"
     reason = 2035
-    text = "listener {listener} would be open to the network at {address}, and nobody could show who he is"
+    text = "listener {listener} would be open to the network at {address}, and clients there could not be identified"
     hint = (
         "Add a user with entrepot qm user add, or a certificate authority (ca.pem) and TLS(YES);"
         " or listen at 127.0.0.1."
@@ -123,7 +123,7 @@ class AddressInUse(ChannelError):
     problem: str
     code = "C12"
     text = "cannot listen at {address}: {problem}"
-    hint = "Choose another PORT or IPADDR, or stop who listens there."
+    hint = "Choose another PORT or IPADDR, or stop the program that listens there."
 
 
 class QueueManagerQuiescing(ChannelError):
@@ -141,7 +141,7 @@ class Fenced(ChannelError):
     epoch: int
     current: int
     code = "C14"
-    text = "somebody else acts as {name}: its epoch is {current}, this one's {epoch}"
+    text = "another connection acts as {name}: its epoch is {current}, this one's {epoch}"
     hint = "Nothing more is done for this connection, and what it left open was backed out. Let this worker end."
 
 
@@ -174,7 +174,7 @@ class FrameTooLong(ProtocolError):
 class UnknownVerb(ProtocolError):
     verb: int
     code = "C22"
-    text = "verb {verb} means nothing here"
+    text = "verb {verb} is unknown or not allowed here"
     hint = "The connection is closed. Both ends must speak what docs/WIRE.md says."
 
 

@@ -15,8 +15,8 @@ def error_text(error: BaseException | None) -> str:
     it. None of that may keep the message it failed on from being set aside.
     """
     try:
-        told = error.what if isinstance(error, EntrepotError) else str(error)
-        told = told[:TEXT_CHARACTERS_MAX].encode("utf-8", "backslashreplace").decode()
+        text = error.what if isinstance(error, EntrepotError) else str(error)
+        text = text[:TEXT_CHARACTERS_MAX].encode("utf-8", "backslashreplace").decode()
     except BaseException:
-        told = ""
-    return told or type(error).__name__
+        text = ""
+    return text or type(error).__name__

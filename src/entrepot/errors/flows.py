@@ -19,8 +19,8 @@ class FlowInvalid(FlowError):
     @property
     def what(self) -> str:
         count = len(self.mistakes)
-        told = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
-        return f"{count} mistake{'s' if count > 1 else ''} in the flow {self.flow}:\n" + "\n".join(told) + "\n"
+        lines = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
+        return f"{count} mistake{'s' if count > 1 else ''} in the flow {self.flow}:\n" + "\n".join(lines) + "\n"
 
     hint = "Nothing was deployed. `entrepot flow check` tells the same without deploying."
 
@@ -70,7 +70,7 @@ class NowhereToSetAside(NodeError):
     problem: str
     code = "F06"
     retryable = True
-    text = "{flow}, {node}: a message on {queue} has failed, and nobody takes it: {problem}"
+    text = "{flow}, {node}: a message on {queue} has failed, and no terminal or queue takes it: {problem}"
     hint = "It stays on its queue. Connect the failure terminal, or set BOQNAME, or DEADQ of the queue manager."
 
 
@@ -144,7 +144,7 @@ class StateUnreadable(NodeError):
     problem: str
     code = "F41"
     text = "a message on {queue} is no state that a flow has kept: {problem}"
-    hint = "These queues belong to flows alone; look who else puts messages there."
+    hint = "These queues belong to flows alone; find what else puts messages there."
 
 
 class TimeoutRequestInvalid(NodeError):
@@ -184,8 +184,8 @@ class FlowTestInvalid(FlowError):
     @property
     def what(self) -> str:
         count = len(self.mistakes)
-        told = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
-        return f"{count} mistake{'s' if count > 1 else ''} in the test file {self.file}:\n" + "\n".join(told) + "\n"
+        lines = (f"{where}: {problem}{'. ' + advice if advice else ''}" for where, problem, advice in self.mistakes)
+        return f"{count} mistake{'s' if count > 1 else ''} in the test file {self.file}:\n" + "\n".join(lines) + "\n"
 
     hint = "No case of it was run. examples/flows/pricing.test.yaml shows what a test file may say."
 
@@ -210,7 +210,7 @@ class MessageUnwritable(ModelError):
     path: str
     problem: str
     code = "D02"
-    text = "{domain} cannot say {path}: {problem}"
+    text = "{path} cannot be written as {domain}: {problem}"
     hint = "Change the tree or the model. Nothing was written."
 
 

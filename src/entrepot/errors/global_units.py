@@ -75,4 +75,4 @@ class NotCoordinated(GlobalUnitError):
     problem: str
     code = "G08"
     text = "transaction id {transaction_id}: {problem}"
-    hint = "Only who has begun a global unit of work, or an administrator, may decide or forget it."
+    hint = "Only the user that has begun a global unit of work, or an administrator, may decide or forget it."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody may not, or is not who he says."""
+"""Permission denied, or identity not proven."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NotAuthorized(SecurityError):
     authority: str
     code = "P01"
     reason = 2035
-    # The same words whether or not there is such an object: who may not use it need not know.
+    # The same words whether or not there is such an object: a user without authority must not learn that.
     text = "{user} has no {authority} authority for {object}"
     hint = "An administrator can give it with SET AUTHREC."
 
@@ -42,7 +42,7 @@ class FileNotPrivate(SecurityError):
     problem: str
     code = "P03"
     text = "{file} is not private: {problem}"
-    hint = "Make it a regular file of the user who runs the queue manager, and for nobody else (chmod 600)."
+    hint = "Make it a regular file of the user that runs the queue manager, and for no other user (chmod 600)."
 
 
 class CertificateUnusable(SecurityError):
@@ -59,7 +59,7 @@ class AuditFailed(SecurityError):
     code = "P05"
     retryable = True
     text = "the audit log {file} cannot be written: {problem}"
-    hint = "Free disk space or mend the disk; until then administration is refused, as nobody could tell who did it."
+    hint = "Free disk space or mend the disk; until then administration is refused, as it could not be recorded."
 
 
 class AuditDamaged(SecurityError):
@@ -84,4 +84,4 @@ class SecurityFileUnusable(SecurityError):
     problem: str
     code = "P08"
     text = "{file} cannot be used: {problem}"
-    hint = "Nothing was changed. Mend the file or put back a copy of it; without it nobody has a password."
+    hint = "Nothing was changed. Mend the file or put back a copy of it; without it no user has a password."

@@ -63,7 +63,7 @@ class InvalidUrl(SettingError):
     url: str
     code = "S05"
     text = "{url!r} does not say where the queue manager is"
-    hint = "Use embedded:PATH, unix:PATH, mq://HOST:PORT/NAME?channel=NAME, or mqs:// for an encrypted one."
+    hint = "Use embedded:PATH, memory:NAME, unix:PATH, mq://HOST:PORT/NAME?channel=NAME, or mqs:// for TLS."
 
 
 class ExtraMissing(SettingError):

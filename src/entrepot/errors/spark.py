@@ -63,4 +63,4 @@ class SparkGone(SparkError):
     code = "J07"
     retryable = True
     text = "{instance}: the process of Spark that has started it is gone"
-    hint = "Its last unit of work has ended. Spark, or whoever runs the flow, begins it again."
+    hint = "Its last unit of work has ended. Spark, or the program that runs the flow, begins it again."

@@ -30,7 +30,7 @@ class LedgerUnreadable(SparkError):
     problem: str
     code = "J22"
     text = "a message on {queue} is no record of a batch: {problem}"
-    hint = "Somebody has put it there by hand. Take it off; nothing was written."
+    hint = "It was put there by hand. Take it off; nothing was written."
 
 
 class ArchiveUnreadable(SparkError):

@@ -71,7 +71,7 @@ class HttpClientGone(NodeError):
     flow: str
     node: str
     code = "F26"
-    text = "{flow}, {node}: nobody waits for this reply any more"
+    text = "{flow}, {node}: the client no longer waits for this reply"
     hint = "The client was answered before, or its time was up. Say ignore_transport_failures to go on all the same."
 
 

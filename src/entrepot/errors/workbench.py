@@ -117,7 +117,7 @@ class PortTaken(MeasurementError):
     port: int
     code = "M13"
     retryable = True
-    text = "{system} was to listen on port {port} of the loopback, and somebody does so already"
+    text = "{system} was to listen on port {port} of the loopback, and another process does so already"
     hint = "Leave --port out and a free one is taken, or name another."
 
 

@@ -20,14 +20,14 @@ from entrepot.esql.program import (
     compile_statements,
     compile_texts,
 )
-from entrepot.esql.runtime.run import Database, Run
+from entrepot.esql.runtime.run import Database, EsqlRun
 from entrepot.esql.sql_database import SqlDatabase
 
 __all__ = [
     "Database",
     "EsqlModule",
+    "EsqlRun",
     "Program",
-    "Run",
     "SqlDatabase",
     "compile_condition",
     "compile_files",

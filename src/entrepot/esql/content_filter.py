@@ -3,15 +3,14 @@
 
 The body is a message of its own: XML is read as XMLNSC, JSON as JSON, so
 `Root.XMLNSC.order` and `Root.JSON.Data.order` name fields and `Body` is
-whichever it is. Whoever brings rooms together registers the language with
-the topics room.
+whichever it is. The program's entry registers the language with the topics room.
 """
 
 from __future__ import annotations
 
 from entrepot.errors import ContentFilterSyntaxError, EntrepotError, EsqlInvalid
 from entrepot.esql.program import EsqlModule, compile_condition
-from entrepot.esql.runtime.run import Run
+from entrepot.esql.runtime.run import EsqlRun
 from entrepot.models.domains import find_domain
 from entrepot.models.tree import Assembly, Folder, Root
 
@@ -30,7 +29,7 @@ class EsqlFilter:
 
     def matches(self, document: Assembly) -> bool:
         try:
-            return self._module.run(Run(document, mode="", steps=STEPS_MAX)) is True
+            return self._module.run(EsqlRun(document, mode="", steps=STEPS_MAX)) is True
         except EntrepotError:
             return False
 

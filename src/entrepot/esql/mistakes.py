@@ -64,8 +64,8 @@ def mistake_in(
 
 def invalid(mistakes: Iterable[Mistake]) -> EsqlInvalid:
     """The error that tells them all; warnings are left out."""
-    told = sorted(mistake for mistake in mistakes if not mistake.is_warning)
-    return EsqlInvalid(tuple((told_.file, told_.line, told_.column, told_.problem, told_.excerpt) for told_ in told))
+    errors = sorted(mistake for mistake in mistakes if not mistake.is_warning)
+    return EsqlInvalid(tuple((told_.file, told_.line, told_.column, told_.problem, told_.excerpt) for told_ in errors))
 
 
 # --- what the parser found and expected, in words --------------------------------------------------

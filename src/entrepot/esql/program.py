@@ -21,7 +21,7 @@ from entrepot.errors import BudgetSpent, EsqlInvalid, EsqlRunError, MessageTooCo
 from entrepot.esql.checker import CheckOptions, require_valid
 from entrepot.esql.compiler.project import GENERATED, Compiled, compile_project, module_of, start_name
 from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
-from entrepot.esql.runtime.run import Emit, Run
+from entrepot.esql.runtime.run import Emit, EsqlRun
 from entrepot.esql.runtime.statements import outgoing
 from entrepot.esql.syntax import Return, SourceFile
 from entrepot.models.tree import COPIES, Assembly
@@ -33,18 +33,18 @@ Functions = Mapping[str, Callable[..., Any]]
 class EsqlModule:
     """One module: COMPUTE, FILTER or DATABASE."""
 
-    def __init__(self, program: Program, name: str, kind: str, main: Callable[[Run], Any]) -> None:
+    def __init__(self, program: Program, name: str, kind: str, main: Callable[[EsqlRun], Any]) -> None:
         self.program = program
         self.name = name
         self.kind = kind
         self._main = main
         start = program.compiled.namespace[start_name(main.__name__)]
         # Most modules have no variables of their own, and then there is nothing to be done for each message.
-        self._start: Callable[[Run], None] | None = start if start.__code__.co_names else None
-        # Without loops and calls there is no end of the budget, and nobody has to pay for copies.
+        self._start: Callable[[EsqlRun], None] | None = start if start.__code__.co_names else None
+        # Without loops and calls the budget cannot end, so no copies are needed.
         self._can_repeat = "run.steps" in program.source or "run.enter()" in program.source
 
-    def run(self, run: Run) -> bool | None:
+    def run(self, run: EsqlRun) -> bool | None:
         """Run Main; its answer.
 
         Raises:
@@ -60,7 +60,7 @@ class EsqlModule:
         finally:
             COPIES.charge = paying
 
-    def _run(self, run: Run) -> bool | None:
+    def _run(self, run: EsqlRun) -> bool | None:
         try:
             if self._start is not None:
                 run.variables = SimpleNamespace()
@@ -89,7 +89,7 @@ class EsqlModule:
         With `emit`, outputs go there at once instead, as a flow needs it.
         """
         outputs: list[tuple[str, Assembly]] = []
-        run = Run(assembly, **options)
+        run = EsqlRun(assembly, **options)
         run.emit = emit or partial(_collect, outputs)
         if self.run(run) is True:
             leaving = outgoing(run)
@@ -101,7 +101,7 @@ class EsqlModule:
 
     def filter(self, assembly: Assembly, **options: Any) -> bool | None:
         """What a Filter node does: the terminal true, false or unknown."""
-        run = Run(assembly, **options)
+        run = EsqlRun(assembly, **options)
         run.mode = ""
         return self.run(run)
 
@@ -161,10 +161,10 @@ class Program:
         return place
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._files, self._functions, self._allow_eval)
+        return _rebuild, (self._files, self._functions, self._allow_eval)
 
 
-def _again(files: Sequence[SourceFile], functions: Functions, allow_eval: bool) -> Program:
+def _rebuild(files: Sequence[SourceFile], functions: Functions, allow_eval: bool) -> Program:
     return Program(files, functions=functions, allow_eval=allow_eval)
 
 

@@ -2,7 +2,7 @@
 """An ESQL program as a tree: what the parser gives and the checker and the compiler read.
 
 Names keep the case of the source; keywords do not appear. Every node knows
-its place, so that whoever finds something wrong can point at it.
+its place, so that an error can point at it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     line: int
     column: int
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    place: Place
+class SyntaxNode:
+    place: SourcePlace
 
 
 # --- types ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class DataType(Node):
+class DataType(SyntaxNode):
     name: str
     """In capitals and unabbreviated: CHARACTER, INTEGER, DECIMAL, FLOAT, BOOLEAN, BLOB, BIT, DATE, TIME, GMTTIME,
     TIMESTAMP, GMTTIMESTAMP, INTERVAL, REFERENCE, ROW, LIST."""
@@ -40,14 +40,14 @@ class DataType(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(SyntaxNode):
     value: Any
     """As models/tree.py says; None is NULL, and `unknown` below tells UNKNOWN from it."""
     unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class KindName(Node):
+class KindName(SyntaxNode):
     """(XML.Attribute), (XMLNSC.Field), (NameValue): a kind by name, with the domain in front where there is one."""
 
     domain: str
@@ -55,7 +55,7 @@ class KindName(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Node):
+class Index(SyntaxNode):
     """What stands in square brackets."""
 
     form: str
@@ -64,7 +64,7 @@ class Index(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Node):
+class Step(SyntaxNode):
     """One step of a field reference: (kind)namespace:name[index], each part optional.
 
     Exactly one of these is the name: `name` (an identifier), `name_expression`
@@ -91,7 +91,7 @@ class Step(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Path(Node):
+class Path(SyntaxNode):
     """A field reference, or a plain variable when it has one step with nothing but a name.
 
     The first step is a correlation name (Root, InputRoot, Environment, Database, ...),
@@ -102,14 +102,14 @@ class Path(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Node):
+class Unary(SyntaxNode):
     operator: str
     """- + NOT"""
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(SyntaxNode):
     operator: str
     """+ - * / || = <> < <= > >= AND OR"""
     left: Expression
@@ -117,7 +117,7 @@ class Binary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Between(Node):
+class Between(SyntaxNode):
     operand: Expression
     low: Expression
     high: Expression
@@ -126,7 +126,7 @@ class Between(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Among(Node):
+class Among(SyntaxNode):
     """x IN (a, b, c)."""
 
     operand: Expression
@@ -135,7 +135,7 @@ class Among(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Like(Node):
+class Like(SyntaxNode):
     operand: Expression
     pattern: Expression
     escape: Expression | None = None
@@ -143,7 +143,7 @@ class Like(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Is(Node):
+class Is(SyntaxNode):
     """x IS [NOT] NULL | TRUE | FALSE | UNKNOWN | NUM | NAN | INF | +INF | -INF."""
 
     operand: Expression
@@ -152,7 +152,7 @@ class Is(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Case(Node):
+class Case(SyntaxNode):
     """CASE [operand] WHEN a THEN b ... [ELSE c] END."""
 
     operand: Expression | None
@@ -161,7 +161,7 @@ class Case(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(SyntaxNode):
     """f(a, b): a function of ours or of the program's.
 
     Functions with a syntax of their own come as the same thing: TRIM(LEADING '0' FROM x) is
@@ -178,7 +178,7 @@ class Call(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Node):
+class Cast(SyntaxNode):
     operand: tuple[Expression, ...]
     """One; more when parts make a date: CAST(2003, 12, 24 AS DATE)."""
     type: DataType
@@ -189,7 +189,7 @@ class Cast(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class BitStream(Node):
+class BitStream(SyntaxNode):
     """ASBITSTREAM(path [OPTIONS o] [ENCODING e] [CCSID c] [SET s] [TYPE t] [FORMAT f])."""
 
     path: Path
@@ -202,7 +202,7 @@ class BitStream(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalOf(Node):
+class IntervalOf(SyntaxNode):
     """(a - b) DAY TO SECOND: the difference of two dates or times as an INTERVAL."""
 
     operand: Expression
@@ -210,7 +210,7 @@ class IntervalOf(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Passthru(Node):
+class Passthru(SyntaxNode):
     """PASSTHRU(text [TO Database.x] [VALUES (...)]) or PASSTHRU(text, a, b)."""
 
     text: Expression
@@ -219,7 +219,7 @@ class Passthru(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Selected(Node):
+class Selected(SyntaxNode):
     """One thing of a select list: an expression and where it goes."""
 
     expression: Expression
@@ -228,7 +228,7 @@ class Selected(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Node):
+class FromSource(SyntaxNode):
     """One thing of a FROM clause."""
 
     path: Path
@@ -236,34 +236,34 @@ class Source(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Node):
+class Select(SyntaxNode):
     """SELECT [ITEM] ... FROM ... [WHERE ...]."""
 
     form: str
     """list, item, all (SELECT *) or aggregate (COUNT, SUM, MIN, MAX of one expression)."""
     selected: tuple[Selected, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[FromSource, ...]
     where: Expression | None = None
     aggregate: str = ""
     """COUNT, SUM, MIN, MAX; COUNT(*) has no `selected`. An aggregate may carry an alias."""
 
 
 @dataclass(frozen=True, slots=True)
-class The(Node):
+class The(SyntaxNode):
     """THE(SELECT ...): the first of a list."""
 
     select: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class RowOf(Node):
+class RowOf(SyntaxNode):
     """ROW(a AS x, b AS y)."""
 
     selected: tuple[Selected, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Node):
+class ListOf(SyntaxNode):
     """LIST{a, b}."""
 
     items: tuple[Expression, ...]
@@ -295,7 +295,7 @@ Expression = (
 
 
 @dataclass(frozen=True, slots=True)
-class Declare(Node):
+class Declare(SyntaxNode):
     names: tuple[str, ...]
     scope: str
     """"" | SHARED | EXTERNAL"""
@@ -307,7 +307,7 @@ class Declare(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Set(Node):
+class Set(SyntaxNode):
     target: Path
     facet: str
     """VALUE (the default), NAME, NAMESPACE, TYPE; "" when none was written, which also deletes on NULL."""
@@ -315,40 +315,40 @@ class Set(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class If(Node):
+class If(SyntaxNode):
     branches: tuple[tuple[Expression, tuple[Statement, ...]], ...]
     otherwise: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CaseStatement(Node):
+class CaseStatement(SyntaxNode):
     operand: Expression | None
     branches: tuple[tuple[Expression, tuple[Statement, ...]], ...]
     otherwise: tuple[Statement, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class While(Node):
+class While(SyntaxNode):
     condition: Expression
     body: tuple[Statement, ...]
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat(Node):
+class Repeat(SyntaxNode):
     body: tuple[Statement, ...]
     until: Expression
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Loop(Node):
+class Loop(SyntaxNode):
     body: tuple[Statement, ...]
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class For(Node):
+class For(SyntaxNode):
     """FOR name AS path[] DO ... END FOR."""
 
     name: str
@@ -358,29 +358,29 @@ class For(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Leave(Node):
+class Leave(SyntaxNode):
     label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Iterate(Node):
+class Iterate(SyntaxNode):
     label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Begin(Node):
+class Begin(SyntaxNode):
     body: tuple[Statement, ...]
     atomic: bool = False
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Return(Node):
+class Return(SyntaxNode):
     value: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
-class CallStatement(Node):
+class CallStatement(SyntaxNode):
     """CALL name(arguments) [INTO target] [IN Database.x] [EXTERNAL SCHEMA s]."""
 
     name: tuple[str, ...]
@@ -391,7 +391,7 @@ class CallStatement(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Move(Node):
+class Move(SyntaxNode):
     """MOVE ref TO path | PARENT | PREVIOUSSIBLING | NEXTSIBLING | FIRSTCHILD | LASTCHILD
     [TYPE t] [NAMESPACE n] [NAME x] [REPEAT TYPE NAME]."""
 
@@ -409,7 +409,7 @@ class Move(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Create(Node):
+class Create(SyntaxNode):
     """CREATE FIELD path | PREVIOUSSIBLING|NEXTSIBLING|FIRSTCHILD|LASTCHILD OF path, and what it is to be."""
 
     where: str
@@ -435,14 +435,14 @@ class Create(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteField(Node):
+class DeleteField(SyntaxNode):
     where: str
     """FIELD, PREVIOUSSIBLING, NEXTSIBLING, FIRSTCHILD, LASTCHILD (of the path)"""
     target: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Attach(Node):
+class Attach(SyntaxNode):
     reference: str
     target: Path
     where: str
@@ -450,12 +450,12 @@ class Attach(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Detach(Node):
+class Detach(SyntaxNode):
     reference: str
 
 
 @dataclass(frozen=True, slots=True)
-class Propagate(Node):
+class Propagate(SyntaxNode):
     terminal: Expression | None = None
     label: Expression | None = None
     environment: Expression | None = None
@@ -466,7 +466,7 @@ class Propagate(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Throw(Node):
+class Throw(SyntaxNode):
     severity: Expression | None = None
     catalog: Expression | None = None
     message: Expression | None = None
@@ -474,12 +474,12 @@ class Throw(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Resignal(Node):
+class Resignal(SyntaxNode):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class LogStatement(Node):
+class LogStatement(SyntaxNode):
     """LOG EVENT | USER TRACE [FULL] [EXCEPTION] [SEVERITY s] [CATALOG c] [MESSAGE m] [VALUES (...)]."""
 
     where: str
@@ -493,7 +493,7 @@ class LogStatement(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Handler(Node):
+class Handler(SyntaxNode):
     """DECLARE CONTINUE|EXIT HANDLER FOR SQLSTATE ... statement."""
 
     action: str
@@ -504,21 +504,21 @@ class Handler(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Eval(Node):
+class Eval(SyntaxNode):
     """EVAL('SET ...'), as a statement."""
 
     text: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Insert(Node):
+class Insert(SyntaxNode):
     target: Path
     columns: tuple[str, ...]
     values: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Update(Node):
+class Update(SyntaxNode):
     target: Path
     alias: str
     settings: tuple[tuple[str, Expression], ...]
@@ -526,19 +526,19 @@ class Update(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteFrom(Node):
+class DeleteFrom(SyntaxNode):
     target: Path
     alias: str
     where: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
-class PassthruStatement(Node):
+class PassthruStatement(SyntaxNode):
     passthru: Passthru
 
 
 @dataclass(frozen=True, slots=True)
-class Finish(Node):
+class Finish(SyntaxNode):
     """COMMIT or ROLLBACK [Database.x]."""
 
     commit: bool
@@ -582,7 +582,7 @@ Statement = (
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Node):
+class RoutineParameter(SyntaxNode):
     name: str
     direction: str
     """IN, OUT, INOUT"""
@@ -591,11 +591,11 @@ class Parameter(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Routine(Node):
+class Routine(SyntaxNode):
     """CREATE FUNCTION or PROCEDURE."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[RoutineParameter, ...]
     returns: DataType | None
     is_function: bool
     language: str
@@ -606,7 +606,7 @@ class Routine(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Module(Node):
+class Module(SyntaxNode):
     kind: str
     """COMPUTE, FILTER, DATABASE, DATABASEEVENT"""
     name: str

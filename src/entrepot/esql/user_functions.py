@@ -49,7 +49,7 @@ def call_user_function(function: Callable[..., Any], name: str, *arguments: Any,
     Raises:
         FunctionTimedOut: It took longer than it may, and was interrupted.
         FunctionAborted: It raised what would end the process.
-        KeyboardInterrupt: Somebody interrupts this process, and not the function itself.
+        KeyboardInterrupt: This process was interrupted, not only the function.
     """
     alarm = _Alarm(time_s) if time_s > 0 and threading.current_thread() is threading.main_thread() else None
     process = os.getpid()
@@ -85,8 +85,8 @@ def as_failure(error: BaseException, name: str = "a value of a user's function")
         return error
     if isinstance(error, KeyboardInterrupt) and _is_interrupted():
         raise error
-    told = f"exit with {error_text(error)}" if isinstance(error, SystemExit) else f"raise {_named(error)}"
-    return FunctionAborted(name, told)
+    event = f"exit with {error_text(error)}" if isinstance(error, SystemExit) else f"raise {_named(error)}"
+    return FunctionAborted(name, event)
 
 
 def _named(error: BaseException) -> str:
@@ -188,7 +188,7 @@ def watching_interrupts() -> Iterator[None]:
 
 
 def _is_interrupted() -> bool:
-    """Whether a KeyboardInterrupt is the process's affair. Where nobody watches, Ctrl-C is the likelier cause."""
+    """Whether a KeyboardInterrupt is the process's affair. Without a watcher, Ctrl-C is the likelier cause."""
     if threading.current_thread() is not threading.main_thread():
         return False
     return _interrupted or not _watches

@@ -8,8 +8,8 @@ checking/    everything that is wrong with a flow, before it runs
 drawing      a flow as a tree for the terminal; picture draws it as SVG
 nodes/       one class a node type
 kernel       a flow compiled; journey is one message's way through it
-outside      what nodes may ask of the world; rehearsal is a world in memory
-statistics   who has had how many messages, and what they took
+flow_world   what nodes may ask of the world; memory_world is one in memory
+statistics   how many messages each node has had, and what they took
 
 A flow knows neither queues nor Spark: live/ is an instance at work on queues, and `entrepot.spark` runs those.
 """
@@ -30,7 +30,7 @@ _PLACES = {"FlowDefinition": "definition", "Kernel": "kernel", "load_flow": "loa
 
 
 def __getattr__(name: str) -> Any:
-    # Parsers, ESQL and models come with these, and whoever imports one module of the room needs none of them.
+    # Parsers, ESQL and models come with these, and most modules of the room need none of them.
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

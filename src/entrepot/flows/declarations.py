@@ -50,7 +50,7 @@ def _declared_in(flow: FlowDefinition, node_name: str, property_name: str, depth
 
 
 def _kind_of(value: Any) -> Kind:
-    """What a user-defined property wants, by the value that it has when nobody says another."""
+    """What a user-defined property wants, by its default value."""
     if isinstance(value, str):
         return "text"
     return "flag" if isinstance(value, bool) else "any"

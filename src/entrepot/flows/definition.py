@@ -46,7 +46,7 @@ class NodeDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class FlowLink:
     """From an output terminal to an input terminal."""
 
     source: str
@@ -62,12 +62,12 @@ class FlowDefinition:
 
     name: str
     nodes: dict[str, NodeDefinition] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
+    links: list[FlowLink] = field(default_factory=list)
     """In the order in which they were drawn; one terminal's links are followed in this order."""
     coordinated: bool = False
     """Databases commit in one global unit of work with the messages."""
     instances: int = 1
-    """How many tasks run it, unless whoever runs it says otherwise."""
+    """How many tasks run it, unless the deployment says otherwise."""
     user_properties: dict[str, Any] = field(default_factory=dict)
     """What EXTERNAL variables of its ESQL have, with their defaults."""
     promoted: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -98,14 +98,14 @@ class FlowDefinition:
         input: str = "in",  # noqa: A002 -- what every user of brokers calls it
     ) -> None:
         """Let what leaves a terminal arrive at another node."""
-        self.links.append(Link(_name_of(source), terminal, _name_of(target), input))
+        self.links.append(FlowLink(_name_of(source), terminal, _name_of(target), input))
 
     @property
     def is_subflow(self) -> bool:
         """Whether it has terminals of its own, so that it is a part and cannot run."""
         return any(node.type in (INPUT, OUTPUT) for node in self.nodes.values())
 
-    def leading_from(self, name: str) -> Iterator[Link]:
+    def leading_from(self, name: str) -> Iterator[FlowLink]:
         """The links that start at a node."""
         return (link for link in self.links if link.source == name)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from entrepot.flows.declarations import type_of
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, FlowLink, NodeDefinition
 from entrepot.flows.nodes.input_node import InputNode
 
 _TELLING = ("queue", "label", "module", "topic", "map", "file", "path", "url", "function", "unique_id",
@@ -48,7 +48,7 @@ def outline(flow: FlowDefinition) -> list[Row]:
     """The tree, from top to bottom."""
     rows: list[Row] = []
     drawn: set[str] = set()
-    onward: dict[str, list[Link]] = {name: [] for name in flow.nodes}
+    onward: dict[str, list[FlowLink]] = {name: [] for name in flow.nodes}
     for link in flow.links:
         if link.source in onward:
             onward[link.source].append(link)
@@ -92,12 +92,12 @@ def detail_of(node: NodeDefinition) -> str:
         return ""
     if node.type == SUBFLOW:
         return str(node.properties.get("flow") or "")
-    said = next((value for name in _TELLING if isinstance(value := node.properties.get(name), str) and value), "")
-    line = said.strip().partition("\n")[0]
+    detail = next((value for name in _TELLING if isinstance(value := node.properties.get(name), str) and value), "")
+    line = detail.strip().partition("\n")[0]
     return line if len(line) <= _DETAIL_CHARACTERS_MAX else line[: _DETAIL_CHARACTERS_MAX - 1] + "…"
 
 
-def _row(flow: FlowDefinition, depth: int, name: str, link: Link | None, *, is_repeated: bool = False) -> Row:
+def _row(flow: FlowDefinition, depth: int, name: str, link: FlowLink | None, *, is_repeated: bool = False) -> Row:
     node = flow.nodes.get(name)
     terminal, entrance = ("", "") if link is None else (link.terminal, "" if link.input == "in" else link.input)
     if node is None:
@@ -111,8 +111,8 @@ def words_for_row(row: Row) -> tuple[str, str, str]:
     name = f"{row.name}.{row.input}" if row.input else row.name
     if row.is_repeated:
         return terminal, name, " (above)"
-    said = "subflow" if row.type == SUBFLOW else row.type
-    return terminal, name, f" ({said}{' ' + row.detail if row.detail else ''})"
+    detail = "subflow" if row.type == SUBFLOW else row.type
+    return terminal, name, f" ({detail}{' ' + row.detail if row.detail else ''})"
 
 
 def with_subflows(flow: FlowDefinition) -> Iterator[FlowDefinition]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from entrepot.errors import EsqlInvalid
-from entrepot.esql import EsqlModule, Run, compile_statements
-from entrepot.flows.nodes.node import Mistake
+from entrepot.esql import EsqlModule, EsqlRun, compile_statements
+from entrepot.flows.nodes.node import FlowMistake
 
 _PLACE = "Correlation"
 _TREES = ("Root", "Body", "Properties", "LocalEnvironment", "ExceptionList")
@@ -21,7 +21,7 @@ _NAMES = {**{tree: f"Input{tree}" for tree in _TREES}, **{f"Input{tree}": f"Inpu
 _BARE_TREE = re.compile(rf"(?<![\w.\"'])({'|'.join(_TREES)})(?=\.)")
 
 
-class Handler(NamedTuple):
+class EventHandler(NamedTuple):
     """What one terminal takes for a collection."""
 
     terminal: str
@@ -38,10 +38,10 @@ class Handler(NamedTuple):
         return bool(self.quantity or self.timeout_s)
 
 
-def read_handler(row: Mapping[str, Any], where: str) -> Handler:
+def read_handler(row: Mapping[str, Any], where: str) -> EventHandler:
     """A row without mistakes as what the node works with."""
     path = str(row.get("correlation_path") or "")
-    return Handler(
+    return EventHandler(
         str(row["terminal"]),
         int(row.get("quantity", 1) or 0),
         float(row.get("timeout_s", 0) or 0),
@@ -59,7 +59,7 @@ def _compiled(path: str, where: str) -> EsqlModule:
     return compile_statements(f"SET OutputRoot.{_PLACE} = CAST({value} AS CHARACTER);", where)
 
 
-def correlation_of(handler: Handler, run: Run) -> str:
+def correlation_of(handler: EventHandler, run: EsqlRun) -> str:
     """The correlation string of a message; empty where it has none."""
     if handler.path is None:
         return ""
@@ -68,26 +68,26 @@ def correlation_of(handler: Handler, run: Run) -> str:
     return "" if value is None else wildcard_match(str(value), handler.pattern)
 
 
-def row_mistakes(where: str, row: Mapping[str, Any]) -> list[Mistake]:
+def row_mistakes(where: str, row: Mapping[str, Any]) -> list[FlowMistake]:
     """What is wrong with a row of the table, beside its terminal."""
     found = []
     for name in ("quantity", "timeout_s"):
         value = row.get(name, 0) or 0
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
         if not is_number or (name == "quantity" and value % 1):
-            found.append(Mistake(where, f"{name} is {row[name]!r}", "Write a number; 0 is no limit."))
+            found.append(FlowMistake(where, f"{name} is {row[name]!r}", "Write a number; 0 is no limit."))
     if str(row.get("correlation_pattern") or "").count("*") > 1:
-        found.append(Mistake(where, "its pattern has several *", "One * stands for the correlation string."))
+        found.append(FlowMistake(where, "its pattern has several *", "One * stands for the correlation string."))
     path = str(row.get("correlation_path") or "")
     if row.get("correlation_pattern") and not path:
-        found.append(Mistake(where, "it has a pattern but no path", "Say correlation_path too."))
+        found.append(FlowMistake(where, "it has a pattern but no path", "Say correlation_path too."))
     try:
         if path:
             _compiled(path, where)
     except EsqlInvalid as error:
-        found += [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+        found += [FlowMistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
     except ValueError as error:
-        found.append(Mistake(where, str(error)))
+        found.append(FlowMistake(where, str(error)))
     return found
 
 

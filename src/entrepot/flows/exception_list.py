@@ -40,7 +40,7 @@ _PARSING = 5902
 """Theirs for a body that its parser cannot read."""
 _CATALOG = "BIPmsgs"
 _ERROR = 3
-"""The severity of all that nobody has thrown on purpose."""
+"""The severity of errors that were not thrown on purpose."""
 _LABEL = 14
 _INTEGER = 2
 _CHARACTER = 5
@@ -56,8 +56,8 @@ def with_exception(assembly: Assembly, error: BaseException, journey: Journey) -
 
 def exception_list(error: BaseException, node: Node | None) -> Element:
     """The tree that tells of an error."""
-    told = Element("ExceptionList")
-    outer = told.add("RecoverableException")
+    root = Element("ExceptionList")
+    outer = root.add("RecoverableException")
     _fill(outer, error, node, RETHROWN, "Caught exception and rethrowing")
     if node is not None:
         _add_insert(outer, _LABEL, _label(node))
@@ -67,24 +67,24 @@ def exception_list(error: BaseException, node: Node | None) -> Element:
             within = within.add("DatabaseException")
             _fill(within, each, node, _DATABASE, "Root SQL exception")
             _add_insert(within, _INTEGER, "-1")
-        within = _add_told(within, each, node)
-    return told
+        within = _add_error(within, each, node)
+    return root
 
 
-def _add_told(within: Element, error: BaseException, node: Node | None) -> Element:
-    told = within.add(_kind(error))
+def _add_error(within: Element, error: BaseException, node: Node | None) -> Element:
+    entry = within.add(_kind(error))
     _fill(
-        told,
+        entry,
         error,
         node,
         _number(error),
         _text(error),
-        severity=_said(error, "severity", _ERROR),
-        catalog=_said(error, "catalog", _CATALOG),
+        severity=_own_attribute(error, "severity", _ERROR),
+        catalog=_own_attribute(error, "catalog", _CATALOG),
     )
     for value in _inserts(error):
-        _add_insert(told, _type_number(value), "" if value is None else xml_text(value))
-    return told
+        _add_insert(entry, _type_number(value), "" if value is None else xml_text(value))
+    return entry
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -146,7 +146,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _number(error: BaseException) -> int:
-    number = _said(error, "number", 0) or _said(error, "reason", 0)
+    number = _own_attribute(error, "number", 0) or _own_attribute(error, "reason", 0)
     if number:
         return int(number)
     return _PARSING if isinstance(error, ModelError) else RETHROWN
@@ -161,10 +161,10 @@ def _text(error: BaseException) -> str:
 def _inserts(error: BaseException) -> tuple[Any, ...]:
     if isinstance(error, DatabaseFailed) and not error.inserts:
         return error.sqlstate, error.native_error, error.problem
-    return tuple(_said(error, "inserts", ()))
+    return tuple(_own_attribute(error, "inserts", ()))
 
 
-def _said(error: BaseException, name: str, otherwise: Any) -> Any:
+def _own_attribute(error: BaseException, name: str, otherwise: Any) -> Any:
     """What an error of ours says about itself; others may use these names for anything, or raise when asked."""
     return getattr(error, name, otherwise) if isinstance(error, EntrepotError) else otherwise
 
@@ -195,7 +195,7 @@ _TYPE_NUMBERS: tuple[tuple[type | tuple[type, ...], int], ...] = (
 
 def _place(error: BaseException) -> tuple[str, int]:
     """File and line: of the ESQL where there is some, else of the Python that raised it."""
-    place = _said(error, "place", "")
+    place = _own_attribute(error, "place", "")
     if place:
         file, _, line = str(place).rpartition(":")
         if line.isdigit():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files as a source of messages: who reads which, and what becomes of them.
+"""Files as a source of messages: which instance reads which, and what becomes of them.
 
     orders.csv                                  waits
     mqsitransitin/5f0c….0.orders.csv            is being read: its lock says by a living process
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from entrepot.errors import FolderUnusable, RecordTooLong
-from entrepot.flows.records import Record, RecordReader, Splitting
+from entrepot.flows.records import FileRecord, RecordReader, Splitting
 from entrepot.message import Message
 
 TRANSIT = "mqsitransitin"
@@ -44,7 +44,7 @@ _NAP_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileInputSettings:
     """What a FileInput node wants."""
 
     flow: str
@@ -91,7 +91,7 @@ class _Claim:
 class FileSource:
     """Records of the files in a folder, oldest files first (input_node.Source)."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: FileInputSettings) -> None:
         """
         Raises:
             FolderUnusable: The folder is not there, or files cannot be moved in it.
@@ -156,7 +156,7 @@ class FileSource:
         self.backed_out()  # the ledger knows what has happened, and is asked for each record
 
     def close(self) -> None:
-        """Leave what is not read to the end to whoever comes."""
+        """Leave what is not read to the end to the next instance."""
         for claim in self._claims:
             if claim.attempts:
                 self._counted_from_zero(claim)
@@ -193,18 +193,18 @@ class FileSource:
             record = claim.reader.next()
         except RecordTooLong as error:
             number, offset = claim.reader.number, claim.reader.offset
-            return self._message(claim, Record(number, offset, offset, b"", None, False), {"too_long": error.limit})
+            return self._message(claim, FileRecord(number, offset, offset, b"", None, False), {"too_long": error.limit})
         if record is None:
             claim.is_handed_out = True
             number, offset = claim.reader.number, claim.reader.offset
-            ending = Record(number - 1, offset, offset, b"", None, True)
+            ending = FileRecord(number - 1, offset, offset, b"", None, True)
             return self._message(claim, ending, {"is_end": True, "is_final": True})
         is_final = record.is_last and not self._reading.has_end
         claim.is_handed_out = is_final
         return self._message(claim, record, {"is_final": is_final})
 
-    def _message(self, claim: _Claim, record: Record, more: dict[str, Any]) -> Message:
-        told: dict[str, Any] = {
+    def _message(self, claim: _Claim, record: FileRecord, more: dict[str, Any]) -> Message:
+        properties: dict[str, Any] = {
             "file": claim.id,
             "name": claim.name,
             "folder": str(self._folder),
@@ -219,7 +219,7 @@ class FileSource:
             **self._forgotten(),
         }
         if record.delimiter is not None:
-            told["delimiter"] = record.delimiter
+            properties["delimiter"] = record.delimiter
         place = record.number.to_bytes(8, "big") + record.offset.to_bytes(7, "big")
         return Message(
             record.body,
@@ -227,7 +227,7 @@ class FileSource:
             persistent=True,
             put_time=time.time(),
             backout_count=claim.attempts,
-            properties=told,
+            properties=properties,
         )
 
     def _forgotten(self) -> dict[str, Any]:
@@ -239,7 +239,7 @@ class FileSource:
     # --- files --------------------------------------------------------------------------------
 
     def _claim_next(self) -> bool:
-        """Take the next file that nobody has."""
+        """Take the next file that is free."""
         if not self._candidates:
             if time.monotonic() < self._look_at:
                 return False
@@ -252,7 +252,7 @@ class FileSource:
         return False
 
     def _left_behind(self) -> list[str]:
-        """Claims of whoever; those of the living are locked."""
+        """All claims; those of living processes are locked."""
         mine = {claim.path.name for claim in (*self._claims, *self._unmoved)}
         found = []
         for name in sorted(os.listdir(self._folder / TRANSIT)):
@@ -299,7 +299,7 @@ class FileSource:
         return True
 
     def _counted_from_zero(self, claim: _Claim) -> None:
-        """Something of the file was committed, or it is left in peace: who comes next begins to count anew."""
+        """Something of the file was committed, or it is left in peace: the next reader counts anew."""
         fresh = claim.path.with_name(f"{claim.id}.0.{claim.name}")
         with contextlib.suppress(OSError):
             claim.path.rename(fresh)
@@ -344,14 +344,14 @@ def timestamp() -> str:
 
 
 def locked(path: Path) -> BinaryIO | None:
-    """A file that nobody else has locked, open and locked; None when somebody has, or when it is none (any more)."""
+    """A file, open and locked; None when another process has locked it, or when it is none (any more)."""
     try:
         # Not by the way of a link: that would be a file outside of the folder.
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or nobody at the other end of a pipe
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a pipe without another end
             return None
         raise
     try:
@@ -366,7 +366,7 @@ def locked(path: Path) -> BinaryIO | None:
 
 
 def move_aside(path: Path, folder: Path, name: str) -> Path:
-    """Move a file to a folder under a name that nobody has there: its own, or with the time before it."""
+    """Move a file to a folder under a name that is free there: its own, or with the time before it."""
     folder.mkdir(exist_ok=True)
     target = folder / name
     while True:

@@ -3,7 +3,7 @@
 
 Before the commit the bytes go to a file of their own, forced to disk, and the
 unit of work carries a note of what is to happen with it. After the commit it
-is put in its place. When a crash comes between, whoever finds the file later
+is put in its place. After a crash in between, the instance that finds the file later
 asks for the note: with one it is put in its place, without one it goes.
 
     mqsitransit/.17f3…-9a1b…-c0ff….spool            written, not in its place yet
@@ -56,7 +56,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Spool:
-    """Bytes on disk that are not in their place yet; locked while whoever wrote them lives."""
+    """Bytes on disk that are not in their place yet; locked while their writer lives."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
@@ -109,7 +109,7 @@ class Spools:
         return spool
 
     def left_behind(self) -> Iterator[Spool]:
-        """Spools of whoever is gone, oldest first, locked for us."""
+        """Spools of dead processes, oldest first, locked for us."""
         try:
             names = sorted(name for name in os.listdir(self._transit) if name.startswith(".") and _SPOOL in name)
         except FileNotFoundError:
@@ -158,7 +158,7 @@ class Spools:
                 os.link(source, target)
             except FileExistsError:
                 if not target.samefile(source):
-                    # Nobody was there when the message came; what it said is kept for people to decide.
+                    # It was not at hand when the message came; its content is kept for people to decide.
                     move_aside(source, self._folder / FAILURE, target.name)
                     return
             source.unlink()
@@ -201,7 +201,7 @@ class Spools:
             self._copy(begun, descriptor)
 
     def _complete(self, descriptor: int, task: Task) -> None:
-        """Do again what a crash has cut short; nobody else can be at it, since the file is locked for us."""
+        """Do again what a crash has cut short; no other process can do so, since the file is locked for us."""
         marked = f"-{_mark(task)}{_SPOOL}{_AT}"
         for name in sorted(os.listdir(self._transit)):
             if marked in name:

@@ -63,7 +63,7 @@ def split_url(url: str) -> SplitResult:
     if not parts.hostname or port == 0:
         raise UrlInvalid("it names no server")
     if parts.username is not None or parts.password is not None:
-        raise UrlInvalid("it has a user in it; say who you are in the header Authorization")
+        raise UrlInvalid("it has a user in it; authenticate in the header Authorization")
     if not url.isascii():
         raise UrlInvalid("it has characters that must be written with %")
     return parts
@@ -94,7 +94,7 @@ class HttpClient:
                 return answer
             target = urljoin(url, location)
             if split_url(target)[:2] != split_url(url)[:2]:
-                # Who may know the one server's secrets need not know the other's.
+                # Secrets for one server are not sent to the other.
                 headers = [each for each in headers if each[0].lower() not in ("authorization", "cookie", "host")]
             if answer.status == 303 or (answer.status in (301, 302) and method == "POST"):
                 method, body = "GET", b""
@@ -128,7 +128,7 @@ class HttpClient:
         if idle is not None and idle.sock is not None and not select.select([idle.sock], [], [], 0)[0]:
             return idle, True
         if idle is not None:
-            idle.close()  # it says something nobody has asked for: that it closes
+            idle.close()  # it sends something without a request: that it closes
         return self._new(key), False
 
     def _new(self, key: tuple[str, str, int | None]) -> _Connection:

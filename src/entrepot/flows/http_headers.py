@@ -2,7 +2,7 @@
 """Headers of HTTP: as lines, and as the folders HTTPInputHeader, HTTPReplyHeader and their like.
 
 Folders hold one child for each header, and some that no wire has: they begin
-with `X-` and tell the request line, the status line and who has asked. Those
+with `X-` and tell the request line, the status line and the client. Those
 are made here and never sent.
 """
 
@@ -38,7 +38,7 @@ OF_ONE_LINK = frozenset(
         "expect",
     }
 )
-"""What belongs to one connection, or to one body; whoever sends says these anew."""
+"""What belongs to one connection, or to one body; set anew for each message sent."""
 
 TOLD = frozenset(
     {
@@ -141,7 +141,7 @@ def charset_of(ccsid: int) -> str:
 
 
 def content_type_of(root: Root, ccsid: int) -> str:
-    """What the body of a tree is, for whoever gets it."""
+    """What the body of a tree is, for its receiver."""
     body = next((child for child in reversed(root.children) if isinstance(child, Folder)), None)
     kind = _CONTENT_TYPES.get("" if body is None else body.domain.name, _MRM_AND_OTHERS)
     if kind == "text/xml":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who listens for HTTP: one server for a port and process, on a thread of its own, for all HTTPInput nodes there.
+"""HTTP listeners: one server for a port and process, on a thread of its own, for all HTTPInput nodes there.
 
 A request waits here until a flow has answered it:
 
@@ -7,7 +7,7 @@ A request waits here until a flow has answered it:
            <─ response ──          <── answer(identifier, reply) ── after the commit
 
 The identifier has 24 bytes: the flow (4), the process (8), until when the
-client waits (4, seconds since 1970), a count (8). So whoever has a reply knows
+client waits (4, seconds since 1970), a count (8). So the holder of a reply knows
 where its client is, even in another process.
 
 Instances of a flow on one machine share the port: the kernel of the operating
@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 from entrepot import limits
 from entrepot.errors import AddressInUse
 from entrepot.flows.http_headers import Headers, code_page_of, find
-from entrepot.flows.http_requests import REASONS, Refused, RequestHead, read_body, read_head, response
+from entrepot.flows.http_requests import REASONS, RequestHead, RequestRefused, read_body, read_head, response
 from entrepot.message import Message, MessageType
 
 APPLICATION = "HTTP"
@@ -63,7 +63,7 @@ class Reply(NamedTuple):
     body: bytes
 
 
-class Identifier(NamedTuple):
+class RequestIdentifier(NamedTuple):
     """Whose request it is, taken apart."""
 
     flow: str
@@ -76,7 +76,7 @@ def flow_mark(flow: str) -> str:
     return hashlib.sha256(flow.encode()).hexdigest()[: 2 * _FLOW_BYTES].upper()
 
 
-def read_identifier(identifier: bytes) -> Identifier:
+def read_identifier(identifier: bytes) -> RequestIdentifier:
     """
     Raises:
         ValueError: This is none.
@@ -87,7 +87,9 @@ def read_identifier(identifier: bytes) -> Identifier:
     deadline = int.from_bytes(identifier[owner_end : owner_end + _DEADLINE_BYTES], "big")
     if not deadline:
         raise ValueError("a request has a time by which its client is gone")  # an empty CorrelId, most likely
-    return Identifier(identifier[:_FLOW_BYTES].hex().upper(), identifier[_FLOW_BYTES:owner_end].hex().upper(), deadline)
+    return RequestIdentifier(
+        identifier[:_FLOW_BYTES].hex().upper(), identifier[_FLOW_BYTES:owner_end].hex().upper(), deadline
+    )
 
 
 class _Process:
@@ -97,7 +99,7 @@ class _Process:
         self.pid = os.getpid()
         self.owner = os.urandom(_OWNER_BYTES)
         self.lock = threading.Lock()
-        self.listeners: dict[tuple[str, int], Listener] = {}
+        self.listeners: dict[tuple[str, int], HttpListener] = {}
 
 
 _process = _Process()
@@ -129,7 +131,7 @@ def answer(identifier: bytes, reply: Reply) -> None:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingRequest:
     """A request, and the client that waits."""
 
     message: Message
@@ -137,7 +139,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Route:
+class HttpRoute:
     """Requests for one path."""
 
     path: str
@@ -145,17 +147,17 @@ class Route:
     methods: frozenset[str]
     """Empty for all."""
     timeout_s: float
-    ready: deque[Waiting] = field(default_factory=deque)
+    ready: deque[WaitingRequest] = field(default_factory=deque)
     arrived: threading.Condition = field(default_factory=threading.Condition)
 
 
 class HttpSource:
     """Requests for one HTTPInput node (input_node.Source)."""
 
-    def __init__(self, listener: Listener, route: Route) -> None:
+    def __init__(self, listener: HttpListener, route: HttpRoute) -> None:
         self._listener = listener
         self._route = route
-        self._handed_out: list[Waiting] = []
+        self._handed_out: list[WaitingRequest] = []
 
     @property
     def port(self) -> int:
@@ -168,7 +170,7 @@ class HttpSource:
             while True:
                 while route.ready:
                     waiting = route.ready.popleft()
-                    # A client whose time was up before anybody looked is not worth the work.
+                    # A client whose time was up before its request was read is not worth the work.
                     if waiting.message.message_id in self._listener.waiting:
                         self._handed_out.append(waiting)
                         return waiting.message
@@ -187,12 +189,12 @@ class HttpSource:
     def left_in_doubt(self) -> None:
         """Requests must not be carried out twice: their clients decide."""
         for waiting in self._handed_out:
-            said = "Whether the request has been carried out is not known. Look before you send it again."
-            self._listener.answer(waiting.message.message_id, _told(500, said))
+            text = "Whether the request has been carried out is not known. Look before you send it again."
+            self._listener.answer(waiting.message.message_id, _text_reply(500, text))
         self._handed_out.clear()
 
     def close(self) -> None:
-        """Turn away who still waits, and stop listening when nobody else does."""
+        """Turn away clients that still wait, and stop listening when no other node does."""
         _close_route(self._listener, self._route)
 
 
@@ -212,13 +214,13 @@ def open_source(
         AddressInUse: Something else listens at that port, or the address is none of this machine.
     """
     process = _here()
-    route = Route(path, methods, timeout_s)
+    route = HttpRoute(path, methods, timeout_s)
     with process.lock:
         listener = process.listeners.get((host, port))
         if listener is None:
             if port:
                 _require_own(flow, host, port, context)
-            listener = process.listeners[host, port] = Listener(flow, host, port, process.owner, context)
+            listener = process.listeners[host, port] = HttpListener(flow, host, port, process.owner, context)
             try:
                 listener.start()
             except BaseException:
@@ -232,7 +234,7 @@ def open_source(
     return HttpSource(listener, route)
 
 
-def _close_route(listener: Listener, route: Route) -> None:
+def _close_route(listener: HttpListener, route: HttpRoute) -> None:
     process = _here()
     with process.lock:
         if listener.routes.get(route.path) is route:
@@ -250,9 +252,9 @@ def _require_own(flow: str, host: str, port: int, context: ssl.SSLContext | None
     try:
         probe = socket.create_connection((target, port), timeout=START_S)
     except OSError:
-        return  # nobody listens; whether one can is found out by listening
+        return  # nothing listens; whether one can is found out by listening
     known = f"{_KNOWN_BY}: {flow_mark(flow)}".encode()
-    told = b""
+    answer = b""
     try:
         if context is not None:
             blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -260,23 +262,23 @@ def _require_own(flow: str, host: str, port: int, context: ssl.SSLContext | None
             probe = blind.wrap_socket(probe)
         with probe:
             probe.sendall(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            while len(told) < 4 * limits.KIB and (piece := probe.recv(limits.KIB)):
-                told += piece
+            while len(answer) < 4 * limits.KIB and (piece := probe.recv(limits.KIB)):
+                answer += piece
     except OSError:
         probe.close()
-    if known not in told.split(b"\r\n"):
+    if known not in answer.split(b"\r\n"):
         raise AddressInUse(f"{host}:{port}", "another flow or program listens there; a port belongs to one flow")
 
 
-class Listener:
+class HttpListener:
     """A server on a thread of its own."""
 
     def __init__(self, flow: str, host: str, port: int, owner: bytes, context: ssl.SSLContext | None) -> None:
         self.flow = flow
         self.host = host
         self.port = port
-        self.routes: dict[str, Route] = {}
-        self.waiting: dict[bytes, Waiting] = {}
+        self.routes: dict[str, HttpRoute] = {}
+        self.waiting: dict[bytes, WaitingRequest] = {}
         """By identifier; changed on the loop's thread only."""
         self._head = bytes.fromhex(flow_mark(flow)) + owner
         self._count = itertools.count(1)
@@ -318,7 +320,7 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
-        """Take no more; who waits is told that the service has gone."""
+        """Take no more; waiting clients are told that the service has gone."""
         self._on_loop(self._close())
         self._end()
 
@@ -326,7 +328,7 @@ class Listener:
         assert self._server is not None
         self._server.close()
         for waiting in list(self.waiting.values()):
-            _settle(waiting, _told(503, "The flow that serves this path has stopped."))
+            _settle(waiting, _text_reply(503, "The flow that serves this path has stopped."))
         await asyncio.sleep(0)
         # Those that have an answer to send get a moment for it; idle ones are cut off.
         if self._connections:
@@ -360,7 +362,7 @@ class Listener:
         self._connections.add(task)
         try:
             if len(self._connections) > CONNECTIONS_MAX:
-                writer.write(response(_told(503, "Too many connections."), keep_alive=False))
+                writer.write(response(_text_reply(503, "Too many connections."), keep_alive=False))
                 return
             while await self._exchange(reader, writer):
                 pass
@@ -377,9 +379,9 @@ class Listener:
             if head is None:
                 return False
             reply = await self._dealt_with(head, reader, writer)
-        except Refused as refused:
+        except RequestRefused as refused:
             # What follows on the connection may be the rest of what was refused.
-            writer.write(response(_told(refused.status, refused.problem, refused.headers), keep_alive=False))
+            writer.write(response(_text_reply(refused.status, refused.problem, refused.headers), keep_alive=False))
             await writer.drain()
             return False
         writer.write(response(reply, keep_alive=head.keep_alive, head_only=head.method == "HEAD"))
@@ -401,8 +403,8 @@ class Listener:
         finally:
             self.bytes_held -= held.bytes
 
-    async def _answer_of(self, message: Message, route: Route) -> Reply:
-        waiting = Waiting(message, self._loop.create_future())
+    async def _answer_of(self, message: Message, route: HttpRoute) -> Reply:
+        waiting = WaitingRequest(message, self._loop.create_future())
         self.waiting[message.message_id] = waiting
         with route.arrived:
             route.ready.append(waiting)
@@ -411,11 +413,11 @@ class Listener:
             async with asyncio.timeout(route.timeout_s):
                 return await waiting.settled
         except TimeoutError:
-            return _told(504, "The flow has not answered in time.")
+            return _text_reply(504, "The flow has not answered in time.")
         finally:
             del self.waiting[message.message_id]
 
-    def _route(self, head: RequestHead) -> Route:
+    def _route(self, head: RequestHead) -> HttpRoute:
         path = head.path
         route = self.routes.get(path)
         if route is None:
@@ -426,13 +428,13 @@ class Listener:
             ]
             route = max(candidates, key=lambda each: len(each.path), default=None)
         if route is None:
-            raise Refused(404, "No flow serves this path.")
+            raise RequestRefused(404, "No flow serves this path.")
         if route.methods and head.method not in route.methods:
             allowed = ", ".join(sorted(route.methods))
-            raise Refused(405, f"Only {allowed} can be used here.", [("Allow", allowed)])
+            raise RequestRefused(405, f"Only {allowed} can be used here.", [("Allow", allowed)])
         return route
 
-    def _message(self, head: RequestHead, body: bytes, route: Route, writer: asyncio.StreamWriter) -> Message:
+    def _message(self, head: RequestHead, body: bytes, route: HttpRoute, writer: asyncio.StreamWriter) -> Message:
         now = time.time()
         deadline = min(int(now + route.timeout_s) + 1, 2 ** (8 * _DEADLINE_BYTES) - 1)
         identifier = (
@@ -462,7 +464,7 @@ class Listener:
 class _Held:
     """The part of a body that is in memory; all of them together have a limit."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
         self.bytes = 0
 
@@ -473,15 +475,15 @@ class _Held:
             raise _full()
 
 
-def _full() -> Refused:
-    return Refused(503, "Too many requests wait already; try again later.", [("Retry-After", "1")])
+def _full() -> RequestRefused:
+    return RequestRefused(503, "Too many requests wait already; try again later.", [("Retry-After", "1")])
 
 
-def _settle(waiting: Waiting, reply: Reply) -> None:
+def _settle(waiting: WaitingRequest, reply: Reply) -> None:
     if not waiting.settled.done():
         waiting.settled.set_result(reply)
 
 
-def _told(status: int, text: str, headers: Headers | None = None) -> Reply:
+def _text_reply(status: int, text: str, headers: Headers | None = None) -> Reply:
     body = f"{status} {REASONS.get(status, '')}\n{text}\n".encode()
     return Reply(status, [("Content-Type", "text/plain; charset=utf-8"), *(headers or [])], body)

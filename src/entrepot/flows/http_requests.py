@@ -36,7 +36,7 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(;[^\r\n]*)?\r\n")
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered with an error at once."""
 
     def __init__(self, status: int, problem: str, headers: Headers | None = None) -> None:
@@ -79,10 +79,10 @@ async def read_head(reader: asyncio.StreamReader) -> RequestHead | None:
             block = await reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError as error:
             if error.partial.strip():
-                raise Refused(400, "The request ends in its headers.") from None
+                raise RequestRefused(400, "The request ends in its headers.") from None
             return None
         except asyncio.LimitOverrunError:
-            raise Refused(431, f"The headers have more than {RequestHead.BYTES_MAX} bytes.") from None
+            raise RequestRefused(431, f"The headers have more than {RequestHead.BYTES_MAX} bytes.") from None
     return parse_head(block)
 
 
@@ -95,22 +95,22 @@ def parse_head(block: bytes) -> RequestHead:
     lines = block.decode("latin-1").lstrip("\r\n").removesuffix("\r\n\r\n").split("\r\n")
     match = _REQUEST_LINE.fullmatch(lines[0])
     if match is None:
-        raise Refused(400, "The first line is no request.")
+        raise RequestRefused(400, "The first line is no request.")
     method, target, major, minor = match.groups()
     if major != "1":
-        raise Refused(505, "Only HTTP/1.0 and HTTP/1.1 are spoken here.")
+        raise RequestRefused(505, "Only HTTP/1.0 and HTTP/1.1 are spoken here.")
     if target != "*" and not target.startswith("/") and not re.match(r"https?://", target):
-        raise Refused(400, "The request has no path.")
+        raise RequestRefused(400, "The request has no path.")
     headers = _parse_headers(lines[1:])
     if minor != "0" and len([1 for name, _ in headers if name.lower() == "host"]) != 1:
-        raise Refused(400, "A request has one header Host.")
+        raise RequestRefused(400, "A request has one header Host.")
     length, chunked = _framing(headers, minor)
     connection = {
         part.strip().lower() for name, value in headers if name.lower() == "connection" for part in value.split(",")
     }
     expects = find(headers, "Expect")
     if expects is not None and expects.lower() != "100-continue":
-        raise Refused(417, "Only 100-continue can be expected.")
+        raise RequestRefused(417, "Only 100-continue can be expected.")
     return RequestHead(
         method,
         target,
@@ -125,12 +125,12 @@ def parse_head(block: bytes) -> RequestHead:
 
 def _parse_headers(lines: list[str]) -> Headers:
     if len(lines) > _HEADERS_MAX:
-        raise Refused(431, f"There are more than {_HEADERS_MAX} headers.")
+        raise RequestRefused(431, f"There are more than {_HEADERS_MAX} headers.")
     headers = []
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise Refused(400, "A header cannot be read.")
+            raise RequestRefused(400, "A header cannot be read.")
         headers.append((name, value.strip(" \t")))
     return headers
 
@@ -141,15 +141,15 @@ def _framing(headers: Headers, minor: str) -> tuple[int, bool]:
     lengths = {value for name, value in headers if name.lower() == "content-length"}
     if codings:
         if lengths or minor == "0":
-            raise Refused(400, "It does not say clearly how long the body is.")
+            raise RequestRefused(400, "It does not say clearly how long the body is.")
         if len(codings) != 1 or codings[0].strip().lower() != "chunked":
-            raise Refused(501, "Only chunked is understood as Transfer-Encoding.")
+            raise RequestRefused(501, "Only chunked is understood as Transfer-Encoding.")
         return 0, True
     if not lengths:
         return 0, False
     text = lengths.pop()
     if lengths or not re.fullmatch(r"\d{1,18}", text, re.ASCII):
-        raise Refused(400, "It does not say clearly how long the body is.")
+        raise RequestRefused(400, "It does not say clearly how long the body is.")
     return int(text), False
 
 
@@ -162,16 +162,16 @@ async def read_body(
         Refused: It is too long, its chunks are none, or it comes too slowly.
     """
     if head.length > bytes_max:
-        raise Refused(413, f"A body has at most {bytes_max} bytes.")
+        raise RequestRefused(413, f"A body has at most {bytes_max} bytes.")
     pace = _Pace(came)
     try:
         if not head.chunked:
             return await _read(reader, head.length, pace)
         return await _read_chunks(reader, bytes_max, pace)
     except TimeoutError:
-        raise Refused(408, "The body comes too slowly.") from None
+        raise RequestRefused(408, "The body comes too slowly.") from None
     except asyncio.IncompleteReadError:
-        raise Refused(400, "The body ends early.") from None
+        raise RequestRefused(400, "The body ends early.") from None
 
 
 class _Pace:
@@ -210,20 +210,20 @@ async def _read_chunks(reader: asyncio.StreamReader, bytes_max: int, pace: _Pace
     while True:
         match = _CHUNK_SIZE.fullmatch(await _line(reader, pace))
         if match is None:
-            raise Refused(400, "A chunk does not say its size.")
+            raise RequestRefused(400, "A chunk does not say its size.")
         size = int(match.group(1), 16)
         if not size:
             break
         total += size
         if total > bytes_max:
-            raise Refused(413, f"A body has at most {bytes_max} bytes.")
+            raise RequestRefused(413, f"A body has at most {bytes_max} bytes.")
         pieces.append(await _read(reader, size, pace))
         if await _read(reader, 2, pace) != b"\r\n":
-            raise Refused(400, "A chunk is longer than it says.")
+            raise RequestRefused(400, "A chunk is longer than it says.")
     for _ in range(_HEADERS_MAX):
         if await _line(reader, pace) == b"\r\n":  # trailers are read, and mean nothing to us
             return b"".join(pieces)
-    raise Refused(431, f"There are more than {_HEADERS_MAX} headers after the body.")
+    raise RequestRefused(431, f"There are more than {_HEADERS_MAX} headers after the body.")
 
 
 async def _line(reader: asyncio.StreamReader, pace: _Pace) -> bytes:
@@ -231,13 +231,13 @@ async def _line(reader: asyncio.StreamReader, pace: _Pace) -> bytes:
         try:
             line = await reader.readuntil(b"\r\n")
         except asyncio.LimitOverrunError:
-            raise Refused(400, "A chunk does not say its size.") from None
+            raise RequestRefused(400, "A chunk does not say its size.") from None
     if len(line) > _CHUNK_LINE_BYTES_MAX:
-        raise Refused(400, "A chunk does not say its size.")
+        raise RequestRefused(400, "A chunk does not say its size.")
     return line
 
 
-class Sent(Protocol):
+class ResponseParts(Protocol):
     """What a response is made of."""
 
     @property
@@ -248,7 +248,7 @@ class Sent(Protocol):
     def body(self) -> bytes: ...
 
 
-def response(reply: Sent, *, keep_alive: bool, head_only: bool = False) -> bytes:
+def response(reply: ResponseParts, *, keep_alive: bool, head_only: bool = False) -> bytes:
     """A response as it is sent."""
     status = reply.status
     lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Unknown')}"]

@@ -2,7 +2,7 @@
 """One message on its way through a flow: what it has brought about so far.
 
 Outputs, kept states and what is to be done after the commit are collected
-here; whoever runs the kernel makes them happen, all of them or none. So a
+here; the kernel's caller makes them happen, all of them or none. So a
 message that fails leaves nothing behind, and its neighbours in the same unit
 of work never notice.
 """
@@ -13,18 +13,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrepot.flows.outside import Output
+from entrepot.flows.flow_world import Output
 from entrepot.message import Message
 
 if TYPE_CHECKING:
+    from entrepot.flows.flow_world import FlowWorld
     from entrepot.flows.nodes.node import Node
-    from entrepot.flows.outside import Outside
     from entrepot.flows.states import OpenAggregate
 
 _MESSAGE_ID_BYTES = 24
 
 
-class Kept(NamedTuple):
+class KeptState(NamedTuple):
     """A state that a node keeps for messages to come."""
 
     message: Message
@@ -76,25 +76,25 @@ class Journey:
         "message_id_head",
         "message_ids_made",
         "outputs",
-        "outside",
         "raised",
         "raised_by",
         "source_queue",
         "states",
         "transactional",
+        "world",
     )
 
     def __init__(
-        self, message: Message, outside: Outside, *, source_queue: str = "", transactional: bool = True
+        self, message: Message, world: FlowWorld, *, source_queue: str = "", transactional: bool = True
     ) -> None:
         self.message = message
         """The one that came in."""
-        self.outside = outside
+        self.world = world
         self.source_queue = source_queue
         self.transactional = transactional
         """What transaction mode automatic means for this message."""
         self.outputs: list[Output] = []
-        self.states: dict[tuple[str, bytes], Kept | None] = {}
+        self.states: dict[tuple[str, bytes], KeptState | None] = {}
         """What it keeps in stores; None where it took something away."""
         self.after_commit: list[Callable[[], None]] = []
         self.raised: Exception | None = None
@@ -114,7 +114,7 @@ class Journey:
     def new_message_id(self) -> bytes:
         """An id for a message that this one gives rise to."""
         if not self.message_id_head:
-            return self.outside.new_message_id()
+            return self.world.new_message_id()
         self.message_ids_made += 1
         return self.message_id_head + self.message_ids_made.to_bytes(
             _MESSAGE_ID_BYTES - len(self.message_id_head), "big"
@@ -122,18 +122,18 @@ class Journey:
 
     def is_bound(self) -> bool:
         """Whether something was done that cannot be undone for this message alone."""
-        return self.has_got or self.outside.careful or self.outside.database_used()
+        return self.has_got or self.world.careful or self.world.database_used()
 
     def time_of_run(self) -> datetime | None:
         """The time that ESQL is told; None is the clock's."""
-        if not self.outside.own_time:
+        if not self.world.own_time:
             return None
-        return datetime.fromtimestamp(self.outside.now(), UTC)
+        return datetime.fromtimestamp(self.world.now(), UTC)
 
     def put(self, output: Output) -> None:
         """Send a message with the unit of work."""
-        if self.outside.careful:
-            self.outside.put(output)
+        if self.world.careful:
+            self.world.put(output)
         self.outputs.append(output)
 
     def take(self, store: str, key: bytes) -> Message | None:
@@ -143,7 +143,7 @@ class Journey:
             kept = self.states[place]
             self.states[place] = None
             return None if kept is None else kept.message
-        found = self.outside.take(store, key)
+        found = self.world.take(store, key)
         if found is not None:
             self.states[place] = None
         return found
@@ -153,11 +153,11 @@ class Journey:
         place = (store, key)
         if place in self.states:
             return self.states[place] is not None
-        return self.outside.is_kept(store, key)
+        return self.world.is_kept(store, key)
 
     def keep(self, store: str, key: bytes, message: Message, *, expires_s: float | None = None, then: str = "") -> None:
         """Keep a state under a key, in the place of what was kept there before."""
-        self.states[store, key] = Kept(message, expires_s, then)
+        self.states[store, key] = KeptState(message, expires_s, then)
 
     def noted(self, node: Node, error: Exception) -> None:
         """Remember an error that a failure or catch terminal takes care of."""

@@ -2,7 +2,7 @@
 """A flow compiled: messages in, messages out, no queues and no Spark in it.
 
     kernel = Kernel(flow)
-    journey = kernel.process(kernel.points[0], message, outside)
+    journey = kernel.process(kernel.points[0], message, world)
     journey.outputs     what it wants to send, and where
 
 Links become plain calls: a node calls the next one, and an error travels back
@@ -20,11 +20,11 @@ from entrepot.esql import Program, compile_texts
 from entrepot.esql.user_functions import FlowControl, as_failure
 from entrepot.flows.checking import require_valid
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import FlowWorld, Output, QueueFacts
 from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
 from entrepot.flows.nodes import find_type
-from entrepot.flows.nodes.input_node import InputNode, Point
-from entrepot.flows.nodes.node import Enter, Node, Plan
-from entrepot.flows.outside import Output, Outside, QueueFacts
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode
+from entrepot.flows.nodes.node import Enter, Node, NodeContext
 from entrepot.flows.statistics import FlowStatistics, counted
 from entrepot.flows.subflows import expand
 from entrepot.message import Message
@@ -50,7 +50,7 @@ class Kernel:
         for message_set in flat.message_sets:
             register_set(message_set)
         program: Program | None = compile_texts(flat.esql) if flat.esql else None
-        plan = Plan(flat, program, user_properties=flat.user_properties)
+        plan = NodeContext(flat, program, user_properties=flat.user_properties)
         self.nodes: dict[str, Node] = {
             name: find_type(definition.type)(definition, plan) for name, definition in flat.nodes.items()
         }
@@ -60,7 +60,7 @@ class Kernel:
             label = node.settings.get("label") if node.type == "Label" else None
             if label:
                 plan.labels[str(label)] = self._entrance(node, "in")
-        self.points: list[Point] = [
+        self.points: list[EntryPoint] = [
             point for node in self.nodes.values() if isinstance(node, InputNode) for point in node.points()
         ]
         if node_statistics:
@@ -68,7 +68,7 @@ class Kernel:
                 point.run = counted(point.run, self.statistics.nodes[point.node.name])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.flow, self._node_statistics)
+        return _rebuild, (self.flow, self._node_statistics)
 
     def _wire(self, flat: FlowDefinition) -> None:
         targets: dict[tuple[str, str], list[Enter]] = {}
@@ -82,14 +82,14 @@ class Kernel:
         entrance = node.entrance(terminal)
         return counted(entrance, self.statistics.nodes[node.name]) if self._node_statistics else entrance
 
-    def point(self, name: str) -> Point:
+    def point(self, name: str) -> EntryPoint:
         """Where messages come in: by the name of a node, or of its queue."""
         for point in self.points:
             if name in (point.node.name, point.queue):
                 return point
         raise KeyError(name)
 
-    def process(self, point: Point, message: Message, outside: Outside, earlier: Earlier = NEVER) -> Journey:
+    def process(self, point: EntryPoint, message: Message, world: FlowWorld, earlier: Earlier = NEVER) -> Journey:
         """Take one message through the flow; what is to happen on its account.
 
         A message that fails is tried again up to the threshold of its queue and
@@ -99,15 +99,15 @@ class Kernel:
 
         Raises:
             NotAlone: It failed after it had got a message, done work in a database, or carefully put something.
-            NowhereToSetAside: It failed, and nobody takes it. It must stay on its queue.
+            NowhereToSetAside: It failed, and no terminal or queue takes it. It must stay on its queue.
         """
         tries, error, raised_by, failure_failed = earlier
-        facts = outside.facts(point.queue) if point.queue else _NO_FACTS
+        facts = world.facts(point.queue) if point.queue else _NO_FACTS
         transactional = point.is_transactional(message)
         left_behind: Journey | None = None
         statistics = self.statistics
         while not _is_exhausted(message, tries, facts, transactional):
-            journey = Journey(message, outside, source_queue=point.queue, transactional=transactional)
+            journey = Journey(message, world, source_queue=point.queue, transactional=transactional)
             try:
                 point.run(message, journey)
             except FlowControl:
@@ -124,21 +124,21 @@ class Kernel:
             statistics.messages += 1
             statistics.bytes_in += len(message.body)
             return journey
-        aside = Journey(message, outside, source_queue=point.queue, transactional=transactional)
+        failing = Journey(message, world, source_queue=point.queue, transactional=transactional)
         if left_behind is not None:
             # Outside of a unit of work they would be on their queues already.
-            aside.outputs = [output for output in left_behind.outputs if not self._is_in_unit(output)]
+            failing.outputs = [output for output in left_behind.outputs if not self._is_in_unit(output)]
         if error is None:
             error = RetriedTooOften(point.queue, message.backout_count)
-        aside.raised_by, aside.failure_failed = raised_by, failure_failed
+        failing.raised_by, failing.failure_failed = raised_by, failure_failed
         try:
-            point.set_aside(message, aside, error, facts)
+            point.set_aside(message, failing, error, facts)
         except NotAlone:
             raise NotAlone(Earlier(tries, error, raised_by, failure_failed=True)) from error
         statistics.messages += 1
         statistics.set_aside += 1
         statistics.bytes_in += len(message.body)
-        return aside
+        return failing
 
     def _is_in_unit(self, output: Output) -> bool:
         """Whether the node that sent it wants a unit of work whatever the message came in."""
@@ -151,7 +151,7 @@ _NO_FACTS = QueueFacts()
 
 def _is_exhausted(message: Message, tries: int, facts: QueueFacts, transactional: bool) -> bool:
     if tries:
-        # A threshold that nobody has set is 1, as in IBM's brokers: an error of the flow would come again.
+        # A threshold that is not set is 1, as in IBM's brokers: an error of the flow would come again.
         return not transactional or tries + message.backout_count >= facts.threshold
     # Untried, but it was in units of work that were never committed: a crash may have been another message's.
     return message.backout_count >= facts.threshold + CRASHES_MAX
@@ -165,5 +165,5 @@ def _one_after_another(entrances: Sequence[Enter]) -> Enter:
     return enter_all
 
 
-def _again(flow: FlowDefinition, node_statistics: bool) -> Kernel:
+def _rebuild(flow: FlowDefinition, node_statistics: bool) -> Kernel:
     return Kernel(flow, node_statistics=node_statistics)

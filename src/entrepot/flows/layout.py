@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from entrepot.flows.definition import SUBFLOW, FlowDefinition, Link, NodeDefinition
+from entrepot.flows.definition import SUBFLOW, FlowDefinition, FlowLink, NodeDefinition
 from entrepot.flows.drawing import detail_of, roots
 
 _MARGIN: Final = 24.0
@@ -49,10 +49,10 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class LinkLine:
     """The line of a link."""
 
-    link: Link
+    link: FlowLink
     points: tuple[Point, ...]
     goes_back: bool
     is_first_of_terminal: bool
@@ -60,11 +60,11 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FlowLayout:
     width: float
     height: float
     boxes: tuple[Box, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[LinkLine, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +91,7 @@ class _Item:
 class _Route:
     """A link that leads onwards, through all layers on its way."""
 
-    link: Link
+    link: FlowLink
     stations: list[_Item]
 
 
@@ -106,7 +106,7 @@ class _Step:
     arrives: float
 
 
-def lay_out(flow: FlowDefinition) -> Layout:
+def lay_out(flow: FlowDefinition) -> FlowLayout:
     """Where everything lies."""
     links = [link for link in flow.links if link.source in flow.nodes and link.target in flow.nodes]
     back = _leading_back(flow, links)
@@ -152,9 +152,9 @@ def _width(text: str, character_width: float) -> float:
 # --- layers ---------------------------------------------------------------------------------------------------
 
 
-def _leading_back(flow: FlowDefinition, links: Iterable[Link]) -> set[int]:
+def _leading_back(flow: FlowDefinition, links: Iterable[FlowLink]) -> set[int]:
     """The links that close a circle, as a walk in depth from where messages enter meets them."""
-    onward: dict[str, list[Link]] = {name: [] for name in flow.nodes}
+    onward: dict[str, list[FlowLink]] = {name: [] for name in flow.nodes}
     for link in links:
         onward[link.source].append(link)
     back: set[int] = set()
@@ -181,7 +181,7 @@ def _leading_back(flow: FlowDefinition, links: Iterable[Link]) -> set[int]:
     return back
 
 
-def _layers(flow: FlowDefinition, onward: Sequence[Link]) -> dict[str, int]:
+def _layers(flow: FlowDefinition, onward: Sequence[FlowLink]) -> dict[str, int]:
     """Each node one layer behind the last that leads to it."""
     waiting_for = dict.fromkeys(flow.nodes, 0)
     following: dict[str, list[str]] = {name: [] for name in flow.nodes}
@@ -200,7 +200,7 @@ def _layers(flow: FlowDefinition, onward: Sequence[Link]) -> dict[str, int]:
     return layers
 
 
-def _route(link: Link, items: dict[str, _Item], layers: list[list[_Item]]) -> _Route:
+def _route(link: FlowLink, items: dict[str, _Item], layers: list[list[_Item]]) -> _Route:
     source, target = items[link.source], items[link.target]
     stations = [source]
     for layer in range(source.layer + 1, target.layer):
@@ -271,7 +271,7 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 _COUNTED_MAX = 400
-"""Steps between two layers whose crossings are counted; beyond that nobody sees the difference."""
+"""Steps between two layers whose crossings are counted; beyond that no difference can be seen."""
 
 
 def _crossings(steps: list[_Step]) -> int:
@@ -333,7 +333,9 @@ def _settle(layer: list[_Item], wanted: list[float]) -> None:
 # --- coordinates ----------------------------------------------------------------------------------------------
 
 
-def _drawn(links: list[Link], items: dict[str, _Item], layers: list[list[_Item]], routes: dict[int, _Route]) -> Layout:
+def _drawn(
+    links: list[FlowLink], items: dict[str, _Item], layers: list[list[_Item]], routes: dict[int, _Route]
+) -> FlowLayout:
     everything = [item for layer in layers for item in layer]
     top = min((item.center - item.height / 2 for item in everything), default=0.0)
     for item in everything:
@@ -352,7 +354,7 @@ def _drawn(links: list[Link], items: dict[str, _Item], layers: list[list[_Item]]
             points = _back_points(link, items, lefts, rights, bottom, lanes)
         is_first = (link.source, link.terminal) not in named
         named.add((link.source, link.terminal))
-        paths.append(Path(link, points, route is None, is_first))
+        paths.append(LinkLine(link, points, route is None, is_first))
     boxes = tuple(
         Box(
             item.name,
@@ -365,7 +367,7 @@ def _drawn(links: list[Link], items: dict[str, _Item], layers: list[list[_Item]]
         )
         for item in items.values()
     )
-    return Layout(width, bottom + lanes * _LANE_HEIGHT + _MARGIN, boxes, tuple(paths))
+    return FlowLayout(width, bottom + lanes * _LANE_HEIGHT + _MARGIN, boxes, tuple(paths))
 
 
 def _columns(items: dict[str, _Item], layers: list[list[_Item]]) -> tuple[list[float], list[float], float]:
@@ -384,12 +386,12 @@ def _columns(items: dict[str, _Item], layers: list[list[_Item]]) -> tuple[list[f
     return lefts, rights, x - _LAYER_GAP - names + _MARGIN * 2
 
 
-def _begin(link: Link, items: dict[str, _Item], lefts: list[float]) -> Point:
+def _begin(link: FlowLink, items: dict[str, _Item], lefts: list[float]) -> Point:
     source = items[link.source]
     return lefts[source.layer] + source.width, source.center + source.port(source.outputs, link.terminal)
 
 
-def _end(link: Link, items: dict[str, _Item], lefts: list[float]) -> Point:
+def _end(link: FlowLink, items: dict[str, _Item], lefts: list[float]) -> Point:
     target = items[link.target]
     return lefts[target.layer], target.center + target.port(target.inputs, link.input)
 
@@ -409,13 +411,13 @@ def _onward_points(
 
 
 def _back_points(
-    link: Link, items: dict[str, _Item], lefts: list[float], rights: list[float], bottom: float, lane: int
+    link: FlowLink, items: dict[str, _Item], lefts: list[float], rights: list[float], bottom: float, lane: int
 ) -> tuple[Point, ...]:
     """Out to the right, down, back below everything, and up to its target."""
     x, y = _begin(link, items, lefts)
     end_x, end_y = _end(link, items, lefts)
-    aside = 10 + lane % 5 * 4
-    right = rights[items[link.source].layer] + aside + max(_width(name, 6.0) for name in items[link.source].outputs)
-    left = max(end_x - aside, 4.0)
+    offset = 10 + lane % 5 * 4
+    right = rights[items[link.source].layer] + offset + max(_width(name, 6.0) for name in items[link.source].outputs)
+    left = max(end_x - offset, 4.0)
     below = bottom + lane * _LANE_HEIGHT
     return ((x, y), (right, y), (right, below), (left, below), (left, end_y), (end_x, end_y))

@@ -16,8 +16,8 @@ from pathlib import Path
 from entrepot.errors import FlowInvalid, InvalidArgument
 from entrepot.flows.checking import find_mistakes, in_order
 from entrepot.flows.definition import FlowDefinition
-from entrepot.flows.nodes.node import Mistake
-from entrepot.flows.notation import NotationReader
+from entrepot.flows.nodes.node import FlowMistake
+from entrepot.flows.notation import FlowReader
 from entrepot.yaml_places import BYTES_MAX, Place
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -30,7 +30,7 @@ class Inspection:
 
     flow: FlowDefinition | None
     """As far as it could be read."""
-    mistakes: tuple[Mistake, ...]
+    mistakes: tuple[FlowMistake, ...]
     """Warnings too."""
 
     @property
@@ -50,7 +50,7 @@ def load_flow(
         FlowInvalid: It cannot be read; says everything that is wrong with it.
         InvalidArgument: No kind of file that has a flow in it.
     """
-    loader = _Loader(projects, java)
+    loader = _FlowLoader(projects, java)
     flow = loader.load(Path(path))
     loader.require_readable(flow)
     return flow
@@ -62,7 +62,7 @@ def read_flow(text: str, file: str = "flow.yaml") -> FlowDefinition:
     Raises:
         FlowInvalid: Says everything that is wrong with it.
     """
-    loader = _Loader(())
+    loader = _FlowLoader(())
     flow = loader.read(text, Path(file))
     loader.require_readable(flow)
     return flow
@@ -74,15 +74,15 @@ def inspect_flow(path: str | Path, *, projects: Sequence[Path] = ()) -> Inspecti
     Raises:
         InvalidArgument: No kind of file that has a flow in it.
     """
-    loader = _Loader(projects)
+    loader = _FlowLoader(projects)
     try:
         flow = loader.load(Path(path))
     except FlowInvalid as error:
-        return Inspection(None, tuple(Mistake(*told) for told in error.mistakes))
+        return Inspection(None, tuple(FlowMistake(*mistake) for mistake in error.mistakes))
     return Inspection(flow, tuple(loader.all_mistakes(flow)))
 
 
-class _Loader:
+class _FlowLoader:
     """Reads a flow and its subflows, each file once."""
 
     def __init__(self, projects: Sequence[Path], java: Mapping[str, str] | None = None) -> None:
@@ -90,7 +90,7 @@ class _Loader:
         self._java = java
         self._loaded: dict[Path, FlowDefinition] = {}
         self._open: list[Path] = []
-        self._mistakes: list[Mistake] = []
+        self._mistakes: list[FlowMistake] = []
         self._is_complete = True
 
     def load(self, path: Path) -> FlowDefinition:
@@ -116,7 +116,7 @@ class _Loader:
     def read(self, text: str, path: Path) -> FlowDefinition:
         self._open.append(path.resolve())
         try:
-            reader = NotationReader(str(path), self._subflow, self._mistakes)
+            reader = FlowReader(str(path), self._subflow, self._mistakes)
             flow = reader.read(text)
             self._is_complete = self._is_complete and reader.is_complete
         finally:
@@ -130,23 +130,23 @@ class _Loader:
         if key in self._open:
             circle = " → ".join(each.name for each in [*self._open[self._open.index(key) :], key])
             problem = f"files ask for each other in a circle: {circle}"
-            self._mistakes.append(Mistake(str(place), problem, "A subflow cannot contain itself."))
+            self._mistakes.append(FlowMistake(str(place), problem, "A subflow cannot contain itself."))
             return None
         try:
             flow = self._loaded[key] = self.load(path)
         except FlowInvalid as error:
-            self._mistakes += [Mistake(*told) for told in error.mistakes]
+            self._mistakes += [FlowMistake(*mistake) for mistake in error.mistakes]
             return None
         except InvalidArgument as error:
-            self._mistakes.append(Mistake(str(place), error.what, error.advice))
+            self._mistakes.append(FlowMistake(str(place), error.what, error.advice))
             return None
         return flow
 
-    def all_mistakes(self, flow: FlowDefinition) -> list[Mistake]:
+    def all_mistakes(self, flow: FlowDefinition) -> list[FlowMistake]:
         return in_order([*self._mistakes, *find_mistakes(flow, is_complete=self._is_complete)])
 
     def require_readable(self, flow: FlowDefinition) -> None:
-        """Whoever is told of one mistake is told of all; a flow that can be read is checked when it is to run."""
+        """All mistakes are reported together; a flow that can be read is checked when it is to run."""
         if self._mistakes:
             found = [mistake for mistake in self.all_mistakes(flow) if not mistake.is_warning]
-            raise FlowInvalid(flow.name, tuple((told.where, told.problem, told.advice) for told in found))
+            raise FlowInvalid(flow.name, tuple((error.where, error.problem, error.advice) for error in found))

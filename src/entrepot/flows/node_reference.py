@@ -60,20 +60,20 @@ def _default(declared: Property) -> str:
 
 def markdown(node_type: type[Node]) -> str:
     """A section of docs/FLOWS.md."""
-    told = as_json(node_type)
-    inputs = ", ".join(f"`{name}`" if name != "any name" else name for name in told["inputs"])
-    outputs = ", ".join(f"`{name}`" if name != "any name" else name for name in told["outputs"])
+    declared = as_json(node_type)
+    inputs = ", ".join(f"`{name}`" if name != "any name" else name for name in declared["inputs"])
+    outputs = ", ".join(f"`{name}`" if name != "any name" else name for name in declared["outputs"])
     lines = [
         f"### {node_type.type}",
         "",
         f"{node_type.about} " + (f"In: {inputs}. " if inputs else "Messages enter here. ") + f"Out: {outputs}.",
         "",
     ]
-    if told["properties"]:
+    if declared["properties"]:
         lines += ["| Property | Value | Default | Meaning |", "|---|---|---|---|"]
         lines += [
             f"| `{each['name']}` | {_cell(each['values'])} | {_cell(each['default'])} | {_cell(each['about'])} |"
-            for each in told["properties"]
+            for each in declared["properties"]
         ]
         lines.append("")
     return "\n".join(lines)

@@ -10,7 +10,7 @@
       Done: {type: MQOutput, queue: DONE}
       Errors: {type: MQOutput, queue: ERRORS}
 
-Reading goes on behind a mistake, so that all of them can be told at once.
+Reading goes on behind a mistake, so that all of them can be reported at once.
 Every node, link and property keeps its place in the file.
 """
 
@@ -23,8 +23,8 @@ from typing import Any
 from entrepot.errors import EntrepotError, EsqlInvalid, ModelInvalid
 from entrepot.esql.program import read_program
 from entrepot.flows.declarations import declared_by_subflow, declared_by_type
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
-from entrepot.flows.nodes.node import Mistake, Property
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, FlowLink, NodeDefinition
+from entrepot.flows.nodes.node import FlowMistake, Property
 from entrepot.flows.property_values import meant, problem_with, read_plain, read_value
 from entrepot.models import find_set, load_set
 from entrepot.yaml_places import Listing, Place, Scalar, Table, Written, read_yaml, words_for
@@ -35,13 +35,13 @@ _COORDINATED = Property("coordinated", "flag", False)
 INSTANCES_MAX = 1000
 
 ReadSubflow = Callable[[Path, Place], FlowDefinition | None]
-"""The subflow of a file that a flow asks for; None when there is none, which has been told then."""
+"""The subflow of a file that a flow asks for; None when there is none, which has been reported then."""
 
 
-class NotationReader:
+class FlowReader:
     """Reads one file; `mistakes` has what is wrong with it."""
 
-    def __init__(self, file: str, read_subflow: ReadSubflow, mistakes: list[Mistake]) -> None:
+    def __init__(self, file: str, read_subflow: ReadSubflow, mistakes: list[FlowMistake]) -> None:
         self._file = file
         self._folder = Path(file).parent
         self._read_subflow = read_subflow
@@ -50,8 +50,8 @@ class NotationReader:
         self._targets: list[tuple[str, str, Scalar]] = []
         """Source, terminal and what it is linked to; understood when all names are known."""
         self._is_part = False
-        self._told: set[str] = set()
-        """Where YAML itself is wrong; what that leads to need not be told too."""
+        self._broken: set[str] = set()
+        """Where YAML itself is wrong; what that leads to is not reported too."""
         self.is_complete = True
         """Whether all files were there that it asks for; if not, what seems to be missing may be in them."""
 
@@ -59,10 +59,10 @@ class NotationReader:
         """The flow, as far as it could be understood."""
         known = len(self._mistakes)
         root = read_yaml(text, self._file, self._wrong)
-        self._told = {mistake.where for mistake in self._mistakes[known:]}
+        self._broken = {mistake.where for mistake in self._mistakes[known:]}
         if root is None:
             self.is_complete = False
-            if not self._told:
+            if not self._broken:
                 self._wrong(Place(self._file, 1, 1), "the file is empty", "A flow begins with `flow: NAME`.")
         elif not isinstance(root, Table):
             self.is_complete = False
@@ -75,8 +75,8 @@ class NotationReader:
         return self._flow
 
     def _wrong(self, place: Place, problem: str, advice: str = "") -> None:
-        if str(place) not in self._told:
-            self._mistakes.append(Mistake(str(place), problem, advice))
+        if str(place) not in self._broken:
+            self._mistakes.append(FlowMistake(str(place), problem, advice))
 
     def _whole(self, root: Table) -> None:
         for key, _ in root:
@@ -93,11 +93,11 @@ class NotationReader:
 
     def _name(self, root: Table) -> None:
         self._is_part = root.get("subflow") is not None
-        said = [written for key in ("flow", "subflow") if (written := root.get(key)) is not None]
-        if len(said) != 1:
-            problem = "it says both flow and subflow" if said else "it does not say what it is called"
-            self._wrong(said[1].place if said else root.place, problem, "Say `flow: NAME`, or `subflow: NAME`.")
-        for written in said[:1]:
+        names = [written for key in ("flow", "subflow") if (written := root.get(key)) is not None]
+        if len(names) != 1:
+            problem = "it says both flow and subflow" if names else "it does not say what it is called"
+            self._wrong(names[1].place if names else root.place, problem, "Say `flow: NAME`, or `subflow: NAME`.")
+        for written in names[:1]:
             name = self._text(written, "a name")
             if name.strip():
                 self._flow.name = name.strip()
@@ -134,7 +134,7 @@ class NotationReader:
                 self._flow.esql[str(path)] = read_program(path)
             except EsqlInvalid as error:
                 self.is_complete = False
-                self._mistakes += [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+                self._mistakes += [FlowMistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
             except (OSError, ValueError) as error:
                 self._absent(name, error)
 
@@ -185,24 +185,24 @@ class NotationReader:
     def _nodes(self, written: Written | None) -> None:
         if written is None or (isinstance(written, Scalar) and written.is_empty):
             self._wrong(self._flow.place, "it has no nodes", "Say `nodes:` and below it NAME: {type: TYPE, ...}.")
-        for name, said in self._table(written, "nodes: NAME: {type: TYPE, ...}"):
+        for name, node in self._table(written, "nodes: NAME: {type: TYPE, ...}"):
             if not name.text.strip() or "/" in name.text:
                 self._wrong(name.place, f"{name.text!r} is no name for a node", "A name is not empty and has no `/`.")
                 continue
-            self._node(name, said)
+            self._node(name, node)
         for source, terminal, target in self._targets:
             self._link(source, terminal, target)
 
-    def _node(self, name: Scalar, said: Written) -> None:
+    def _node(self, name: Scalar, table: Written) -> None:
         node = self._flow.nodes[name.text] = NodeDefinition(name.text, "", place=name.place)
-        if not isinstance(said, Table):
-            self._wrong(said.place, f"the node {name.text} is {words_for(said)}", "Write NAME: {type: TYPE, ...}.")
+        if not isinstance(table, Table):
+            self._wrong(table.place, f"the node {name.text} is {words_for(table)}", "Write NAME: {type: TYPE, ...}.")
             return
-        kinds = [key for key, _ in said if key.text in ("type", "subflow")]
+        kinds = [key for key, _ in table if key.text in ("type", "subflow")]
         if len(kinds) != 1:
             problem = "is a type and a subflow at once" if kinds else "has no type"
             self._wrong(name.place, f"the node {name.text} {problem}", "Say type: TYPE, or subflow: NAME.")
-        for key, written in said:
+        for key, written in table:
             if key.text == "type":
                 node.type = node.type or self._text(written, "a node type")
                 node.places["type"] = written.place
@@ -213,7 +213,7 @@ class NotationReader:
             problem = f"{name.text} is a terminal of type {node.type}, which only subflows have"
             self._wrong(node.places["type"], problem, "Begin the file with `subflow: NAME` if it is to be one.")
         declared = self._declarations(node)
-        for key, written in said:
+        for key, written in table:
             if key.text == "to":
                 self._links(name.text, written)
             elif key.text not in ("type", "subflow"):
@@ -245,12 +245,12 @@ class NotationReader:
             before, _, behind = name.rpartition(".")
             if before in self._flow.nodes:
                 name, entrance = before, behind
-        self._flow.links.append(Link(source, terminal, name, entrance, target.place))
+        self._flow.links.append(FlowLink(source, terminal, name, entrance, target.place))
 
     def _promotions(self, written: Written | None) -> None:
-        for name, said in self._table(written, "promote: NAME: [NODE.PROPERTY]"):
+        for name, targets in self._table(written, "promote: NAME: [NODE.PROPERTY]"):
             pairs: list[tuple[str, str]] = []
-            for path in self._texts(said, "promote: NAME: [NODE.PROPERTY]"):
+            for path in self._texts(targets, "promote: NAME: [NODE.PROPERTY]"):
                 node, dot, prop = path.text.rpartition(".")
                 if dot and node in self._flow.nodes:
                     pairs.append((node, prop))

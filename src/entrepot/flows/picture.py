@@ -13,13 +13,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, NodeDefinition
 from entrepot.flows.drawing import detail_of, is_entrance
-from entrepot.flows.layout import Box, Layout, Path, lay_out
+from entrepot.flows.layout import Box, FlowLayout, LinkLine, lay_out
 
 _ERRORS = ("failure", "catch")
 _LINE = "#5f6b7a"
 _ERROR_LINE = "#b3261e"
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot say."""
+"""Characters that XML does not allow."""
 
 _HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" \
@@ -40,7 +40,7 @@ def svg(flow: FlowDefinition) -> str:
     return "\n".join(_lines(flow, lay_out(flow))) + "\n"
 
 
-def _lines(flow: FlowDefinition, layout: Layout) -> Iterator[str]:
+def _lines(flow: FlowDefinition, layout: FlowLayout) -> Iterator[str]:
     yield _HEAD.format(
         width=_number(layout.width),
         height=_number(layout.height),
@@ -57,7 +57,7 @@ def _lines(flow: FlowDefinition, layout: Layout) -> Iterator[str]:
     yield "</svg>"
 
 
-def _path(path: Path) -> Iterator[str]:
+def _path(path: LinkLine) -> Iterator[str]:
     is_error = path.link.terminal in _ERRORS
     color, marker = (_ERROR_LINE, "error") if is_error else (_LINE, "arrow")
     dashes = ' stroke-dasharray="5 3"' if path.goes_back else ""
@@ -67,7 +67,7 @@ def _path(path: Path) -> Iterator[str]:
     )
 
 
-def _drawn(path: Path) -> str:
+def _drawn(path: LinkLine) -> str:
     (x, y), *rest = path.points
     drawn = [f"M{_number(x)} {_number(y)}"]
     for next_x, next_y in rest:
@@ -80,7 +80,7 @@ def _drawn(path: Path) -> str:
     return " ".join(drawn)
 
 
-def _labels(path: Path) -> Iterator[str]:
+def _labels(path: LinkLine) -> Iterator[str]:
     color = _ERROR_LINE if path.link.terminal in _ERRORS else _LINE
     x, y = path.points[0]
     if path.is_first_of_terminal:
@@ -95,7 +95,7 @@ def _box(node: NodeDefinition, box: Box) -> Iterator[str]:
     frame = (
         f'x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{_number(box.height)}" rx="6"'
     )
-    yield f"<g><title>{_text(_told(node))}</title><rect {frame} fill={quoteattr(fill)} stroke={quoteattr(stroke)}/>"
+    yield f"<g><title>{_text(_title_of(node))}</title><rect {frame} fill={quoteattr(fill)} stroke={quoteattr(stroke)}/>"
     if node.type == SUBFLOW:
         # A frame within the frame: there is more inside.
         inner = f'x="{_number(box.x + 3)}" y="{_number(box.y + 3)}" width="{_number(box.width - 6)}"'
@@ -114,7 +114,7 @@ def _colors(node: NodeDefinition) -> tuple[str, str]:
     return ("#fdf6e3", "#8a6d1d") if node.type in ("Label", "RouteToLabel", INPUT) else ("#f6f7f9", "#5f6b7a")
 
 
-def _told(node: NodeDefinition) -> str:
+def _title_of(node: NodeDefinition) -> str:
     detail = detail_of(node)
     return f"{node.name}: {node.type}{' ' + detail if detail else ''}"
 

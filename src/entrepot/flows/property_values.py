@@ -43,7 +43,7 @@ def read_value(text: str, declared: Property) -> Any:
 def read_plain(text: str) -> Any:
     """A text that no declaration says anything about: a number, true, false, nothing, or what it is.
 
-    `yes` and `no` stay texts: where nobody has asked for a flag, they may be names.
+    `yes` and `no` stay texts: where no flag is asked for, they may be names.
     """
     if _INTEGER.fullmatch(text) and not _has_leading_zero(text):
         return int(text)

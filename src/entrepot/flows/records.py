@@ -29,7 +29,7 @@ class Splitting:
     length: int = 0
 
 
-class Record(NamedTuple):
+class FileRecord(NamedTuple):
     """A part of a file that becomes a message."""
 
     number: int
@@ -75,7 +75,7 @@ class RecordReader:
         self._file.seek(max(0, offset - 2))
         return b"\r\n" if self._file.read(min(offset, 2)) == b"\r\n" else b"\n"
 
-    def next(self) -> Record | None:
+    def next(self) -> FileRecord | None:
         """The next record; None after the last.
 
         Raises:
@@ -90,7 +90,7 @@ class RecordReader:
             body, delimiter = self._of_length(), b""
         end = start + len(body) + len(delimiter)
         is_last = end >= self._size and not (delimiter and self._how.is_infix)
-        record = Record(self.number, start, end, body, self._before, is_last)
+        record = FileRecord(self.number, start, end, body, self._before, is_last)
         self.number, self.offset = self.number + 1, end
         self._before = delimiter or None
         self._is_done = is_last
@@ -135,7 +135,7 @@ class RecordReader:
         piece = self._file.read(min(left, max(_PIECE_BYTES, len(self._buffer))))
         self._buffer += piece
         if not piece:
-            self._size = at  # somebody has cut the file short
+            self._size = at  # the file was cut short
         return bool(piece)
 
     def _too_long(self) -> RecordTooLong:

@@ -4,8 +4,8 @@
 A kept state is a message on a queue of the flow's own (`Journey.keep`). When
 its time is over only its body and its key travel on, so the body tells
 everything: MessagePack arrays, each headed by the name of what it is. A
-message inside a state is bytes of its own, which are read when somebody
-wants the message and are otherwise only copied.
+message inside a state is bytes of its own, which are read when
+the message is needed and are otherwise only copied.
 
 These bytes outlive the process that wrote them. To change a structure, add a
 field with a default at its end; for anything else give it a new tag, and read
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 24
 """A key is a correlation id."""
 BUSY_S: Final = 0.05
-"""After so long somebody tries again who found a state in the hands of another instance."""
+"""Seconds before an instance tries again for a state that another instance has."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9._%/]")
 _DIGEST_CHARACTERS: Final = 8
 
@@ -63,16 +63,16 @@ def key_of(*parts: str | bytes | int) -> bytes:
     """A key for something that is known by names and numbers."""
     digest = blake2b(digest_size=KEY_BYTES)
     for part in parts:
-        told = part if isinstance(part, bytes) else str(part).encode()
-        digest.update(len(told).to_bytes(4, "big"))
-        digest.update(told)
+        part_bytes = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(part_bytes).to_bytes(4, "big"))
+        digest.update(part_bytes)
     return digest.digest()
 
 
 def new_number(journey: Journey) -> int:
     """A number that nothing else has."""
     # A digest, because what is new in a message id may be at its end.
-    return int.from_bytes(blake2b(journey.outside.new_message_id(), digest_size=7).digest(), "big")
+    return int.from_bytes(blake2b(journey.world.new_message_id(), digest_size=7).digest(), "big")
 
 
 # --- messages inside of states ------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
 
     def enclosed(self, name: str) -> Root:
-        """The message as a folder of another one; nothing of it is read before somebody asks."""
+        """The message as a folder of another one; nothing of it is read before it is needed."""
         root = self.open().root
         root.key = name
         return root
@@ -161,7 +161,7 @@ class Aggregate(msgspec.Struct, array_like=True, gc=False, tag="aggregate1"):
     """Requests that were sent, and the replies that have come."""
 
     deadline: float
-    """Of `Outside.steady_now`, as all times here; 0 for never."""
+    """Of `FlowWorld.steady_now`, as all times here; 0 for never."""
     folders: list[str]
     """One for each request, in the order in which they were sent."""
     requests: list[bytes]
@@ -194,7 +194,7 @@ class Collection(msgspec.Struct, array_like=True, gc=False):
     """A collection that is not complete: what it has, handler by handler."""
 
     number: int
-    """Nobody else's: its messages and its timer are found by it."""
+    """Unique: its messages and its timer are found by it."""
     counts: list[int]
     satisfied_at: list[float]
     """When each handler is satisfied whatever it has: its timer; 0 while that has not begun."""
@@ -223,7 +223,7 @@ class Collected(msgspec.Struct, array_like=True, gc=False, tag="collected1"):
     """Terminal and packed message, as they came."""
 
 
-class Waiting(msgspec.Struct, array_like=True, gc=False, tag="waiting1"):
+class WaitingCollections(msgspec.Struct, array_like=True, gc=False, tag="waiting1"):
     """Collections that are complete and wait for a control message."""
 
     keys: list[bytes]
@@ -247,7 +247,7 @@ class Tick(msgspec.Struct, array_like=True, gc=False, tag="tick1"):
     due_at: float = 0.0
 
 
-class Timer(msgspec.Struct, array_like=True, gc=False, tag="timer1"):
+class TimerState(msgspec.Struct, array_like=True, gc=False, tag="timer1"):
     """A timeout request that was accepted."""
 
     number: int
@@ -268,16 +268,28 @@ class Order(msgspec.Struct, array_like=True, gc=False, tag="order1"):
     """A timeout request that waits because another instance has the timer."""
 
     key: bytes
-    timer: Timer | None
+    timer: TimerState | None
     """None takes the timer away."""
     due_at: float = 0.0
 
 
-class Token(msgspec.Struct, array_like=True, gc=False, tag="token1"):
-    """Who has it may work on some states; see `has_turn`."""
+class TurnToken(msgspec.Struct, array_like=True, gc=False, tag="token1"):
+    """Its holder may work on some states; see `has_turn`."""
 
 
-State = Aggregate | Pointer | Parked | Shelf | Collected | Waiting | Event | Tick | Timer | Order | Token
+State = (
+    Aggregate
+    | Pointer
+    | Parked
+    | Shelf
+    | Collected
+    | WaitingCollections
+    | Event
+    | Tick
+    | TimerState
+    | Order
+    | TurnToken
+)
 _Kind = TypeVar("_Kind", bound=State)
 
 _aggregates = msgspec.msgpack.Decoder(Aggregate)
@@ -345,7 +357,7 @@ def find(journey: Journey, store: str, key: bytes) -> tuple[Message | None, bool
         return taken, False
     if journey.is_kept(store, key):
         return None, True
-    # Who had it may have let go between the two questions.
+    # Its holder may have let go between the two questions.
     return journey.take(store, key), False
 
 
@@ -353,7 +365,7 @@ def lay_out_token(journey: Journey, store: str, token: bytes) -> None:
     """Make a token, unless there is one."""
     taken, is_away = find(journey, store, token)
     if not is_away:
-        body = encode(Token()) if taken is None else taken.body
+        body = encode(TurnToken()) if taken is None else taken.body
         journey.keep(store, token, Message(body, persistent=True))
 
 
@@ -361,7 +373,7 @@ def has_turn(journey: Journey, store: str, token: bytes) -> bool:
     """Whether this message has a token, until its unit of work ends.
 
     Two instances that both find no state would both make one, and neither
-    would ever be whole. Who has the token knows that nobody else works on
+    would ever be whole. The token's holder knows that no other works on
     what it stands for.
     """
     taken = journey.take(store, token)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from entrepot.flows.flow_world import Output
 from entrepot.flows.journey import Journey
-from entrepot.flows.outside import Output
 from entrepot.message import Message
 
 Came = TypeVar("Came")
@@ -46,7 +46,7 @@ class FlowStatistics:
     outputs: int = 0
     bytes_out: int = 0
     failed: int = 0
-    """Tries that ended with an error that nobody caught."""
+    """Tries that ended with an uncaught error."""
     set_aside: int = 0
     given_back: int = 0
     """Units of work that were backed out to be tried again."""
@@ -66,8 +66,8 @@ class FlowStatistics:
             if output.node in self.nodes:
                 self.nodes[output.node].bytes += size
 
-    def told(self) -> dict[str, Any]:
-        """As plain data, for whoever watches."""
+    def as_data(self) -> dict[str, Any]:
+        """As plain data, for monitoring."""
         report: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
@@ -100,7 +100,7 @@ _callers: list[NodeStatistics] = []
 
 
 def counted(enter: Callable[[Came, Journey], None], node: NodeStatistics) -> Callable[[Came, Journey], None]:
-    """An entrance that counts who comes and how long they stay."""
+    """An entrance that counts messages and the time they take."""
 
     def enter_counted(came: Came, journey: Journey) -> None:
         _callers.append(node)

@@ -15,8 +15,8 @@ from typing import Any
 
 from entrepot.errors import FlowInvalid
 from entrepot.flows.declarations import declared_by_subflow, declared_by_type
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
-from entrepot.flows.nodes.node import Mistake
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, FlowLink, NodeDefinition
+from entrepot.flows.nodes.node import FlowMistake
 from entrepot.flows.property_values import meant, read_value
 from entrepot.yaml_places import Place
 
@@ -33,11 +33,11 @@ def expand(flow: FlowDefinition) -> FlowDefinition:
     """
     flat, mistakes = expand_with_mistakes(flow)
     if mistakes:
-        raise FlowInvalid(flow.name, tuple((told.where, told.problem, told.advice) for told in mistakes))
+        raise FlowInvalid(flow.name, tuple((mistake.where, mistake.problem, mistake.advice) for mistake in mistakes))
     return flat
 
 
-def expand_with_mistakes(flow: FlowDefinition) -> tuple[FlowDefinition, list[Mistake]]:
+def expand_with_mistakes(flow: FlowDefinition) -> tuple[FlowDefinition, list[FlowMistake]]:
     """The same as far as it goes, and what is wrong with its subflows."""
     expansion = _Expansion(flow)
     return expansion.flat, list(dict.fromkeys(expansion.mistakes))
@@ -58,8 +58,8 @@ def set_properties(flow: FlowDefinition, values: Mapping[str, Any]) -> FlowDefin
         user_properties=dict(flow.user_properties),
     )
     mistakes = []
-    for name, said in values.items():
-        value = read_value(said, declared[name]) if isinstance(said, str) and name in declared else said
+    for name, given in values.items():
+        value = read_value(given, declared[name]) if isinstance(given, str) and name in declared else given
         if not _set(changed, name, value):
             mistakes.append((flow.name, *_no_property(flow, name)))
     if mistakes:
@@ -74,7 +74,7 @@ def _copy(node: NodeDefinition) -> NodeDefinition:
 
 
 def _set(flow: FlowDefinition, name: str, value: Any, place: Place | None = None) -> bool:
-    """Set a promoted or user-defined property of a flow whose nodes are nobody else's; whether it has it."""
+    """Set a promoted or user-defined property of a flow that shares its nodes with no other; whether it has it."""
     for node_name, property_name in flow.promoted.get(name, ()):
         node = flow.nodes.get(node_name)
         if node is not None:
@@ -93,7 +93,7 @@ def _no_property(flow: FlowDefinition, name: str) -> tuple[str, str]:
 
 
 @dataclass(slots=True, eq=False)
-class _Scope:
+class _FlowScope:
     """One flow in its place: the whole, or a subflow at one node."""
 
     flow: FlowDefinition
@@ -101,15 +101,15 @@ class _Scope:
     prefix: str
     node: str = ""
     """Which node of the flow above stands for it."""
-    above: _Scope | None = None
+    above: _FlowScope | None = None
     origins: tuple[int, ...] = ()
     """The definitions that this one lies in, and itself."""
     user_properties: dict[str, Any] = field(default_factory=dict)
-    inner: dict[str, _Scope] = field(default_factory=dict)
+    inner: dict[str, _FlowScope] = field(default_factory=dict)
 
     def find_subflow(self, name: str) -> FlowDefinition | None:
         """Its own subflows, else those of the flows around it."""
-        scope: _Scope | None = self
+        scope: _FlowScope | None = self
         while scope is not None:
             if name in scope.flow.subflows:
                 return scope.flow.subflows[name]
@@ -127,7 +127,7 @@ class _Scope:
         return known[0] if name == usual and len(known) == 1 else None
 
     def chain(self) -> list[str]:
-        scope: _Scope | None = self
+        scope: _FlowScope | None = self
         names = []
         while scope is not None:
             names.append(scope.flow.name)
@@ -137,9 +137,9 @@ class _Scope:
 
 class _Expansion:
     def __init__(self, flow: FlowDefinition) -> None:
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[FlowMistake] = []
         self.flat = replace(flow, nodes={}, links=[], subflows={}, promoted={}, esql={}, message_sets=[])
-        top = _Scope(_own(flow), "", origins=(id(flow),))
+        top = _FlowScope(_own(flow), "", origins=(id(flow),))
         self._check_promotions(flow)
         self._place_nodes(top)
         for scope in _all_scopes(top):
@@ -147,12 +147,12 @@ class _Expansion:
             self._place_links(scope)
 
     def _wrong(self, place: Place, node: str, problem: str, advice: str = "") -> None:
-        where, said = (str(place), f"{node}: {problem}") if place.line else (node, problem)
-        self.mistakes.append(Mistake(where, said, advice))
+        where, text = (str(place), f"{node}: {problem}") if place.line else (node, problem)
+        self.mistakes.append(FlowMistake(where, text, advice))
 
     # --- nodes ------------------------------------------------------------------------------------------------
 
-    def _place_nodes(self, scope: _Scope) -> None:
+    def _place_nodes(self, scope: _FlowScope) -> None:
         self._bring_along(scope.flow)
         for name, node in scope.flow.nodes.items():
             if node.type == SUBFLOW:
@@ -172,20 +172,20 @@ class _Expansion:
         known = {id(each) for each in self.flat.message_sets}
         self.flat.message_sets += [each for each in flow.message_sets if id(each) not in known]
 
-    def _place_node(self, name: str, node: NodeDefinition, scope: _Scope) -> None:
+    def _place_node(self, name: str, node: NodeDefinition, scope: _FlowScope) -> None:
         if name in self.flat.nodes:
             self._wrong(node.place, name, "two nodes have this name when subflows are in their places", "Rename one.")
         elif len(self.flat.nodes) >= NODES_MAX:
             if len(self.flat.nodes) == NODES_MAX:
                 problem = f"with all subflows in their places it has more than {NODES_MAX:,} nodes"
-                self.mistakes.append(Mistake(str(self.flat.place), problem))
+                self.mistakes.append(FlowMistake(str(self.flat.place), problem))
                 self.flat.nodes[name] = node
         else:
             self.flat.nodes[name] = replace(
                 _copy(node), name=name, user_properties={**node.user_properties, **scope.user_properties}
             )
 
-    def _place_subflow(self, scope: _Scope, node: NodeDefinition) -> None:
+    def _place_subflow(self, scope: _FlowScope, node: NodeDefinition) -> None:
         if len(self.flat.nodes) > NODES_MAX:
             return
         asked = str(node.properties.get("flow") or "")
@@ -200,7 +200,7 @@ class _Expansion:
             circle = " → ".join([*scope.chain(), flow.name])
             self._wrong(place, node.name, f"a subflow contains itself: {circle}", "Break the circle.")
             return
-        inner = _Scope(_own(flow), f"{scope.prefix}{node.name}/", node.name, scope, (*scope.origins, id(flow)))
+        inner = _FlowScope(_own(flow), f"{scope.prefix}{node.name}/", node.name, scope, (*scope.origins, id(flow)))
         self._check_promotions(flow)
         for name, value in node.properties.items():
             if name != "flow" and not _set(inner.flow, name, value, node.places.get(name)):
@@ -227,7 +227,7 @@ class _Expansion:
 
     # --- links ------------------------------------------------------------------------------------------------
 
-    def _check_terminals(self, scope: _Scope) -> None:
+    def _check_terminals(self, scope: _FlowScope) -> None:
         """Links to and from subflows lead to terminals that they have."""
         for link in scope.flow.links:
             source, target = scope.inner.get(link.source), scope.inner.get(link.target)
@@ -236,12 +236,12 @@ class _Expansion:
             if target is not None and target.terminal(link.input, INPUT, "in") is None:
                 self._no_terminal(link, link.target, link.input, "input", target.terminals(INPUT))
 
-    def _no_terminal(self, link: Link, node: str, terminal: str, way: str, known: list[str]) -> None:
+    def _no_terminal(self, link: FlowLink, node: str, terminal: str, way: str, known: list[str]) -> None:
         advice = f"It has {', '.join(known)}." if known else f"It has none: no node of the type {way.capitalize()}."
         problem = f"this subflow has no {way} terminal {terminal!r}{meant(terminal, known)}"
         self._wrong(link.place, node, problem, advice)
 
-    def _place_links(self, scope: _Scope) -> None:
+    def _place_links(self, scope: _FlowScope) -> None:
         for link in scope.flow.links:
             source = scope.flow.nodes.get(link.source)
             if source is not None and (
@@ -249,9 +249,11 @@ class _Expansion:
             ):
                 continue  # followed from what leads there
             for target, entrance in self._behind(scope, link, frozenset()):
-                self.flat.links.append(Link(scope.prefix + link.source, link.terminal, target, entrance, link.place))
+                self.flat.links.append(
+                    FlowLink(scope.prefix + link.source, link.terminal, target, entrance, link.place)
+                )
 
-    def _behind(self, scope: _Scope, link: Link, seen: frozenset[tuple[int, str]]) -> Iterator[tuple[str, str]]:
+    def _behind(self, scope: _FlowScope, link: FlowLink, seen: frozenset[tuple[int, str]]) -> Iterator[tuple[str, str]]:
         """The nodes that a link leads to in the end."""
         target = scope.flow.nodes.get(link.target)
         inner = scope.inner.get(link.target)
@@ -264,7 +266,7 @@ class _Expansion:
             yield scope.prefix + link.target, link.input
 
     def _through(
-        self, scope: _Scope, node: str | None, terminal: str, link: Link, seen: frozenset[tuple[int, str]]
+        self, scope: _FlowScope, node: str | None, terminal: str, link: FlowLink, seen: frozenset[tuple[int, str]]
     ) -> Iterator[tuple[str, str]]:
         """On from a terminal node, or from a terminal of a subflow's node."""
         key = (id(scope), f"{node}.{terminal}")
@@ -287,13 +289,13 @@ def _own(flow: FlowDefinition) -> FlowDefinition:
     )
 
 
-def _upwards(scope: _Scope | None) -> Iterator[_Scope]:
+def _upwards(scope: _FlowScope | None) -> Iterator[_FlowScope]:
     while scope is not None:
         yield scope
         scope = scope.above
 
 
-def _all_scopes(scope: _Scope) -> Iterator[_Scope]:
+def _all_scopes(scope: _FlowScope) -> Iterator[_FlowScope]:
     yield scope
     for inner in scope.inner.values():
         yield from _all_scopes(inner)

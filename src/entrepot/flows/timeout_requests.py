@@ -58,8 +58,8 @@ def read_request(element: Element, now: float) -> TimeoutRequest:
     """
     action = _text(element, "Action").upper()
     if action not in ("SET", "CANCEL"):
-        said = f"is {_text(element, 'Action')!r}" if action else "is missing"
-        raise RequestError("Action", f"{said}; it is SET or CANCEL")
+        problem = f"is {_text(element, 'Action')!r}" if action else "is missing"
+        raise RequestError("Action", f"{problem}; it is SET or CANCEL")
     identifier = _text(element, "Identifier")
     if not identifier:
         raise RequestError("Identifier", "is missing")

@@ -21,15 +21,15 @@ from typing import Literal
 
 from entrepot.esql.parsing.words import RESERVED
 from entrepot.flows.xpath_syntax import (
-    Binary,
-    Call,
     Expression,
+    LocationPath,
+    LocationStep,
     Negative,
     Number,
-    Path,
     Sequence,
-    Step,
-    Text,
+    XPathBinary,
+    XPathCall,
+    XPathText,
     parse_xpath,
 )
 
@@ -51,7 +51,7 @@ FILTER_NAMES: Mapping[str, str] = {
 Kind = Literal["nodes", "number", "text", "truth", "moment"]
 
 _ONE_ROOT_BELOW = frozenset({"XMLNSC", "XMLNS", "XML", "SOAP", "JSON"})
-"""Domains with one element at the top, for which nobody has to look further."""
+"""Domains with one element at the top, which need no further search."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -134,27 +134,27 @@ class Translation:
 
     def _kind(self, expression: Expression) -> Kind:
         match expression:
-            case Path() | Sequence():
+            case LocationPath() | Sequence():
                 return "nodes"
-            case Text():
+            case XPathText():
                 return "text"
             case Number() | Negative():
                 return "number"
-            case Binary(operator=operator):
+            case XPathBinary(operator=operator):
                 return "number" if operator in ("+", "-", "*", "div", "mod") else "truth"
-            case Call(name=name):
+            case XPathCall(name=name):
                 return _function(name).kind
 
     def condition(self, expression: Expression) -> str:
         """TRUE or FALSE."""
         match expression:
-            case Binary(operator=("and" | "or") as operator, left=left, right=right):
+            case XPathBinary(operator=("and" | "or") as operator, left=left, right=right):
                 return f"({self.condition(left)} {operator.upper()} {self.condition(right)})"
-            case Binary(operator=operator, left=left, right=right) if operator in _COMPARISONS:
+            case XPathBinary(operator=operator, left=left, right=right) if operator in _COMPARISONS:
                 return self._comparison(operator, left, right)
-            case Path():
+            case LocationPath():
                 return self._exists(expression)
-            case Call() if self._kind(expression) == "truth":
+            case XPathCall() if self._kind(expression) == "truth":
                 return self._call(expression)
         if self._kind(expression) == "text":
             return f"(LENGTH({self.text(expression)}) > 0)"
@@ -165,13 +165,13 @@ class Translation:
     def text(self, expression: Expression) -> str:
         """CHARACTER, never null."""
         match expression:
-            case Text(value=value):
+            case XPathText(value=value):
                 return esql_text(value)
             case Number(text=number):
                 return esql_text(number)
-            case Path():
+            case LocationPath():
                 return f"COALESCE(CAST({self._first(expression)} AS CHARACTER), '')"
-            case Call() if self._kind(expression) == "text":
+            case XPathCall() if self._kind(expression) == "text":
                 return self._call(expression)
         return f"COALESCE(CAST({self.value(expression)} AS CHARACTER), '')"
 
@@ -182,17 +182,17 @@ class Translation:
                 return number
             case Negative(operand=operand):
                 return f"(- {self.number(operand)})"
-            case Binary(operator=operator, left=left, right=right) if operator in ("+", "-", "*"):
+            case XPathBinary(operator=operator, left=left, right=right) if operator in ("+", "-", "*"):
                 return f"({self.number(left)} {operator} {self.number(right)})"
-            case Binary(operator="div", left=left, right=right):
+            case XPathBinary(operator="div", left=left, right=right):
                 return f"(CAST({self.number(left)} AS FLOAT) / {self.number(right)})"
-            case Binary(operator="mod", left=left, right=right):
+            case XPathBinary(operator="mod", left=left, right=right):
                 return f"MOD({self.number(left)}, {self.number(right)})"
-            case Path():
+            case LocationPath():
                 return f"CAST({self._first(expression)} AS FLOAT DEFAULT NULL)"
-            case Call() if self._kind(expression) == "number":
+            case XPathCall() if self._kind(expression) == "number":
                 return self._call(expression)
-        if isinstance(expression, Call) and self._kind(expression) == "moment":
+        if isinstance(expression, XPathCall) and self._kind(expression) == "moment":
             raise ValueError(f"{expression.name}() is no number; only its text can be compared")
         if self._kind(expression) == "truth":
             return f"(CASE WHEN {self.condition(expression)} THEN 1 ELSE 0 END)"
@@ -200,9 +200,9 @@ class Translation:
 
     def value(self, expression: Expression) -> str:
         """Whatever it is, in its own type."""
-        if isinstance(expression, Path):
+        if isinstance(expression, LocationPath):
             return self._first(expression)
-        if isinstance(expression, Call):
+        if isinstance(expression, XPathCall):
             return self._call(expression)
         kind = self._kind(expression)
         if kind == "text":
@@ -214,7 +214,7 @@ class Translation:
     def _comparison(self, operator: str, left: Expression, right: Expression) -> str:
         if isinstance(left, Sequence) or (self._kind(left) != "nodes" and self._kind(right) == "nodes"):
             left, right, operator = right, left, _TURNED[operator]
-        if isinstance(left, Path):
+        if isinstance(left, LocationPath):
             if self._kind(right) == "truth":
                 return f"({self.condition(left)} {_sql(operator)} {self.condition(right)})"
             return self._some(operator, left, right)
@@ -231,10 +231,10 @@ class Translation:
             return f"(NOT (({self.number(left)} = {self.number(right)}) IS TRUE))"
         return f"(({self.number(left)} {operator} {self.number(right)}) IS TRUE)"
 
-    def _some(self, operator: str, left: Path, right: Expression) -> str:
+    def _some(self, operator: str, left: LocationPath, right: Expression) -> str:
         """Whether some element of a path compares so."""
         chain = self._chain(left)
-        if isinstance(right, Path):
+        if isinstance(right, LocationPath):
             other = self._chain(right)
             numbers = operator not in ("=", "!=")
             compared = f"{_cast(chain.last, numbers)} {_sql(operator)} {_cast(other.last, numbers)}"
@@ -260,13 +260,13 @@ class Translation:
 
     # --- paths ----------------------------------------------------------------------------------
 
-    def _exists(self, path: Path) -> str:
+    def _exists(self, path: LocationPath) -> str:
         chain = self._chain(path)
         if not chain.rows:
             return f"EXISTS({chain.last}[])" if path.steps else "TRUE"
         return f"EXISTS({chain.select(_row(chain))})"
 
-    def _first(self, path: Path) -> str:
+    def _first(self, path: LocationPath) -> str:
         """The first element of a path."""
         if any(not _is_position(predicate) for step in path.steps for predicate in step.predicates):
             chain = self._chain(path)
@@ -277,7 +277,7 @@ class Translation:
             current += f".{self._step(step, domain)}{_position(step)}"
         return current
 
-    def _start(self, path: Path) -> tuple[str, str]:
+    def _start(self, path: LocationPath) -> tuple[str, str]:
         """What ESQL calls the start of a path, and the domain that it lies in, when that is known."""
         if path.variable is None:
             if not self._context:
@@ -288,7 +288,7 @@ class Translation:
             raise ValueError(f"the variable ${path.variable} is unknown; there are {_list(self._names)}")
         return name, "" if name in ("Root", "InputRoot") else "XMLNSC"
 
-    def _chain(self, path: Path) -> _Chain:
+    def _chain(self, path: LocationPath) -> _Chain:
         current, domain = self._start(path)
         chain = _Chain([], [], current)
         known_single = 0
@@ -321,7 +321,7 @@ class Translation:
         self._rows = inner._rows
         return found
 
-    def _step(self, step: Step, domain: str) -> str:
+    def _step(self, step: LocationStep, domain: str) -> str:
         kind = ""
         if step.attribute:
             kind = f"({domain if domain in ('XMLNSC', 'XMLNS', 'XML', 'SOAP') else 'XMLNSC'}.Attribute)"
@@ -337,7 +337,7 @@ class Translation:
 
     # --- functions ------------------------------------------------------------------------------
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: XPathCall) -> str:
         function = _function(call.name)
         least, most = function.arguments
         if not least <= len(call.arguments) <= most:
@@ -432,22 +432,24 @@ def _constructor(name: str) -> _Function:
     return _Function(kind, (1, 1), lambda to, a: f"CAST({to.value(a[0])} AS {esql})")
 
 
-def _path(expression: Expression, function: str) -> Path:
-    if not isinstance(expression, Path):
+def _path(expression: Expression, function: str) -> LocationPath:
+    if not isinstance(expression, LocationPath):
         raise ValueError(f"{function}() wants a path")
     return expression
 
 
 def _is_position(predicate: Expression) -> bool:
     match predicate:
-        case Number() | Call(name="last", arguments=()):
+        case Number() | XPathCall(name="last", arguments=()):
             return True
-        case Binary(operator="=", left=Call(name="position", arguments=()), right=Number() | Call(name="last")):
+        case XPathBinary(
+            operator="=", left=XPathCall(name="position", arguments=()), right=Number() | XPathCall(name="last")
+        ):
             return True
     return False
 
 
-def _position(step: Step) -> str:
+def _position(step: LocationStep) -> str:
     """[n] or [<] for a step that says which of its elements it means; nothing for all of them."""
     positions = [predicate for predicate in step.predicates if _is_position(predicate)]
     if not positions:
@@ -456,7 +458,7 @@ def _position(step: Step) -> str:
         raise ValueError(f"of the predicates of {step.name}, a position can only be the first")
     if step.name == "*":
         raise ValueError("a position of * is not supported, as ESQL would count attributes too; name the element")
-    chosen = positions[0].right if isinstance(positions[0], Binary) else positions[0]
+    chosen = positions[0].right if isinstance(positions[0], XPathBinary) else positions[0]
     return f"[{chosen.text}]" if isinstance(chosen, Number) else "[<]"
 
 

@@ -21,7 +21,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class XPathText:
     value: str
 
 
@@ -31,7 +31,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LocationStep:
     """A child or an attribute, by name."""
 
     prefix: str
@@ -42,16 +42,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class LocationPath:
     variable: str | None
     """Where it starts; None for the element at hand."""
-    steps: tuple[Step, ...]
+    steps: tuple[LocationStep, ...]
     text: str
     """As it was written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class XPathCall:
     name: str
     arguments: tuple[Expression, ...]
 
@@ -62,13 +62,13 @@ class Negative:
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class XPathBinary:
     operator: str
     left: Expression
     right: Expression
 
 
-Expression = Number | Text | Sequence | Path | Call | Negative | Binary
+Expression = Number | XPathText | Sequence | LocationPath | XPathCall | Negative | XPathBinary
 
 _LEVELS = (("or",), ("and",), ("=", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "div", "mod"))
 """Operators from the loosest to the tightest."""
@@ -136,7 +136,7 @@ class _Parser:
         while self._peek()[0] in ("name", "sign") and self._peek()[1] in _LEVELS[level]:
             operator = self._peek()[1]
             self._at += 1
-            left = Binary(operator, left, self._binary(level + 1))
+            left = XPathBinary(operator, left, self._binary(level + 1))
         if self._peek() == ("sign", "|"):
             raise self._wrong("unions with | are not supported")
         return left
@@ -156,7 +156,7 @@ class _Parser:
             return Number(text.rstrip(".") if not text.startswith(".") else f"0{text}")
         if kind == "literal":
             self._at += 1
-            return Text(text[1:-1])
+            return XPathText(text[1:-1])
         if (kind, text) == ("sign", "("):
             return self._brackets()
         if kind == "name" and self._peek(1) == ("sign", "(") and text not in (_SPATH, "text", "node", "mb:msg"):
@@ -171,7 +171,7 @@ class _Parser:
         self._want(")")
         if len(items) == 1:
             return items[0]
-        if not all(isinstance(item, Number | Text) for item in items):
+        if not all(isinstance(item, Number | XPathText) for item in items):
             raise self._wrong("only literals can stand in a sequence")
         return Sequence(tuple(items))
 
@@ -187,14 +187,14 @@ class _Parser:
             self._want(")")
         if self._peek()[1] in ("/", "["):
             raise self._wrong(f"steps behind {name}() are not supported")
-        return Call(name, tuple(arguments))
+        return XPathCall(name, tuple(arguments))
 
     # --- paths ----------------------------------------------------------------------------------
 
-    def _path(self) -> Path:
+    def _path(self) -> LocationPath:
         start = self._tokens[self._at][2] if self._at < len(self._tokens) else 0
         variable: str | None = None
-        steps: list[Step] = []
+        steps: list[LocationStep] = []
         kind, text = self._peek()
         if kind == "variable":
             variable = text[1:]
@@ -202,7 +202,7 @@ class _Parser:
             if self._peek() == ("sign", "//"):
                 raise self._wrong("descendants with // are not supported")
             if not self._take("/"):
-                return Path(variable, (), text)
+                return LocationPath(variable, (), text)
         elif text == "/":
             raise self._wrong("paths from / are not supported; begin with $Root or $Body")
         while True:
@@ -214,9 +214,9 @@ class _Parser:
             if not self._take("/"):
                 break
         end = self._tokens[self._at][2] if self._at < len(self._tokens) else len(self._text)
-        return Path(variable, tuple(steps), self._text[start:end].strip())
+        return LocationPath(variable, tuple(steps), self._text[start:end].strip())
 
-    def _step(self) -> Step | None:
+    def _step(self) -> LocationStep | None:
         if self._take("."):
             return None
         kind, text = self._peek()
@@ -245,7 +245,7 @@ class _Parser:
             self._want(")")
             return None
         prefix, _, name = text.rpartition(":")
-        return Step(prefix, name, attribute, self._predicates())
+        return LocationStep(prefix, name, attribute, self._predicates())
 
     def _declared(self) -> str:
         self._want("(")

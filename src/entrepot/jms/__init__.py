@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A view of a connection for those who know JMS: sessions, consumers, listeners and acknowledgement modes.
+"""A connection as JMS has it: sessions, consumers, listeners and acknowledgement modes.
 
 with entrepot.connect(url) as connection, Session(connection, Acknowledge.CLIENT) as session:
     consumer = session.consumer("ORDERS", selector="region = 'EU'")
@@ -23,7 +23,7 @@ queue's backout threshold is reached it goes to the backout queue. At most MAXUM
 In the last two modes, and for listeners in all of them, up to `prefetch` messages for each consumer come ahead through
 a channel. Those that were not received yet are neither acknowledged with the others nor counted as tried nor lost,
 whatever becomes of the program, its connection or the session: the queue manager is told of each before `receive`
-returns it or a callback has it. While they are ahead nobody else gets or browses them, and none of higher priority
+returns it or a callback has it. While they are ahead no other reader gets or browses them, and none of higher priority
 overtakes them. A `prefetch` of 1 reads none ahead: messages come one by one, on request. If the network fails in
 between, all come again as well, but the word of the last ones may be lost, so that these are not counted; and if the
 queue manager hears nothing any more, it counts those that were ahead, too.

@@ -11,14 +11,14 @@ from entrepot import checks
 from entrepot.errors import InvalidArgument
 from entrepot.jms.dispatcher import Dispatcher
 from entrepot.jms.reception import WAIT_S, Reception
-from entrepot.jms.source import Listener, Source
+from entrepot.jms.source import ConsumerSource, Listener
 from entrepot.message import Message
 
 
 class Consumer:
     """Made by a session, and like it for one thread, `close` excepted."""
 
-    def __init__(self, reception: Reception, source: Source) -> None:
+    def __init__(self, reception: Reception, source: ConsumerSource) -> None:
         self._reception = reception
         self._source = source
 
@@ -58,8 +58,8 @@ class Consumer:
 
         That thread has the session from then on: its verbs belong into callbacks.
         Listeners of a session take turns, one callback at a time. While all of
-        them are idle, each waits up to 10 ms for each of the others: who
-        measures latency gives each listener a session.
+        them are idle, each waits up to 10 ms for each of the others; for low
+        latency give each listener a session of its own.
 
         When a callback raises, the error is logged and given to the session's
         `on_error`. With AUTO and DUPLICATES_OK its message comes again, after a

@@ -8,7 +8,7 @@ import threading
 
 from entrepot.errors import EntrepotError
 from entrepot.jms.reception import WAIT_S, Reception
-from entrepot.jms.source import Source
+from entrepot.jms.source import ConsumerSource
 from entrepot.message import Message
 
 _LOGGER = logging.getLogger("entrepot")
@@ -24,7 +24,7 @@ class Dispatcher:
 
     def __init__(self, reception: Reception) -> None:
         self._reception = reception
-        self._listening: list[Source] = []
+        self._listening: list[ConsumerSource] = []
         self._changed = threading.Event()
         self._pause_s = _PAUSE_S_MIN
         self._thread = threading.Thread(target=self._run, name="entrepot-jms", daemon=True)
@@ -35,12 +35,12 @@ class Dispatcher:
         """Whether the caller is its thread."""
         return threading.current_thread() is self._thread
 
-    def add(self, source: Source) -> None:
+    def add(self, source: ConsumerSource) -> None:
         if source not in self._listening:
             self._listening = [*self._listening, source]
         self._changed.set()
 
-    def release(self, source: Source) -> None:
+    def release(self, source: ConsumerSource) -> None:
         """Return when the listener of a source that closes will not be called any more."""
         self._changed.set()
         while source in self._listening and self._thread.is_alive():
@@ -66,16 +66,16 @@ class Dispatcher:
                     idle = False
         self._reception.end()
 
-    def _drop_closed(self, source: Source) -> bool:
+    def _drop_closed(self, source: ConsumerSource) -> bool:
         if source.closing.is_set():
             self._drop(source)
         return source.closing.is_set()
 
-    def _drop(self, source: Source) -> None:
+    def _drop(self, source: ConsumerSource) -> None:
         self._listening = [other for other in self._listening if other is not source]
         source.released.set()
 
-    def _serve(self, source: Source, wait_s: float) -> bool:
+    def _serve(self, source: ConsumerSource, wait_s: float) -> bool:
         """Call a listener with the next message; False when none came in time."""
         if source.closing.is_set() or self._reception.closing.is_set():
             return False
@@ -96,7 +96,7 @@ class Dispatcher:
             self._pause(source)
         return True
 
-    def _call(self, source: Source, message: Message) -> bool:
+    def _call(self, source: ConsumerSource, message: Message) -> bool:
         assert source.listener is not None
         try:
             source.listener(message)
@@ -105,7 +105,7 @@ class Dispatcher:
             return False
         return True
 
-    def _pause(self, source: Source) -> None:
+    def _pause(self, source: ConsumerSource) -> None:
         """What has just failed would fail again at once, as fast as this thread can."""
         source.closing.wait(self._pause_s)
         self._pause_s = min(self._pause_s * 2, _PAUSE_S_MAX)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from entrepot.client.blocking import Connection, Subscription, UnitOfWork
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectionClosed, InvalidArgument, QueueNotFound, UnitBackedOut
-from entrepot.jms.source import Source
+from entrepot.jms.source import ConsumerSource
 from entrepot.message import Message
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Reception:
         self.mode = mode
         self.on_error: Callable[[Exception], None] | None = None
         self.dispatcher: Dispatcher | None = None
-        self.sources: list[Source] = []
+        self.sources: list[ConsumerSource] = []
         self.closing = threading.Event()
         self.busy = threading.RLock()
         """Held by a thread that receives, so that another one that closes waits for it."""
@@ -68,7 +68,7 @@ class Reception:
 
     # --- messages ----------------------------------------------------------------------------------
 
-    def get(self, source: Source, wait_s: float) -> Message | None:
+    def get(self, source: ConsumerSource, wait_s: float) -> Message | None:
         """The next message for a `receive`, as the mode wants it."""
         if self.mode is Acknowledge.DUPLICATES_OK:
             return source.read_ahead(self.connection, self._prefetch, wait_s)
@@ -82,7 +82,7 @@ class Reception:
                 if source.queue == queue:
                     raise
 
-    def get_in_unit(self, source: Source, wait_s: float) -> Message | None:
+    def get_in_unit(self, source: ConsumerSource, wait_s: float) -> Message | None:
         """The next message, in the unit of work."""
         while True:
             used, queue = self._unit_used, source.queue
@@ -142,15 +142,15 @@ class Reception:
 
     # --- the end -----------------------------------------------------------------------------------
 
-    def close_source(self, source: Source) -> None:
-        """Let no more come from a source, when nobody is at it any more."""
+    def close_source(self, source: ConsumerSource) -> None:
+        """Let no more come from a source, when no call uses it any more."""
         source.closing.set()
         if self.dispatcher is not None and not self.dispatcher.is_here:
             self.dispatcher.release(source)
         with self.busy:
             self._stop(source)
 
-    def _stop(self, source: Source) -> None:
+    def _stop(self, source: ConsumerSource) -> None:
         if source not in self.sources:
             return
         self.sources.remove(source)
@@ -166,7 +166,7 @@ class Reception:
                 self._leaving.pop().close()
 
     def close(self) -> None:
-        """Back out what is open and let go of everything, when nobody is at it any more."""
+        """Back out what is open and let go of everything, when no call uses it any more."""
         self.closing.set()
         if self.dispatcher is not None:
             if self.dispatcher.is_here:

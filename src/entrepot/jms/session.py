@@ -12,7 +12,7 @@ from entrepot.client.options import GetOptions, PutOptions, criteria
 from entrepot.errors import InvalidArgument
 from entrepot.jms.consumer import Consumer
 from entrepot.jms.reception import Acknowledge, Reception
-from entrepot.jms.source import Source
+from entrepot.jms.source import ConsumerSource
 from entrepot.limits import CONSUMER_CREDIT_MAX
 
 TOPIC = "topic:"
@@ -60,13 +60,13 @@ class Session:
             return self._subscribed(self._connection.subscribe(_topic(destination), selector=selector or None))
         options: GetOptions = {"selector": selector} if selector else {}
         criteria(options)  # so that a wrong selector is told now
-        return self._consumer(Source(destination, options))
+        return self._consumer(ConsumerSource(destination, options))
 
     def durable_consumer(self, topic: str, name: str, selector: str | None = None, *, shared: bool = False) -> Consumer:
-        """Read a topic by a durable subscription, which collects while nobody reads it, until `unsubscribe`.
+        """Read a topic by a durable subscription, which collects while it has no reader, until `unsubscribe`.
 
         Raises:
-            SubscriptionInUse: Somebody reads it, and not both of you said `shared`.
+            SubscriptionInUse: It has a reader, and not both asked for `shared`.
             SubscriptionDiffers: It exists with another topic or selector.
         """
         self._reception.require_open()
@@ -75,7 +75,7 @@ class Session:
         )
 
     def shared_consumer(self, topic: str, name: str, selector: str | None = None) -> Consumer:
-        """Read a topic together with all who name the same subscription: each message goes to one of them."""
+        """Read a topic together with all that name the same subscription: each message goes to one of them."""
         self._reception.require_open()
         return self._subscribed(
             self._connection.subscribe(_topic(topic), name=name, selector=selector or None, shared=True)
@@ -88,9 +88,9 @@ class Session:
 
     def _subscribed(self, subscription: Subscription) -> Consumer:
         # The subscription has the selector, so nothing else comes to its queue.
-        return self._consumer(Source(subscription.queue, subscription=subscription))
+        return self._consumer(ConsumerSource(subscription.queue, subscription=subscription))
 
-    def _consumer(self, source: Source) -> Consumer:
+    def _consumer(self, source: ConsumerSource) -> Consumer:
         self._reception.sources.append(source)
         return Consumer(self._reception, source)
 
@@ -99,7 +99,7 @@ class Session:
     def send(self, destination: str, body: bytes | bytearray | memoryview, **options: Unpack[PutOptions]) -> bytes:
         """Put a message on a queue or publish it; returns its message id.
 
-        With TRANSACTED nobody sees it before the commit. With the other modes it
+        With TRANSACTED it is not visible before the commit. With the other modes it
         is there when this returns, whatever becomes of what was received. Unlike
         in JMS it is as persistent as its queue or topic says (DEFPSIST), unless
         `persistent` says so.

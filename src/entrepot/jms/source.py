@@ -14,7 +14,7 @@ from entrepot.message import Message
 Listener = Callable[[Message], None]
 
 
-class Source:
+class ConsumerSource:
     """What a consumer, its session and the session's thread know of one another."""
 
     def __init__(self, queue: str, options: GetOptions | None = None, subscription: Subscription | None = None) -> None:
@@ -23,7 +23,7 @@ class Source:
         self.subscription = subscription
         self.listener: Listener | None = None
         self.closing = threading.Event()
-        """Nothing more is wanted; whoever reads it stops soon."""
+        """Nothing more is wanted; its reading stops soon."""
         self.released = threading.Event()
         """Its listener will not be called any more."""
         self._consumption: Consumption | SubscriptionConsumption | None = None

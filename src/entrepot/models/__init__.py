@@ -9,7 +9,7 @@ xml/, soap, json, blob, mime        self-defining domains
 logical        the model of a message set; notation/, copybook/ and mxsd/ read one
 mrm            the domain of modelled messages; cwf/, tds/ and mrm_xml/ are its physical formats
 swift/         SWIFT's messages as TDS models
-collecting     how often Python looks for trees that nobody needs
+collecting     how often Python collects trees that are not used any more
 """
 
 from __future__ import annotations

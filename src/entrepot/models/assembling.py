@@ -4,11 +4,11 @@
     message ── parse_message ──> Root: Properties, MQMD, headers, body
             <─ render_message ──
 
-Nothing is read before somebody asks: a message that no program looks into
+Nothing is read before it is needed: a message that no program looks into
 costs a few objects, and leaves as the bytes it came in.
 
 Rules on the way in. The domain of the body is what mcd in an MQRFH2 says, else
-what the caller says, else BLOB; behind a header that nobody can read it is
+what the caller says, else BLOB; behind a header that cannot be read it is
 BLOB. Message properties are MQRFH2.usr, unless the body has an MQRFH2 of its own.
 
 Rules on the way out. `headers.descriptor` says whether MQMD or Properties is
@@ -72,11 +72,11 @@ def parse_message(
             for header in headers:
                 if header.domain.name == "MQRFH2":
                     properties_shown = False
-                    told = content_descriptor(header)
-                    domain = DOMAINS.get(told.get("Msd", "").lower(), domain)
-                    message_set = told.get("Set") or message_set
-                    message_type = told.get("Type") or message_type
-                    message_format = told.get("Fmt") or message_format
+                    descriptor = content_descriptor(header)
+                    domain = DOMAINS.get(descriptor.get("Msd", "").lower(), domain)
+                    message_set = descriptor.get("Set") or message_set
+                    message_type = descriptor.get("Type") or message_type
+                    message_format = descriptor.get("Fmt") or message_format
         if announced in UNSUPPORTED:
             domain = "BLOB"
     shown = properties_shown and message.properties
@@ -134,7 +134,7 @@ def render_message(root: Root, like: Message | None = None) -> Message:
 
     Raises:
         MessageUnwritable: The tree has something that a message cannot have. Says the path.
-        ModelNotFound: An MRM body of a message set that nobody knows.
+        ModelNotFound: An MRM body of an unknown message set.
         CodePageUnknown
     """
     if like is None:

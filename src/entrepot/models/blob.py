@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The BLOB domain: a body that nobody wants to understand, as one value.
+"""The BLOB domain: a body that is not parsed, as one value.
 
     BLOB ─ BLOB X'48454C4C4F'
 

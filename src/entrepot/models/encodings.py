@@ -5,8 +5,8 @@
     273 = 0x111  all of them as written: Unix on POWER and SPARC
     785 = 0x311  as written, but floats as System/390 has them
 
-Each hexadecimal digit tells about one kind of number. A digit of 0 says that
-nobody knows; asking for that kind of number is then an error.
+Each hexadecimal digit tells about one kind of number. A digit of 0 says that it
+is unknown; asking for that kind of number is then an error.
 """
 
 from __future__ import annotations

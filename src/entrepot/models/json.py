@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON domain: an object or an array below `Data`, each level made when somebody looks at it.
+"""The JSON domain: an object or an array below `Data`, each level made on first access.
 
     {"id": 7, "lines": [{"sku": "A"}, null]}
 

@@ -233,7 +233,7 @@ class Simple:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class StructureMember:
     """An element of a structure; without a name it is a group that the tree does not show."""
 
     name: str
@@ -251,7 +251,7 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class Structure:
     name: str
-    members: tuple[Member, ...]
+    members: tuple[StructureMember, ...]
     composition: Composition = Composition.SEQUENCE
     physical: Mapping[str, TdsStructure] = field(default_factory=dict)
 

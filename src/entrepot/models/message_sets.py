@@ -20,7 +20,7 @@ def register_set(message_set: MessageSet) -> MessageSet:
 def find_set(name: str) -> MessageSet:
     """
     Raises:
-        ModelNotFound: Nobody has registered a set of that name.
+        ModelNotFound: No set of that name is registered.
     """
     if name not in _sets and name == "SWIFT":
         from entrepot.models.swift import load_swift

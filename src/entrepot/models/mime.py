@@ -9,7 +9,7 @@
 A message of one part has Data where the other has Parts. Header values are
 kept whole, parameters and all; headers of one name are joined by commas; what
 stands before the first boundary and after the last one are nameless values
-below Parts. Data is what is between the boundaries: nobody undoes base64 here.
+below Parts. Data is what is between the boundaries: base64 is not undone here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """How large a message model is when every type is written out where it is used.
 
 Types that use each other twice on thirty levels make a short file and a
-thousand million elements; whoever loads a model refuses such ones.
+thousand million elements; the loaders refuse such models.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ NOT_WRITTEN = frozenset(
 """Headers of other transports, which a queue has no place for."""
 
 
-class _Link:
+class _ChainLink:
     """What the descriptor or a header tells about what follows it."""
 
     __slots__ = ("ccsid", "encoding", "folder", "format")
@@ -117,13 +117,13 @@ class Rendering:
 
     def message(self) -> Message:
         attributes = self.attributes
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.properties is not None:
-            told = from_properties(self.properties, self.mqmd is None, self.decided)
-        following: dict[str, Any] = {key: told.pop(key) for key in ("encoding", "ccsid") if key in told}
-        attributes.update(told)
+            fields = from_properties(self.properties, self.mqmd is None, self.decided)
+        following: dict[str, Any] = {key: fields.pop(key) for key in ("encoding", "ccsid") if key in fields}
+        attributes.update(fields)
         base = self.base
-        first = _Link(
+        first = _ChainLink(
             attributes.get("format", base.format).rstrip(" \0"),
             attributes.get("encoding", base.encoding),
             attributes.get("ccsid", base.ccsid) or 1208,
@@ -143,14 +143,14 @@ class Rendering:
 
     # --- headers -------------------------------------------------------------------------------
 
-    def _chain(self, first: _Link, following: dict[str, Any]) -> list[_Link]:
+    def _chain(self, first: _ChainLink, following: dict[str, Any]) -> list[_ChainLink]:
         """Descriptor and headers, each telling of the next."""
         links = [first]
         for folder in self.headers:
             before = links[-1]
             name = FORMATS[folder.domain.name]
             format_name, encoding, ccsid = fixed_fields(folder)
-            link = _Link(format_name, encoding or before.encoding, ccsid or before.ccsid, folder)
+            link = _ChainLink(format_name, encoding or before.encoding, ccsid or before.ccsid, folder)
             if link.ccsid == INHERIT:
                 link.ccsid = before.ccsid
             if before.format != name:
@@ -174,14 +174,14 @@ class Rendering:
             last.ccsid = following.get("ccsid", last.ccsid) or 1208
         return links
 
-    def _changed(self, link: _Link) -> bool:
+    def _changed(self, link: _ChainLink) -> bool:
         """A program has said another code page or encoding in the header itself."""
         origin, folder = self.origin, link.folder
         if origin is None or folder is None or not folder.dirty:
             return folder is not None and folder.dirty
         return link.ccsid != origin.body_ccsid or link.encoding != origin.body_encoding
 
-    def _header(self, folder: Folder, before: _Link, link: _Link) -> bytes:
+    def _header(self, folder: Folder, before: _ChainLink, link: _ChainLink) -> bytes:
         content = self._content(folder) if folder.domain.name == "MQRFH2" else ""
         same = (
             not content
@@ -190,8 +190,8 @@ class Rendering:
             and (folder.encoding, folder.ccsid) == (before.encoding, before.ccsid)
         )
         format_name, encoding, ccsid = fixed_fields(folder)
-        told = ccsid if ccsid not in (INHERIT, 0, None) else before.ccsid
-        if same and (format_name, encoding or before.encoding, told) == (link.format, link.encoding, link.ccsid):
+        own_ccsid = ccsid if ccsid not in (INHERIT, 0, None) else before.ccsid
+        if same and (format_name, encoding or before.encoding, own_ccsid) == (link.format, link.encoding, link.ccsid):
             return folder.body or b""
         twin = Folder(folder.domain, None, ccsid=before.ccsid, encoding=before.encoding)
         twin.fill([child.copy() for child in folder.children])
@@ -209,17 +209,17 @@ class Rendering:
         """The domain that mcd must say, when it says another one than the body is in."""
         if len(self.bodies) != 1 or folder is not self.headers[-1]:
             return ""
-        told = DOMAINS.get(content_descriptor(folder).get("Msd", "").lower())
+        domain_named = DOMAINS.get(content_descriptor(folder).get("Msd", "").lower())
         domain = self.bodies[0].domain.name
-        return domain if told is not None and told != domain else ""
+        return domain if domain_named is not None and domain_named != domain else ""
 
     def _set_content(self, header: Folder, domain: str) -> None:
         mcd = header.first("mcd")
         assert mcd is not None
         names = self._model_names() if domain == "MRM" else ("", "", "")
-        said = {"Msd": "none" if domain == "BLOB" else domain.lower()}
-        said.update(zip(("Set", "Type", "Fmt"), names, strict=True))
-        for key, value in said.items():
+        descriptor = {"Msd": "none" if domain == "BLOB" else domain.lower()}
+        descriptor.update(zip(("Set", "Type", "Fmt"), names, strict=True))
+        for key, value in descriptor.items():
             child = mcd.first(key)
             if child is not None and value:
                 child.set_value(value)
@@ -230,7 +230,7 @@ class Rendering:
 
     # --- body ----------------------------------------------------------------------------------
 
-    def _body(self, folder: Folder, last: _Link) -> bytes:
+    def _body(self, folder: Folder, last: _ChainLink) -> bytes:
         name = folder.domain.name
         if name == "MRM" and folder.model is None:
             set_name, message, format_name = self._model_names()
@@ -257,8 +257,8 @@ class Rendering:
             names = (str(set_name or ""), str(message or ""), str(format_name or ""))
         for header in self.headers if not names[0] else ():
             if header.domain.name == "MQRFH2":
-                told = content_descriptor(header)
-                names = (told.get("Set", ""), told.get("Type", ""), told.get("Fmt", ""))
+                descriptor = content_descriptor(header)
+                names = (descriptor.get("Set", ""), descriptor.get("Type", ""), descriptor.get("Fmt", ""))
         return names
 
 

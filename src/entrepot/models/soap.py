@@ -9,7 +9,7 @@
           ├ Header                        children of soapenv:Header, where there is one
           └ Body                          children of soapenv:Body; a Fault is one of them
 
-Header and Body are read as XMLNSC is, level by level, and a body that nobody changed is written as the bytes it came
+Header and Body are read as XMLNSC is, level by level, and an unchanged body is written as the bytes it came
 from. Otherwise the Envelope is built again from Context. SOAP with attachments is MIME, and not read here.
 """
 
@@ -45,7 +45,7 @@ _NAMESPACES = (XMLNSC_NAMESPACE, XMLNSC_SINGLE_NAMESPACE)
 _NOTHING: tuple[bool, Any] = (False, None)
 
 
-class Form:
+class SoapVersion:
     """A version of SOAP by the names of its parts."""
 
     __slots__ = ("body", "envelope", "fault", "header", "uri", "version")
@@ -59,21 +59,21 @@ class Form:
         self.fault = f"{{{uri}}}Fault"
 
 
-SOAP_1_1 = Form("1.1", "http://schemas.xmlsoap.org/soap/envelope/")
-SOAP_1_2 = Form("1.2", "http://www.w3.org/2003/05/soap-envelope")
+SOAP_1_1 = SoapVersion("1.1", "http://schemas.xmlsoap.org/soap/envelope/")
+SOAP_1_2 = SoapVersion("1.2", "http://www.w3.org/2003/05/soap-envelope")
 FORMS = (SOAP_1_1, SOAP_1_2)
 _BY_ENVELOPE = {form.envelope: form for form in FORMS}
 _BY_VERSION = {form.version: form for form in FORMS}
 
 
 class Context(Element):
-    """What the Envelope says beside Header and Body; made when somebody looks inside."""
+    """What the Envelope says beside Header and Body; made on first access."""
 
     __slots__ = ("body", "declaration", "envelope", "form")
 
     def __init__(
         self,
-        form: Form,
+        form: SoapVersion,
         envelope: etree._Element,
         body: etree._Element,
         declaration: Declaration | None,
@@ -192,7 +192,7 @@ def _shown(source: etree._Element) -> str:
 
 
 def _values_only(folder: Folder) -> bytes | None:
-    """The bytes by way of lxml's tree; None when that cannot say what changed."""
+    """The bytes by way of lxml's tree; None when that cannot express what changed."""
     children = folder._children
     if not children:
         return None
@@ -264,13 +264,13 @@ def _declarations(context: Element) -> list[Element]:
     return declarations
 
 
-def _form(context: Element, declarations: list[Element], body: Element) -> Form:
+def _form(context: Element, declarations: list[Element], body: Element) -> SoapVersion:
     """The version that Context tells; else that of the namespaces it declares, or of the Fault; else 1.1."""
-    told = context.first("SOAP_Version")
-    if told is not None and told.value is not None:
-        form = _BY_VERSION.get(xml_text(told.value))
+    version = context.first("SOAP_Version")
+    if version is not None and version.value is not None:
+        form = _BY_VERSION.get(xml_text(version.value))
         if form is None:
-            raise MessageUnwritable("SOAP", told.path(), "the versions are '1.1' and '1.2'")
+            raise MessageUnwritable("SOAP", version.path(), "the versions are '1.1' and '1.2'")
         return form
     uris = [declaration.value for declaration in declarations]
     for form in FORMS:

@@ -4,7 +4,7 @@
     Root ─┬ Properties
           ├ MQMD
           ├ MQRFH2
-          └ XMLNSC            a Folder: bytes until somebody looks inside
+          └ XMLNSC            a Folder: bytes until it is read
               └ order ─┬ @id
                        └ item
 
@@ -14,7 +14,7 @@ bool BOOLEAN, bytes BLOB, `Bits` BIT, date DATE, time and datetime TIME and
 TIMESTAMP (GMTTIME and GMTTIMESTAMP when they know their zone), `Interval`
 INTERVAL, and None for NULL.
 
-Children may be loaded late: `_children` is None until somebody asks, and
+Children may be loaded late: `_children` is None until first access, and
 `load` brings them. Every change tells the folder above, so that a folder
 that did not change is rendered as the bytes it came from
 (docs/decisions/0016-message-tree.md says why the tree has this shape).
@@ -54,7 +54,7 @@ class Copies(threading.local):
 
     left = COPIES_AT_A_TIME
     charge: Callable[[int], None] | None = None
-    """Who pays for the copies: the budget of the program that runs. It raises when that is spent."""
+    """What copies are charged to: the budget of the program that runs. It raises when that is spent."""
 
     def spent(self) -> None:
         made, self.left = COPIES_AT_A_TIME - self.left, COPIES_AT_A_TIME
@@ -68,7 +68,7 @@ COPIES = Copies()
 class Element:
     """One place in the tree."""
 
-    __slots__ = ("_children", "_index", "_told", "key", "kind", "parent", "value")
+    __slots__ = ("_children", "_has_changed", "_index", "key", "kind", "parent", "value")
 
     def __init__(self, key: str, value: Any = None, kind: int = NAME) -> None:
         self.key = key
@@ -77,8 +77,8 @@ class Element:
         self.parent: Element | None = None
         self._children: list[Element] | None = None
         self._index: dict[str, list[Element]] | None = None
-        self._told = False
-        """Something here or below has changed, and all above know; an element that was not told is as it came."""
+        self._has_changed = False
+        """Something here or below has changed, and all above know; else it is as it came."""
 
     # --- what it is called ------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Element:
         above: Element | None = self
         folder: Element | None = None
         levels = LEVELS_MAX
-        while above is not None and not above._told:
+        while above is not None and not above._has_changed:
             levels -= 1
             if type(above) is Folder:
                 folder = above
@@ -132,16 +132,16 @@ class Element:
             above = above.parent
         if levels < 0:
             raise MessageTooComplex("tree", self.name, 0, f"it lies deeper than {LEVELS_MAX} levels")
-        # Without a folder above there is nobody to tell, and there may be one later. And beside what is new a value
-        # counts as much as an element: whoever is not told is written as it came.
+        # Without a folder above nothing is notified, and there may be one later. And beside what is new a value
+        # counts as much as an element: an element that is not notified is written as it came.
         if above is not None or (structure and folder is not None):
             last = above if above is not None else folder
             node: Element | None = self
             while node is not None and node is not last:
-                node._told = True
+                node._has_changed = True
                 node = node.parent
             if node is not None:
-                node._told = True
+                node._has_changed = True
 
     # --- children ----------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Element:
                 index[child.key] = [child]
             else:
                 named.append(child)
-        if not self._told:
+        if not self._has_changed:
             self.changed(structure=True)
         return child
 
@@ -252,8 +252,8 @@ class Element:
         STRUCTURE[0] += 1
         self._index = None
         child.parent = None
-        # Alone it has nobody to tell what happens to it, so it never counts as being as it came.
-        child._told = True
+        # Alone it has no folder to notify of changes, so it never counts as unchanged.
+        child._has_changed = True
 
     def clear(self) -> None:
         """Take all children out."""
@@ -263,7 +263,7 @@ class Element:
         self.changed(structure=True)
         for child in self._children or ():
             child.parent = None
-            child._told = True
+            child._has_changed = True
         self._children = []
         self._index = None
 
@@ -374,7 +374,7 @@ def _translate(element: Element, source: str, target: str) -> None:
 
 
 class Folder(Element):
-    """The root of what one parser owns: bytes, and a tree as soon as somebody looks inside."""
+    """The root of what one parser owns: bytes, and a tree from the first access on."""
 
     # No slots: several folders are made for each message, and most of this stays as it is here.
     ccsid = 1208
@@ -407,7 +407,7 @@ class Folder(Element):
         self.parent = None
         self._children = None
         self._index = None
-        self._told = False
+        self._has_changed = False
         self.domain = domain
         self.body = body
         if ccsid != 1208:
@@ -447,7 +447,7 @@ class Folder(Element):
         """The bytes of this folder: as they came when nothing changed.
 
         Raises:
-            MessageUnwritable: The tree has something that the domain cannot say.
+            MessageUnwritable: The tree has something that the domain cannot express.
         """
         # Only bytes proper are an answer: a folder made from a descriptor holds a kind of its own for "elsewhere".
         if not self.dirty and type(self.body) is bytes:
@@ -462,12 +462,12 @@ class Folder(Element):
             and not source.dirty
             and source is not self
         ):
-            # As in `copy`: the same bytes say the same tree, when somebody asks for it.
+            # As in `copy`: the same bytes give the same tree, on first access.
             self.clear()
             self.body, self.ccsid, self.encoding, self.model = source.body, source.ccsid, source.encoding, source.model
             self.value = source.value
             self._children = self.peeked = self.touched = None
-            self.dirty = self.restructured = self._told = False
+            self.dirty = self.restructured = self._has_changed = False
             return
         super().replace_content(source)
 
@@ -488,7 +488,7 @@ class Folder(Element):
 
 
 class Unread(Protocol):
-    """A message whose folders nobody has asked for yet."""
+    """A message whose folders are not made yet."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -558,7 +558,7 @@ class Root(Element):
         self.changed(structure=True)
 
     def is_unchanged(self) -> bool:
-        """It still holds its message, and nobody has changed a folder."""
+        """It still holds its message, and no folder was changed."""
         if self.unread is None:
             return False
         opened = self.opened
@@ -582,8 +582,8 @@ class Root(Element):
 class Assembly:
     """The four trees that travel through a flow together.
 
-    Most messages need only the first, so the others are made when somebody asks. The environment is one for a whole
-    flow: who makes an assembly from another one hands it over.
+    Most messages need only the first, so the others are made on first access. The environment is one for a whole
+    flow: an assembly that is made from another one takes it over.
     """
 
     __slots__ = ("_environment", "_exception_list", "_local_environment", "root")

@@ -287,14 +287,14 @@ def _write(element: Element, domain: str, indent: str, lines: list[str]) -> None
     kind, value, children = element.kind, element.value, element.children
     word = _KIND_WORDS.get(domain, _FAMILIES).get(kind) or _FAMILIES.get(kind >> 24, "Other")
     head = f"{indent}(0x{kind:08X}:{word}):{element.key}"
-    said = f"{value_text(value)} ({type_name(value)})" if value is not None else ""
+    value_shown = f"{value_text(value)} ({type_name(value)})" if value is not None else ""
     if not children:
-        if said:
-            lines.append(f"{head} = {said}")
+        if value_shown:
+            lines.append(f"{head} = {value_shown}")
         else:
             lines.append(f"{head} = NULL" if kind == NAME_VALUE else head)
         return
-    lines.append(f"{head} = {said} (" if said else f"{head} = (")
+    lines.append(f"{head} = {value_shown} (" if value_shown else f"{head} = (")
     for child in children:
         _write(child, domain, indent + "  ", lines)
     lines.append(f"{indent})")

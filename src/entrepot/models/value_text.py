@@ -105,7 +105,7 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     Interval: interval_text,
     type(None): lambda _: "",
 }
-"""The exact type of a value, and who writes it."""
+"""The exact type of a value, and the function that writes it."""
 
 
 def xml_text(value: Any) -> str:

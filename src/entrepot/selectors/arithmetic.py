@@ -15,7 +15,7 @@ from typing import Any
 
 from entrepot.message import Message
 from entrepot.selectors.expressions import ArithmeticOperator
-from entrepot.selectors.kinds import KINDS, Kind, Reader, Value
+from entrepot.selectors.kinds import KINDS, Reader, Value, ValueKind
 
 
 def divide(dividend: float, divisor: float) -> float:
@@ -44,12 +44,12 @@ def arithmetic(first: Reader, steps: tuple[tuple[ArithmeticOperator, Reader], ..
 
     def compute(message: Message) -> Value:
         result: Any = first(message)
-        if KINDS[result.__class__] is not Kind.NUMBER:
+        if KINDS[result.__class__] is not ValueKind.NUMBER:
             return None
         try:
             for operate, operand in operations:
                 value = operand(message)
-                if KINDS[value.__class__] is not Kind.NUMBER:
+                if KINDS[value.__class__] is not ValueKind.NUMBER:
                     return None
                 result = operate(result, value)
                 if result.__class__ is int and not -_INTEGER_END < result < _INTEGER_END:

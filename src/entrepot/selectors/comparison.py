@@ -19,7 +19,7 @@ from typing import Any
 from entrepot.limits import SELECTOR_TEXT_CHARACTERS_MAX
 from entrepot.message import Message
 from entrepot.selectors.expressions import ComparisonOperator
-from entrepot.selectors.kinds import KINDS, Condition, Kind, Reader, Truth, Value
+from entrepot.selectors.kinds import KINDS, Condition, Reader, Truth, Value, ValueKind
 
 _TESTS: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -40,9 +40,9 @@ MIRRORED: dict[ComparisonOperator, ComparisonOperator] = {
 }
 """The operator that says the same with the operands exchanged."""
 
-_EQUATABLE = frozenset({Kind.NUMBER, Kind.TEXT, Kind.BOOLEAN, Kind.BYTES})
-_ORDERABLE = frozenset({Kind.NUMBER, Kind.TEXT})
-_SIZED = frozenset({Kind.TEXT, Kind.BYTES})
+_EQUATABLE = frozenset({ValueKind.NUMBER, ValueKind.TEXT, ValueKind.BOOLEAN, ValueKind.BYTES})
+_ORDERABLE = frozenset({ValueKind.NUMBER, ValueKind.TEXT})
+_SIZED = frozenset({ValueKind.TEXT, ValueKind.BYTES})
 
 
 def value_test(symbol: ComparisonOperator) -> Callable[[Value, Value], Truth]:
@@ -109,7 +109,7 @@ def between(read: Reader, read_low: Reader, read_high: Reader) -> Condition:
     return holds
 
 
-def membership(read: Reader, values: frozenset[str | int | float], kind: Kind) -> Condition:
+def membership(read: Reader, values: frozenset[str | int | float], kind: ValueKind) -> Condition:
     """IN: as `=` with any of the values, hence FALSE for a value of another kind."""
 
     def holds(message: Message) -> Truth:

@@ -2,7 +2,7 @@
 """What asking a selector about a message costs, in steps of about the same time.
 
 A step is a condition or an operand, or a character that LIKE has to look at
-by itself. Who asks about many messages counts them, and lets others have
+by itself. A caller with many messages counts them, and lets others have
 their turn in between.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 
 from entrepot.limits import SELECTOR_GAPPED_LIKES_MAX, SELECTOR_TEXT_CHARACTERS_MAX
 from entrepot.message import Message
-from entrepot.selectors.expressions import Expression, Identifier, Like
+from entrepot.selectors.expressions import Expression, Identifier, LikeTest
 from entrepot.selectors.like import has_gap_between_wildcards
-from entrepot.selectors.mistakes import Mistake
+from entrepot.selectors.mistakes import SelectorMistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ def cost_of(expression: Expression) -> Cost:
     scanned: list[str] = []
     for each in _all(expression):
         steps += 1
-        if isinstance(each, Like) and has_gap_between_wildcards(each.pattern, each.escape):
+        if isinstance(each, LikeTest) and has_gap_between_wildcards(each.pattern, each.escape):
             scanned.append(each.operand.name if isinstance(each.operand, Identifier) else "")
             if len(scanned) > SELECTOR_GAPPED_LIKES_MAX:
                 problem = f"more than {SELECTOR_GAPPED_LIKES_MAX} patterns have '_' beside text between two '%'"
-                raise Mistake(each.column, problem)
+                raise SelectorMistake(each.column, problem)
     return Cost(steps, tuple(scanned))
 
 

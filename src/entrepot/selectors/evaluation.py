@@ -16,33 +16,33 @@ from entrepot.selectors.arithmetic import arithmetic
 from entrepot.selectors.expressions import (
     And,
     Arithmetic,
-    Between,
+    BetweenTest,
+    Brackets,
     Comparison,
     Expression,
-    Group,
     Identifier,
     In,
     IsNull,
-    Like,
-    Literal,
+    LikeTest,
     Not,
     Or,
+    SelectorLiteral,
 )
 from entrepot.selectors.identifiers import identifier_reader, is_property
-from entrepot.selectors.kinds import Condition, Kind, Reader, Truth, Value
+from entrepot.selectors.kinds import Condition, Reader, Truth, Value, ValueKind
 from entrepot.selectors.like import Matcher, compile_pattern
 
-_Condition = And | Or | Not | Comparison | Between | In | Like | IsNull
+_Condition = And | Or | Not | Comparison | BetweenTest | In | LikeTest | IsNull
 
 
 def reader_for(expression: Expression) -> Reader:
     """What gives the value of any expression."""
     match expression:
-        case Literal(value=value):
+        case SelectorLiteral(value=value):
             return _constant(value)
         case Identifier(name=name):
             return identifier_reader(name)
-        case Group(inner=inner):
+        case Brackets(inner=inner):
             return reader_for(inner)
         case Arithmetic(first=first, steps=steps):
             return arithmetic(reader_for(first), tuple((symbol, reader_for(operand)) for symbol, operand in steps))
@@ -53,7 +53,7 @@ def reader_for(expression: Expression) -> Reader:
 def condition_for(expression: Expression) -> Condition:
     """What tells whether a condition holds; what is no condition for a message, is UNKNOWN for it."""
     read = reader_for(expression)
-    return cast(Condition, read) if expression.kind is Kind.BOOLEAN else three_valued.condition_of(read)
+    return cast(Condition, read) if expression.kind is ValueKind.BOOLEAN else three_valued.condition_of(read)
 
 
 def _condition_for(condition: _Condition) -> Condition:
@@ -66,11 +66,11 @@ def _condition_for(condition: _Condition) -> Condition:
             return three_valued.negation(condition_for(operand))
         case Comparison():
             return _comparison_for(condition)
-        case Between(operand=operand, low=low, high=high):
+        case BetweenTest(operand=operand, low=low, high=high):
             return comparison.between(reader_for(operand), reader_for(low), reader_for(high))
         case In(operand=operand, values=values, values_kind=kind):
             return comparison.membership(reader_for(operand), values, kind)
-        case Like(operand=operand, pattern=pattern, escape=escape):
+        case LikeTest(operand=operand, pattern=pattern, escape=escape):
             return _likeness(reader_for(operand), compile_pattern(pattern, escape))
         case IsNull(operand=operand):
             return _nullness(reader_for(operand))
@@ -80,9 +80,9 @@ def _condition_for(condition: _Condition) -> Condition:
 
 def _comparison_for(condition: Comparison) -> Condition:
     left, symbol, right = condition.left, condition.operator, condition.right
-    if isinstance(left, Literal):
+    if isinstance(left, SelectorLiteral):
         left, symbol, right = right, comparison.MIRRORED[symbol], left
-    if not isinstance(right, Literal):
+    if not isinstance(right, SelectorLiteral):
         return comparison.comparison(reader_for(left), symbol, reader_for(right))
     if isinstance(left, Identifier) and is_property(left.name):
         return comparison.property_comparison(left.name, symbol, right.value)

@@ -9,12 +9,12 @@ None where only the message can tell, that is, for identifiers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal as OneOf
+from typing import Literal
 
-from entrepot.selectors.kinds import KINDS, Kind
+from entrepot.selectors.kinds import KINDS, ValueKind
 
-ComparisonOperator = OneOf["=", "<>", "<", "<=", ">", ">="]
-ArithmeticOperator = OneOf["+", "-", "*", "/"]
+ComparisonOperator = Literal["=", "<>", "<", "<=", ">", ">="]
+ArithmeticOperator = Literal["+", "-", "*", "/"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,16 @@ class Expression:
     """How many expressions stand inside one another at the deepest place; 0 without any inside."""
 
     @property
-    def kind(self) -> Kind | None:
-        return Kind.BOOLEAN
+    def kind(self) -> ValueKind | None:
+        return ValueKind.BOOLEAN
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Expression):
+class SelectorLiteral(Expression):
     value: str | int | float | bool
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> ValueKind | None:
         return KINDS[type(self.value)]
 
 
@@ -45,18 +45,18 @@ class Identifier(Expression):
     name: str
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> ValueKind | None:
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Expression):
+class Brackets(Expression):
     """Round brackets. They are kept because they count as depth."""
 
     inner: Expression
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> ValueKind | None:
         return self.inner.kind
 
 
@@ -68,8 +68,8 @@ class Arithmetic(Expression):
     steps: tuple[tuple[ArithmeticOperator, Expression], ...]
 
     @property
-    def kind(self) -> Kind | None:
-        return Kind.NUMBER
+    def kind(self) -> ValueKind | None:
+        return ValueKind.NUMBER
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Comparison(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Between(Expression):
+class BetweenTest(Expression):
     operand: Expression
     low: Expression
     high: Expression
@@ -90,11 +90,11 @@ class Between(Expression):
 class In(Expression):
     operand: Expression
     values: frozenset[str | int | float]
-    values_kind: Kind
+    values_kind: ValueKind
 
 
 @dataclass(frozen=True, slots=True)
-class Like(Expression):
+class LikeTest(Expression):
     operand: Expression
     pattern: str
     escape: str | None

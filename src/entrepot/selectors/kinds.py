@@ -18,7 +18,7 @@ Reader = Callable[[Message], Value]
 Condition = Callable[[Message], Truth]
 
 
-class Kind(enum.Enum):
+class ValueKind(enum.Enum):
     """What a value is; the text is for error messages."""
 
     NULL = "null"
@@ -29,25 +29,25 @@ class Kind(enum.Enum):
     OTHER = "something else"
 
 
-_BASES: tuple[tuple[type, Kind], ...] = (
-    (bool, Kind.BOOLEAN),  # before int, whose subclass it is
-    (int, Kind.NUMBER),
-    (float, Kind.NUMBER),
-    (str, Kind.TEXT),
-    (bytes, Kind.BYTES),
-    (bytearray, Kind.BYTES),
+_BASES: tuple[tuple[type, ValueKind], ...] = (
+    (bool, ValueKind.BOOLEAN),  # before int, whose subclass it is
+    (int, ValueKind.NUMBER),
+    (float, ValueKind.NUMBER),
+    (str, ValueKind.TEXT),
+    (bytes, ValueKind.BYTES),
+    (bytearray, ValueKind.BYTES),
 )
 
 
-class _Kinds(dict[type, Kind]):
-    def __missing__(self, value_class: type) -> Kind:
+class _Kinds(dict[type, ValueKind]):
+    def __missing__(self, value_class: type) -> ValueKind:
         # Enumerations and other subclasses come here. They are not remembered,
         # because classes made at run time would then never be freed.
         for base, kind in _BASES:
             if issubclass(value_class, base):
                 return kind
-        return Kind.OTHER
+        return ValueKind.OTHER
 
 
-KINDS = _Kinds({type(None): Kind.NULL, **dict(_BASES)})
+KINDS = _Kinds({type(None): ValueKind.NULL, **dict(_BASES)})
 """From a value's class to its kind. A look-up, because it is done for every value of every message."""

@@ -31,7 +31,7 @@ _NUMBER_ATTEMPT = re.compile(r"\.?[0-9](?:[eE][+-]|[\w.$])*")
 _SHOWN_CHARACTERS = 40
 
 
-class Mistake(Exception):
+class SelectorMistake(Exception):
     """Why a text is no selector. It never leaves this room: callers get a `SelectorSyntaxError`."""
 
     def __init__(self, column: int, problem: str) -> None:
@@ -45,22 +45,26 @@ def column_of(token: Token) -> int:
     return (token.start_pos or 0) + 1
 
 
-def nested_too_deeply(column: int) -> Mistake:
-    return Mistake(column, f"nested more than {limits.SELECTOR_DEPTH_MAX} deep; use fewer brackets, NOTs and signs")
+def nested_too_deeply(column: int) -> SelectorMistake:
+    return SelectorMistake(
+        column, f"nested more than {limits.SELECTOR_DEPTH_MAX} deep; use fewer brackets, NOTs and signs"
+    )
 
 
-def unexpected_character(error: UnexpectedCharacters, text: str) -> Mistake:
+def unexpected_character(error: UnexpectedCharacters, text: str) -> SelectorMistake:
     """The mistake of a character with which nothing begins."""
     position = error.pos_in_stream or 0
     column = position + 1
     attempt = _NUMBER_ATTEMPT.match(text, position)
     if attempt:
-        return Mistake(column, f"{shown(attempt[0])} is not a number; numbers look like 42, 42L, 0x2A, 4.2 or 4.2e1")
+        return SelectorMistake(
+            column, f"{shown(attempt[0])} is not a number; numbers look like 42, 42L, 0x2A, 4.2 or 4.2e1"
+        )
     character = text[position]
-    return Mistake(column, _ADVICE_BY_CHARACTER.get(character, f"unexpected character {character!r}"))
+    return SelectorMistake(column, _ADVICE_BY_CHARACTER.get(character, f"unexpected character {character!r}"))
 
 
-def unexpected_token(error: UnexpectedToken, text: str, parser: Lark) -> Mistake:
+def unexpected_token(error: UnexpectedToken, text: str, parser: Lark) -> SelectorMistake:
     """The mistake of a word or sign, or of the end, in the wrong place."""
     found = error.token
     at_end = found.type == "$END"
@@ -69,19 +73,23 @@ def unexpected_token(error: UnexpectedToken, text: str, parser: Lark) -> Mistake
     # `accepts` has tried each token; the parser's own `expected` names too many.
     accepted = set(error.accepts or ())
     if found.type == "RPAR" and not _open_bracket(before):
-        return Mistake(column, "this ')' has no '(' before it")
+        return SelectorMistake(column, "this ')' has no '(' before it")
     expected = _expected(accepted, before)
     wants_value = "IDENTIFIER" in accepted
     if wants_value and found.type == "NULL":
-        return Mistake(column, f"{expected}; to test for null, write IS NULL or IS NOT NULL")
+        return SelectorMistake(column, f"{expected}; to test for null, write IS NULL or IS NOT NULL")
     if wants_value and found == "=" and before and before[-1] == "=":
-        return Mistake(column, f"{expected}; a single '=' tests for equality")
+        return SelectorMistake(column, f"{expected}; a single '=' tests for equality")
     if wants_value and found.upper() in _KEYWORDS:
         keyword = found.upper()
-        return Mistake(column, f'{expected}, and {keyword} is a keyword (a property of that name is written "{found}")')
+        return SelectorMistake(
+            column, f'{expected}, and {keyword} is a keyword (a property of that name is written "{found}")'
+        )
     if before and before[-1].type == "TEXT" and before[-1].end_pos == found.start_pos:
-        return Mistake(column, f"{expected}; a quote inside a text is written twice: 'it''s'")
-    return Mistake(column, f"{expected}, and the selector ends here" if at_end else f"{expected}, found {shown(found)}")
+        return SelectorMistake(column, f"{expected}; a quote inside a text is written twice: 'it''s'")
+    return SelectorMistake(
+        column, f"{expected}, and the selector ends here" if at_end else f"{expected}, found {shown(found)}"
+    )
 
 
 def shown(text: str) -> str:

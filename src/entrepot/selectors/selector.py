@@ -61,7 +61,7 @@ _COMPILED: dict[str, Selector | SelectorSyntaxError] = {}
 def compile_selector(text: str) -> Selector:
     """A selector from its text, in the language of JMS message selectors.
 
-    The text must be a condition; blank text is none, as a caller who wants every
+    The text must be a condition; blank text is none, as a caller that wants every
     message has no selector to compile.
 
     Raises:
@@ -107,13 +107,13 @@ def _compile(text: str) -> Selector | SelectorSyntaxError:
     # Imported here, so that a process that never sees a selector does not load Lark.
     from entrepot.selectors.cost import cost_of
     from entrepot.selectors.evaluation import condition_for
-    from entrepot.selectors.mistakes import Mistake
+    from entrepot.selectors.mistakes import SelectorMistake
     from entrepot.selectors.syntax import parse
 
     try:
         expression = parse(text)
         return Selector(text, condition_for(expression), cost_of(expression))
-    except Mistake as mistake:
+    except SelectorMistake as mistake:
         return SelectorSyntaxError(_on_one_line(text), mistake.column, mistake.problem)
 
 

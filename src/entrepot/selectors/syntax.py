@@ -21,21 +21,21 @@ from entrepot.selectors.expressions import (
     And,
     Arithmetic,
     ArithmeticOperator,
-    Between,
+    BetweenTest,
+    Brackets,
     Comparison,
     ComparisonOperator,
     Expression,
-    Group,
     Identifier,
     In,
     IsNull,
-    Like,
-    Literal,
+    LikeTest,
     Not,
     Or,
+    SelectorLiteral,
 )
 from entrepot.selectors.mistakes import (
-    Mistake,
+    SelectorMistake,
     column_of,
     nested_too_deeply,
     unexpected_character,
@@ -67,7 +67,12 @@ def parse(text: str) -> Expression:
 def _parser() -> Lark:
     # The basic lexer, unlike Lark's contextual one, keeps keywords reserved in every place.
     return Lark.open(
-        "selector.lark", rel_to=__file__, parser="lalr", lexer="basic", maybe_placeholders=True, transformer=_Builder()
+        "selector.lark",
+        rel_to=__file__,
+        parser="lalr",
+        lexer="basic",
+        maybe_placeholders=True,
+        transformer=_ExpressionBuilder(),
     )
 
 
@@ -79,7 +84,7 @@ def _depth(column: int, *parts: Expression) -> int:
 
 
 @v_args(inline=True)
-class _Builder(Transformer[Token, Expression]):
+class _ExpressionBuilder(Transformer[Token, Expression]):
     """One method for each rule."""
 
     def disjunction(self, *operands: Expression) -> Expression:
@@ -108,7 +113,7 @@ class _Builder(Transformer[Token, Expression]):
     def between(self, operand: Expression, low: Expression, high: Expression) -> Expression:
         type_checks.require_orderable((operand, low, high), "BETWEEN")
         type_checks.require_comparable((operand, low, high), "BETWEEN")
-        return Between(operand.column, _depth(operand.column, operand, low, high), operand, low, high)
+        return BetweenTest(operand.column, _depth(operand.column, operand, low, high), operand, low, high)
 
     def not_between(self, operand: Expression, low: Expression, high: Expression) -> Expression:
         return _not(operand.column, self.between(operand, low, high))
@@ -124,7 +129,7 @@ class _Builder(Transformer[Token, Expression]):
     def like(self, operand: Expression, pattern: Expression, escape: Expression | None) -> Expression:
         type_checks.require_like_operand(operand)
         pattern_text, escape_text = type_checks.like_pattern(pattern, escape)
-        return Like(operand.column, _depth(operand.column, operand), operand, pattern_text, escape_text)
+        return LikeTest(operand.column, _depth(operand.column, operand), operand, pattern_text, escape_text)
 
     def not_like(self, operand: Expression, pattern: Expression, escape: Expression | None) -> Expression:
         return _not(operand.column, self.like(operand, pattern, escape))
@@ -144,18 +149,18 @@ class _Builder(Transformer[Token, Expression]):
     def signed(self, sign: Token, operand: Expression) -> Expression:
         type_checks.require_number(operand, sign)
         column = column_of(sign)
-        if isinstance(operand, Literal):
+        if isinstance(operand, SelectorLiteral):
             value = cast(float, operand.value)
-            return Literal(column, 0, -value if sign == "-" else value)
+            return SelectorLiteral(column, 0, -value if sign == "-" else value)
         symbol = cast(ArithmeticOperator, str(sign))
-        return Arithmetic(column, _depth(column, operand), Literal(column, 0, 0), ((symbol, operand),))
+        return Arithmetic(column, _depth(column, operand), SelectorLiteral(column, 0, 0), ((symbol, operand),))
 
     def group(self, bracket: Token, inner: Expression) -> Expression:
         column = column_of(bracket)
-        return Group(column, _depth(column, inner), inner)
+        return Brackets(column, _depth(column, inner), inner)
 
     def text(self, token: Token) -> Expression:
-        return Literal(column_of(token), 0, token[1:-1].replace("''", "'"))
+        return SelectorLiteral(column_of(token), 0, token[1:-1].replace("''", "'"))
 
     def exact(self, token: Token) -> Expression:
         return _integer(token, token.rstrip("lL"), 10)
@@ -166,14 +171,14 @@ class _Builder(Transformer[Token, Expression]):
     def approximate(self, token: Token) -> Expression:
         value = float(token.rstrip("fFdD"))
         if math.isinf(value):
-            raise Mistake(column_of(token), "this number is too large for a 64-bit float")
-        return Literal(column_of(token), 0, value)
+            raise SelectorMistake(column_of(token), "this number is too large for a 64-bit float")
+        return SelectorLiteral(column_of(token), 0, value)
 
     def true(self, token: Token) -> Expression:
-        return Literal(column_of(token), 0, True)
+        return SelectorLiteral(column_of(token), 0, True)
 
     def false(self, token: Token) -> Expression:
-        return Literal(column_of(token), 0, False)
+        return SelectorLiteral(column_of(token), 0, False)
 
     def identifier(self, token: Token) -> Expression:
         return Identifier(column_of(token), 0, str(token))
@@ -198,7 +203,7 @@ def _arithmetic(first: Expression, steps: tuple[Any, ...]) -> Expression:
 def _integer(token: Token, digits: str, number_base: int) -> Expression:
     # Python itself refuses to read some thousand digits, so their number is looked at first.
     if len(digits.lstrip("0xX")) > len(str(_LONG_MAX)) or int(digits, number_base) > _LONG_MAX:
-        raise Mistake(
+        raise SelectorMistake(
             column_of(token), "this number is too large for a 64-bit integer; write it with a point or exponent"
         )
-    return Literal(column_of(token), 0, int(digits, number_base))
+    return SelectorLiteral(column_of(token), 0, int(digits, number_base))

@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from entrepot.selectors.expressions import Expression, Literal
-from entrepot.selectors.kinds import Kind
+from entrepot.selectors.expressions import Expression, SelectorLiteral
+from entrepot.selectors.kinds import ValueKind
 from entrepot.selectors.like import PatternError, cut_pattern
-from entrepot.selectors.mistakes import Mistake, shown
+from entrepot.selectors.mistakes import SelectorMistake, shown
 
 
 def require_condition(expression: Expression, whose: str) -> None:
-    if expression.kind not in (Kind.BOOLEAN, None):
-        raise Mistake(
+    if expression.kind not in (ValueKind.BOOLEAN, None):
+        raise SelectorMistake(
             expression.column, f"{whose} is a condition, such as amount > 100, and this is {_named(expression)}"
         )
 
 
 def require_number(expression: Expression, operator: str) -> None:
-    if expression.kind not in (Kind.NUMBER, None):
-        raise Mistake(expression.column, f"'{operator}' calculates with numbers, and this is {_named(expression)}")
+    if expression.kind not in (ValueKind.NUMBER, None):
+        raise SelectorMistake(
+            expression.column, f"'{operator}' calculates with numbers, and this is {_named(expression)}"
+        )
 
 
 def require_like_operand(expression: Expression) -> None:
-    if expression.kind not in (Kind.TEXT, None):
-        raise Mistake(expression.column, f"LIKE looks at text, and this is {_named(expression)}")
+    if expression.kind not in (ValueKind.TEXT, None):
+        raise SelectorMistake(expression.column, f"LIKE looks at text, and this is {_named(expression)}")
 
 
 def require_comparable(expressions: Iterable[Expression], operator: str) -> None:
@@ -38,32 +40,36 @@ def require_comparable(expressions: Iterable[Expression], operator: str) -> None
     for expression in known[1:]:
         if expression.kind is not known[0].kind:
             problem = f"{operator} compares like with like, and this is {_named(expression)}, not {_named(known[0])}"
-            raise Mistake(expression.column, problem)
+            raise SelectorMistake(expression.column, problem)
 
 
 def require_orderable(expressions: Iterable[Expression], operator: str) -> None:
     for expression in expressions:
-        if expression.kind is Kind.BOOLEAN:
-            raise Mistake(expression.column, f"{operator} orders numbers or text, and this is {_named(expression)}")
+        if expression.kind is ValueKind.BOOLEAN:
+            raise SelectorMistake(
+                expression.column, f"{operator} orders numbers or text, and this is {_named(expression)}"
+            )
 
 
 def text_literal(expression: Expression, whose: str) -> str:
     """The text of a literal that has to be one."""
-    if not isinstance(expression, Literal) or not isinstance(expression.value, str):
-        raise Mistake(expression.column, f"{whose} is text in single quotes, and this is {_named(expression)}")
+    if not isinstance(expression, SelectorLiteral) or not isinstance(expression.value, str):
+        raise SelectorMistake(expression.column, f"{whose} is text in single quotes, and this is {_named(expression)}")
     return expression.value
 
 
-def list_values(expressions: Iterable[Expression]) -> tuple[frozenset[str | int | float], Kind]:
+def list_values(expressions: Iterable[Expression]) -> tuple[frozenset[str | int | float], ValueKind]:
     """The values of a list after IN, which are literals of one kind."""
     values: list[str | int | float] = []
     expressions = tuple(expressions)
     for expression in expressions:
-        if not isinstance(expression, Literal) or expression.kind not in (Kind.TEXT, Kind.NUMBER):
-            raise Mistake(expression.column, f"a list holds text or numbers as such, and this is {_named(expression)}")
+        if not isinstance(expression, SelectorLiteral) or expression.kind not in (ValueKind.TEXT, ValueKind.NUMBER):
+            raise SelectorMistake(
+                expression.column, f"a list holds text or numbers as such, and this is {_named(expression)}"
+            )
         values.append(expression.value)
     require_comparable(expressions, "IN")
-    return frozenset(values), Kind.TEXT if isinstance(values[0], str) else Kind.NUMBER
+    return frozenset(values), ValueKind.TEXT if isinstance(values[0], str) else ValueKind.NUMBER
 
 
 def like_pattern(pattern: Expression, escape: Expression | None) -> tuple[str, str | None]:
@@ -72,19 +78,19 @@ def like_pattern(pattern: Expression, escape: Expression | None) -> tuple[str, s
     escape_text = None if escape is None else text_literal(escape, "the escape character")
     if escape is not None and escape_text is not None and len(escape_text) != 1:
         problem = f"the escape character is one character, and {shown(escape_text)} has {len(escape_text)}"
-        raise Mistake(escape.column, problem)
+        raise SelectorMistake(escape.column, problem)
     try:
         cut_pattern(pattern_text, escape_text)
     except PatternError as error:
         # The quote at the start, and each quote written twice, move what comes after.
         quotes_before = 1 + pattern_text[: error.index].count("'")
-        raise Mistake(pattern.column + error.index + quotes_before, error.problem) from None
+        raise SelectorMistake(pattern.column + error.index + quotes_before, error.problem) from None
     return pattern_text, escape_text
 
 
 def _named(expression: Expression) -> str:
     if expression.kind is None:
         return "a property"
-    if isinstance(expression, Literal) and expression.kind is Kind.BOOLEAN:
+    if isinstance(expression, SelectorLiteral) and expression.kind is ValueKind.BOOLEAN:
         return "a boolean"
     return expression.kind.value

@@ -42,6 +42,7 @@ _FENCED_S = 2.0
 """How long a partner that is fenced may ask and be refused, so that it knows what became of what it said before."""
 _NOTHING = verbs.Empty()
 _express = compiled("express")
+_outlet = compiled("outlet")
 
 if _express is not None:
 
@@ -281,7 +282,7 @@ class NativeLink(Link):
 
     def open_outlet(self, stream: Stream, numbered: Any) -> None:
         if self._lane is not None:
-            stream.waiter.outlet = _express.Outlet(stream, stream.waiter, numbered, self)
+            stream.waiter.outlet = _outlet.Outlet(stream, numbered, self, self._engine)
 
     def on_frame(self, verb: int, number: int, payload: Any) -> None:
         if self._end is not None:

@@ -29,7 +29,7 @@ from entrepot.message import Message
 if TYPE_CHECKING:
     from entrepot.server.session import Done, Session
 
-_fanout = compiled("fanout")
+_outlet = compiled("outlet")
 _PUMP_AT_ONCE = 128
 _PUMP_BYTES = 1 * MIB
 _HELD_BYTES_MAX = 64 * MIB
@@ -165,9 +165,7 @@ class Stream:
             return False
         if waiter.arrived:
             self._woken()  # they came before those that are there now, and count before them
-        if waiter.outlet is not None and _fanout is not None and _fanout.pump(
-            waiter.outlet, self._session.engine, self.name
-        ):
+        if waiter.outlet is not None and _outlet.pump(waiter.outlet, self.name):
             return True
         if waiter.credit <= 0 or self._paused or self._held_bytes >= _HELD_BYTES_MAX:
             return True
@@ -211,7 +209,7 @@ class Stream:
             gone = takes[:count]
             size = 0
             for take in gone:
-                size += len(take.entry.message.body)
+                size += take.entry.body_bytes
             with self._session.engine.host.lock:
                 settled = express.settle(gone)
             if settled:
@@ -261,7 +259,7 @@ class Stream:
         self.pump()  # their bodies may have kept others from coming
 
     def _let_go(self, takes: list[Take]) -> None:
-        self._held_bytes -= sum([len(take.entry.message.body) for take in takes])
+        self._held_bytes -= sum([take.entry.body_bytes for take in takes])
 
     def _move(self, count: int, unit: Unit) -> None:
         """Let the first of those that are on their way stand under another unit."""

@@ -6,7 +6,7 @@ live/       flows at work on queues: long-running tasks
 tables/     queues as tables: the data source and sink `entrepot`
 replaying/  flows over tables, in a stream or over an archive
 
-Nothing here is imported before somebody asks for it, since pyspark costs half a second.
+Nothing here is imported before it is used, since pyspark costs half a second.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test kit for whoever builds on queues: a clock to move, and disks that forget, fail and kill."""
+"""A test kit for programs that use queues: a clock to move, and disks that forget, fail and kill."""
 
 from entrepot.testing.clock import VirtualClock
 from entrepot.testing.failing_disk import FaultyDisk, KillingDisk

@@ -13,7 +13,7 @@ The same without Python is a file `pricing.test.yaml` for `entrepot flow test`.
 
 from __future__ import annotations
 
-from entrepot.flows.outside import QueueFacts
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.trials import FlowResult, FlowTest, Visit
 
 __all__ = ["FlowResult", "FlowTest", "QueueFacts", "Visit"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of a recovery log as an attacker makes them who knows everything about it but its salts.
+"""Groups of a recovery log as an attacker makes them that knows all of it but its salts.
 
 A body may hold them, and lie where the log will end one lap later. Nothing
 that reads a log may believe them.

@@ -37,7 +37,7 @@ def programs() -> Path:
 class Postgres:
     """`with Postgres(folder) as postgres: create_engine(postgres.url)`.
 
-    Run by root it becomes the user postgres, who must be able to get to the folder.
+    Run by root it becomes the user postgres, which must be able to reach the folder.
     """
 
     def __init__(self, folder: Path, *, prepared_max: int = 64, connections_max: int = 64) -> None:

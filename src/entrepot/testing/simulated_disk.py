@@ -23,7 +23,7 @@ from entrepot.testing.faults import Faults
 from entrepot.testing.simulated_file import SimulatedContents
 
 
-class Folder:
+class SimulatedFolder:
     """Names as every process sees them, and as the medium has them."""
 
     __slots__ = ("durable", "names", "pending")
@@ -34,7 +34,7 @@ class Folder:
         self.pending: list[NameChange] = []
 
 
-Node = SimulatedContents | Folder
+Node = SimulatedContents | SimulatedFolder
 
 
 class NameChange:
@@ -42,7 +42,7 @@ class NameChange:
 
     __slots__ = ("settled", "steps")
 
-    def __init__(self, *steps: tuple[Folder, str, Node | None]) -> None:
+    def __init__(self, *steps: tuple[SimulatedFolder, str, Node | None]) -> None:
         self.steps = steps
         self.settled = False
         for folder, name, node in steps:
@@ -113,7 +113,7 @@ class SimulatedFile:
         return len(self._contents.bytes)
 
     def close(self) -> None:
-        # A process that died in the simulation still unwinds in ours; its closing harms nobody.
+        # A process that died in the simulation still unwinds in ours; its closing does no harm.
         if self._incarnation == self._disk.incarnation:
             self._require_alive()
             self._open = False
@@ -140,7 +140,7 @@ class SimulatedDisk:
         self.incarnation = 0
         """How often the process died or the power was cut."""
         self._random = random
-        self._root = Folder()
+        self._root = SimulatedFolder()
         self._trace = hashlib.sha256()
 
     # The disk's own verbs
@@ -161,7 +161,7 @@ class SimulatedDisk:
         if (source_folder, source_name) == (target_folder, target_name) and source_name in source_folder.names:
             return
         node = self._contents(source)
-        if isinstance(target_folder.names.get(target_name), Folder):
+        if isinstance(target_folder.names.get(target_name), SimulatedFolder):
             raise _error(errno.EISDIR, target)
         NameChange((source_folder, source_name, None), (target_folder, target_name, node))
 
@@ -187,9 +187,9 @@ class SimulatedDisk:
         folder = self._root
         for name in _parts(path):
             if name not in folder.names:
-                NameChange((folder, name, Folder()))
+                NameChange((folder, name, SimulatedFolder()))
             below = folder.names[name]
-            if not isinstance(below, Folder):
+            if not isinstance(below, SimulatedFolder):
                 raise _error(errno.EEXIST, path)
             folder = below
 
@@ -231,7 +231,7 @@ class SimulatedDisk:
                     node.power_cut(self._random)
 
     def flip_bit(self, path: str, byte_offset: int, bit: int) -> None:
-        """Rot: change one bit behind everybody's back, in memory and, where forced, on the medium."""
+        """Rot: change one bit without notice, in memory and, where forced, on the medium."""
         self._contents(path).bytes[byte_offset] ^= 1 << bit
 
     def overwrite(self, path: str, byte_offset: int, data: bytes) -> None:
@@ -258,9 +258,9 @@ class SimulatedDisk:
         for part in above:
             below = folder.names.get(part)
             if below is None:
-                below = Folder()
+                below = SimulatedFolder()
                 NameChange((folder, part, below))
-            if not isinstance(below, Folder):
+            if not isinstance(below, SimulatedFolder):
                 raise _error(errno.ENOTDIR, path)
             _force(folder)
             folder = below
@@ -302,20 +302,20 @@ class SimulatedDisk:
             raise AssertionError(f"{operation} of {path} went on although its process died before it")
         return allowed
 
-    def _locate(self, path: str) -> tuple[Folder, str]:
+    def _locate(self, path: str) -> tuple[SimulatedFolder, str]:
         """The folder a path lies in, and its name there."""
         *above, name = _parts(path) or [""]
         if not name:
             raise _error(errno.EISDIR, path)
         folder = self._node("/".join(above))
-        if not isinstance(folder, Folder):
+        if not isinstance(folder, SimulatedFolder):
             raise _error(errno.ENOTDIR, path)
         return folder, name
 
     def _node(self, path: str) -> Node:
         node: Node = self._root
         for name in _parts(path):
-            if not isinstance(node, Folder):
+            if not isinstance(node, SimulatedFolder):
                 raise _error(errno.ENOTDIR, path)
             if name not in node.names:
                 raise _error(errno.ENOENT, path)
@@ -324,13 +324,13 @@ class SimulatedDisk:
 
     def _contents(self, path: str) -> SimulatedContents:
         node = self._node(path)
-        if isinstance(node, Folder):
+        if isinstance(node, SimulatedFolder):
             raise _error(errno.EISDIR, path)
         return node
 
-    def _folder(self, path: str) -> Folder:
+    def _folder(self, path: str) -> SimulatedFolder:
         node = self._node(path)
-        if not isinstance(node, Folder):
+        if not isinstance(node, SimulatedFolder):
             raise _error(errno.ENOTDIR, path)
         return node
 
@@ -349,22 +349,22 @@ def _set_name(names: dict[str, Node], name: str, node: Node | None) -> None:
         names[name] = node
 
 
-def _force(folder: Folder) -> None:
+def _force(folder: SimulatedFolder) -> None:
     for change in folder.pending:
         change.settle()
     folder.pending.clear()
 
 
-def _folders(folder: Folder, *, durable: bool = False) -> Iterator[Folder]:
+def _folders(folder: SimulatedFolder, *, durable: bool = False) -> Iterator[SimulatedFolder]:
     yield folder
     for node in (folder.durable if durable else folder.names).values():
-        if isinstance(node, Folder):
+        if isinstance(node, SimulatedFolder):
             yield from _folders(node, durable=durable)
 
 
-def _paths(folder: Folder, prefix: str) -> Iterator[str]:
+def _paths(folder: SimulatedFolder, prefix: str) -> Iterator[str]:
     for name, node in folder.names.items():
-        if isinstance(node, Folder):
+        if isinstance(node, SimulatedFolder):
             yield from _paths(node, f"{prefix}{name}/")
         else:
             yield prefix + name

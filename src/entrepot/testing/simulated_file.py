@@ -16,7 +16,7 @@ SECTOR_BYTES = 512
 """What a medium writes wholly or not at all."""
 
 
-class Update(NamedTuple):
+class FileUpdate(NamedTuple):
     """A write or truncate since the last force, with what undoes it."""
 
     offset: int
@@ -44,7 +44,7 @@ class SimulatedContents:
     def __init__(self, contents: bytes | bytearray = b"") -> None:
         self.bytes = bytearray(contents)
         """What a reader sees."""
-        self._updates: list[Update] = []
+        self._updates: list[FileUpdate] = []
         # The updates before this one were in a force that failed: memory holds
         # them as clean, so no later force writes their sectors again.
         self._failed = 0
@@ -66,17 +66,17 @@ class SimulatedContents:
         end = offset + len(data)
         if offset > size:
             contents.extend(bytes(offset - size))
-        self._updates.append(Update(offset, len(data), bytes(contents[offset:end]), size, max(size, end)))
+        self._updates.append(FileUpdate(offset, len(data), bytes(contents[offset:end]), size, max(size, end)))
         contents[offset:end] = data
 
     def truncate(self, size: int) -> None:
         contents = self.bytes
         before = len(contents)
         if size < before:
-            self._updates.append(Update(size, before - size, bytes(contents[size:]), before, size))
+            self._updates.append(FileUpdate(size, before - size, bytes(contents[size:]), before, size))
             del contents[size:]
         elif size > before:
-            self._updates.append(Update(before, 0, b"", before, size))
+            self._updates.append(FileUpdate(before, 0, b"", before, size))
             contents.extend(bytes(size - before))
 
     def force(self) -> None:

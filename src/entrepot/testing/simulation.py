@@ -70,7 +70,7 @@ class Item:
     forgiven: int = 0
     """How often it was given back uncounted since the last crash: a power cut may take that note, and not the count."""
     uncertain: bool = False
-    """Whether a crash may have lost a count that nobody could see since."""
+    """Whether a crash may have lost a count that was not visible since."""
     taken_by: object = None
 
     @property
@@ -79,7 +79,7 @@ class Item:
 
 
 @dataclass(eq=False)
-class Work:
+class SimulatedUnit:
     """A unit of work on both sides."""
 
     unit: Unit
@@ -93,7 +93,7 @@ class Promise:
     """Something the log has to make true: what happens in the model when it is."""
 
     settlement: Settlement
-    work: Work
+    work: SimulatedUnit
     apply: Callable[[], None]
     undo: Callable[[], None]
 
@@ -125,8 +125,8 @@ class Simulation:
         self.with_topics = topics
         self.on_queue: list[Item] = []
         self.promises: list[Promise] = []
-        self.open: list[Work] = []
-        self.prepared: dict[bytes, Work] = {}
+        self.open: list[SimulatedUnit] = []
+        self.prepared: dict[bytes, SimulatedUnit] = {}
         self.bodies: dict[int, bytes] = {}
         self.number = 0
         self.order = 0
@@ -238,9 +238,9 @@ class Simulation:
         if work is not None:
             work.puts.append(item)
         else:
-            self._promise(settlement, Work(Unit(0, 0), puts=[item]))
+            self._promise(settlement, SimulatedUnit(Unit(0, 0), puts=[item]))
 
-    def _put_flat(self, item: Item, message: Message, work: Work | None) -> tuple[bool, Settlement | None]:
+    def _put_flat(self, item: Item, message: Message, work: SimulatedUnit | None) -> tuple[bool, Settlement | None]:
         """Put by the flat way, if that is chosen and takes it."""
         if self.ways is None or self.ways.random() < 0.5:
             return False, None
@@ -277,7 +277,7 @@ class Simulation:
         if work is not None:
             work.puts += items
         else:
-            self._promise(settlement, Work(Unit(0, 0), puts=items))
+            self._promise(settlement, SimulatedUnit(Unit(0, 0), puts=items))
 
     def _get(self) -> None:
         work = self.random.choice([None, *self.open])
@@ -306,7 +306,7 @@ class Simulation:
             item.backouts += 1
             work.takes.append(item)
         else:
-            own = Work(Unit(0, 0), takes=[item])
+            own = SimulatedUnit(Unit(0, 0), takes=[item])
             item.taken_by = own
             self._promise(settlement, own)
 
@@ -319,7 +319,7 @@ class Simulation:
 
     def _begin(self) -> None:
         if len(self.open) < 4:
-            self.open.append(Work(self.manager.begin()))
+            self.open.append(SimulatedUnit(self.manager.begin()))
 
     def _commit(self) -> None:
         if not self.open:
@@ -387,24 +387,24 @@ class Simulation:
 
     # --- the model ------------------------------------------------------------------------
 
-    def _order(self, work: Work) -> None:
+    def _order(self, work: SimulatedUnit) -> None:
         for item in work.puts:
             self.order += 1
             item.order = self.order
 
-    def _promise(self, settlement: Settlement | None, work: Work) -> None:
+    def _promise(self, settlement: Settlement | None, work: SimulatedUnit) -> None:
         self._order(work)
         if settlement is None:
             self._apply(work)
         else:
             self.promises.append(Promise(settlement, work, lambda: self._apply(work), lambda: self._undo(work)))
 
-    def _apply(self, work: Work) -> None:
+    def _apply(self, work: SimulatedUnit) -> None:
         for item in work.takes:
             self.on_queue.remove(item)
         self.on_queue += work.puts
 
-    def _undo(self, work: Work) -> None:
+    def _undo(self, work: SimulatedUnit) -> None:
         for item in work.takes:
             item.taken_by = None
 
@@ -472,7 +472,7 @@ class Simulation:
             self._crash_in_restart()
         self.restarted = self._restart()
         # A note of a backout count is not worth an error when the disk is full.
-        # Nor is it written ahead of what somebody waits for.
+        # Nor is it written ahead of what a caller waits for.
         self._accept_survivors(exact_counts=not power_cut and not self.faulted and not self.promises)
         self.faulted = False
         assert self.manager.objects.find("QLOCAL", _FORGED) is None, "a forged record was believed"
@@ -540,7 +540,9 @@ class Simulation:
         self._accept_counts(exact=exact_counts)
 
     def _survives(self, item: Item) -> bool:
-        return item.persistent and not (isinstance(item.taken_by, Work) and item.taken_by in self.prepared.values())
+        return item.persistent and not (
+            isinstance(item.taken_by, SimulatedUnit) and item.taken_by in self.prepared.values()
+        )
 
     def _numbers(self, name: str) -> list[int]:
         messages, _ = self.manager.browse(name, None, None, 100_000)

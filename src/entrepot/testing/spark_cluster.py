@@ -100,11 +100,11 @@ class SparkCluster:
         """How many workers the master counts, by its own page."""
         try:
             with urllib.request.urlopen(f"http://{_HOST}:{self._page_port}/json/", timeout=5) as answer:
-                told: dict[str, Any] = json.load(answer)
+                state: dict[str, Any] = json.load(answer)
         except (OSError, json.JSONDecodeError):
             # Not there yet; or there, but without its pages: until they are all in place it answers in HTML.
             return 0
-        return int(told["aliveworkers"])
+        return int(state["aliveworkers"])
 
     def _processes(self) -> list[subprocess.Popen[bytes]]:
         return [*([self._master] if self._master else []), *self.workers]

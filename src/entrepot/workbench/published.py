@@ -91,7 +91,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class PublishedDocument:
     folder: str
     """Where its scenarios are: `nstl`."""
     source: str
@@ -105,40 +105,40 @@ class Document:
 def published_rows() -> tuple[PublishedRow, ...]:
     """All published figures, in the order of the file."""
     with (FOLDER / "published.csv").open(newline="") as file:
-        return tuple(_row(told) for told in csv.DictReader(file))
+        return tuple(_row(columns) for columns in csv.DictReader(file))
 
 
 @cache
-def documents() -> Mapping[str, Document]:
+def documents() -> Mapping[str, PublishedDocument]:
     """Folder of scenarios → document, in the order in which reports show them."""
     return read_documents(FOLDER / "documents.yaml")
 
 
-def read_documents(path: Path) -> dict[str, Document]:
+def read_documents(path: Path) -> dict[str, PublishedDocument]:
     """
     Raises:
         ScenarioInvalid: Something is shown that is neither a measurement nor a diagram.
     """
-    told: dict[str, dict[str, Any]] = load_plain(path.read_text())
+    tables: dict[str, dict[str, Any]] = load_plain(path.read_text())
     return {
-        folder: Document(
+        folder: PublishedDocument(
             folder=folder,
             source=facts["source"],
             title=facts["title"],
             year=facts["year"],
             shows={name: _shown(path, folder, name, about) for name, about in facts["shows"].items()},
         )
-        for folder, facts in told.items()
+        for folder, facts in tables.items()
     }
 
 
-def _row(told: dict[str, str]) -> PublishedRow:
-    whole: dict[str, Any] = dict(told)
+def _row(columns: dict[str, str]) -> PublishedRow:
+    whole: dict[str, Any] = dict(columns)
     for name, kind in PublishedRow.__annotations__.items():
         if kind == "int | None":
-            whole[name] = int(told[name]) if told[name] else None
+            whole[name] = int(columns[name]) if columns[name] else None
         elif kind == "float":
-            whole[name] = float(told[name])
+            whole[name] = float(columns[name])
     return PublishedRow(**whole)
 
 

@@ -116,49 +116,49 @@ def parse_scenario(path: Path, name: str) -> Scenario:
         ScenarioInvalid: It is no YAML, a key is missing or unknown, or a value is not what it should be.
     """
     try:
-        told = load_plain(path.read_text())
+        values = load_plain(path.read_text())
     except yaml.YAMLError as error:
         raise ScenarioInvalid(str(path), "", f"is not YAML: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(values, dict):
         raise ScenarioInvalid(str(path), "", "has to be a mapping")
-    for key in told:
+    for key in values:
         if key not in _KEYS:
             raise ScenarioInvalid(str(path), str(key), f"is unknown; there are {', '.join(sorted(_KEYS))}")
     for key in _REQUIRED:
-        if key not in told:
+        if key not in values:
             raise ScenarioInvalid(str(path), key, "is missing")
-    _check_shapes(path, told)
-    bindings = _listed(told.get("entrepot", "unix"))
+    _check_shapes(path, values)
+    bindings = _listed(values.get("entrepot", "unix"))
     for binding in bindings:
         if binding not in ENTREPOT_BINDINGS:
             raise ScenarioInvalid(str(path), "entrepot", f"{binding!r} is none of {', '.join(ENTREPOT_BINDINGS)}")
     return Scenario(
         name=name,
-        title=str(told["title"]),
-        shows=tuple(str(shown) for shown in _listed(told["shows"])),
-        load=str(told["load"]),
-        points=tuple(_points(path, told["points"], told.get("too_large", []))),
+        title=str(values["title"]),
+        shows=tuple(str(shown) for shown in _listed(values["shows"])),
+        load=str(values["load"]),
+        points=tuple(_points(path, values["points"], values.get("too_large", []))),
         entrepot=tuple(str(binding) for binding in bindings),
-        quick={str(key): tuple(_listed(value)) for key, value in told.get("quick", {}).items()},
-        rows={str(key): str(value) for key, value in told.get("rows", {}).items()},
-        differs=str(told.get("differs", "")).strip(),
-        thumbnail=told.get("thumbnail", {}),
+        quick={str(key): tuple(_listed(value)) for key, value in values.get("quick", {}).items()},
+        rows={str(key): str(value) for key, value in values.get("rows", {}).items()},
+        differs=str(values.get("differs", "")).strip(),
+        thumbnail=values.get("thumbnail", {}),
     )
 
 
-def _check_shapes(path: Path, told: dict[str, Any]) -> None:
+def _check_shapes(path: Path, values: dict[str, Any]) -> None:
     for key in ("quick", "rows", "thumbnail"):
-        if not isinstance(told.get(key, {}), dict):
+        if not isinstance(values.get(key, {}), dict):
             raise ScenarioInvalid(str(path), key, "has to be a mapping")
-    limits = told.get("too_large", [])
+    limits = values.get("too_large", [])
     if not isinstance(limits, list) or not all(isinstance(limit, dict) for limit in limits):
         raise ScenarioInvalid(str(path), "too_large", "has to be a list of mappings")
 
 
-def _points(path: Path, told: Any, too_large: Any) -> Iterator[Point]:
-    if not isinstance(told, list) or not told:
+def _points(path: Path, listed: Any, too_large: Any) -> Iterator[Point]:
+    if not isinstance(listed, list) or not listed:
         raise ScenarioInvalid(str(path), "points", "has to be a list of mappings")
-    for entry in told:
+    for entry in listed:
         if not isinstance(entry, dict):
             raise ScenarioInvalid(str(path), "points", f"{entry!r} is no mapping")
         if entry.get("quality", None) is None:

@@ -16,7 +16,7 @@ import pytest
 
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.loading import load_flow
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message, MessageType
 
 PROJECTS = Path(__file__).parent / "projects"
@@ -117,16 +117,16 @@ CASES = {
 }
 
 
-def _played(file: str, case: Case) -> Rehearsal:
+def _played(file: str, case: Case) -> MemoryWorld:
     kernel = Kernel(load_flow(PROJECTS / file))
-    stage = Rehearsal(now=1_000_000.0)
+    stage = MemoryWorld(now=1_000_000.0)
     for number, body in enumerate(case.bodies):
         stage.feed(kernel, case.queue, Message(body.encode(), message_id=bytes([number] * 24), **case.options))
     stage.pass_time(60, kernel)
     return stage
 
 
-def _messages(stage: Rehearsal) -> dict[str, list[Message]]:
+def _messages(stage: MemoryWorld) -> dict[str, list[Message]]:
     # What nobody handled is set aside with the error in a property; names of nodes may differ in it.
     return {queue: messages for queue, messages in stage.queues.items() if messages and queue != "DEAD.LETTERS"}
 

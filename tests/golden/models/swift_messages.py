@@ -11,7 +11,16 @@ from __future__ import annotations
 from random import Random
 
 from entrepot.models.swift.field_formats import FieldFormat
-from entrepot.models.swift.format_notation import Item, Line, Lines, Literal, Maybe, Part, Unit, can_be_absent
+from entrepot.models.swift.format_notation import (
+    FormatLiteral,
+    FormatPart,
+    FormatUnit,
+    Item,
+    Line,
+    Lines,
+    Maybe,
+    can_be_absent,
+)
 from entrepot.models.swift.rules import FieldRule, SequenceRule, message_rule
 from entrepot.workbench.broker.mt543 import framed, mt543
 
@@ -138,18 +147,18 @@ def _items(random: Random, items: Line, sure: bool = False) -> str:
 
 
 def _item(random: Random, item: Item, sure: bool) -> str:
-    if isinstance(item, Literal):
+    if isinstance(item, FormatLiteral):
         return item.text
     if isinstance(item, Maybe):
         return _items(random, item.items) if sure or random.random() < 0.5 else ""
-    if isinstance(item, Part):
+    if isinstance(item, FormatPart):
         return _items(random, item.items)
     if isinstance(item, Lines):
         return "\r\n".join(_items(random, item.items) for _ in range(random.randint(1, item.count)))
     return _unit(random, item)
 
 
-def _unit(random: Random, unit: Unit) -> str:
+def _unit(random: Random, unit: FormatUnit) -> str:
     if unit.codes:
         return random.choice(unit.codes)
     if unit.whole == "bic":

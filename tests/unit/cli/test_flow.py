@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from entrepot.flows import Kernel, load_flow
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 
 from .conftest import Complaint, Shell
@@ -198,7 +198,7 @@ def test_nodes_knows_what_was_meant(complaint: Complaint) -> None:
     ],
 )
 def test_orders_of_the_example_go_where_they_should(body: bytes, queue: str, expected: bytes) -> None:
-    stage = Rehearsal()
+    stage = MemoryWorld()
     stage.feed(Kernel(load_flow(ORDERS)), "ORDERS", Message(body=body))
     assert {name: [message.body for message in messages] for name, messages in stage.queues.items()} == {
         queue: [expected]

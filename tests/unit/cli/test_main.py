@@ -4,10 +4,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from entrepot.compiled import form
 from folding import for_each
 from hosted import Host
 
@@ -123,7 +125,7 @@ def test_unknown_command_and_option_are_usage_errors(shell: Shell, qm: Path) -> 
 
 
 def test_version(shell: Shell) -> None:
-    assert shell("--version").stdout.startswith("entrepot ")
+    assert shell("--version").stdout == f"entrepot {version('entrepot')} ({form()})\n"
 
 
 def test_interrupt_gives_130(qm: Path) -> None:

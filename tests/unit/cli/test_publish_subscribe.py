@@ -136,7 +136,7 @@ def test_selector_and_content_filter_choose(shell: Shell, qm: Path) -> None:
 
 def test_without_a_server_it_says_so_and_does_not_wait(shell: Shell, qm: Path) -> None:
     said = shell("subscribe", qm, "prices/#").stderr
-    assert "nobody can publish meanwhile" in said
+    assert "no program can publish meanwhile" in said
     assert "Nothing was published." in said
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 import entrepot
 from entrepot.cli.serving import open_log
+from entrepot.compiled import form
 from entrepot.server.security import audit
 
 from .conftest import Complaint, Shell
@@ -31,6 +33,21 @@ def serving(shell: Shell, qm: Path) -> Iterator[Path]:
 
 def pid_of(shell: Shell, qm: Path) -> int:
     return int(shell.json("qm", "status", qm)["pid"])
+
+
+def test_status_tells_the_form_of_the_server_and_not_of_the_command(
+    shell: Shell, qm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENTREPOT_PURE", "1")
+    shell("qm", "start", qm, "--detach")
+    monkeypatch.delenv("ENTREPOT_PURE")
+    try:
+        assert shell.json("qm", "status", qm)["form"] == "pure Python"
+        assert re.search(r"^form +pure Python$", shell("qm", "status", qm).stdout, re.MULTILINE)
+    finally:
+        shell("qm", "stop", qm, "--immediate")
+    # Stopped, it is started for a moment by the command itself.
+    assert shell.json("qm", "status", qm)["form"] == form()
 
 
 def runs(pid: int) -> bool:

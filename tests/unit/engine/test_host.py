@@ -15,6 +15,7 @@ import pytest
 
 from conftest import SMALL_LOG, host_of
 from entrepot import Connection
+from entrepot.compiled import form
 from entrepot.disk import SystemDisk
 from entrepot.engine import host as host_module
 from entrepot.engine.definitions import LocalQueue
@@ -142,7 +143,7 @@ def test_status_tells_how_the_queue_manager_is_doing(connection: Connection) -> 
     connection.unit_of_work().prepare(b"x")
     status = connection.administration.status()
     assert (status["name"], status["state"], status["messages"], status["in_doubt"]) == ("QM1", "running", 1, 1)
-    assert status["starts"] == 1
+    assert (status["starts"], status["form"]) == (1, form())
 
 
 def test_a_quiet_queue_manager_closes_its_log_with_a_mark(connection: Connection) -> None:

@@ -33,7 +33,7 @@ def shown(node: Any) -> str:
         return f"{node.name}{size}{' ' + node.qualifier if node.qualifier else ''}"
     if isinstance(node, syntax.Selected) and not node.alias:
         return shown(node.expression)
-    if isinstance(node, syntax.Node | syntax.SourceFile):
+    if isinstance(node, syntax.SyntaxNode | syntax.SourceFile):
         return f"{type(node).__name__}({', '.join(_parts(node))})"
     return repr(node)
 

@@ -93,19 +93,19 @@ CASES = [
         "THE(SELECT ITEM T.a FROM Database.DSN.SCHEMA.TABLE AS T WHERE T.b = 1)",
         (
             "The(select=Select(form='item', selected=[T.a], "
-            "sources=[Source(path=Database.DSN.SCHEMA.TABLE, alias='T')], where=(T.b = 1)))"
+            "sources=[FromSource(path=Database.DSN.SCHEMA.TABLE, alias='T')], where=(T.b = 1)))"
         ),
     ),
-    ("EXISTS(SELECT * FROM a.b[] AS x)", "EXISTS(Select(form='all', sources=[Source(path=a.b[], alias='x')]))"),
+    ("EXISTS(SELECT * FROM a.b[] AS x)", "EXISTS(Select(form='all', sources=[FromSource(path=a.b[], alias='x')]))"),
     (
         "(SELECT COUNT(*) FROM a.b[] AS x)",
-        "Select(form='aggregate', sources=[Source(path=a.b[], alias='x')], aggregate='COUNT')",
+        "Select(form='aggregate', sources=[FromSource(path=a.b[], alias='x')], aggregate='COUNT')",
     ),
     (
         "SELECT SUM(x.y) AS total FROM a.b[] AS x, x.c[] AS z",
         (
             "Select(form='aggregate', selected=[Selected(expression=x.y, alias=[total])], "
-            "sources=[Source(path=a.b[], alias='x'), Source(path=x.c[], alias='z')], aggregate='SUM')"
+            "sources=[FromSource(path=a.b[], alias='x'), FromSource(path=x.c[], alias='z')], aggregate='SUM')"
         ),
     ),
     (
@@ -148,7 +148,10 @@ CASES = [
     ("SUBSTRING(a FROM 2)", "SUBSTRING:FROM(a, 2)"),
     ("OVERLAY(a PLACING b FROM 1)", "OVERLAY:PLACING_FROM(a, b, 1)"),
     ("POSITION(a || 'x' IN b REPEAT 2)", "POSITION:IN_REPEAT((a || 'x'), b, 2)"),
-    ("f(SELECT ITEM x FROM y[] AS x)", "f(Select(form='item', selected=[x], sources=[Source(path=y[], alias='x')]))"),
+    (
+        "f(SELECT ITEM x FROM y[] AS x)",
+        "f(Select(form='item', selected=[x], sources=[FromSource(path=y[], alias='x')]))",
+    ),
     ("a = b = c", "((a = b) = c)"),
     ("a IS NULL = FALSE", "(Is(operand=a, what='NULL') = False)"),
     ("+1 - -1", "((+ 1) - (- 1))"),
@@ -159,14 +162,14 @@ CASES = [
         "SELECT T.Type, T.Name AS Value FROM Database.T AS T",
         (
             "Select(form='list', selected=[T.Type, Selected(expression=T.Name, alias=[Value])], "
-            "sources=[Source(path=Database.T, alias='T')])"
+            "sources=[FromSource(path=Database.T, alias='T')])"
         ),
     ),
     (
         "SELECT x.a AS ns:b.(XMLNSC.Attribute)ns:c[1] FROM y[] AS x",
         (
             "Select(form='list', selected=[Selected(expression=x.a, alias=[ns:b, "
-            "(<XMLNSC.Attribute>)ns:c[1]])], sources=[Source(path=y[], alias='x')])"
+            "(<XMLNSC.Attribute>)ns:c[1]])], sources=[FromSource(path=y[], alias='x')])"
         ),
     ),
 ]

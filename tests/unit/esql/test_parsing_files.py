@@ -8,7 +8,7 @@ import pytest
 
 from entrepot.errors import EsqlInvalid
 from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
-from entrepot.esql.syntax import Binary, Place, Select, Set
+from entrepot.esql.syntax import Binary, Select, Set, SourcePlace
 from entrepot.esql.syntax import Path as FieldReference
 
 from .shown import shown
@@ -60,14 +60,14 @@ def test_file_has_schema_path_declarations_routines_and_modules() -> None:
 def test_routines_keep_parameters_language_and_external_name() -> None:
     twice, stored = parse_file(ORDERS, "orders.esql").routines
     assert shown(twice) == (
-        "Routine(name='twice', parameters=[Parameter(name='x', direction='IN', type=INTEGER), "
-        "Parameter(name='y', direction='IN', type=CHARACTER, constant=True)], returns=INTEGER, is_function=True, "
-        "language='ESQL', body=Return(value=(x * 2)))"
+        "Routine(name='twice', parameters=[RoutineParameter(name='x', direction='IN', type=INTEGER), "
+        "RoutineParameter(name='y', direction='IN', type=CHARACTER, constant=True)], returns=INTEGER, "
+        "is_function=True, language='ESQL', body=Return(value=(x * 2)))"
     )
     assert shown(stored) == (
-        "Routine(name='stored', parameters=[Parameter(name='a', direction='INOUT', type=DECIMAL), "
-        "Parameter(name='b', direction='OUT', type=REFERENCE), "
-        "Parameter(name='p', direction='IN', type=CHARACTER, constant=True)], "
+        "Routine(name='stored', parameters=[RoutineParameter(name='a', direction='INOUT', type=DECIMAL), "
+        "RoutineParameter(name='b', direction='OUT', type=REFERENCE), "
+        "RoutineParameter(name='p', direction='IN', type=CHARACTER, constant=True)], "
         "language='DATABASE', external='S.PROC')"
     )
     main, hello = parse_file(ORDERS, "orders.esql").modules[0].routines
@@ -83,17 +83,17 @@ def test_external_routine_without_language_is_the_databases() -> None:
 def test_places_count_lines_and_columns_from_one() -> None:
     (statement,) = parse_statements("\n  /* two\n lines */ SET a.b =\n  'x\ny' || 1;", "f")
     assert isinstance(statement, Set)
-    assert statement.place == Place(3, 11)
-    assert statement.target.place == Place(3, 15)
-    assert [step.place for step in statement.target.steps] == [Place(3, 15), Place(3, 17)]
+    assert statement.place == SourcePlace(3, 11)
+    assert statement.target.place == SourcePlace(3, 15)
+    assert [step.place for step in statement.target.steps] == [SourcePlace(3, 15), SourcePlace(3, 17)]
     assert isinstance(statement.value, Binary)
-    assert statement.value.left.place == Place(4, 3)
-    assert statement.value.place == Place(5, 4)  # behind a text of two lines: an operation stands at its operator
+    assert statement.value.left.place == SourcePlace(4, 3)
+    assert statement.value.place == SourcePlace(5, 4)  # behind a text of two lines: an operation stands at its operator
 
 
 def test_bare_statements_may_begin_at_a_line_of_a_larger_file() -> None:
     (statement,) = parse_statements("SET a = 1;", "f", line=812)
-    assert statement.place == Place(812, 1)
+    assert statement.place == SourcePlace(812, 1)
     with pytest.raises(EsqlInvalid) as wrong:
         parse_statements("SET a = 1;\nSET b = ;", "f", line=812)
     assert wrong.value.mistakes[0][1:] == (813, 9, "found ';' where an expression belongs", "  SET b = ;\n          ^")
@@ -128,14 +128,14 @@ def test_nested_select_of_the_broker_document() -> None:
         "Selected(expression=I.Balance, alias=[Customer, Balance])",
         "Selected(expression=Select(form='list', selected=[Selected(expression=II.Description, alias=[Desc]), "
         "Selected(expression=(Cast(operand=[II.Price], type=FLOAT) * Decimal('1.6')), alias=[Cost]), "
-        "Selected(expression=II.Quantity, alias=[Qty])], sources=[Source(path=I.Item[], alias='II')], "
+        "Selected(expression=II.Quantity, alias=[Qty])], sources=[FromSource(path=I.Item[], alias='II')], "
         "where=(II.Price > Decimal('0.0'))), alias=[Purchases, Article[]])",
         "Selected(expression=Select(form='aggregate', selected=[((Cast(operand=[II.Price], type=FLOAT) * "
-        "Cast(operand=[II.Quantity], type=FLOAT)) * Decimal('1.6'))], sources=[Source(path=I.Item[], alias='II')], "
+        "Cast(operand=[II.Quantity], type=FLOAT)) * Decimal('1.6'))], sources=[FromSource(path=I.Item[], alias='II')], "
         "aggregate='SUM'), alias=[Amount])",
         "Selected(expression='Dollars', alias=[Amount, (<XML.Attribute>)Currency])",
     ]
-    assert shown(statement.value.sources) == "[Source(path=InputRoot.XML.CSIM.Data.Invoice[], alias='I')]"
+    assert shown(statement.value.sources) == "[FromSource(path=InputRoot.XML.CSIM.Data.Invoice[], alias='I')]"
     assert shown(statement.value.where) == "(I.Surname <> 'Shop')"
 
 

@@ -51,7 +51,7 @@ CASES = [
     ("SET a.Type = 'x';", "Set(target=a.Type, value='x')"),
     (
         "SET a[] = SELECT x.y FROM b[] AS x;",
-        ("Set(target=a[], value=Select(form='list', selected=[x.y], sources=[Source(path=b[], alias='x')]))"),
+        ("Set(target=a[], value=Select(form='list', selected=[x.y], sources=[FromSource(path=b[], alias='x')]))"),
     ),
     (
         "IF a THEN SET b = 1; ELSEIF c THEN SET b = 2; ELSE SET b = 3; END IF;",

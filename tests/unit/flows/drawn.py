@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.outside import QueueFacts
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 
 Drawn = tuple[str, dict[str, Any]]
@@ -52,7 +52,7 @@ class Stage:
     def __init__(self, flow: FlowDefinition, *, facts: QueueFacts | None = None, **options: Any) -> None:
         self.kernel = Kernel(flow)
         queue = self.kernel.points[0].queue
-        self.world = Rehearsal(now=1_000_000.0, facts={queue: facts} if facts is not None else None, **options)
+        self.world = MemoryWorld(now=1_000_000.0, facts={queue: facts} if facts is not None else None, **options)
 
     def feed(self, body: bytes | str = b"<order><id>7</id></order>", /, **descriptor: Any) -> Any:
         data = body.encode() if isinstance(body, str) else body

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from entrepot.errors import AggregationFailed
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.states import queue_name
 from entrepot.message import Message
 
@@ -77,20 +77,20 @@ def reply_to(request: Message, text: str, **more: Any) -> Message:
     return Message(f"<reply>{text}</reply>".encode(), correlation_id=request.message_id, **more)
 
 
-def requests(stage: Rehearsal, count: int = 3) -> list[Message]:
+def requests(stage: MemoryWorld, count: int = 3) -> list[Message]:
     return [stage.queues[f"ASK.{number}"].pop(0) for number in range(1, count + 1)]
 
 
-def bodies(stage: Rehearsal, queue: str) -> list[str]:
+def bodies(stage: MemoryWorld, queue: str) -> list[str]:
     return [message.body.decode() for message in stage.queues[queue]]
 
 
 @pytest.fixture
-def stage() -> Iterator[Rehearsal]:
-    yield Rehearsal(now=1_000_000.0)
+def stage() -> Iterator[MemoryWorld]:
+    yield MemoryWorld(now=1_000_000.0)
 
 
-def test_all_replies_become_one_message_in_the_order_of_the_requests(stage: Rehearsal) -> None:
+def test_all_replies_become_one_message_in_the_order_of_the_requests(stage: MemoryWorld) -> None:
     stage.feed(fan_out(), "IN", Message(b"<order/>", persistent=True))
     sent = requests(stage)
     back = fan_in()
@@ -101,7 +101,7 @@ def test_all_replies_become_one_message_in_the_order_of_the_requests(stage: Rehe
     assert stage.stores == {}
 
 
-def test_each_reply_has_its_own_headers_without_an_expiry(stage: Rehearsal) -> None:
+def test_each_reply_has_its_own_headers_without_an_expiry(stage: MemoryWorld) -> None:
     flow = FlowDefinition("headers")
     flow.node("MQInput", "In", queue="REPLIES", domain="XMLNSC")
     flow.node("AggregateReply", "Reply", aggregate_name="TRIP")
@@ -124,7 +124,7 @@ def test_each_reply_has_its_own_headers_without_an_expiry(stage: Rehearsal) -> N
     assert bodies(stage, "OUT") == [expected]
 
 
-def test_replies_of_two_aggregates_do_not_mix(stage: Rehearsal) -> None:
+def test_replies_of_two_aggregates_do_not_mix(stage: MemoryWorld) -> None:
     out, back = fan_out(("A", "B")), fan_in()
     stage.feed(out, "IN", Message(b"<order/>"))
     first = requests(stage, 2)
@@ -135,14 +135,14 @@ def test_replies_of_two_aggregates_do_not_mix(stage: Rehearsal) -> None:
     assert bodies(stage, "OUT") == ["<seen><A>2a</A><B>2b</B></seen>", "<seen><A>1a</A><B>1b</B></seen>"]
 
 
-def test_a_folder_may_have_several_replies(stage: Rehearsal) -> None:
+def test_a_folder_may_have_several_replies(stage: MemoryWorld) -> None:
     stage.feed(fan_out(("TAXI", "TAXI")), "IN", Message(b"<order/>"))
     for request, text in zip(requests(stage, 2), ("one", "two"), strict=True):
         stage.feed(fan_in(), "REPLIES", reply_to(request, text))
     assert bodies(stage, "OUT") == ["<seen><TAXI>one</TAXI><TAXI>two</TAXI></seen>"]
 
 
-def test_what_has_come_in_time_goes_to_the_timeout_terminal(stage: Rehearsal) -> None:
+def test_what_has_come_in_time_goes_to_the_timeout_terminal(stage: MemoryWorld) -> None:
     back = fan_in()
     stage.feed(fan_out(timeout_s=30), "IN", Message(b"<order/>"))
     taxi, hotel, flight = requests(stage)
@@ -158,14 +158,14 @@ def test_what_has_come_in_time_goes_to_the_timeout_terminal(stage: Rehearsal) ->
     assert stage.stores == {}
 
 
-def test_without_any_reply_the_timeout_terminal_has_an_empty_body(stage: Rehearsal) -> None:
+def test_without_any_reply_the_timeout_terminal_has_an_empty_body(stage: MemoryWorld) -> None:
     back = fan_in()
     stage.feed(fan_out(), "IN", Message(b"<order/>"))
     stage.pass_time(31, back)
     assert bodies(stage, "TIMEOUT") == ["<seen/>"]
 
 
-def test_without_a_timeout_replies_are_waited_for_for_ever(stage: Rehearsal) -> None:
+def test_without_a_timeout_replies_are_waited_for_for_ever(stage: MemoryWorld) -> None:
     back = fan_in()
     stage.feed(fan_out(("TAXI",), timeout_s=0), "IN", Message(b"<order/>"))
     stage.pass_time(1e8, back)
@@ -174,7 +174,7 @@ def test_without_a_timeout_replies_are_waited_for_for_ever(stage: Rehearsal) -> 
     assert bodies(stage, "OUT") == ["<seen><TAXI>at last</TAXI></seen>"]
 
 
-def test_a_message_may_say_its_own_timeout(stage: Rehearsal) -> None:
+def test_a_message_may_say_its_own_timeout(stage: MemoryWorld) -> None:
     flow = FlowDefinition("own")
     flow.node("MQInput", "In", queue="IN")
     said = "SET OutputRoot = InputRoot; SET OutputLocalEnvironment.Aggregation.Timeout = 5; RETURN TRUE;"
@@ -190,7 +190,7 @@ def test_a_message_may_say_its_own_timeout(stage: Rehearsal) -> None:
     assert bodies(stage, "TIMEOUT") == ["<seen/>"]
 
 
-def test_a_second_reply_to_a_request_is_unknown_and_changes_nothing(stage: Rehearsal) -> None:
+def test_a_second_reply_to_a_request_is_unknown_and_changes_nothing(stage: MemoryWorld) -> None:
     back = fan_in()
     stage.feed(fan_out(("A", "B")), "IN", Message(b"<order/>"))
     first, second = requests(stage, 2)
@@ -200,17 +200,17 @@ def test_a_second_reply_to_a_request_is_unknown_and_changes_nothing(stage: Rehea
     assert bodies(stage, "OUT") == ["<seen><A>good</A><B>last</B></seen>"]
 
 
-def test_an_unknown_reply_that_nobody_wants_is_dropped_with_a_trace_line(stage: Rehearsal) -> None:
+def test_an_unknown_reply_that_nobody_wants_is_dropped_with_a_trace_line(stage: MemoryWorld) -> None:
     stage.feed(fan_in(terminals=("out",)), "REPLIES", Message(b"<reply>?</reply>", correlation_id=b"N" * 24))
     assert [text for _, text in stage.traces] == [
         f"Reply: a reply to {(b'N' * 24).hex()} is dropped: no aggregate waits for it"
     ]
 
 
-def test_a_reply_that_comes_before_its_aggregate_waits_for_it(stage: Rehearsal) -> None:
+def test_a_reply_that_comes_before_its_aggregate_waits_for_it(stage: MemoryWorld) -> None:
     """Requests that are sent outside of the unit of work can be answered before the aggregate is known."""
     back = fan_in(unknown_timeout_s=10)
-    early = Rehearsal(now=1_000_000.0)
+    early = MemoryWorld(now=1_000_000.0)
     early.feed(fan_out(("TAXI",)), "IN", Message(b"<order/>"))
     (request,) = requests(early, 1)
     stage.feed(back, "REPLIES", reply_to(request, "early", persistent=True))
@@ -222,7 +222,7 @@ def test_a_reply_that_comes_before_its_aggregate_waits_for_it(stage: Rehearsal) 
     assert stage.stores == {}
 
 
-def test_a_reply_nobody_claims_is_unknown_after_its_time(stage: Rehearsal) -> None:
+def test_a_reply_nobody_claims_is_unknown_after_its_time(stage: MemoryWorld) -> None:
     back = fan_in(unknown_timeout_s=10)
     stage.feed(back, "REPLIES", Message(b"<reply>?</reply>", correlation_id=b"N" * 24))
     stage.pass_time(9.9, back)
@@ -231,7 +231,7 @@ def test_a_reply_nobody_claims_is_unknown_after_its_time(stage: Rehearsal) -> No
     assert bodies(stage, "UNKNOWN") == ["<seen><alone>?</alone></seen>"]
 
 
-class OtherHas(Rehearsal):
+class OtherHas(MemoryWorld):
     """Another instance has some states at the moment."""
 
     held: frozenset[str] = frozenset()
@@ -254,7 +254,7 @@ def test_a_reply_whose_aggregate_another_instance_has_comes_again() -> None:
 
 
 @pytest.mark.parametrize("same", [False, True])
-def test_requests_with_ids_of_the_program_find_their_aggregate(stage: Rehearsal, same: bool) -> None:
+def test_requests_with_ids_of_the_program_find_their_aggregate(stage: MemoryWorld, same: bool) -> None:
     ids = f"SET OutputRoot.MQMD.MsgId = X'{'AB' * 24}';"
     folders = ("A", "B") if same else ("A",)
     back = fan_in()
@@ -279,7 +279,7 @@ def test_a_pointed_to_aggregate_that_is_away_is_found_again() -> None:
     assert stage.stores == {}
 
 
-def test_a_message_without_an_id_gets_one_that_names_its_aggregate(stage: Rehearsal) -> None:
+def test_a_message_without_an_id_gets_one_that_names_its_aggregate(stage: MemoryWorld) -> None:
     none = "SET OutputRoot.MQMD.MsgId = X'" + "00" * 24 + "';"
     stage.feed(fan_out(("A",), new_ids=False, statements=none), "IN", Message(b"<order/>"))
     (request,) = requests(stage, 1)
@@ -291,7 +291,7 @@ def test_a_message_without_an_id_gets_one_that_names_its_aggregate(stage: Rehear
     ("order", "reply", "expected"), [(True, False, True), (False, True, True), (False, False, False)]
 )
 def test_a_state_survives_a_restart_if_a_message_in_it_would(
-    stage: Rehearsal, order: bool, reply: bool, expected: bool
+    stage: MemoryWorld, order: bool, reply: bool, expected: bool
 ) -> None:
     stage.feed(fan_out(("A", "B")), "IN", Message(b"<order/>", persistent=order))
     first, _ = requests(stage, 2)
@@ -301,7 +301,7 @@ def test_a_state_survives_a_restart_if_a_message_in_it_would(
     assert kept[0].then == STORE + ".TIMEOUT"
 
 
-def test_an_error_behind_out_leaves_the_aggregate_as_it_was(stage: Rehearsal) -> None:
+def test_an_error_behind_out_leaves_the_aggregate_as_it_was(stage: MemoryWorld) -> None:
     flow = FlowDefinition("fails")
     flow.node("MQInput", "In", queue="REPLIES", domain="XMLNSC")
     flow.node("AggregateReply", "Reply", aggregate_name="TRIP")
@@ -318,7 +318,7 @@ def test_an_error_behind_out_leaves_the_aggregate_as_it_was(stage: Rehearsal) ->
     assert bodies(stage, "OUT") == ["<seen><A>again</A></seen>"]
 
 
-def test_catch_has_the_answer_that_could_not_go_on(stage: Rehearsal) -> None:
+def test_catch_has_the_answer_that_could_not_go_on(stage: MemoryWorld) -> None:
     flow = FlowDefinition("caught")
     flow.node("MQInput", "In", queue="REPLIES", domain="XMLNSC")
     flow.node("AggregateReply", "Reply", aggregate_name="TRIP")
@@ -339,7 +339,7 @@ def test_catch_has_the_answer_that_could_not_go_on(stage: Rehearsal) -> None:
     assert bodies(stage, "CAUGHT") == ["<seen><A>one</A></seen>", "<seen/>"]
 
 
-def test_replies_of_a_timeout_that_fails_are_set_aside_as_they_came(stage: Rehearsal) -> None:
+def test_replies_of_a_timeout_that_fails_are_set_aside_as_they_came(stage: MemoryWorld) -> None:
     flow = FlowDefinition("fails")
     flow.node("MQInput", "In", queue="REPLIES", domain="XMLNSC")
     flow.node("AggregateReply", "Reply", aggregate_name="TRIP")
@@ -356,7 +356,7 @@ def test_replies_of_a_timeout_that_fails_are_set_aside_as_they_came(stage: Rehea
     assert stage.queues["DEAD.LETTERS"][0].properties["entrepot_flow"] == "fails"
 
 
-def test_an_aggregate_without_requests_ends_by_its_timeout_alone(stage: Rehearsal) -> None:
+def test_an_aggregate_without_requests_ends_by_its_timeout_alone(stage: MemoryWorld) -> None:
     back = fan_in()
     stage.feed(fan_out(()), "IN", Message(b"<order/>"))
     stage.pass_time(31, back)
@@ -366,7 +366,7 @@ def test_an_aggregate_without_requests_ends_by_its_timeout_alone(stage: Rehearsa
     assert "has no requests and no timeout" in stage.traces[-1][1]
 
 
-def test_control_messages_of_old_flows_do_no_harm(stage: Rehearsal) -> None:
+def test_control_messages_of_old_flows_do_no_harm(stage: MemoryWorld) -> None:
     flow = FlowDefinition("old")
     flow.node("MQInput", "In", queue="IN", domain="XMLNSC")
     flow.node("AggregateControl", "Control", aggregate_name="TRIP", timeout_s=30)
@@ -413,13 +413,13 @@ def test_a_request_that_is_none_says_why(links: tuple[tuple[str, str], ...], pro
     flow.node("AggregateRequest", "Request", folder="A")
     for source, target in links:
         flow.link(source, target)
-    stage = Rehearsal()
+    stage = MemoryWorld()
     journey = stage.feed(Kernel(flow), "IN", Message(b"<order/>", persistent=True))
     assert isinstance(journey.failures[0].error, AggregationFailed)
     assert problem in str(journey.failures[0].error)
 
 
-def test_a_reply_without_a_correlation_id_says_so(stage: Rehearsal) -> None:
+def test_a_reply_without_a_correlation_id_says_so(stage: MemoryWorld) -> None:
     journey = stage.feed(fan_in(), "REPLIES", Message(b"<reply/>", persistent=True))
     assert "no correlation id" in str(journey.failures[0].error)
 
@@ -433,7 +433,7 @@ def test_names_that_are_no_queue_names_are_shortened_and_told_apart() -> None:
     assert queue_name("AGGREGATE", "TRIP", ".RETRY") == "SYSTEM.FLOW.AGGREGATE.TRIP.RETRY"
 
 
-def test_a_stranger_on_a_queue_of_the_flow_is_set_aside(stage: Rehearsal) -> None:
+def test_a_stranger_on_a_queue_of_the_flow_is_set_aside(stage: MemoryWorld) -> None:
     kernel = fan_in()
     stage.feed(kernel, STORE + ".TIMEOUT", replace(Message(b"hello"), persistent=True))
     assert bodies(stage, "DEAD.LETTERS") == ["hello"]

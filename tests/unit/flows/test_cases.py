@@ -9,7 +9,7 @@ import pytest
 
 from entrepot.errors import FlowInvalid, FlowTestInvalid
 from entrepot.flows.trials.cases import read_test_file
-from entrepot.flows.trials.verdicts import Verdict, run_test_file
+from entrepot.flows.trials.verdicts import CaseVerdict, run_test_file
 
 FLOW = """
 flow: shop
@@ -28,7 +28,7 @@ nodes:
 """
 
 
-def verdicts(tmp_path: Path, cases: str, *, flow: str = FLOW, only: str = "") -> list[Verdict]:
+def verdicts(tmp_path: Path, cases: str, *, flow: str = FLOW, only: str = "") -> list[CaseVerdict]:
     (tmp_path / "shop.yaml").write_text(flow)
     file = tmp_path / "shop.test.yaml"
     file.write_text(cases)

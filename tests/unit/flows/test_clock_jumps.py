@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 
 from .test_aggregation import bodies, fan_in, fan_out, reply_to, requests
@@ -19,7 +19,7 @@ DAY_S = 86_400.0
 JUMPS = pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S], ids=["forward", "back"])
 
 
-class JumpingRehearsal(Rehearsal):
+class JumpingRehearsal(MemoryWorld):
     """A world whose wall clock may be set, while its time goes on."""
 
     jump_s = 0.0

@@ -12,8 +12,8 @@ import pytest
 from entrepot.errors import NotCollectable
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.nodes.collector import Collector
-from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from folding import for_each
 
@@ -66,22 +66,22 @@ def message(value: str, key: str = "", **more: Any) -> Message:
     return Message(f"<m><k>{key}</k><v>{value}</v></m>".encode(), **more)
 
 
-def bodies(stage: Rehearsal, queue: str) -> list[str]:
+def bodies(stage: MemoryWorld, queue: str) -> list[str]:
     return [each.body.decode() for each in stage.queues[queue]]
 
 
-def feed(stage: Rehearsal, kernel: Kernel, *items: tuple[str, str] | tuple[str, str, str]) -> None:
+def feed(stage: MemoryWorld, kernel: Kernel, *items: tuple[str, str] | tuple[str, str, str]) -> None:
     for terminal, *rest in items:
         stage.feed(kernel, terminal.upper(), message(*rest))
 
 
-def leftovers(stage: Rehearsal) -> list[str]:
+def leftovers(stage: MemoryWorld) -> list[str]:
     """Stores that still hold something, but for tokens."""
     return [store for store, _ in stage.stores if not store.endswith(".TOKENS")]
 
 
 def test_a_collection_is_complete_when_every_handler_has_its_quantity() -> None:
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     feed(stage, two_each(), ("a", "1"), ("b", "2"))
     assert bodies(stage, "OUT") == []
     feed(stage, two_each(), ("a", "3"))
@@ -90,7 +90,7 @@ def test_a_collection_is_complete_when_every_handler_has_its_quantity() -> None:
 
 
 def test_what_a_collection_does_not_take_begins_the_next_one() -> None:
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     feed(stage, two_each(), *[("a", str(number)) for number in range(1, 6)])
     feed(stage, two_each(), ("b", "x"), ("b", "y"), ("b", "z"))
     shown = [
@@ -103,13 +103,13 @@ def test_what_a_collection_does_not_take_begins_the_next_one() -> None:
 
 
 def test_messages_with_different_correlation_strings_do_not_meet() -> None:
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     feed(stage, correlated(), ("a", "1", "red"), ("b", "2", "blue"), ("b", "3", "red"))
     assert bodies(stage, "OUT") == ['<seen name="set of red" match="red"><a>1</a><b>3</b></seen>']
 
 
 def test_a_deep_backlog_of_one_terminal_does_not_make_states_grow() -> None:
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     big = "x" * 1000
     for _ in range(200):
         feed(stage, two_each(), ("a", big))
@@ -121,7 +121,7 @@ def test_a_pattern_picks_the_correlation_string() -> None:
         {"terminal": "a", "correlation_path": "$Body/m/k", "correlation_pattern": "*.csv"},
         {"terminal": "b", "correlation_path": "InputBody.m.k", "correlation_pattern": "ref-*"},
     ]
-    stage, kernel = Rehearsal(now=1000.0), Kernel(definition(rows, collection_name="*"))
+    stage, kernel = MemoryWorld(now=1000.0), Kernel(definition(rows, collection_name="*"))
     feed(stage, kernel, ("a", "1", "may.csv"), ("b", "2", "ref-june"), ("b", "3", "ref-may"))
     assert bodies(stage, "OUT") == ['<seen name="may" match="may"><a>1</a><b>3</b></seen>']
     feed(stage, kernel, ("a", "4", "may.txt"), ("b", "5", "other"))
@@ -129,7 +129,7 @@ def test_a_pattern_picks_the_correlation_string() -> None:
 
 
 def test_an_incomplete_collection_goes_to_expire() -> None:
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     feed(stage, correlated(), ("a", "1", "red"))
     stage.pass_time(59.9, correlated())
     assert bodies(stage, "EXPIRE") == []
@@ -141,14 +141,14 @@ def test_an_incomplete_collection_goes_to_expire() -> None:
 
 
 def test_a_complete_collection_leaves_no_timer_behind() -> None:
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     feed(stage, correlated(), ("a", "1", "red"), ("b", "2", "red"))
     assert not leftovers(stage)
 
 
 def test_a_handler_is_satisfied_when_its_time_is_over() -> None:
     rows = [{"terminal": "a", "quantity": 0, "timeout_s": 10}, {"terminal": "b"}]
-    stage, kernel = Rehearsal(now=1000.0), Kernel(definition(rows))
+    stage, kernel = MemoryWorld(now=1000.0), Kernel(definition(rows))
     feed(stage, kernel, ("a", "1"), ("b", "2"), ("a", "3"))
     stage.pass_time(9, kernel)
     feed(stage, kernel, ("a", "4"))
@@ -160,7 +160,7 @@ def test_a_handler_is_satisfied_when_its_time_is_over() -> None:
 
 def test_a_handler_whose_time_is_over_waits_for_the_others_but_takes_no_more() -> None:
     rows = [{"terminal": "a", "quantity": 5, "timeout_s": 10}, {"terminal": "b"}]
-    stage, kernel = Rehearsal(now=1000.0), Kernel(definition(rows))
+    stage, kernel = MemoryWorld(now=1000.0), Kernel(definition(rows))
     feed(stage, kernel, ("a", "1"))
     stage.pass_time(11, kernel)
     feed(stage, kernel, ("a", "2"), ("b", "3"))
@@ -172,7 +172,7 @@ def test_a_handler_whose_time_is_over_waits_for_the_others_but_takes_no_more() -
 
 @pytest.mark.parametrize(("coordination", "counts"), [("all", [0, 2, 2, 3]), ("first", [0, 1, 2, 3])])
 def test_complete_collections_wait_for_control_messages(coordination: str, counts: list[int]) -> None:
-    stage, kernel = Rehearsal(now=1000.0), Kernel(definition([{"terminal": "a"}], coordination=coordination))
+    stage, kernel = MemoryWorld(now=1000.0), Kernel(definition([{"terminal": "a"}], coordination=coordination))
     seen = []
     feed(stage, kernel, ("a", "1"), ("a", "2"))
     seen.append(len(bodies(stage, "OUT")))
@@ -189,12 +189,12 @@ def test_complete_collections_wait_for_control_messages(coordination: str, count
 
 
 def test_control_messages_are_ignored_without_coordination() -> None:
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     feed(stage, two_each(), ("a", "1"), ("control", ""), ("a", "2"), ("b", "3"))
     assert len(bodies(stage, "OUT")) == 1
 
 
-class OtherHas(Rehearsal):
+class OtherHas(MemoryWorld):
     """Another instance has every state at the moment, but for messages that nobody has seen yet."""
 
     held = False
@@ -242,7 +242,7 @@ def test_an_expiry_that_finds_the_collection_in_other_hands_comes_again() -> Non
 @pytest.mark.parametrize(("persistence", "expected"), [("automatic", True), ("yes", True), ("no", False)])
 def test_open_collections_survive_a_restart_as_said(persistence: str, expected: bool) -> None:
     stage, kernel = (
-        Rehearsal(now=1000.0),
+        MemoryWorld(now=1000.0),
         Kernel(definition([{"terminal": "a", "quantity": 3}], persistence=persistence)),
     )
     stage.feed(kernel, "A", message("1", persistent=True))
@@ -253,7 +253,7 @@ def test_open_collections_survive_a_restart_as_said(persistence: str, expected: 
 
 def test_a_message_that_fails_leaves_its_collection_as_it_was() -> None:
     rows = [{"terminal": "a", **BY_KEY}, {"terminal": "b", **BY_KEY}]
-    stage, kernel = Rehearsal(now=1000.0), Kernel(definition(rows, fails=True, collection_name="set of *"))
+    stage, kernel = MemoryWorld(now=1000.0), Kernel(definition(rows, fails=True, collection_name="set of *"))
     stage.feed(kernel, "A", message("1", "red", persistent=True))
     before = dict(stage.stores)
     stage.feed(kernel, "B", message("2", "red", persistent=True))
@@ -263,7 +263,7 @@ def test_a_message_that_fails_leaves_its_collection_as_it_was() -> None:
 
 def test_an_expired_collection_that_fails_is_set_aside_message_by_message() -> None:
     rows = [{"terminal": "a", "quantity": 2}, {"terminal": "b"}]
-    stage, kernel = Rehearsal(now=1000.0), Kernel(definition(rows, fails=True, collection_expiry_s=5))
+    stage, kernel = MemoryWorld(now=1000.0), Kernel(definition(rows, fails=True, collection_expiry_s=5))
     feed(stage, kernel, ("a", "1"), ("b", "2"))
     stage.pass_time(6, kernel)
     assert bodies(stage, "DEAD.LETTERS") == ["<m><k></k><v>1</v></m>", "<m><k></k><v>2</v></m>"]
@@ -274,7 +274,7 @@ def test_a_collection_is_not_collected() -> None:
     flow = definition([{"terminal": "a"}])
     flow.node("Collector", "Again", handlers=[{"terminal": "x"}])
     flow.link("Collect", "Again", input="x")
-    stage = Rehearsal(now=1000.0)
+    stage = MemoryWorld(now=1000.0)
     journey = stage.feed(Kernel(flow), "A", message("1", persistent=True))
     assert isinstance(journey.failures[0].error, NotCollectable)
 

@@ -8,7 +8,7 @@ import pytest
 
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.drawing import as_json, outline, with_subflows, words_for_row
-from entrepot.flows.layout import Layout, lay_out
+from entrepot.flows.layout import FlowLayout, lay_out
 from entrepot.flows.picture import svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -194,7 +194,7 @@ def test_boxes_do_not_overlap_and_lines_run_through_none(seed: int, nodes: int) 
     assert crossed_boxes(layout) == []
 
 
-def crossed_boxes(layout: Layout) -> list[tuple[str, str, str]]:
+def crossed_boxes(layout: FlowLayout) -> list[tuple[str, str, str]]:
     """Boxes that a line runs through, tried at many points of each."""
     found = []
     for path in layout.paths:

@@ -27,11 +27,11 @@ from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.file_source import FileSource
 from entrepot.flows.file_spools import Spools, Task
 from entrepot.flows.kernel import Kernel
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.nodes import find_type
 from entrepot.flows.nodes.file_output import LEDGER as WRITTEN
 from entrepot.flows.nodes.file_output import LeftoverSource
-from entrepot.flows.records import Record, RecordReader, Splitting
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.records import FileRecord, RecordReader, Splitting
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Root
 from folding import for_each
@@ -42,7 +42,7 @@ Change = Callable[[Assembly, Any], Any]
 # --- records ----------------------------------------------------------------------------------------
 
 
-def records(content: bytes, splitting: Splitting) -> list[Record]:
+def records(content: bytes, splitting: Splitting) -> list[FileRecord]:
     reader = RecordReader(BytesIO(content), "f", len(content), splitting)
     found = []
     while (record := reader.next()) is not None:
@@ -124,7 +124,7 @@ class Reader:
     """A flow that reads files and puts their records on a queue; what a runner does, step by step."""
 
     def __init__(
-        self, folder: Path, change: Change | None = None, *, stage: Rehearsal | None = None, **said: Any
+        self, folder: Path, change: Change | None = None, *, stage: MemoryWorld | None = None, **said: Any
     ) -> None:
         terminals = said.pop("terminals", ())
         flow = FlowDefinition("files")
@@ -142,7 +142,7 @@ class Reader:
         source = self.point.source()
         assert isinstance(source, FileSource)
         self.source = source
-        self.stage = stage or Rehearsal()
+        self.stage = stage or MemoryWorld()
 
     def step(self, count: int = 1, *, commit: bool = True) -> int:
         """Deal with so many messages in one unit of work; how many there were."""
@@ -324,7 +324,7 @@ def test_a_long_file_is_not_read_from_its_beginning_again(tmp_path: Path) -> Non
 def test_two_instances_read_each_file_once(tmp_path: Path) -> None:
     for number in range(6):
         write(tmp_path, f"{number}", b"%d" % number)
-    stage = Rehearsal()
+    stage = MemoryWorld()
     one, other = Reader(tmp_path, stage=stage), Reader(tmp_path, stage=stage)
     while one.step() + other.step():
         pass
@@ -430,7 +430,7 @@ def test_a_body_that_cannot_be_read_fails_like_any_other(tmp_path: Path) -> None
 
 def test_a_file_that_ends_processes_is_given_up(tmp_path: Path) -> None:
     write(tmp_path, "a", b"1\n2\n")
-    stage = Rehearsal()
+    stage = MemoryWorld()
     for _ in range(5):
         reader = Reader(tmp_path, stage=stage)
         assert reader.source.next(0) is not None
@@ -443,7 +443,7 @@ def test_a_file_that_ends_processes_is_given_up(tmp_path: Path) -> None:
 
 def test_crashes_are_counted_anew_once_a_record_was_committed(tmp_path: Path) -> None:
     write(tmp_path, "a", b"".join(b"%d\n" % number for number in range(20)))
-    stage = Rehearsal()
+    stage = MemoryWorld()
     for _ in range(8):
         reader = Reader(tmp_path, stage=stage)
         reader.step(2)
@@ -566,15 +566,15 @@ def named(name: str, folder: str | None = None) -> Change:
     return change
 
 
-def feed(kernel: Kernel, *contents: bytes, stage: Rehearsal | None = None, queue: str = "IN") -> Rehearsal:
-    stage = stage or Rehearsal()
+def feed(kernel: Kernel, *contents: bytes, stage: MemoryWorld | None = None, queue: str = "IN") -> MemoryWorld:
+    stage = stage or MemoryWorld()
     for content in contents:
         stage.feed(kernel, queue, Message(content))
     return stage
 
 
 def only_error(kernel: Kernel, content: bytes = b"x") -> Exception:
-    journey = Rehearsal().feed(kernel, "IN", Message(content))
+    journey = MemoryWorld().feed(kernel, "IN", Message(content))
     return journey.failures[0].error
 
 
@@ -586,7 +586,7 @@ def leftovers(kernel: Kernel) -> tuple[Any, LeftoverSource]:
     return point, source
 
 
-def recover(kernel: Kernel, stage: Rehearsal) -> int:
+def recover(kernel: Kernel, stage: MemoryWorld) -> int:
     point, source = leftovers(kernel)
     count = 0
     while (message := source.next(0)) is not None:
@@ -680,7 +680,7 @@ def test_a_file_that_must_not_be_there_is_told(tmp_path: Path) -> None:
 
 def test_a_file_that_comes_in_between_is_not_replaced_and_nothing_is_lost(tmp_path: Path) -> None:
     kernel = writer(tmp_path, existing="fail")
-    stage = Rehearsal()
+    stage = MemoryWorld()
     journey = kernel.process(kernel.point("IN"), Message(b"mine"), stage)
     write(tmp_path, "out.txt", b"another's")
     stage.settle(journey)
@@ -690,7 +690,7 @@ def test_a_file_that_comes_in_between_is_not_replaced_and_nothing_is_lost(tmp_pa
 
 def test_a_message_that_is_backed_out_writes_nothing(tmp_path: Path) -> None:
     kernel = writer(tmp_path, existing="append")
-    kernel.process(kernel.point("IN"), Message(b"x"), Rehearsal())
+    kernel.process(kernel.point("IN"), Message(b"x"), MemoryWorld())
     assert not (tmp_path / "out.txt").exists()
 
 
@@ -741,7 +741,7 @@ def test_notes_about_files_in_their_place_are_taken_away(tmp_path: Path) -> None
     assert len([place for place in stage.stores if place[0] == WRITTEN]) == 1
 
 
-def crashed(kernel: Kernel, stage: Rehearsal, content: bytes, queue: str = "IN") -> None:
+def crashed(kernel: Kernel, stage: MemoryWorld, content: bytes, queue: str = "IN") -> None:
     """The unit of work is committed, and the process dies before it has done anything more."""
     journey = kernel.process(kernel.point(queue), Message(content), stage)
     journey.after_commit = []
@@ -759,7 +759,7 @@ def crashed(kernel: Kernel, stage: Rehearsal, content: bytes, queue: str = "IN")
     ],
 )
 def test_what_was_committed_is_written_after_a_crash(tmp_path: Path, said: dict[str, Any], expected: bytes) -> None:
-    kernel, stage = writer(tmp_path, **said), Rehearsal()
+    kernel, stage = writer(tmp_path, **said), MemoryWorld()
     for content in (b"1", b"2", b"3"):
         crashed(kernel, stage, content)
     if "records" in said:
@@ -773,7 +773,7 @@ def test_what_was_committed_is_written_after_a_crash(tmp_path: Path, said: dict[
 
 
 def test_what_was_not_committed_is_not_written_and_goes_some_day(tmp_path: Path) -> None:
-    kernel, stage = writer(tmp_path), Rehearsal()
+    kernel, stage = writer(tmp_path), MemoryWorld()
     kernel.process(kernel.point("IN"), Message(b"x"), stage)
     again = writer(tmp_path)
     assert recover(again, stage) == 1
@@ -786,7 +786,7 @@ def test_what_was_not_committed_is_not_written_and_goes_some_day(tmp_path: Path)
 
 
 def test_what_a_living_process_is_about_to_write_is_left_alone(tmp_path: Path) -> None:
-    kernel, stage = writer(tmp_path), Rehearsal()
+    kernel, stage = writer(tmp_path), MemoryWorld()
     journey = kernel.process(kernel.point("IN"), Message(b"x"), stage)
     assert recover(writer(tmp_path), stage) == 0
     stage.settle(journey)
@@ -794,7 +794,7 @@ def test_what_a_living_process_is_about_to_write_is_left_alone(tmp_path: Path) -
 
 
 def test_a_late_file_does_not_replace_a_newer_one(tmp_path: Path) -> None:
-    kernel, stage = writer(tmp_path), Rehearsal()
+    kernel, stage = writer(tmp_path), MemoryWorld()
     crashed(kernel, stage, b"old")
     (late,) = (tmp_path / "mqsitransit").iterdir()
     os.utime(late, (1_000, 1_000))
@@ -806,7 +806,7 @@ def test_a_late_file_does_not_replace_a_newer_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", [b"", b"s", b"second", b"secondjunk"])
 def test_an_append_that_was_cut_short_is_done_again(tmp_path: Path, written: bytes) -> None:
-    kernel, stage = writer(tmp_path, existing="append"), Rehearsal()
+    kernel, stage = writer(tmp_path, existing="append"), MemoryWorld()
     feed(kernel, b"first", stage=stage)
     crashed(kernel, stage, b"second")
     # The process had got as far as this.
@@ -821,7 +821,7 @@ def test_an_append_that_was_cut_short_is_done_again(tmp_path: Path, written: byt
 
 
 def test_a_file_that_cannot_be_put_in_its_place_is_tried_again(tmp_path: Path) -> None:
-    kernel, stage = writer(tmp_path), Rehearsal()
+    kernel, stage = writer(tmp_path), MemoryWorld()
     (tmp_path / "out.txt").mkdir()
     feed(kernel, b"x", stage=stage)
     point, source = leftovers(kernel)
@@ -860,7 +860,7 @@ def test_files_go_through_a_flow_from_folder_to_folder(tmp_path: Path) -> None:
     )
     flow.link("In", "Out")
     flow.link("In", "Out", terminal="endOfData", input="finishFile")
-    kernel, stage = Kernel(flow), Rehearsal()
+    kernel, stage = Kernel(flow), MemoryWorld()
     point = kernel.point("In")
     assert point.source is not None
     source = point.source()

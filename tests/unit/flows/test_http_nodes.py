@@ -32,8 +32,8 @@ from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.http_headers import charset_of, code_page_of
 from entrepot.flows.http_listener import HttpSource, flow_mark, owner
 from entrepot.flows.kernel import Kernel
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.nodes import find_type
-from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Root
 from entrepot.testing.certificates import make_certificates, openssl
@@ -63,7 +63,7 @@ class Served:
 
     def __init__(self, flow: FlowDefinition) -> None:
         self.kernel = Kernel(flow)
-        self.stage = Rehearsal()
+        self.stage = MemoryWorld()
         self.point = self.kernel.points[0]
         assert self.point.source is not None
         source = self.point.source()
@@ -469,7 +469,7 @@ def test_instances_of_one_flow_share_their_port() -> None:
     with serving(service()) as served:
         port = served.source.port
         http_listener._require_own("orders", "127.0.0.1", port, None)  # what another process asks first
-        second = http_listener.Listener("orders", "127.0.0.1", port, b"12345678", None)
+        second = http_listener.HttpListener("orders", "127.0.0.1", port, b"12345678", None)
         second.start()
         try:
             assert second.port == port
@@ -545,7 +545,7 @@ def test_a_flow_that_has_all_replies_itself_needs_no_queue_for_them() -> None:
 
 @pytest.mark.parametrize("identifier", [b"", b"short", b"a wrong one of more than 24 bytes"])
 def test_an_identifier_that_is_none_is_told(identifier: bytes) -> None:
-    journey = Rehearsal().feed(Kernel(replying_flow()), "ANSWERS", Message(b"x", correlation_id=identifier))
+    journey = MemoryWorld().feed(Kernel(replying_flow()), "ANSWERS", Message(b"x", correlation_id=identifier))
     assert isinstance(journey.failures[0].error, DestinationMissing)
 
 
@@ -554,7 +554,7 @@ def test_a_reply_in_a_flow_that_nobody_has_asked_is_told() -> None:
     flow.node("MQInput", "In", queue="Q")
     flow.node("HTTPReply", "Reply")
     flow.link("In", "Reply")
-    journey = Rehearsal().feed(Kernel(flow), "Q", Message(b"x"))
+    journey = MemoryWorld().feed(Kernel(flow), "Q", Message(b"x"))
     assert isinstance(journey.failures[0].error, DestinationMissing)
 
 
@@ -655,7 +655,7 @@ class _Kept:
 
 def call(flow: FlowDefinition, body: bytes = b"question", times: int = 1) -> tuple[Any, dict[str, list[Assembly]]]:
     kernel = Kernel(flow)
-    stage = Rehearsal()
+    stage = MemoryWorld()
     journey = None
     for _ in range(times):
         journey = stage.feed(kernel, "IN", Message(body))

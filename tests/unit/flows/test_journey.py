@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from entrepot.flows.journey import Journey, Kept
-from entrepot.flows.outside import Output
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.flow_world import Output
+from entrepot.flows.journey import Journey, KeptState
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 
 STATE = Message(b"state")
@@ -15,12 +15,12 @@ EARLIER = Message(b"of an earlier message")
 
 
 @pytest.fixture
-def world() -> Rehearsal:
-    return Rehearsal(now=0.0)
+def world() -> MemoryWorld:
+    return MemoryWorld(now=0.0)
 
 
 @pytest.fixture
-def journey(world: Rehearsal) -> Journey:
+def journey(world: MemoryWorld) -> Journey:
     return Journey(Message(b""), world)
 
 
@@ -33,8 +33,8 @@ def test_what_is_kept_is_there_until_it_is_taken(journey: Journey) -> None:
     assert journey.take("store", b"key") is None
 
 
-def test_what_an_earlier_message_kept_is_taken_once(world: Rehearsal, journey: Journey) -> None:
-    world.stores["store", b"key"] = (Kept(EARLIER), None)
+def test_what_an_earlier_message_kept_is_taken_once(world: MemoryWorld, journey: Journey) -> None:
+    world.stores["store", b"key"] = (KeptState(EARLIER), None)
     assert journey.is_kept("store", b"key")
     assert journey.take("store", b"key") is EARLIER
     assert not journey.is_kept("store", b"key")
@@ -55,7 +55,7 @@ def test_ids_under_an_open_aggregate_are_counted_from_one_behind_its_head(journe
 
 @pytest.mark.parametrize("careful", [True, False])
 def test_a_message_is_put_at_once_only_where_each_put_is_to_be_answered(
-    world: Rehearsal, journey: Journey, careful: bool
+    world: MemoryWorld, journey: Journey, careful: bool
 ) -> None:
     world.careful = careful
     output = Output("OUT", STATE)
@@ -65,7 +65,7 @@ def test_a_message_is_put_at_once_only_where_each_put_is_to_be_answered(
 
 
 def test_a_message_is_bound_to_its_unit_by_a_get_a_careful_put_or_a_database(
-    world: Rehearsal, journey: Journey, monkeypatch: pytest.MonkeyPatch
+    world: MemoryWorld, journey: Journey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not journey.is_bound()
     for owner, name, value in (

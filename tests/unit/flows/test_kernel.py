@@ -11,11 +11,11 @@ import pytest
 
 from entrepot.errors import FlowError, NowhereToSetAside, QueueNotFound, RetriedTooOften, UserException
 from entrepot.esql import SqlDatabase
+from entrepot.flows.flow_world import Output, QueueFacts
 from entrepot.flows.journey import Earlier, NotAlone
 from entrepot.flows.kernel import CRASHES_MAX, Kernel
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.nodes import find_type
-from entrepot.flows.outside import Output, QueueFacts
-from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from folding import for_each
 
@@ -377,7 +377,7 @@ def test_a_message_that_was_in_many_crashes_is_set_aside_untried() -> None:
     assert [message.backout_count for message in stage.messages("IN.BACKOUT")] == [0]
 
 
-class Refusing(Rehearsal):
+class Refusing(MemoryWorld):
     """A world in which one queue does not exist, and every put is answered at once."""
 
     careful = True
@@ -473,7 +473,7 @@ def test_a_message_that_failed_after_database_work_asks_for_its_whole_unit_back(
         Insert=node("Database", statements="INSERT INTO Database.orders (id) VALUES (Body.order.id);"),
         Fail=compute(THROWS),
     )
-    kernel, world = Kernel(flow), Rehearsal(database=SqlDatabase(database))
+    kernel, world = Kernel(flow), MemoryWorld(database=SqlDatabase(database))
     with pytest.raises(NotAlone) as caught:
         kernel.process(kernel.points[0], Message(b"<order><id>7</id></order>"), world)
     assert caught.value.earlier.tries == 1
@@ -589,7 +589,7 @@ def test_bad_messages_harm_no_neighbour_and_none_is_lost(kind: str) -> None:
     leading_on = [terminal for terminal in find_type(kind).outputs if terminal in ON]
     routes = [f"Node.{terminal} -> Out" for terminal in leading_on]
     flow = drawn("In -> Node", *routes, In=reads(), Node=NODES[kind], Out=writes(), Place=node("Label", label="place"))
-    world = Rehearsal()
+    world = MemoryWorld()
     kernel = Kernel(flow)
     fed = 0
     for bad in BAD.values():
@@ -659,7 +659,7 @@ def test_a_point_is_found_by_node_or_by_queue() -> None:
 
 def test_a_kernel_pickles_as_its_definition() -> None:
     kernel = pickle.loads(pickle.dumps(Kernel(drawn("In -> Out", In=reads(), Out=writes()))))
-    world = Rehearsal()
+    world = MemoryWorld()
     world.feed(kernel, "IN", Message(GOOD))
     assert [message.body for message in world.queues["OUT"]] == [GOOD]
 

@@ -10,8 +10,8 @@ import pytest
 from entrepot.errors import FlowInvalid
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.kernel import Kernel
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.nodes.mapping import Mapping
-from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from entrepot.models import MRM, Element, MessageFormat
 from entrepot.models.notation import read_notation
@@ -61,7 +61,7 @@ def _modelled(name: str) -> dict[str, Any]:
 
 
 def _through(flow: FlowDefinition, body: bytes) -> Message:
-    stage = Rehearsal(now=0.0)
+    stage = MemoryWorld(now=0.0)
     stage.feed(Kernel(flow), "IN", Message(body, message_id=b"m" * 24))
     assert not stage.queues["BAD"]
     return stage.queues["OUT"][0]
@@ -96,7 +96,7 @@ def test_texts_of_generic_xml_become_the_numbers_that_the_model_wants() -> None:
 
 def test_a_value_that_cannot_be_cast_goes_to_the_failure_terminal() -> None:
     flow = _flow({"domain": "XMLNSC"}, {**_modelled("CWF1"), "map": {"from": "CSIM", "copy": "all-same-names"}})
-    stage = Rehearsal(now=0.0)
+    stage = MemoryWorld(now=0.0)
     stage.feed(Kernel(flow), "IN", Message(GENERIC.replace("21021", "many").encode()))
     assert len(stage.queues["BAD"]) == 1 and not stage.queues["OUT"]
 

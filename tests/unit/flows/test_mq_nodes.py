@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from entrepot.errors import DestinationMissing, FlowInvalid
+from entrepot.flows.flow_world import Output
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.outside import Output
 from entrepot.message import Message, MessageType, Report
 
 from .drawn import Drawn, Stage, compute, drawn, node, reads, writes

@@ -7,10 +7,10 @@ import pytest
 
 from entrepot.errors import FlowInvalid, InvalidArgument
 from entrepot.flows import FlowDefinition, Kernel, load_flow
-from entrepot.flows.definition import Link
+from entrepot.flows.definition import FlowLink
 from entrepot.flows.loading import inspect_flow, read_flow
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.nodes import NODE_TYPES, find_type
-from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 from entrepot.yaml_places import BYTES_MAX
 from folding import for_each
@@ -98,9 +98,9 @@ def test_everything_that_a_file_says_is_in_the_definition(orders: Path) -> None:
         "queues": [("Orders", "queue"), ("Done", "queue")],
     }
     assert [link for link in flow.links if link.source == "Orders"] == [
-        Link("Orders", "out", "Price", "in", flow.links[0].place),
-        Link("Orders", "out", "Audit", "in", flow.links[1].place),
-        Link("Orders", "catch", "Refuse", "in", flow.links[2].place),
+        FlowLink("Orders", "out", "Price", "in", flow.links[0].place),
+        FlowLink("Orders", "out", "Audit", "in", flow.links[1].place),
+        FlowLink("Orders", "catch", "Refuse", "in", flow.links[2].place),
     ]
     assert {(link.terminal, link.target) for link in flow.leading_from("Large")} == {
         ("true", "Done"),
@@ -148,7 +148,7 @@ def test_every_node_link_and_property_has_its_place(orders: Path) -> None:
 
 
 def test_flow_that_was_read_runs(orders: Path) -> None:
-    stage = Rehearsal()
+    stage = MemoryWorld()
     stage.feed(Kernel(load_flow(orders)), "ORDERS", Message(body=b"<order><quantity>100</quantity></order>"))
     assert [message.body for message in stage.queues["DONE"]] == [
         b"<order><quantity>100</quantity><total>1200</total></order>"

@@ -13,8 +13,8 @@ import pytest
 
 from entrepot.errors import FlowInvalid
 from entrepot.esql.user_functions import watching_interrupts
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.outside import QueueFacts
 from entrepot.models.tree import Assembly
 
 from .drawn import Stage, drawn, node, reads, writes

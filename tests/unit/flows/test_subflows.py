@@ -10,7 +10,7 @@ from entrepot.errors import FlowInvalid
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.loading import load_flow, read_flow
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.subflows import NODES_MAX, expand, expand_with_mistakes, set_properties
 from entrepot.message import Message
 
@@ -214,7 +214,7 @@ nodes:
 {nodes}
   Trace: {{type: Trace, pattern: "${{Environment.told}}"}}
 """)
-    stage = Rehearsal()
+    stage = MemoryWorld()
     stage.feed(Kernel(load_flow(tmp_path / "f.yaml")), "IN", Message(body=b""))
     return stage.traces[0][1].strip("' ")
 
@@ -292,7 +292,7 @@ def test_error_inside_travels_back_as_if_there_were_no_subflow() -> None:
     flow.link("In", "Try")
     flow.link("Try", "Part", terminal="try")
     flow.link("Try", "Caught", terminal="catch")
-    stage = Rehearsal()
+    stage = MemoryWorld()
     journey = stage.feed(Kernel(flow), "IN", Message(body=b"x"))
     assert len(stage.queues["CAUGHT"]) == 1
     assert journey.raised_by is not None
@@ -318,7 +318,7 @@ def test_labels_inside_of_subflows_are_found_from_anywhere() -> None:
     flow.link("In", "Choose")
     flow.link("Choose", "Go")
     flow.link("Part", "Done")
-    stage = Rehearsal()
+    stage = MemoryWorld()
     stage.feed(Kernel(flow), "IN", Message(body=b"x"))
     assert [message.body for message in stage.queues["DONE"]] == [b"x"]
 

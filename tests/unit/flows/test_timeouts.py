@@ -12,8 +12,8 @@ import pytest
 
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.kernel import Kernel
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.flows.nodes.timeouts import TimeoutControl, TimeoutNotification
-from entrepot.flows.rehearsal import Rehearsal
 from entrepot.message import Message
 
 NOW = datetime(2026, 9, 11, 12, 0, 0).timestamp()
@@ -58,7 +58,7 @@ def request(body: str = "hello", **fields: Any) -> Message:
     return Message(f"<request>{inside}<body>{body}</body></request>".encode(), persistent=True)
 
 
-def came(stage: Rehearsal) -> list[tuple[float, str]]:
+def came(stage: MemoryWorld) -> list[tuple[float, str]]:
     """When messages came, in seconds from the beginning, and what they were."""
     found = []
     for message in stage.queues["CAME"]:
@@ -68,22 +68,22 @@ def came(stage: Rehearsal) -> list[tuple[float, str]]:
     return found
 
 
-def leftovers(stage: Rehearsal) -> list[str]:
+def leftovers(stage: MemoryWorld) -> list[str]:
     """Stores that still hold something, but for tokens."""
     return [store for store, _ in stage.stores if not store.endswith(".TOKENS")]
 
 
-def problem_of(stage: Rehearsal, message: Message) -> str:
+def problem_of(stage: MemoryWorld, message: Message) -> str:
     journey = stage.feed(control(), "IN", message)
     return str(journey.failures[0].error) if journey.failures else ""
 
 
 @pytest.fixture
-def stage() -> Rehearsal:
-    return Rehearsal(now=NOW)
+def stage() -> MemoryWorld:
+    return MemoryWorld(now=NOW)
 
 
-def test_a_request_for_now_comes_at_once_and_the_message_goes_on(stage: Rehearsal) -> None:
+def test_a_request_for_now_comes_at_once_and_the_message_goes_on(stage: MemoryWorld) -> None:
     sent = request()
     stage.feed(control(), "IN", sent)
     assert [message.body for message in stage.queues["WENT"]] == [sent.body]
@@ -92,7 +92,7 @@ def test_a_request_for_now_comes_at_once_and_the_message_goes_on(stage: Rehearsa
     assert not leftovers(stage)
 
 
-def test_a_request_for_later_comes_at_its_time(stage: Rehearsal) -> None:
+def test_a_request_for_later_comes_at_its_time(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(StartTime="12:01:30"))
     stage.pass_time(89, notification())
     assert came(stage) == []
@@ -100,7 +100,7 @@ def test_a_request_for_later_comes_at_its_time(stage: Rehearsal) -> None:
     assert came(stage) == [(90.0, "hello")]
 
 
-def test_a_request_may_name_a_day(stage: Rehearsal) -> None:
+def test_a_request_may_name_a_day(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(StartDate="2026-09-12", StartTime="12:00:00"))
     stage.pass_time(86_000, notification())
     assert came(stage) == []
@@ -108,20 +108,20 @@ def test_a_request_may_name_a_day(stage: Rehearsal) -> None:
     assert [body for _, body in came(stage)] == ["hello"]
 
 
-def test_count_and_interval_bring_it_again_and_again(stage: Rehearsal) -> None:
+def test_count_and_interval_bring_it_again_and_again(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(StartTime="12:00:05", Interval=300, Count=3))
     stage.pass_time(10_000, notification())
     assert came(stage) == [(5.0, "hello"), (305.0, "hello"), (605.0, "hello")]
     assert not leftovers(stage)
 
 
-def test_a_count_of_minus_one_never_ends(stage: Rehearsal) -> None:
+def test_a_count_of_minus_one_never_ends(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(Interval=60, Count=-1))
     stage.pass_time(3600, notification())
     assert len(came(stage)) == 61
 
 
-def test_the_local_environment_tells_the_request(stage: Rehearsal) -> None:
+def test_the_local_environment_tells_the_request(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(StartTime="12:00:05", Interval=7, Count=2, AllowOverwrite="FALSE"))
     stage.pass_time(6, notification())
     expected = (
@@ -132,7 +132,7 @@ def test_the_local_environment_tells_the_request(stage: Rehearsal) -> None:
     assert expected in stage.queues["CAME"][0].body.decode()
 
 
-def test_a_cancelled_request_does_not_come(stage: Rehearsal) -> None:
+def test_a_cancelled_request_does_not_come(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(StartTime="12:01:00"))
     stage.feed(control(), "IN", request(Action="CANCEL"))
     assert not leftovers(stage)
@@ -140,7 +140,7 @@ def test_a_cancelled_request_does_not_come(stage: Rehearsal) -> None:
     assert came(stage) == []
 
 
-def test_cancelling_works_when_the_next_time_is_already_on_its_way(stage: Rehearsal) -> None:
+def test_cancelling_works_when_the_next_time_is_already_on_its_way(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(Interval=10, Count=-1))
     stage.pass_time(5, notification())
     stage.pass_time(5.5)
@@ -151,12 +151,12 @@ def test_cancelling_works_when_the_next_time_is_already_on_its_way(stage: Rehear
     assert not leftovers(stage)
 
 
-def test_cancelling_what_is_not_there_is_no_error(stage: Rehearsal) -> None:
+def test_cancelling_what_is_not_there_is_no_error(stage: MemoryWorld) -> None:
     assert problem_of(stage, request(Action="CANCEL", Identifier="nobody")) == ""
     assert "no timeout request 'nobody'" in stage.traces[0][1]
 
 
-def test_a_later_request_takes_the_place_of_one_that_allows_it(stage: Rehearsal) -> None:
+def test_a_later_request_takes_the_place_of_one_that_allows_it(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request("old", StartTime="12:00:10", Interval=10, Count=-1))
     stage.pass_time(15, notification())
     stage.feed(control(), "IN", request("new", StartTime="12:01:00"))
@@ -164,7 +164,7 @@ def test_a_later_request_takes_the_place_of_one_that_allows_it(stage: Rehearsal)
     assert came(stage) == [(10.0, "old"), (60.0, "new")]
 
 
-def test_a_request_that_may_not_be_overwritten_stays(stage: Rehearsal) -> None:
+def test_a_request_that_may_not_be_overwritten_stays(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request("first", StartTime="12:00:10", AllowOverwrite="FALSE"))
     told = problem_of(stage, request("second", StartTime="12:00:20"))
     assert "there is a timeout request 'one' already" in told
@@ -172,7 +172,7 @@ def test_a_request_that_may_not_be_overwritten_stays(stage: Rehearsal) -> None:
     assert came(stage) == [(10.0, "first")]
 
 
-def test_requests_of_different_identifiers_live_side_by_side(stage: Rehearsal) -> None:
+def test_requests_of_different_identifiers_live_side_by_side(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request("a", Identifier="a", StartTime="12:00:20"))
     stage.feed(control(), "IN", request("b", Identifier="b", StartTime="12:00:10"))
     stage.pass_time(60, notification())
@@ -180,7 +180,7 @@ def test_requests_of_different_identifiers_live_side_by_side(stage: Rehearsal) -
 
 
 @pytest.mark.parametrize(("ignore", "expected"), [("TRUE", [0.0, 400.0]), ("FALSE", [0.0, 305.0, 305.0, 305.0, 400.0])])
-def test_missed_times_are_made_good_only_if_wanted(stage: Rehearsal, ignore: str, expected: list[float]) -> None:
+def test_missed_times_are_made_good_only_if_wanted(stage: MemoryWorld, ignore: str, expected: list[float]) -> None:
     """The flow is stopped from second 5 to second 305."""
     stage.feed(control(), "IN", request(Interval=100, Count=-1, IgnoreMissed=ignore))
     stage.pass_time(5, notification())
@@ -190,7 +190,7 @@ def test_missed_times_are_made_good_only_if_wanted(stage: Rehearsal, ignore: str
     assert [at for at, _ in came(stage)] == expected
 
 
-def test_what_is_a_little_late_is_not_missed(stage: Rehearsal) -> None:
+def test_what_is_a_little_late_is_not_missed(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(StartTime="12:00:10"))
     stage.pass_time(40)
     stage.pass_time(0, notification())
@@ -215,13 +215,13 @@ def test_what_is_a_little_late_is_not_missed(stage: Rehearsal) -> None:
     ],
 )
 def test_a_wrong_request_says_which_field_and_sets_nothing(
-    stage: Rehearsal, fields: dict[str, Any], problem: str
+    stage: MemoryWorld, fields: dict[str, Any], problem: str
 ) -> None:
     assert problem in problem_of(stage, request(**fields))
     assert not leftovers(stage)
 
 
-def test_a_start_that_has_just_passed_is_now(stage: Rehearsal) -> None:
+def test_a_start_that_has_just_passed_is_now(stage: MemoryWorld) -> None:
     stage.feed(control(), "IN", request(StartTime="11:56:00"))
     stage.pass_time(1, notification())
     assert came(stage) == [(0.0, "hello")]
@@ -232,11 +232,11 @@ def test_a_message_without_a_request_says_where_it_was_looked_for() -> None:
     flow.node("MQInput", "In", queue="IN", domain="XMLNSC")
     flow.node("TimeoutControl", "Set", unique_id="T1")
     flow.link("In", "Set")
-    journey = Rehearsal(now=NOW).feed(Kernel(flow), "IN", request())
+    journey = MemoryWorld(now=NOW).feed(Kernel(flow), "IN", request())
     assert "InputLocalEnvironment.TimeoutRequest" in str(journey.failures[0].error)
 
 
-def test_a_request_in_the_local_environment_may_have_typed_values(stage: Rehearsal) -> None:
+def test_a_request_in_the_local_environment_may_have_typed_values(stage: MemoryWorld) -> None:
     flow = FlowDefinition("typed")
     flow.node("MQInput", "In", queue="IN", domain="XMLNSC")
     statements = """
@@ -259,7 +259,7 @@ def test_a_request_in_the_local_environment_may_have_typed_values(stage: Rehears
     assert came(stage) == [(30.0, "a part"), (35.0, "a part")]
 
 
-def test_an_automatic_timer_brings_an_empty_message_every_interval(stage: Rehearsal) -> None:
+def test_an_automatic_timer_brings_an_empty_message_every_interval(stage: MemoryWorld) -> None:
     kernel = notification("automatic")
     stage.prime(kernel)
     stage.pass_time(35, kernel)
@@ -274,7 +274,7 @@ def test_an_automatic_timer_brings_an_empty_message_every_interval(stage: Rehear
     assert expected in first.body.decode()
 
 
-def test_an_automatic_timer_that_begins_again_does_not_ring_twice(stage: Rehearsal) -> None:
+def test_an_automatic_timer_that_begins_again_does_not_ring_twice(stage: MemoryWorld) -> None:
     kernel = notification("automatic")
     stage.prime(kernel)
     stage.pass_time(12)
@@ -284,7 +284,7 @@ def test_an_automatic_timer_that_begins_again_does_not_ring_twice(stage: Rehears
     assert [at for at, _ in came(stage)] == [22.0, 32.0, 42.0]
 
 
-def test_an_automatic_timer_skips_what_it_missed(stage: Rehearsal) -> None:
+def test_an_automatic_timer_skips_what_it_missed(stage: MemoryWorld) -> None:
     kernel = notification("automatic")
     stage.prime(kernel)
     stage.pass_time(45)
@@ -293,7 +293,7 @@ def test_an_automatic_timer_skips_what_it_missed(stage: Rehearsal) -> None:
     assert [at for at, _ in came(stage)] == [45.0, 50.0, 60.0]
 
 
-def test_a_message_that_fails_is_set_aside_and_its_timer_goes_on(stage: Rehearsal) -> None:
+def test_a_message_that_fails_is_set_aside_and_its_timer_goes_on(stage: MemoryWorld) -> None:
     sent = request(Interval=10, Count=2)
     stage.feed(control(), "IN", sent)
     stage.pass_time(60, notification(fails=True))
@@ -301,7 +301,7 @@ def test_a_message_that_fails_is_set_aside_and_its_timer_goes_on(stage: Rehearsa
     assert not leftovers(stage)
 
 
-def test_an_automatic_timer_goes_on_after_an_error(stage: Rehearsal) -> None:
+def test_an_automatic_timer_goes_on_after_an_error(stage: MemoryWorld) -> None:
     kernel = notification("automatic", fails=True)
     stage.prime(kernel)
     stage.pass_time(35, kernel)
@@ -309,7 +309,7 @@ def test_an_automatic_timer_goes_on_after_an_error(stage: Rehearsal) -> None:
     assert not stage.queues["DEAD.LETTERS"]
 
 
-class OtherHas(Rehearsal):
+class OtherHas(MemoryWorld):
     held = False
 
     def take(self, store: str, key: bytes) -> Message | None:
@@ -334,7 +334,7 @@ def test_a_timer_survives_a_restart_as_said(persistence: str, expected: bool) ->
     flow.node("MQInput", "In", queue="IN", domain="XMLNSC")
     flow.node("TimeoutControl", "Set", unique_id="T1", request_location="Root.XMLNSC.request", persistence=persistence)
     flow.link("In", "Set")
-    stage = Rehearsal(now=NOW)
+    stage = MemoryWorld(now=NOW)
     stage.feed(Kernel(flow), "IN", request(StartTime="12:10:00"))
     assert {kept.message.persistent for kept, _ in stage.stores.values()} == {expected}
 

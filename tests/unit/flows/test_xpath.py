@@ -8,7 +8,7 @@ import re
 import pytest
 
 from entrepot.errors import EsqlInvalid
-from entrepot.esql import Run, compile_condition
+from entrepot.esql import EsqlRun, compile_condition
 from entrepot.flows.xpath import is_xpath, to_esql
 from entrepot.message import Message
 from entrepot.models import parse_message
@@ -22,7 +22,7 @@ ORDER = (
 
 def _is_true(xpath: str, body: bytes = ORDER, *, domain: str = "XMLNSC", **namespaces: str) -> bool:
     condition = compile_condition(to_esql(xpath, namespaces=namespaces))
-    run = Run(parse_message(Message(body, priority=4), domain=domain))
+    run = EsqlRun(parse_message(Message(body, priority=4), domain=domain))
     run.mode = ""
     answer = condition.run(run)
     assert answer is not None, "XPath has no unknown"

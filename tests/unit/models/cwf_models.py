@@ -10,11 +10,11 @@ from entrepot.models.logical import (
     Composition,
     CwfField,
     CwfFormat,
-    Member,
     MessageModel,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     ValueType,
 )
 from entrepot.models.tree import Element
@@ -33,26 +33,30 @@ BIG, LITTLE, ZOS = 273, 546, 785
 LATIN, UTF8, EBCDIC = 819, 1208, 500
 
 
-def simple(name: str, content: Simple, storage: str, length: int = 0, **said: Any) -> Member:
+def simple(name: str, content: Simple, storage: str, length: int = 0, **said: Any) -> StructureMember:
     """A simple element; what begins with occurs_ or is a default goes to the member, the rest to the format."""
     least, most = said.pop("occurs_least", None), said.pop("occurs_most", 1)
     default = said.pop("default", None)
     physical = CwfField(storage, length, **said)
-    return Member(name, content, (most or 0) if least is None else least, most, default, {"CWF1": physical}, 7)
+    return StructureMember(name, content, (most or 0) if least is None else least, most, default, {"CWF1": physical}, 7)
 
 
 def group(
-    name: str, *members: Member, composition: Composition = Composition.SEQUENCE, most: int | None = 1, **said: Any
-) -> Member:
+    name: str,
+    *members: StructureMember,
+    composition: Composition = Composition.SEQUENCE,
+    most: int | None = 1,
+    **said: Any,
+) -> StructureMember:
     physical = {"CWF1": CwfField("structure", **said)}
-    return Member(name, Structure(name, members, composition), 0, most, physical=physical, line=7)
+    return StructureMember(name, Structure(name, members, composition), 0, most, physical=physical, line=7)
 
 
-def choice(*members: Member, name: str = "", **said: Any) -> Member:
+def choice(*members: StructureMember, name: str = "", **said: Any) -> StructureMember:
     return group(name, *members, composition=Composition.CHOICE, **said)
 
 
-def codec_of(*members: Member, physical: CwfFormat | None = None) -> CwfCodec:
+def codec_of(*members: StructureMember, physical: CwfFormat | None = None) -> CwfCodec:
     message = MessageModel("M", Structure("M", members))
     return compile_cwf(MessageSet("S", {"M": message}, {"CWF1": physical or CwfFormat()}, "s.yaml"), "M", "CWF1")
 

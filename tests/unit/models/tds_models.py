@@ -7,12 +7,12 @@ from typing import Any
 
 from entrepot.models.logical import (
     Composition,
-    Member,
     MessageModel,
     MessageSet,
     Separation,
     Simple,
     Structure,
+    StructureMember,
     TdsField,
     TdsFormat,
     TdsStructure,
@@ -49,9 +49,11 @@ _FIELD = (
 )
 
 
-def _member(name: str, content: Simple | Structure, least: int, most: int | None, said: dict[str, Any]) -> Member:
+def _member(
+    name: str, content: Simple | Structure, least: int, most: int | None, said: dict[str, Any]
+) -> StructureMember:
     field = TdsField(**{key: said.pop(key) for key in _FIELD if key in said})
-    return Member(name, content, least, most, said.pop("default", None), {"T": field})
+    return StructureMember(name, content, least, most, said.pop("default", None), {"T": field})
 
 
 def simple(
@@ -62,26 +64,26 @@ def simple(
     most: int | None = 1,
     valid: str = "",
     **said: Any,
-) -> Member:
+) -> StructureMember:
     content = Simple(ValueType(type), pattern=valid, **{key: said.pop(key) for key in _SIMPLE if key in said})
     member = _member(name, content, least, most, said)
     assert not said, said
     return member
 
 
-def structure(name: str, *members: Member, composition: Composition = SEQUENCE, **said: Any) -> Structure:
+def structure(name: str, *members: StructureMember, composition: Composition = SEQUENCE, **said: Any) -> Structure:
     physical = {"T": TdsStructure(**said)} if said else {}
     return Structure(name, members, composition, physical)
 
 
 def group(
     name: str,
-    *members: Member,
+    *members: StructureMember,
     least: int = 1,
     most: int | None = 1,
     composition: Composition = SEQUENCE,
     **said: Any,
-) -> Member:
+) -> StructureMember:
     field = {key: said.pop(key) for key in _FIELD if key in said}
     return _member(name, structure(name, *members, composition=composition, **said), least, most, field)
 
@@ -91,7 +93,7 @@ def message_set(content: Structure, **tds: Any) -> MessageSet:
 
 
 def codec(
-    *members: Member, composition: Composition = SEQUENCE, tds: dict[str, Any] | None = None, **said: Any
+    *members: StructureMember, composition: Composition = SEQUENCE, tds: dict[str, Any] | None = None, **said: Any
 ) -> Codec:
     return compile_tds(message_set(structure("M", *members, composition=composition, **said), **(tds or {})), "M", "T")
 

@@ -16,11 +16,11 @@ from entrepot.models.logical import (
     Composition,
     CwfField,
     Kind,
-    Member,
     MessageFormat,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     ValueType,
 )
 from entrepot.models.message_sets import load_set
@@ -34,12 +34,12 @@ def read(text: str) -> MessageSet:
     return read_copybook(text, "shop/orders.cpy")
 
 
-def members(text: str) -> tuple[Member, ...]:
+def members(text: str) -> tuple[StructureMember, ...]:
     (message,) = read(f"01 R.\n{text}").messages.values()
     return message.structure.members
 
 
-def only(text: str) -> tuple[Simple, CwfField, Member]:
+def only(text: str) -> tuple[Simple, CwfField, StructureMember]:
     """The only member of a record: its type and its physical properties."""
     (member,) = members(text)
     physical = member.physical["CWF1"]

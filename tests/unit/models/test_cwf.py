@@ -14,12 +14,12 @@ from entrepot.models.element_types import NAME, NAME_VALUE
 from entrepot.models.logical import (
     Composition,
     CwfFormat,
-    Member,
     MessageFormat,
     MessageModel,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     TdsFormat,
     ValueType,
 )
@@ -45,15 +45,15 @@ from unit.models.cwf_models import (
 )
 
 
-def text(name: str, length: int, **said: Any) -> Member:
+def text(name: str, length: int, **said: Any) -> StructureMember:
     return simple(name, STRING, "string", length, **said)
 
 
-def short(name: str, **said: Any) -> Member:
+def short(name: str, **said: Any) -> StructureMember:
     return simple(name, INTEGER, "integer", 2, **said)
 
 
-def both_ways(members: tuple[Member, ...], stored: str, *pairs: tuple[str, Any], encoding: int = BIG) -> None:
+def both_ways(members: tuple[StructureMember, ...], stored: str, *pairs: tuple[str, Any], encoding: int = BIG) -> None:
     """The bytes read as the tree, and the tree written as the bytes."""
     codec = codec_of(*members)
     body = bytes.fromhex(stored)
@@ -149,7 +149,7 @@ def test_a_count_that_is_left_out_is_written_from_the_repeats() -> None:
 
 def test_a_count_that_contradicts_the_repeats_is_refused() -> None:
     codec = codec_of(short("N"), text("A", 1, occurs_most=9, count_from="N"))
-    with pytest.raises(MessageUnwritable, match=r"M\.A: there are 1 of it, and N says 2"):
+    with pytest.raises(MessageUnwritable, match=r"M\.A cannot be written as CWF: there are 1 of it, and N says 2"):
         codec.render(tree(("N", 2), ("A", "x")), LATIN, BIG)
 
 
@@ -188,7 +188,7 @@ def test_missing_repeats_have_defaults() -> None:
 
 def test_missing_repeats_without_defaults_are_named() -> None:
     codec = codec_of(group("G", text("B", 1), most=2))
-    with pytest.raises(MessageUnwritable, match=r"M\.G\[2\]\.B: it is missing"):
+    with pytest.raises(MessageUnwritable, match=r"M\.G\[2\]\.B cannot be written as CWF: it is missing"):
         codec.render(tree(("G", [("B", "x")])), LATIN, BIG)
 
 
@@ -281,7 +281,7 @@ def test_a_choice_of_which_the_tree_has_none_is_refused() -> None:
 
 def test_a_choice_of_which_the_tree_has_two_is_refused() -> None:
     codec = codec_of(choice(short("A"), text("B", 2)))
-    with pytest.raises(MessageUnwritable, match=r"M\.B: the model has no such element"):
+    with pytest.raises(MessageUnwritable, match=r"M\.B cannot be written as CWF: the model has no such element"):
         codec.render(tree(("A", 1), ("B", "x")), LATIN, BIG)
 
 
@@ -392,13 +392,13 @@ def test_a_missing_element_without_default_is_named() -> None:
 
 def test_an_element_that_the_model_does_not_have_is_refused() -> None:
     codec = codec_of(short("A"))
-    with pytest.raises(MessageUnwritable, match=r"M\.TYPO: the model has no such element"):
+    with pytest.raises(MessageUnwritable, match=r"M\.TYPO cannot be written as CWF: the model has no such element"):
         codec.render(tree(("A", 1), ("TYPO", 2)), LATIN, BIG)
 
 
 def test_a_value_where_a_structure_should_be_is_refused() -> None:
     codec = codec_of(group("G", short("A", default="1")))
-    with pytest.raises(MessageUnwritable, match=r"M\.G: it has a value"):
+    with pytest.raises(MessageUnwritable, match=r"M\.G cannot be written as CWF: it has a value"):
         codec.render(tree(("G", "x")), LATIN, BIG)
 
 
@@ -424,12 +424,12 @@ def test_the_folder_of_a_message_reads_and_writes_by_its_model() -> None:
         ((group("G", short("N"), most=2), text("A", 1, count_from="N", occurs_most=3)), "refers to N"),
         ((choice(name="G"),), "no alternatives"),
         ((text("A", 1, occurs_least=3, occurs_most=2),), "cannot be"),
-        ((Member("A", STRING, line=7),), "no physical properties"),
+        ((StructureMember("A", STRING, line=7),), "no physical properties"),
         ((text("", 1 << 27),), "longer than"),
         ((text("", 1 << 20, occurs_most=1 << 10),), "longer than"),
     ],
 )
-def test_a_structure_that_cannot_be_is_refused(members: tuple[Member, ...], problem: str) -> None:
+def test_a_structure_that_cannot_be_is_refused(members: tuple[StructureMember, ...], problem: str) -> None:
     with pytest.raises(ModelInvalid) as refused:
         codec_of(*members)
     assert refused.value.line == 7

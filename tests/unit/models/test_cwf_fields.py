@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid
-from entrepot.models.logical import CwfFormat, Member
+from entrepot.models.logical import CwfFormat, StructureMember
 from folding import for_each
 from unit.models.cwf_models import (
     BIG,
@@ -36,7 +36,7 @@ from unit.models.cwf_models import (
 
 D = Decimal
 
-KNOWN: list[tuple[str, Member, int, int, str, Any]] = [
+KNOWN: list[tuple[str, StructureMember, int, int, str, Any]] = [
     # integers
     ("two bytes", simple("A", INTEGER, "integer", 2), LATIN, BIG, "0102", 258),
     ("two bytes reversed", simple("A", INTEGER, "integer", 2), LATIN, LITTLE, "0102", 513),
@@ -162,7 +162,9 @@ KNOWN: list[tuple[str, Member, int, int, str, Any]] = [
 
 @for_each(("member", "ccsid", "encoding", "stored", "value"), [case[1:] for case in KNOWN],
                          ids=[case[0] for case in KNOWN])  # fmt: skip
-def test_a_field_is_read_and_written(member: Member, ccsid: int, encoding: int, stored: str, value: Any) -> None:
+def test_a_field_is_read_and_written(
+    member: StructureMember, ccsid: int, encoding: int, stored: str, value: Any
+) -> None:
     codec = codec_of(member)
     (element,) = codec.parse(bytes.fromhex(stored), ccsid, encoding)
     assert element.value == value
@@ -187,7 +189,9 @@ def test_a_field_is_read_and_written(member: Member, ccsid: int, encoding: int, 
         (simple("A", FLOAT, "hexfloat", 4), LATIN, "42010000", 1.0),  # not normalized
     ],
 )
-def test_what_others_write_differently_is_read_too(member: Member, ccsid: int, stored: str, value: Any) -> None:
+def test_what_others_write_differently_is_read_too(
+    member: StructureMember, ccsid: int, stored: str, value: Any
+) -> None:
     (element,) = codec_of(member).parse(bytes.fromhex(stored), ccsid, BIG)
     assert element.value == value
     assert str(element.value) == str(value)
@@ -220,7 +224,7 @@ def test_what_others_write_differently_is_read_too(member: Member, ccsid: int, s
     ],
 )
 def test_bad_bytes_are_refused_with_path_and_offset(
-    member: Member, ccsid: int, stored: str, offset: int, problem: str
+    member: StructureMember, ccsid: int, stored: str, offset: int, problem: str
 ) -> None:
     codec = codec_of(simple("X", BINARY, "binary", 1), member)
     with pytest.raises(MessageUnreadable) as refused:
@@ -266,7 +270,7 @@ def test_bad_bytes_are_refused_with_path_and_offset(
         (simple("A", DATETIME, "integer", 4), datetime(2100, 1, 1), "too far"),
     ],
 )
-def test_what_does_not_fit_is_not_written(member: Member, value: Any, problem: str) -> None:
+def test_what_does_not_fit_is_not_written(member: StructureMember, value: Any, problem: str) -> None:
     with pytest.raises(MessageUnwritable) as refused:
         codec_of(member).render(tree(("A", value)), LATIN, BIG)
     assert refused.value.path == "M.A"
@@ -289,7 +293,9 @@ def test_what_does_not_fit_is_not_written(member: Member, value: Any, problem: s
         (simple("A", DATE, "string", 8, format="yyyyMMdd"), datetime(2004, 2, 29, 12), b"20040229".hex()),
     ],
 )
-def test_a_value_of_another_type_is_written_if_it_means_the_same(member: Member, value: Any, stored: str) -> None:
+def test_a_value_of_another_type_is_written_if_it_means_the_same(
+    member: StructureMember, value: Any, stored: str
+) -> None:
     assert codec_of(member).render(tree(("A", value)), LATIN, BIG).hex().upper() == stored.upper()
 
 
@@ -342,7 +348,7 @@ def test_external_decimals_in_utf16_are_refused_as_the_message_comes() -> None:
         (simple("A", STRING, "string", 2, skip_before=-1), "skips"),
     ],
 )
-def test_a_model_that_cannot_be_is_refused_with_its_line(member: Member, problem: str) -> None:
+def test_a_model_that_cannot_be_is_refused_with_its_line(member: StructureMember, problem: str) -> None:
     with pytest.raises(ModelInvalid) as refused:
         codec_of(member)
     assert (refused.value.file, refused.value.line) == ("s.yaml", 7)

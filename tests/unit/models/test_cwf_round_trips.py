@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from entrepot.models.logical import Composition, CwfField, Member, Simple, Structure, ValueType
+from entrepot.models.logical import Composition, CwfField, Simple, Structure, StructureMember, ValueType
 from unit.models.cwf_models import codec_of, group, plain, simple, tree
 
 LETTERS = string.ascii_letters + string.digits
@@ -30,7 +30,7 @@ def decimals(digits: int, places: int, signed: bool) -> st.SearchStrategy[Decima
 
 
 @st.composite
-def fields(draw: st.DrawFn, name: str) -> tuple[Member, st.SearchStrategy[Any]]:
+def fields(draw: st.DrawFn, name: str) -> tuple[StructureMember, st.SearchStrategy[Any]]:
     """A simple element, and the values that it can have."""
     gaps = {"skip_before": draw(st.integers(0, 2)), "alignment": draw(st.sampled_from([0, 0, 0, 2, 4, 8]))}
     signed = draw(st.booleans())
@@ -69,9 +69,9 @@ def fields(draw: st.DrawFn, name: str) -> tuple[Member, st.SearchStrategy[Any]]:
 
 
 @st.composite
-def messages(draw: st.DrawFn, depth: int = 2) -> tuple[list[Member], list[tuple[str, Any]]]:
+def messages(draw: st.DrawFn, depth: int = 2) -> tuple[list[StructureMember], list[tuple[str, Any]]]:
     """Members, and a tree of them."""
-    members: list[Member] = []
+    members: list[StructureMember] = []
     pairs: list[tuple[str, Any]] = []
     for index in range(draw(st.integers(1, 4))):
         name = f"{'ABC'[depth]}{index}"
@@ -83,7 +83,7 @@ def messages(draw: st.DrawFn, depth: int = 2) -> tuple[list[Member], list[tuple[
         elif shape == "table":
             member, values = draw(fields(name))
             times = draw(st.integers(2, 4))
-            members.append(Member(name, member.content, times, times, physical=member.physical))
+            members.append(StructureMember(name, member.content, times, times, physical=member.physical))
             pairs += [(name, draw(values)) for _ in range(times)]
         elif shape == "counted":
             times = draw(st.integers(0, 3))
@@ -94,7 +94,7 @@ def messages(draw: st.DrawFn, depth: int = 2) -> tuple[list[Member], list[tuple[
                 **{key: getattr(physical, key) for key in physical.__slots__} | {"count_from": f"N{name}"}
             )
             members.append(simple(f"N{name}", Simple(ValueType.INTEGER), "packed", 2))
-            members.append(Member(name, member.content, 0, 3, physical={"CWF1": counted}))
+            members.append(StructureMember(name, member.content, 0, 3, physical={"CWF1": counted}))
             pairs += [(f"N{name}", times), *((name, draw(values)) for _ in range(times))]
         elif shape == "sized":
             value = draw(st.text(LETTERS, max_size=6))
@@ -111,7 +111,9 @@ def messages(draw: st.DrawFn, depth: int = 2) -> tuple[list[Member], list[tuple[
             inner, inner_pairs = draw(messages(depth - 1))
             times = 1 if shape == "structure" else 2
             members.append(
-                Member(name, Structure(name, tuple(inner)), times, times, physical={"CWF1": CwfField("structure")})
+                StructureMember(
+                    name, Structure(name, tuple(inner)), times, times, physical={"CWF1": CwfField("structure")}
+                )
             )
             pairs += [(name, inner_pairs)] * times
     return members, pairs
@@ -120,7 +122,7 @@ def messages(draw: st.DrawFn, depth: int = 2) -> tuple[list[Member], list[tuple[
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(messages(), CCSIDS, ENCODINGS)
 def test_what_is_written_is_read_and_written_again(
-    message: tuple[list[Member], list[tuple[str, Any]]], ccsid: int, encoding: int
+    message: tuple[list[StructureMember], list[tuple[str, Any]]], ccsid: int, encoding: int
 ) -> None:
     members, pairs = message
     codec = codec_of(*members)
@@ -135,7 +137,7 @@ def test_what_is_written_is_read_and_written_again(
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(messages(), st.randoms(use_true_random=False))
 def test_counts_lengths_and_order_need_not_be_said(
-    message: tuple[list[Member], list[tuple[str, Any]]], source: Any
+    message: tuple[list[StructureMember], list[tuple[str, Any]]], source: Any
 ) -> None:
     members, pairs = message
     codec = codec_of(*members)

@@ -9,11 +9,11 @@ from entrepot.errors import ModelInvalid
 from entrepot.models.logical import (
     Composition,
     CwfField,
-    Member,
     MessageSet,
     Separation,
     Simple,
     Structure,
+    StructureMember,
     TdsField,
     TdsFormat,
     TdsStructure,
@@ -37,7 +37,7 @@ def read(inner: str, attributes: str = "") -> MessageSet:
     return read_mxsd(schema(inner, attributes), "nowhere/m.mxsd")
 
 
-def member(inner: str, more: str = "") -> Member:
+def member(inner: str, more: str = "") -> StructureMember:
     """The one element of a message M."""
     text = (
         f'<xsd:element name="M"><xsd:complexType><xsd:sequence>{inner}</xsd:sequence></xsd:complexType></xsd:element>'

@@ -11,11 +11,11 @@ from entrepot.models.logical import (
     Composition,
     CwfField,
     CwfFormat,
-    Member,
     MessageSet,
     Separation,
     Simple,
     Structure,
+    StructureMember,
     TdsField,
     TdsFormat,
     TdsStructure,
@@ -33,7 +33,7 @@ def read(messages: str, types: str = "", formats: str = FORMATS) -> MessageSet:
     return read_notation(f"set: s\n{formats}{types}messages:\n{messages}", "m.yaml")
 
 
-def member(line: str, types: str = "", formats: str = FORMATS) -> Member:
+def member(line: str, types: str = "", formats: str = FORMATS) -> StructureMember:
     """The one element of a message."""
     indented = "\n".join(f"    {each}" for each in line.splitlines())
     return read(f"  M:\n{indented}\n", types, formats).messages["M"].structure.members[0]
@@ -43,7 +43,7 @@ def member(line: str, types: str = "", formats: str = FORMATS) -> Member:
 
 
 def test_an_element_with_all_that_follows_from_its_type() -> None:
-    assert member("- sku: string(12)") == Member(
+    assert member("- sku: string(12)") == StructureMember(
         "sku",
         Simple(ValueType.STRING, length_max=12),
         physical={

@@ -13,12 +13,12 @@ from entrepot.models.logical import (
     Composition,
     CwfField,
     CwfFormat,
-    Member,
     MessageModel,
     MessageSet,
     Separation,
     Simple,
     Structure,
+    StructureMember,
     TdsField,
     TdsFormat,
     TdsStructure,
@@ -111,12 +111,12 @@ OCCURS = st.sampled_from([(1, 1), (0, 1), (0, None), (1, None), (3, 3), (2, 7)])
 
 
 @st.composite
-def members(draw: st.DrawFn, content: st.SearchStrategy[Simple | Structure], nameless: bool = False) -> Member:
+def members(draw: st.DrawFn, content: st.SearchStrategy[Simple | Structure], nameless: bool = False) -> StructureMember:
     what = draw(content)
     name = "" if nameless and isinstance(what, Structure) and draw(st.booleans()) else draw(NAMES)
     least, most = draw(OCCURS)
     default = draw(st.none() | st.just("12")) if isinstance(what, Simple) and what.length_max != 1 else None
-    return Member(name, what, least, most, default, draw(PHYSICAL))
+    return StructureMember(name, what, least, most, default, draw(PHYSICAL))
 
 
 def structures(below: st.SearchStrategy[Any]) -> st.SearchStrategy[Structure]:
@@ -142,6 +142,6 @@ def test_every_model_reads_back_as_itself(namespace: str, models: list[Structure
 
 @pytest.mark.parametrize("name", ["a b", "a[1]", "_", "a?"])
 def test_names_that_the_notation_has_no_place_for_are_refused(name: str) -> None:
-    structure = Structure("M", (Member(name, Simple(ValueType.STRING)),))
+    structure = Structure("M", (StructureMember(name, Simple(ValueType.STRING)),))
     with pytest.raises(InvalidArgument):
         write_notation(MessageSet("s", {"M": MessageModel("M", structure)}, {"XML1": XmlFormat()}))

@@ -389,7 +389,7 @@ def test_blocks_that_cannot_be_written_are_named(block: str, name: str, value: s
 def test_a_block_that_has_to_be_there_is_missed() -> None:
     folder = build()
     folder.remove(at(folder, "Block4"))
-    with pytest.raises(MessageUnwritable, match=r"MRM\.Block4: it is missing"):
+    with pytest.raises(MessageUnwritable, match=r"MRM\.Block4 cannot be written as MRM: it is missing"):
         folder.render()
 
 

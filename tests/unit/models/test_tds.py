@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.models.logical import Member
+from entrepot.models.logical import StructureMember
 from entrepot.models.mrm import Codec
 from unit.models.tds_models import (
     ALL,
@@ -30,11 +30,11 @@ from unit.models.tds_models import (
 )
 
 
-def three(**tags: str) -> list[Member]:
+def three(**tags: str) -> list[StructureMember]:
     return [simple(name, tag=tag, least=0) for name, tag in tags.items()]
 
 
-def star(*members: Member, **said: Any) -> Codec:
+def star(*members: StructureMember, **said: Any) -> Codec:
     return codec(*members, separation=ALL, delimiter="*", **said)
 
 
@@ -311,7 +311,7 @@ SWIFT = {"delimiter": "\r\n:", "group_indicator": "\r\n:", "group_terminator": "
          "decimal_point": ","}  # fmt: skip
 
 
-def sequence(name: str, code: str, *members: Member, **said: Any) -> Member:
+def sequence(name: str, code: str, *members: StructureMember, **said: Any) -> StructureMember:
     return group(name, simple("16R", tag="16R", values=(code,)), *members, simple("16S", tag="16S", values=(code,)),
                  separation=TAGGED, group_indicator="", group_terminator="", **said)  # fmt: skip
 
@@ -359,7 +359,7 @@ def test_fixed_values_are_written_where_the_tree_lacks_them() -> None:
 
 
 def test_indicator_that_is_a_tag_with_its_value_begins_a_sequence() -> None:
-    def enclosed(code: str, *members: Member, **said: Any) -> Member:
+    def enclosed(code: str, *members: StructureMember, **said: Any) -> StructureMember:
         return group(code, *members, separation=TAGGED, group_indicator=f"16R:{code}\r\n:",
                      group_terminator=f"\r\n:16S:{code}", **said)  # fmt: skip
 

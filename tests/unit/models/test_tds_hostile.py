@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from effort import processor_s
 from entrepot.errors import MessageTooComplex, MessageUnreadable, ModelInvalid
-from entrepot.models.logical import Member
+from entrepot.models.logical import StructureMember
 from entrepot.models.tds.patterns import compile_safe
 from folding import for_each
 from unit.models.tds_models import (
@@ -100,7 +100,7 @@ def test_any_bytes_give_a_tree_or_an_error_of_ours(kind: str, body: bytes) -> No
 def test_alternatives_that_keep_failing_are_given_up() -> None:
     """Each level tries two alternatives that read to the end of the message before they fail."""
 
-    def choices(depth: int) -> Member:
+    def choices(depth: int) -> StructureMember:
         if not depth:
             return simple("N", "integer")
         inner = choices(depth - 1)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entrepot.models.logical import Member, Separation, Structure, TdsField
+from entrepot.models.logical import Separation, Structure, StructureMember, TdsField
 from unit.models.tds_models import (
     ALL,
     ENCODED,
@@ -59,7 +59,7 @@ class Inventor:
             return random.random() < 0.5
         return date(1900, 1, 1) + timedelta(random.randint(0, 70_000))
 
-    def body(self, depth: int, separation: Separation | None = None) -> tuple[list[Member], dict[str, Any]]:
+    def body(self, depth: int, separation: Separation | None = None) -> tuple[list[StructureMember], dict[str, Any]]:
         random = self.random
         separation = separation or random.choice(list(Separation))
         said: dict[str, Any] = {"separation": separation}
@@ -75,7 +75,7 @@ class Inventor:
         said |= {"group_indicator": "<[{"[depth], "group_terminator": ">]}"[depth]}
         return [self.member(separation, depth, number) for number in range(random.randint(1, 5))], said
 
-    def member(self, separation: Separation, depth: int, number: int) -> Member:
+    def member(self, separation: Separation, depth: int, number: int) -> StructureMember:
         random = self.random
         name = f"N{depth}{number}"
         said: dict[str, Any] = {"tag": f"t{depth}{number}"} if separation in WITH_TAGS else {}
@@ -99,7 +99,7 @@ class Inventor:
             said["repeat_delimiter"] = "~"
         return simple(name, kind, least=least, most=most, **said)
 
-    def tree(self, members: Iterable[Member]) -> Tree:
+    def tree(self, members: Iterable[StructureMember]) -> Tree:
         random = self.random
         tree: Tree = []
         for member in members:

@@ -8,7 +8,7 @@ import pytest
 from entrepot.message import Message
 from entrepot.selectors.comparison import between, comparison_with_literal, membership, property_comparison, value_test
 from entrepot.selectors.expressions import ComparisonOperator
-from entrepot.selectors.kinds import Kind, Truth, Value
+from entrepot.selectors.kinds import Truth, Value, ValueKind
 from folding import for_each
 
 OPERATORS: tuple[ComparisonOperator, ...] = ("=", "<>", "<", "<=", ">", ">=")
@@ -78,4 +78,4 @@ def test_between_includes_its_bounds_and_one_failing_bound_decides(
     "value, truth", [(1, True), (2.0, True), (3, False), (True, False), ("1", False), (None, None)]
 )
 def test_membership_is_equality_with_any_of_the_values(value: Value, truth: Truth) -> None:
-    assert membership(lambda _message: value, frozenset({1, 2}), Kind.NUMBER)(Message(b"")) is truth
+    assert membership(lambda _message: value, frozenset({1, 2}), ValueKind.NUMBER)(Message(b"")) is truth

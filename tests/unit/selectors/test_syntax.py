@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from entrepot.selectors.expressions import And, Comparison, Identifier, Literal, Or
-from entrepot.selectors.mistakes import Mistake
+from entrepot.selectors.expressions import And, Comparison, Identifier, Or, SelectorLiteral
+from entrepot.selectors.mistakes import SelectorMistake
 from entrepot.selectors.syntax import parse
 from folding import for_each
 
@@ -39,7 +39,7 @@ from folding import for_each
 def test_literal_has_the_value_and_type_of_its_text(text: str, value: str | int | float | bool) -> None:
     expression = parse(f"a = {text}")
     assert isinstance(expression, Comparison)
-    assert isinstance(expression.right, Literal)
+    assert isinstance(expression.right, SelectorLiteral)
     assert expression.right.value == value
     assert type(expression.right.value) is type(value)
 
@@ -48,7 +48,7 @@ def test_literal_has_the_value_and_type_of_its_text(text: str, value: str | int 
     "number", ["9223372036854775809", "0xFFFFFFFFFFFFFFFFFF", "9" * 9000, "1e999", "9" * 400 + "."]
 )
 def test_number_out_of_range_is_a_mistake(number: str) -> None:
-    with pytest.raises(Mistake, match="too large"):
+    with pytest.raises(SelectorMistake, match="too large"):
         parse(f"a = {number}")
 
 
@@ -76,7 +76,7 @@ def test_identifier_has_the_name_of_its_text(text: str, name: str) -> None:
 @for_each("keyword", ["AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL"])
 def test_keyword_is_no_identifier_in_any_case(keyword: str) -> None:
     for spelling in (keyword, keyword.lower(), keyword.title()):
-        with pytest.raises(Mistake):
+        with pytest.raises(SelectorMistake):
             parse(f"{spelling} = 1")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from entrepot.message import Message
-from entrepot.spark.replaying.differences import NOTHING, Difference, Sent, compare, compare_messages, leaves
+from entrepot.spark.replaying.differences import NOTHING, Difference, SentMessage, compare, compare_messages, leaves
 
 
 def differing(before: bytes, after: bytes) -> list[tuple[str, str, str]]:
@@ -73,8 +73,8 @@ def test_fields_that_were_not_recorded_are_not_compared() -> None:
 
 
 def test_outputs_are_paired_by_destination_in_their_order() -> None:
-    before = [Sent("A", Message(b"1")), Sent("B", Message(b"2")), Sent("A", Message(b"3"))]
-    after = [Sent("B", Message(b"2")), Sent("A", Message(b"1")), Sent("C", Message(b"\x00"))]
+    before = [SentMessage("A", Message(b"1")), SentMessage("B", Message(b"2")), SentMessage("A", Message(b"3"))]
+    after = [SentMessage("B", Message(b"2")), SentMessage("A", Message(b"1")), SentMessage("C", Message(b"\x00"))]
     assert compare(before, after) == [
         Difference("A", "message", "1 bytes: 33 '3'", NOTHING),
         Difference("C", "message", NOTHING, "1 bytes: 00"),
@@ -84,7 +84,7 @@ def test_outputs_are_paired_by_destination_in_their_order() -> None:
 
 @pytest.mark.parametrize("outputs", [500])
 def test_a_message_has_a_hundred_differences_at_most(outputs: int) -> None:
-    assert len(compare([], [Sent("A", Message(b""))] * outputs)) == 100
+    assert len(compare([], [SentMessage("A", Message(b""))] * outputs)) == 100
 
 
 def test_two_versions_may_have_two_names() -> None:

@@ -6,7 +6,7 @@ import pytest
 from conftest import Place
 from entrepot.client.blocking import Connection
 from entrepot.errors import LedgerUnreadable
-from entrepot.spark.tables.ledger import LEDGER, Ledger, finish_single_writes, unit_name
+from entrepot.spark.tables.ledger import LEDGER, SinkLedger, finish_single_writes, unit_name
 
 QUERY = "5f0cbe22-8d9c-4c8e-a6a6-b1f9f4a1f1d4"
 
@@ -35,18 +35,18 @@ def on_queue(connection: Connection) -> list[bytes]:
 def test_a_batch_is_there_when_it_is_committed_and_not_before(connection: Connection) -> None:
     units = [prepared(connection, b"a", b"b"), prepared(connection, b"c")]
     assert on_queue(connection) == []
-    assert Ledger(connection, QUERY).commit(0, units)
+    assert SinkLedger(connection, QUERY).commit(0, units)
     assert sorted(on_queue(connection)) == [b"a", b"b", b"c"]
     assert connection.in_doubt() == []
 
 
 def test_a_batch_that_comes_again_is_not_written_again(connection: Connection) -> None:
-    Ledger(connection, QUERY).commit(3, [prepared(connection, b"a", batch=3)])
-    assert not Ledger(connection, QUERY).commit(3, [prepared(connection, b"a", batch=3)])
-    assert not Ledger(connection, QUERY).commit(2, [prepared(connection, b"older", batch=2)])
+    SinkLedger(connection, QUERY).commit(3, [prepared(connection, b"a", batch=3)])
+    assert not SinkLedger(connection, QUERY).commit(3, [prepared(connection, b"a", batch=3)])
+    assert not SinkLedger(connection, QUERY).commit(2, [prepared(connection, b"older", batch=2)])
     assert on_queue(connection) == [b"a"]
     assert connection.in_doubt() == []
-    Ledger(connection, QUERY).commit(4, [prepared(connection, b"b", batch=4)])
+    SinkLedger(connection, QUERY).commit(4, [prepared(connection, b"b", batch=4)])
     assert on_queue(connection) == [b"a", b"b"]
 
 
@@ -74,9 +74,9 @@ def dying_after(connection: Connection, resolutions: int) -> Connection:
 def test_what_was_decided_is_finished_after_a_crash(place: Place, connection: Connection, resolutions: int) -> None:
     units = [prepared(connection, b"%d" % number) for number in range(3)]
     with pytest.raises(Died):
-        Ledger(dying_after(connection, resolutions), QUERY).commit(0, units)
+        SinkLedger(dying_after(connection, resolutions), QUERY).commit(0, units)
     again = place.reopen()
-    assert not Ledger(again, QUERY).commit(0, [prepared(again, b"0"), prepared(again, b"1"), prepared(again, b"2")])
+    assert not SinkLedger(again, QUERY).commit(0, [prepared(again, b"0"), prepared(again, b"1"), prepared(again, b"2")])
     assert sorted(on_queue(again)) == [b"0", b"1", b"2"]
     assert again.in_doubt() == []
 
@@ -84,14 +84,14 @@ def test_what_was_decided_is_finished_after_a_crash(place: Place, connection: Co
 def test_an_abort_after_the_decision_takes_nothing_back(place: Place, connection: Connection) -> None:
     units = [prepared(connection, b"a"), prepared(connection, b"b")]
     with pytest.raises(Died):
-        Ledger(dying_after(connection, 1), QUERY).commit(0, units)
+        SinkLedger(dying_after(connection, 1), QUERY).commit(0, units)
     again = place.reopen()
-    Ledger(again, QUERY).abort(0, units)
+    SinkLedger(again, QUERY).abort(0, units)
     assert sorted(on_queue(again)) == [b"a", b"b"]
 
 
 def test_an_abort_before_the_decision_leaves_nothing(connection: Connection) -> None:
-    Ledger(connection, QUERY).abort(0, [prepared(connection, b"a")])
+    SinkLedger(connection, QUERY).abort(0, [prepared(connection, b"a")])
     assert on_queue(connection) == []
     assert connection.in_doubt() == []
 
@@ -100,20 +100,20 @@ def test_failed_attempts_are_backed_out_and_others_units_are_let_alone(connectio
     prepared(connection, b"a failed attempt's")
     other = prepared(connection, b"another sink's", sink="other")
     stranger = prepared(connection, b"another query's", query="0" * 36)
-    Ledger(connection, QUERY).commit(0, [prepared(connection, b"a")])
+    SinkLedger(connection, QUERY).commit(0, [prepared(connection, b"a")])
     assert on_queue(connection) == [b"a"]
     assert sorted(connection.in_doubt()) == sorted([other.encode(), stranger.encode()])
 
 
 def test_two_sinks_of_one_query_have_batches_of_their_own(connection: Connection) -> None:
-    Ledger(connection, QUERY, "one").commit(0, [prepared(connection, b"a", sink="one")])
-    assert Ledger(connection, QUERY, "two").commit(0, [prepared(connection, b"b", sink="two")])
+    SinkLedger(connection, QUERY, "one").commit(0, [prepared(connection, b"a", sink="one")])
+    assert SinkLedger(connection, QUERY, "two").commit(0, [prepared(connection, b"b", sink="two")])
     assert on_queue(connection) == [b"a", b"b"]
 
 
 def test_the_ledger_has_one_record_however_many_batches(connection: Connection) -> None:
     for batch in range(5):
-        Ledger(connection, QUERY).commit(batch, [prepared(connection, b"", batch=batch)])
+        SinkLedger(connection, QUERY).commit(batch, [prepared(connection, b"", batch=batch)])
     (record,) = connection.browse(LEDGER)
     assert record.persistent
     assert b'"batch":4' in record.body
@@ -123,7 +123,7 @@ def test_a_single_write_whose_driver_died_is_finished_by_the_next_one(place: Pla
     writer = "ab" * 16
     units = [prepared(connection, b"a", query=writer, batch=-1), prepared(connection, b"b", query=writer, batch=-1)]
     with pytest.raises(Died):
-        Ledger(dying_after(connection, 1), writer).commit(-1, units)
+        SinkLedger(dying_after(connection, 1), writer).commit(-1, units)
     again = place.reopen()
     assert finish_single_writes(again) == 1
     assert sorted(on_queue(again)) == [b"a", b"b"]
@@ -132,10 +132,10 @@ def test_a_single_write_whose_driver_died_is_finished_by_the_next_one(place: Pla
 
 
 def test_a_stranger_on_the_ledger_is_told_of(connection: Connection) -> None:
-    Ledger(connection, QUERY).commit(0, [prepared(connection, b"a")])
+    SinkLedger(connection, QUERY).commit(0, [prepared(connection, b"a")])
     (record,) = connection.browse(LEDGER)
     connection.get(LEDGER)
     connection.put(LEDGER, b"hello", correlation_id=record.correlation_id)
     with pytest.raises(LedgerUnreadable, match=LEDGER):
-        Ledger(connection, QUERY).commit(1, [prepared(connection, b"b", batch=1)])
+        SinkLedger(connection, QUERY).commit(1, [prepared(connection, b"b", batch=1)])
     assert on_queue(connection) == [b"a"]

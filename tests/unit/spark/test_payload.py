@@ -10,7 +10,7 @@ import pytest
 
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message
-from entrepot.spark.tables.payload import Payload
+from entrepot.spark.tables.payload import PayloadColumns
 
 COPYBOOK = """\
        01  ORDER-RECORD.
@@ -36,7 +36,7 @@ def message(order: bytes = b"000042") -> Message:
 
 
 def test_a_copybook_becomes_typed_columns(copybook: str) -> None:
-    payload = Payload.load(copybook, "", "")
+    payload = PayloadColumns.load(copybook, "", "")
     struct = payload.columns[0].type
     names = [struct.field(index).name for index in range(struct.num_fields)]
     assert names == ["ORDER_ID", "CUSTOMER", "TOTAL", "LINE_ITEM"]
@@ -55,7 +55,7 @@ def test_a_copybook_becomes_typed_columns(copybook: str) -> None:
 
 
 def test_a_bad_body_is_one_null_and_its_reason_and_no_neighbours(copybook: str) -> None:
-    payload = pickle.loads(pickle.dumps(Payload.load(copybook, "", "")))
+    payload = pickle.loads(pickle.dumps(PayloadColumns.load(copybook, "", "")))
     values, errors = payload.arrays([message(b"000001"), Message(b"short"), message(b"000003")])
     assert [value and value["ORDER_ID"] for value in values.to_pylist()] == [1, None, 3]
     first, second, third = errors.to_pylist()
@@ -64,7 +64,7 @@ def test_a_bad_body_is_one_null_and_its_reason_and_no_neighbours(copybook: str) 
 
 
 def test_a_value_that_fits_no_column_is_told_of_its_own_row_alone(copybook: str) -> None:
-    values, errors = Payload.load(copybook, "", "").arrays([Message(b"x", ccsid=99_999), message()])
+    values, errors = PayloadColumns.load(copybook, "", "").arrays([Message(b"x", ccsid=99_999), message()])
     assert values.to_pylist()[0] is None
     assert "99999" in errors.to_pylist()[0]
     assert values.to_pylist()[1]["ORDER_ID"] == 42
@@ -72,4 +72,4 @@ def test_a_value_that_fits_no_column_is_told_of_its_own_row_alone(copybook: str)
 
 def test_a_set_with_several_messages_wants_to_know_which() -> None:
     with pytest.raises(InvalidArgument, match="option messageType: SWIFT has"):
-        Payload.load("SWIFT", "", "")
+        PayloadColumns.load("SWIFT", "", "")

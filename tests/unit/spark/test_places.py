@@ -6,7 +6,7 @@ import pytest
 from conftest import Place
 from entrepot.client.blocking import Connection
 from entrepot.client.options import criteria
-from entrepot.spark.tables.places import Extent, extents, messages_within
+from entrepot.spark.tables.places import LaneStretch, extents, messages_within
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def connection(place: Place) -> Connection:
     return opened
 
 
-def bodies(connection: Connection, queue: str, stretches: list[Extent], selector: str = "") -> list[bytes]:
+def bodies(connection: Connection, queue: str, stretches: list[LaneStretch], selector: str = "") -> list[bytes]:
     wanted = criteria({"selector": selector}) if selector else None
     found = (messages_within(connection, queue, stretch, wanted) for stretch in stretches)
     return [message.body for messages in found for message in messages]

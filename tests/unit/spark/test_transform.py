@@ -11,7 +11,7 @@ from entrepot.errors import FlowNotStreamable, InvalidArgument
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
 from entrepot.models.tree import Assembly
-from entrepot.spark.replaying.transform import OUTPUT_SCHEMA, Collected, Runner, Settings, rows_in
+from entrepot.spark.replaying.transform import OUTPUT_SCHEMA, OutputBatch, Runner, TaskSettings, rows_in
 from entrepot.spark.tables.rows import messages_of, queue_batch
 
 
@@ -30,8 +30,8 @@ def doubling(**more: Any) -> FlowDefinition:
 
 
 def run(flow: FlowDefinition, *messages: Message, queue: str = "", **options: Any) -> list[dict[str, Any]]:
-    runner = Runner(Settings.of(flow, rows_say_queue=bool(queue), **options))
-    collected = Collected()
+    runner = Runner(TaskSettings.of(flow, rows_say_queue=bool(queue), **options))
+    collected = OutputBatch()
     runner.run(*rows_in(queue_batch(queue, messages)), collected)
     runner.end_batch()
     batch = collected.batch()
@@ -104,9 +104,9 @@ def test_the_queue_of_a_row_says_where_it_enters() -> None:
 
 def test_several_inputs_want_to_know_which_one() -> None:
     with pytest.raises(InvalidArgument, match="has 2 input nodes"):
-        Settings.of(two_inputs())
+        TaskSettings.of(two_inputs())
     with pytest.raises(InvalidArgument, match="no input node 'Nowhere'"):
-        Settings.of(two_inputs(), point="Nowhere")
+        TaskSettings.of(two_inputs(), point="Nowhere")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_flows_that_want_more_than_rows_are_refused(type_name: str, properties: 
     flow = doubling()
     flow.node(type_name, "Special", **properties)
     with pytest.raises(FlowNotStreamable, match=f"Special is {type_name}, which"):
-        Settings.of(flow)
+        TaskSettings.of(flow)
 
 
 def enriching(statement: str) -> FlowDefinition:
@@ -157,9 +157,9 @@ def test_a_database_is_not_changed(shop: dict[str, str]) -> None:
 
 
 def test_what_came_in_can_be_read_back_from_what_comes_out() -> None:
-    runner = Runner(Settings.of(doubling()))
+    runner = Runner(TaskSettings.of(doubling()))
     outputs, error = runner.outputs_of(Message(b"<n>3</n>", message_id=b"x", ccsid=1208, properties={"k": b"\x01"}))
-    collected = Collected()
+    collected = OutputBatch()
     for output in outputs:
         collected.add(b"x", output, error)
     assert messages_of(collected.batch()) == [outputs[0].message]

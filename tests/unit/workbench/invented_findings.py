@@ -10,14 +10,14 @@ from zlib import crc32
 from entrepot.workbench.analysis.findings import (
     Accounting,
     Capacity,
-    Comparison,
     Figure,
+    FigureComparison,
     Findings,
-    Mark,
-    Moment,
-    Probe,
+    ProbeFinding,
     Published,
     SystemSeen,
+    TrialSecond,
+    UnusableTrial,
 )
 from entrepot.workbench.catalogue import place_of, published_rows, scenarios
 from entrepot.workbench.scenario import Point, Scenario
@@ -81,7 +81,7 @@ def invented_findings() -> Findings:
     figures = [row for name in MEASURED for row in _figures(known[name])]
     published = [_published(row) for row in published_rows()]
     marks = [
-        Mark(
+        UnusableTrial(
             "t-9001",
             "nstl/1",
             _points(known["nstl/1"])[1].key,
@@ -89,7 +89,7 @@ def invented_findings() -> Findings:
             "failed",
             "ActiveMQ ended with status 137 <OOM>",
         ),
-        Mark(
+        UnusableTrial(
             "t-9002",
             "wmq/5",
             _points(known["wmq/5"])[0].key,
@@ -97,7 +97,9 @@ def invented_findings() -> Findings:
             "invalid",
             "the generator was too late: 99 % of its messages within 31.0 ms, and 5.0 ms are allowed",
         ),
-        Mark("t-9003", "wmq/8", known["wmq/8"].points[0].key, "entrepot-channels", "failed", "the disk was full"),
+        UnusableTrial(
+            "t-9003", "wmq/8", known["wmq/8"].points[0].key, "entrepot-channels", "failed", "the disk was full"
+        ),
     ]
     figures = [
         row for row in figures if (row.scenario, row.point, row.system) != ("nstl/1", marks[0].point, "activemq")
@@ -253,7 +255,7 @@ def _published(row: object) -> Published:
     return Published(scenario, point, row.system, row.metric, row.value, row.unit)  # type: ignore[attr-defined]
 
 
-def _comparisons(figures: list[Figure], published: list[Published]) -> list[Comparison]:
+def _comparisons(figures: list[Figure], published: list[Published]) -> list[FigureComparison]:
     said: dict[tuple[str, str, str], list[Published]] = {}
     for row in published:
         said.setdefault((row.scenario, row.point, row.metric), []).append(row)
@@ -269,7 +271,7 @@ def _comparisons(figures: list[Figure], published: list[Published]) -> list[Comp
             others += [(row.system, row.value) for row in group if not row.system.startswith("entrepot")]
             for other, value in others:
                 rows.append(
-                    Comparison(
+                    FigureComparison(
                         HOST,
                         *key,
                         ours.unit,
@@ -286,7 +288,7 @@ def _comparisons(figures: list[Figure], published: list[Published]) -> list[Comp
     return rows
 
 
-def _moments(known: dict[str, Scenario]) -> list[Moment]:
+def _moments(known: dict[str, Scenario]) -> list[TrialSecond]:
     rows = []
     for name in ("csiro/figure-4", "csiro/figure-3", "sonicmq/limit-1mb"):
         for point in _points(known[name])[:2]:
@@ -297,7 +299,7 @@ def _moments(known: dict[str, Scenario]) -> list[Moment]:
                     received = 4000.0 * (1 - 0.03 * place) if depth > 0 or sent else 0.0
                     depth = max(0.0, depth + sent - received)
                     rows.append(
-                        Moment(
+                        TrialSecond(
                             f"{name}-{point.key}-{system}",
                             name,
                             point.key,
@@ -314,7 +316,7 @@ def _moments(known: dict[str, Scenario]) -> list[Moment]:
     return rows
 
 
-def _probes(scenario: Scenario) -> list[Probe]:
+def _probes(scenario: Scenario) -> list[ProbeFinding]:
     rows = []
     for point in _points(scenario):
         for place, system in enumerate(("entrepot-channels", "rabbitmq")):
@@ -322,7 +324,7 @@ def _probes(scenario: Scenario) -> list[Probe]:
             for number, offered in enumerate((1000.0, 2000.0, 4000.0, 8000.0, 4400.0, 4100.0, 3600.0), 1):
                 sustained = offered <= limit
                 rows.append(
-                    Probe(
+                    ProbeFinding(
                         f"p-{point.key}-{system}-{number}",
                         scenario.name,
                         point.key,

@@ -42,7 +42,7 @@ GROWING = {"rate_per_s": 1000.0, "depth_slope_per_s": 100.0}
         ),
         ("lock or queue", {**IDLE, **FORCING, "flush_ms": 0.2, "rate_per_s": 2000.0}, "nothing was busy"),
         ("network", {**IDLE, "network_bytes_per_s": 9e8, "network_limit_bytes_per_s": 1e9}, "900 MB/s of 1,000 MB/s"),
-        ("getter shortage", {**IDLE, **GROWING, "getters": 0}, "nobody was getting"),
+        ("getter shortage", {**IDLE, **GROWING, "getters": 0}, "nothing was getting"),
         ("getter shortage", {**IDLE, **GROWING, "getters": 2, "getter_wait_share": 0.1}, "only 10% of their time"),
         # Messages are there and the getters ask for them: more getters would wait with them.
         ("lock or queue", {**IDLE, **GROWING, "getters": 2, "getter_wait_share": 0.7}, "getters waited 70%"),

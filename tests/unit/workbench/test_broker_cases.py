@@ -7,9 +7,9 @@ import pytest
 
 from entrepot.errors import ScenarioInvalid
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
-from entrepot.workbench.broker.cases import Case, cases, find_case
+from entrepot.workbench.broker.cases import BrokerCase, cases, find_case
 from entrepot.workbench.broker.deploying import definitions, queues_of
 from entrepot.workbench.broker.messages import BLANK, MARK_HEAD, mark, read_mark
 from entrepot.workbench.published import published_rows
@@ -29,7 +29,7 @@ def test_every_table_of_chapter_10_has_a_case() -> None:
 
 
 @for_each(("case", "size"), BY_SIZE, ids=IDS)
-def test_a_message_has_the_published_size_and_one_mark(case: Case, size: int) -> None:
+def test_a_message_has_the_published_size_and_one_mark(case: BrokerCase, size: int) -> None:
     body = case.body(size).body
     assert len(body) == size
     assert (body.count(MARK_HEAD), body.count(BLANK.encode())) == (1, 1)
@@ -42,9 +42,9 @@ def test_a_message_has_the_published_size_and_one_mark(case: Case, size: int) ->
     [(case, size) for case, size in BY_SIZE if not case.database and not case.subscribers and not case.echo],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_a_flow_keeps_the_mark_at_every_size(case: Case, size: int) -> None:
+def test_a_flow_keeps_the_mark_at_every_size(case: BrokerCase, size: int) -> None:
     (definition,) = definitions(case, size, ".SUFFIX")
-    stage, kernel = Rehearsal(), Kernel(definition)
+    stage, kernel = MemoryWorld(), Kernel(definition)
     template = case.template(size)
     stage.feed(kernel, kernel.points[0], Message(template.body(3, 99), format=template.format))
     assert list(stage.queues) == ["BROKER.OUT.SUFFIX"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrepot.workbench.statistics.counting import Account, account
+from entrepot.workbench.statistics.counting import TrialAccount, account
 
 Sent = list[tuple[int, int]]
 Came = list[tuple[int, int, int]]
@@ -18,11 +18,11 @@ def columns(rows: list[tuple[int, ...]], width: int) -> list[list[int]]:
     return [[row[at] for row in rows] for at in range(width)]
 
 
-def counted(sent: Sent, came: Came, **more: object) -> Account:
+def counted(sent: Sent, came: Came, **more: object) -> TrialAccount:
     return account(*columns(sent, 2), *columns(came, 3), **more)
 
 
-def plainly(sent: Sent, came: Came, receivers: list[int] | None = None) -> Account:
+def plainly(sent: Sent, came: Came, receivers: list[int] | None = None) -> TrialAccount:
     """The same, message by message."""
     known = set(sent)
     ours = [row for row in came if row[1:] in known and (receivers is None or row[0] in receivers)]
@@ -33,7 +33,7 @@ def plainly(sent: Sent, came: Came, receivers: list[int] | None = None) -> Accou
     for receiver, sender, number in ours:
         reordered += number < highest[receiver, sender]
         highest[receiver, sender] = max(highest[receiver, sender], number)
-    return Account(
+    return TrialAccount(
         sent=expected,
         received=len(ours),
         lost=expected - len(comings),
@@ -45,12 +45,12 @@ def plainly(sent: Sent, came: Came, receivers: list[int] | None = None) -> Accou
 
 def test_everything_came_once_and_in_order() -> None:
     found = counted([(0, 1), (0, 2), (1, 1)], [(5, 0, 1), (6, 1, 1), (5, 0, 2)])
-    assert found == Account(sent=3, received=3, lost=0, duplicated=0, reordered=0, strays=0)
+    assert found == TrialAccount(sent=3, received=3, lost=0, duplicated=0, reordered=0, strays=0)
 
 
 def test_lost_twice_and_stray_by_hand() -> None:
     found = counted([(0, 1), (0, 2), (0, 3)], [(0, 0, 1), (0, 0, 3), (0, 0, 3), (0, 7, 1), (0, 0, 4)])
-    assert found == Account(sent=3, received=3, lost=1, duplicated=1, reordered=0, strays=2)
+    assert found == TrialAccount(sent=3, received=3, lost=1, duplicated=1, reordered=0, strays=2)
 
 
 def test_order_is_promised_to_each_receiver_only() -> None:
@@ -72,7 +72,7 @@ def test_publication_goes_to_every_subscriber() -> None:
 
 
 def test_nothing_sent_and_nothing_came() -> None:
-    assert counted([], []) == Account(0, 0, 0, 0, 0, 0)
+    assert counted([], []) == TrialAccount(0, 0, 0, 0, 0, 0)
     assert counted([], [(0, 0, 1)]).strays == 1
     assert counted([(0, 1)], []).lost == 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.workbench.search.evidence import Criteria, Evidence, combined, judge
+from entrepot.workbench.search.evidence import Evidence, SustainCriteria, combined, judge
 from entrepot.workbench.statistics.trends import Trend
 from folding import for_each
 
@@ -35,7 +35,7 @@ BEHIND = {"behind_share": 0.2, "sent_per_s": 8_000, "left_per_s": (2_000,)}
 
 
 def test_good_evidence_is_sustained_and_names_its_numbers() -> None:
-    found = judge(GOOD, Criteria())
+    found = judge(GOOD, SustainCriteria())
     assert found.answer == "sustained"
     assert found.likely_sustained > 0.99
     assert "100.00% of 10,000/s were delivered" in str(found)
@@ -114,32 +114,32 @@ def test_good_evidence_is_sustained_and_names_its_numbers() -> None:
     ],
 )
 def test_each_criterion_decides_by_itself(changes: dict[str, Any], answer: str, told: str) -> None:
-    found = judge(replace(GOOD, **changes), Criteria())
+    found = judge(replace(GOOD, **changes), SustainCriteria())
     assert (found.answer, told in str(found)) == (answer, True), str(found)
 
 
 def test_an_unsteady_probe_still_tells_which_side_is_likelier() -> None:
     left = replace(GOOD, left_per_s=(60,))
-    up = judge(replace(left, depth=Trend(60, 40)), Criteria()).likely_sustained
-    down = judge(replace(left, depth=Trend(20, 40)), Criteria()).likely_sustained
+    up = judge(replace(left, depth=Trend(60, 40)), SustainCriteria()).likely_sustained
+    down = judge(replace(left, depth=Trend(20, 40)), SustainCriteria()).likely_sustained
     assert up == pytest.approx(0.401, abs=0.001)
     assert down == pytest.approx(0.773, abs=0.001)
-    assert judge(replace(GOOD, depth=Trend(60, 40)), Criteria()).likely_sustained == 0.9
+    assert judge(replace(GOOD, depth=Trend(60, 40)), SustainCriteria()).likely_sustained == 0.9
 
 
 def test_criteria_can_be_stricter() -> None:
-    assert judge(replace(GOOD, depth=Trend(30, 1)), Criteria()).answer == "sustained"
-    assert judge(replace(GOOD, depth=Trend(30, 1)), Criteria(growth_share_max=0.001)).answer == "not_sustained"
+    assert judge(replace(GOOD, depth=Trend(30, 1)), SustainCriteria()).answer == "sustained"
+    assert judge(replace(GOOD, depth=Trend(30, 1)), SustainCriteria(growth_share_max=0.001)).answer == "not_sustained"
 
 
 def test_four_probes_together_know_twice_as_much_as_one() -> None:
     one = replace(GOOD, depth=Trend(80, 24), left_per_s=(80,))
-    assert judge(one, Criteria()).answer == "unsteady"
+    assert judge(one, SustainCriteria()).answer == "unsteady"
     together = combined([one] * 4)
     assert together.depth == Trend(80, 12)
     assert together.duration_s == 40
     assert together.left_per_s == (80, 80, 80, 80)
-    assert "depth grew by 80/s" in str(judge(together, Criteria()))
+    assert "depth grew by 80/s" in str(judge(together, SustainCriteria()))
 
 
 def test_probes_together_are_as_bad_as_their_worst() -> None:

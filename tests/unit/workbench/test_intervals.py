@@ -7,7 +7,7 @@ import math
 import numpy
 import pytest
 
-from entrepot.workbench.statistics.intervals import Interval, interval, ratio_interval
+from entrepot.workbench.statistics.intervals import ConfidenceInterval, interval, ratio_interval
 
 RUNS = [98.0, 103.0, 100.0, 110.0, 95.0]
 
@@ -23,12 +23,12 @@ def test_agrees_with_all_resamples_there_are() -> None:
 def test_median_agrees_with_all_resamples_there_are() -> None:
     medians = [sorted(drawn)[2] for drawn in itertools.product(RUNS, repeat=5)]
     low, high = numpy.quantile(medians, [0.025, 0.975])
-    assert interval(RUNS, numpy.median) == Interval(100.0, low, high)
+    assert interval(RUNS, numpy.median) == ConfidenceInterval(100.0, low, high)
 
 
 def test_one_run_is_its_own_interval() -> None:
     found = interval([7.5])
-    assert found == Interval(7.5, 7.5, 7.5)
+    assert found == ConfidenceInterval(7.5, 7.5, 7.5)
     assert found.half_width_relative == 0.0
 
 
@@ -47,8 +47,8 @@ def test_six_runs_drawn_at_random_agree_with_all_resamples_there_are() -> None:
 
 
 def test_half_width_is_a_share_of_the_value() -> None:
-    assert Interval(200.0, 190.0, 214.0).half_width_relative == pytest.approx(0.06)
-    assert Interval(0.0, -1.0, 1.0).half_width_relative == math.inf
+    assert ConfidenceInterval(200.0, 190.0, 214.0).half_width_relative == pytest.approx(0.06)
+    assert ConfidenceInterval(0.0, -1.0, 1.0).half_width_relative == math.inf
 
 
 def test_covers_the_true_mean_of_twenty_runs_nearly_as_often_as_it_says() -> None:

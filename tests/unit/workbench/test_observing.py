@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from entrepot.workbench.measuring.observations import RECEIVED, SENT
-from entrepot.workbench.search.evidence import Criteria, Evidence, judge
+from entrepot.workbench.search.evidence import Evidence, SustainCriteria, judge
 from entrepot.workbench.search.observing import Rows, evidence_from
 
 BEGUN_NS = 7_000_000_000
@@ -41,7 +41,7 @@ def test_rates_and_latency_of_a_system_that_keeps_up() -> None:
     assert found.depth.slope == pytest.approx(0, abs=0.01)
     assert found.latency_p99_s == pytest.approx(0.002)
     assert (found.lost, found.duplicated, found.behind_share) == (0, 0, 0)
-    assert judge(found, Criteria()).answer == "sustained"
+    assert judge(found, SustainCriteria()).answer == "sustained"
 
 
 def test_backlog_of_a_system_that_takes_ninety_percent() -> None:
@@ -50,7 +50,7 @@ def test_backlog_of_a_system_that_takes_ninety_percent() -> None:
     assert found.depth.slope == pytest.approx(100, rel=0.01)
     assert found.delivered_per_s == pytest.approx(900, rel=0.01)
     assert found.latency.slope == pytest.approx(1 / 9, rel=0.02)
-    assert judge(found, Criteria()).answer == "not_sustained"
+    assert judge(found, SustainCriteria()).answer == "not_sustained"
 
 
 def test_latency_counts_from_the_intended_time() -> None:
@@ -91,7 +91,7 @@ def test_warm_up_is_left_out() -> None:
     sent, received = rows_of(EVENLY_S, took_s)
     found = observed(sent, received)
     assert 3 < found.duration_s <= 8.5
-    assert judge(found, Criteria()).answer == "sustained"
+    assert judge(found, SustainCriteria()).answer == "sustained"
     assert observed(*rows_of(EVENLY_S, 0.001), warm_up_s=2.5).duration_s == pytest.approx(7.5)
 
 
@@ -100,7 +100,7 @@ def test_system_that_still_becomes_faster_is_not_warm() -> None:
     times_s = numpy.interp(numpy.arange(10_000), through, numpy.linspace(0, 10, 10_000), right=11)
     found = observed(*rows_of(EVENLY_S, times_s - EVENLY_S + 0.001))
     assert not found.is_warm
-    assert judge(found, Criteria()).answer == "unsteady"
+    assert judge(found, SustainCriteria()).answer == "unsteady"
 
 
 def test_sampled_depth_counts_when_it_grew_faster() -> None:
@@ -149,6 +149,6 @@ def test_nothing_sent_is_no_evidence_of_anything() -> None:
     sent, received = rows_of([], 0.0)
     found = observed(sent, received)
     assert found.latency_p99_s == math.inf
-    assert judge(found, Criteria()).answer == "unsteady"
+    assert judge(found, SustainCriteria()).answer == "unsteady"
     with pytest.raises(ValueError, match="lasts for some time"):
         observed(sent, received, seconds=0)

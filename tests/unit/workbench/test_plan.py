@@ -11,14 +11,14 @@ import pytest
 from entrepot.errors import LoadUnsuitable, ScenarioUnknown
 from entrepot.workbench.catalogue import find_scenarios
 from entrepot.workbench.measuring.effort import EFFORTS
-from entrepot.workbench.running.plan import Visit, planned, systems_for
+from entrepot.workbench.running.plan import PlannedVisit, planned, systems_for
 from entrepot.workbench.running.representative import REPRESENTATIVE, chosen
 from entrepot.workbench.systems import PEERS
 
 QUICK = EFFORTS["quick"]
 
 
-def visits(names: list[str], systems: list[str], **changes: object) -> list[Visit]:
+def visits(names: list[str], systems: list[str], **changes: object) -> list[PlannedVisit]:
     effort = msgspec.structs.replace(QUICK, **changes)
     found, _ = planned(chosen(names, systems), effort, run="R", host="H", folder=Path("F"), strict=False)
     return found

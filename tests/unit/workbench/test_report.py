@@ -12,21 +12,21 @@ import pytest
 from entrepot.errors import ReportImpossible
 from entrepot.workbench.analysis.findings import (
     Accounting,
-    Comparison,
     Figure,
+    FigureComparison,
     Findings,
-    Mark,
-    Moment,
     Published,
     SystemSeen,
+    TrialSecond,
+    UnusableTrial,
 )
 from entrepot.workbench.report import write_report
-from entrepot.workbench.report.blocks import Cell, Table
+from entrepot.workbench.report.blocks import Cell, TableBlock
 from entrepot.workbench.report.charts import Chooser
 from entrepot.workbench.report.coverage import coverage_section, why
 from entrepot.workbench.report.documents import documents
+from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.glance import glance_table
-from entrepot.workbench.report.material import Material
 from entrepot.workbench.report.methods import methods_section
 from entrepot.workbench.report.promises import promises_section
 from entrepot.workbench.report.sections import document_sections
@@ -53,9 +53,9 @@ def figure(point: int, system: str, value: float, metric: str = "throughput", **
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def compared(point: int, other: str, ratio: float, low: float, high: float) -> Comparison:
+def compared(point: int, other: str, ratio: float, low: float, high: float) -> FigureComparison:
     key = POINTS[point].key
-    return Comparison(
+    return FigureComparison(
         "host", "nstl/1", key, "throughput", "msg/s", "entrepot-unix", other, 1, 1 / ratio, ratio, low, high, ""
     )
 
@@ -72,7 +72,7 @@ def findings(**more: object) -> Findings:
             compared(0, "rabbitmq", 2.0, 1.8, 2.2),
         ),
         moments=(), probes=(), capacities=(),
-        marks=(Mark("t-7", "nstl/1", POINTS[1].key, "rabbitmq", "failed", "it ended with status 137"),),
+        marks=(UnusableTrial("t-7", "nstl/1", POINTS[1].key, "rabbitmq", "failed", "it ended with status 137"),),
         published=(
             Published("nstl/1", POINTS[0].key, "MSMQ", "throughput", 14_130, "msg/s"),
             Published("nstl/1", POINTS[0].key, "MQSeries", "throughput", 866, "msg/s"),
@@ -83,17 +83,17 @@ def findings(**more: object) -> Findings:
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def material(made: Findings) -> Material:
-    return Material(made, {"nstl/1": SCENARIO, "wmq/2": OTHER})
+def index(made: Findings) -> FindingsIndex:
+    return FindingsIndex(made, {"nstl/1": SCENARIO, "wmq/2": OTHER})
 
 
-def main_table(made: Findings) -> Table:
-    table = metric_table(material(made), "host", "nstl/1", "throughput")
+def main_table(made: Findings) -> TableBlock:
+    table = metric_table(index(made), "host", "nstl/1", "throughput")
     assert table is not None
     return table
 
 
-def cell(table: Table, row: int, column: str) -> Cell:
+def cell(table: TableBlock, row: int, column: str) -> Cell:
     return table.rows[row][[told.title for told in table.columns].index(column)]
 
 
@@ -152,7 +152,9 @@ def test_reduced_case_and_busy_generator_are_marked_with_the_reason() -> None:
 
 
 def test_figure_whose_other_trials_were_marked_says_so() -> None:
-    made = findings(marks=(Mark("t-7", "nstl/1", POINTS[0].key, "entrepot-unix", "invalid", "the generator was late"),))
+    made = findings(
+        marks=(UnusableTrial("t-7", "nstl/1", POINTS[0].key, "entrepot-unix", "invalid", "the generator was late"),)
+    )
     table = main_table(made)
     note = dict(table.notes)[cell(table, 0, "unix").marks[-1]]
     assert note == "Without 1 trial that was marked (invalid: the generator was late)."
@@ -167,7 +169,7 @@ def test_one_repetition_has_no_interval_and_says_so() -> None:
 
 def test_few_repetitions_are_spanned_and_never_called_an_interval_of_95_percent() -> None:
     twice = figure(0, "entrepot-unix", 14_000, repetitions=2)
-    told = material(findings(figures=(twice,), marks=()))
+    told = index(findings(figures=(twice,), marks=()))
     table = metric_table(told, "host", "nstl/1", "throughput")
     assert table is not None
     assert "Means of 2 repetitions with the lowest and the highest repetition." in table.caption
@@ -184,20 +186,20 @@ def test_rate_of_a_search_that_was_not_sure_is_called_an_estimate() -> None:
             marks=(),
         )
 
-    sure, unsure = (metric_table(material(searched(each)), "host", "nstl/1", "mst") for each in (1.0, 0.0))
+    sure, unsure = (metric_table(index(searched(each)), "host", "nstl/1", "mst") for each in (1.0, 0.0))
     assert sure is not None
     assert unsure is not None
     assert cell(sure, 0, "unix").text == "7,800"
     assert cell(unsure, 0, "unix").text == "about 7,800"
     assert "An estimate" in dict(unsure.notes)[cell(unsure, 0, "unix").marks[-1]]
     assert "no intervals" not in unsure.caption, "there is one: what was borne and what was not"
-    assert [row.is_estimate for row in ratios(material(searched(0.0)), "host")] == [True]
-    assert [row.is_estimate for row in ratios(material(searched(1.0)), "host")] == [False]
+    assert [row.is_estimate for row in ratios(index(searched(0.0)), "host")] == [True]
+    assert [row.is_estimate for row in ratios(index(searched(1.0)), "host")] == [False]
 
 
 def test_glance_sets_the_best_of_published_ours_and_peers_side_by_side() -> None:
     weaker = replace(figure(0, "jetstream", 90_000), contract="WEAKER: forced every 2 minutes")
-    table = glance_table(material(findings(figures=(*findings().figures, weaker))), "host")
+    table = glance_table(index(findings(figures=(*findings().figures, weaker))), "host")
     assert table is not None
     (row,) = table.rows
     assert [(one.text, one.detail) for one in row[1:]] == [
@@ -214,7 +216,7 @@ def test_glance_sets_the_best_of_published_ours_and_peers_side_by_side() -> None
 
 def test_glance_shows_a_second_point_where_the_published_one_has_no_peer() -> None:
     figures = (figure(0, "entrepot-unix", 14_000), figure(1, "entrepot-unix", 6_500), figure(1, "rabbitmq", 5_000))
-    table = glance_table(material(findings(figures=figures, marks=())), "host")
+    table = glance_table(index(findings(figures=figures, marks=())), "host")
     assert table is not None
     assert [[one.text for one in row[1:4]] for row in table.rows] == [
         ["14,130", "14,000", "–"],
@@ -223,7 +225,7 @@ def test_glance_shows_a_second_point_where_the_published_one_has_no_peer() -> No
 
 
 def test_glance_of_a_rated_load_shows_times_and_not_the_rate_that_was_asked_for() -> None:
-    scheduled = Material(
+    scheduled = FindingsIndex(
         findings(figures=(*findings().figures, figure(0, "entrepot-unix", 0.002, "latency_p99", unit="s"))),
         {"nstl/1": replace(SCENARIO, load="open-loop")},
     )
@@ -250,7 +252,7 @@ def test_loads_of_ones_own_have_their_figures_without_the_documents(tmp_path: Pa
         own("send", "entrepot-unix", 0, "lost", unit="messages", message_bytes="1000"),
     )
     made = findings(figures=figures, comparisons=(), marks=())
-    told = material(made)
+    told = index(made)
     table = metric_table(told, "host", "ad-hoc/send", "throughput")
     assert table is not None
     assert [[str(one.text) for one in row] for row in table.rows] == [
@@ -279,7 +281,9 @@ def test_loads_of_ones_own_stand_beside_the_documents_and_are_no_scenario_of_the
 
 
 def test_load_of_ones_own_that_failed_says_why(tmp_path: Path) -> None:
-    mark = Mark("t-1", "ad-hoc/open-loop", "quality=express,rate_per_s=500", "rabbitmq", "invalid", "too late: 9 ms")
+    mark = UnusableTrial(
+        "t-1", "ad-hoc/open-loop", "quality=express,rate_per_s=500", "rabbitmq", "invalid", "too late: 9 ms"
+    )
     write_report(findings(figures=(), comparisons=(), marks=(mark,)), {"nstl/1": SCENARIO}, tmp_path)
     assert "too late: 9 ms" in (tmp_path / "report.md").read_text()
 
@@ -287,7 +291,7 @@ def test_load_of_ones_own_that_failed_says_why(tmp_path: Path) -> None:
 def test_contract_is_explained_once_in_a_scenario_and_its_number_stands_everywhere() -> None:
     more = (figure(0, "entrepot-unix", 91, "cpu", unit="%"),)
     published = (*findings().published, Published("nstl/1", POINTS[0].key, "MSMQ", "cpu", 100, "%"))
-    told = material(findings(figures=(*findings().figures, *more), published=published))
+    told = index(findings(figures=(*findings().figures, *more), published=published))
     (nstl, _) = document_sections(told, documents())
     text = repr(nstl)
     assert text.count("Entrepot: entrepot-unix keeps express messages") == 1
@@ -301,7 +305,7 @@ def test_settings_are_told_once_and_with_the_quality_where_they_differ() -> None
         SystemSeen("host", "entrepot-unix", "Entrepot", "1.0", quality, "", {"read ahead": "100", "log": log})
         for quality, log in (("express", "none"), ("recoverable", "4 files"))
     )
-    text = repr(promises_section(material(findings(systems=seen))))
+    text = repr(promises_section(index(findings(systems=seen))))
     assert "read ahead: 100; log: none (express); log: 4 files (recoverable)" in text
 
 
@@ -313,21 +317,21 @@ def test_seconds_become_milliseconds_and_the_smaller_is_the_better() -> None:
         ),
         published=(),
     )
-    table = metric_table(material(made), "host", "nstl/1", "latency_p99")
+    table = metric_table(index(made), "host", "nstl/1", "latency_p99")
     assert table is not None
     assert table.caption.startswith("Latency, 99 %, ms.")
     assert (cell(table, 0, "unix").text, cell(table, 0, "unix").kind) == ("2.10", "best")
 
 
 def test_verdict_and_evidence_stand_with_each_case() -> None:
-    table = CaseTable(material(findings()), "host", "nstl/1").verdicts()
+    table = CaseTable(index(findings()), "host", "nstl/1").verdicts()
     assert table is not None
     assert [str(one.text) for one in table.rows[0]] == ["10", "Entrepot, unix", "cpu", "processors 97 % busy"]
     assert len(table.rows) == 3
 
 
 def test_coverage_names_every_scenario_and_why_it_is_not_whole() -> None:
-    told = material(findings())
+    told = index(findings())
     assert why(told, "wmq/2") == "not among the scenarios of these runs"
     assert why(told, "nstl/1") == "points left out; failed: it ended with status 137"
     assert (told.coverage("nstl/1").badge, told.coverage("wmq/2").badge) == ("partly", "missing")
@@ -337,7 +341,7 @@ def test_coverage_names_every_scenario_and_why_it_is_not_whole() -> None:
 
 
 def test_scenario_without_measurements_is_folded_and_the_other_is_open() -> None:
-    nstl, wmq = document_sections(material(findings()), documents())
+    nstl, wmq = document_sections(index(findings()), documents())
     (measured,) = [block for block in nstl.blocks if getattr(block, "level", 0) == 3]
     (missing,) = [block for block in wmq.blocks if getattr(block, "level", 0) == 3]
     assert (measured.fold, missing.fold) == ("open", "closed")  # type: ignore[union-attr]
@@ -346,7 +350,7 @@ def test_scenario_without_measurements_is_folded_and_the_other_is_open() -> None
 
 def test_hosts_are_never_mixed_in_one_table() -> None:
     far = replace(figure(0, "entrepot-unix", 99_000), host="far")
-    told = material(findings(figures=(*findings().figures, far)))
+    told = index(findings(figures=(*findings().figures, far)))
     near_table, far_table = (metric_table(told, host, "nstl/1", "throughput") for host in ("host", "far"))
     assert near_table is not None
     assert far_table is not None
@@ -364,7 +368,7 @@ def test_mean_ratio_is_geometric_and_its_interval_narrows_with_points() -> None:
 
 
 def test_summary_takes_the_best_of_the_others_at_each_point() -> None:
-    found = {row.is_published: row for row in ratios(material(findings()), "host")}
+    found = {row.is_published: row for row in ratios(index(findings()), "host")}
     assert found[True].others == ("published: MSMQ",)
     assert (found[False].value, found[False].points) == (pytest.approx(2.0), 1)
 
@@ -379,7 +383,7 @@ def test_a_peer_counts_in_its_better_form_and_answered_is_compared_with_answered
         for ours, mine in (("entrepot-unix", 14_000.0), ("entrepot-unix-answered", 15_000.0))
         for other, value in (("rabbitmq", 7_000.0), ("rabbitmq-answered", 3_000.0))
     ]
-    told = material(findings(figures=tuple(figures), comparisons=tuple(rows)))
+    told = index(findings(figures=tuple(figures), comparisons=tuple(rows)))
     [found] = ratios(told, "host")
     assert (found.value, found.others) == (pytest.approx(2.0), ("rabbitmq",))
     waiting = told.best("host", "nstl/1", POINTS[0].key, "entrepot-unix-answered", "throughput", False)
@@ -392,7 +396,7 @@ def test_a_peer_counts_in_its_better_form_and_answered_is_compared_with_answered
 def test_a_busy_machine_shows_beside_the_figure_its_ratio_and_their_mean() -> None:
     said = "other processes used 34% of the processors meanwhile (10% are allowed)"
     disturbed = figure(0, "rabbitmq", 7_000, busy=said)
-    told = material(findings(figures=(figure(0, "entrepot-unix", 14_000), disturbed)))
+    told = index(findings(figures=(figure(0, "entrepot-unix", 14_000), disturbed)))
     table = main_table(told.findings)
     notes = dict(table.notes)
     assert [notes[sign] for sign in cell(table, 0, "RabbitMQ").marks if sign.isalpha()] == [f"Busy machine: {said}."]
@@ -411,18 +415,18 @@ def test_a_busy_machine_shows_beside_the_figure_its_ratio_and_their_mean() -> No
 
 def test_summary_leaves_out_rates_that_a_schedule_set_and_reduced_cases() -> None:
     reduced = tuple(replace(row, reduced="fewer clients") for row in findings().comparisons)
-    assert ratios(material(findings(comparisons=reduced)), "host") == []
-    scheduled = Material(findings(), {"nstl/1": replace(SCENARIO, load="open-loop")})
+    assert ratios(index(findings(comparisons=reduced)), "host") == []
+    scheduled = FindingsIndex(findings(), {"nstl/1": replace(SCENARIO, load="open-loop")})
     assert ratios(scheduled, "host") == []
     rated_points = tuple(replace(point, parameters={**point.parameters, "rate_per_app_hour": 3600}) for point in POINTS)
     rows = tuple(replace(row, point=rated_points[0].key) for row in findings().comparisons)
     figures = tuple(replace(row, point=rated_points[0].key) for row in findings().figures)
     rated = findings(comparisons=rows, figures=figures, published=())
-    assert ratios(Material(rated, {"nstl/1": replace(SCENARIO, points=rated_points)}), "host") == []
+    assert ratios(FindingsIndex(rated, {"nstl/1": replace(SCENARIO, points=rated_points)}), "host") == []
 
 
 def test_methods_tell_only_what_was_done() -> None:
-    plain = repr(methods_section(material(findings())))
+    plain = repr(methods_section(index(findings())))
     assert "Closed loop. Each thread sends" in plain
     assert "95 % bootstrap" in plain
     for absent in ("search", "Accounts", "lateness", "Sampler", "Reduced", "log latency", "Few repetitions", "Rated"):
@@ -431,7 +435,7 @@ def test_methods_tell_only_what_was_done() -> None:
     late = figure(0, "entrepot-unix", 0.001, "lateness_p99", repetitions=1)
     more = repr(
         methods_section(
-            material(findings(figures=(once, late), accounting=Accounting(3, 1000, 998, lost=2), comparisons=()))
+            index(findings(figures=(once, late), accounting=Accounting(3, 1000, 998, lost=2), comparisons=()))
         )
     )
     assert "there are no intervals" in more
@@ -442,7 +446,7 @@ def test_methods_tell_only_what_was_done() -> None:
 
 
 def test_drawings_follow_the_kind_of_scenario() -> None:
-    (bars,) = Chooser(material(findings()), "host", "nstl/1").drawings()
+    (bars,) = Chooser(index(findings()), "host", "nstl/1").drawings()
     assert [panel.title for panel in bars.panels] == ["Throughput, express, by message bytes"]
     assert [entry.title for entry in bars.legend] == [
         "published: MSMQ",
@@ -454,12 +458,12 @@ def test_drawings_follow_the_kind_of_scenario() -> None:
     assert [entry.hollow for entry in bars.legend] == [True, True, False, False, False]
     open_loop = replace(SCENARIO, name="csiro/figure-4", load="open-loop")
     moments = tuple(
-        Moment(
+        TrialSecond(
             "t-1", "csiro/figure-4", POINTS[0].key, "entrepot-unix", 0, second, 100.0, 90.0, 10.0 * second, None, None
         )
         for second in range(5)
     )
-    told = Material(findings(moments=moments), {"csiro/figure-4": open_loop})
+    told = FindingsIndex(findings(moments=moments), {"csiro/figure-4": open_loop})
     (course,) = Chooser(told, "host", "csiro/figure-4").drawings()
     assert "second by second" in course.caption
     assert "messages waiting" in course.panels[0].svg
@@ -502,8 +506,8 @@ def test_a_peer_that_promises_less_is_shown_and_never_the_best() -> None:
         for each in made.figures
     )
     point = POINTS[0].key
-    told = Material(made, {"nstl/1": SCENARIO}).best("host", "nstl/1", point, "entrepot-unix", "throughput", False)
+    told = FindingsIndex(made, {"nstl/1": SCENARIO}).best("host", "nstl/1", point, "entrepot-unix", "throughput", False)
     assert told is not None
     assert told.other == "rabbitmq"
-    less = Material(replace(made, figures=weaker), {"nstl/1": SCENARIO})
+    less = FindingsIndex(replace(made, figures=weaker), {"nstl/1": SCENARIO})
     assert less.best("host", "nstl/1", point, "entrepot-unix", "throughput", False) is None

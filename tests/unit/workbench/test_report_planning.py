@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from entrepot.workbench.analysis.findings import Capacity, Findings
-from entrepot.workbench.report.blocks import Table
-from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.blocks import TableBlock
+from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.planning import RATES_PER_S, need_of, planning_section
 from entrepot.workbench.scenario import Point, Scenario
 
@@ -51,10 +51,10 @@ def test_scalability_law_warns_where_it_has_its_peak() -> None:
 def test_section_answers_two_thousand_a_second_and_is_left_out_without_costs() -> None:
     assert 2_000 in RATES_PER_S
     empty = Findings(("r",), {}, {}, (), (), (), (), (), (), (), {})
-    assert planning_section(Material(empty, {})) is None
-    section = planning_section(Material(replace(empty, capacities=(CAPACITY,)), {SCENARIO.name: SCENARIO}))
+    assert planning_section(FindingsIndex(empty, {})) is None
+    section = planning_section(FindingsIndex(replace(empty, capacities=(CAPACITY,)), {SCENARIO.name: SCENARIO}))
     assert section is not None
-    (table,) = [block for block in section.blocks if isinstance(block, Table)]
+    (table,) = [block for block in section.blocks if isinstance(block, TableBlock)]
     groups = [column.group for column in table.columns]
     place = groups.index("2,000 msg/s")
     assert [str(cell.text) for cell in table.rows[0][place : place + 3]] == ["0.40", "1", "0.13"]

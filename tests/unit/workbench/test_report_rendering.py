@@ -9,20 +9,20 @@ from html.parser import HTMLParser
 import pytest
 
 from entrepot.workbench.report import appearance, drawing
-from entrepot.workbench.report.blocks import Cell, Code, Column, Link, Paragraph, Section, Strong, Table
+from entrepot.workbench.report.blocks import Cell, CodeBlock, Column, Hyperlink, Paragraph, Section, Strong, TableBlock
 from entrepot.workbench.report.html import render_page, tag
 from entrepot.workbench.report.markdown import render_markdown
 from entrepot.workbench.report.wording import described, listed, name_of, number, scale_for, slug, span, value_of
 from entrepot.workbench.systems import NAMES, is_answered
 
 NASTY = "<script>alert('&')</script> | `a` *b* _c_ \n next"
-TABLE = Table(
+TABLE = TableBlock(
     NASTY,
     [Column("Size", numeric=False, heads_row=True), Column("unix", group="Entrepot"), Column(NASTY, group="Peers")],
     [[Cell("10"), Cell("14,000", "13,000–15,000", ["1", "a"], "best"), Cell(NASTY, kind="mark")]],
     [("1", NASTY)],
 )
-BLOCKS = [Section("one", NASTY, [Paragraph([NASTY, Code(NASTY), Strong(NASTY), Link(NASTY, "#one")]), TABLE])]
+BLOCKS = [Section("one", NASTY, [Paragraph([NASTY, CodeBlock(NASTY), Strong(NASTY), Hyperlink(NASTY, "#one")]), TABLE])]
 
 
 class Elements(HTMLParser):

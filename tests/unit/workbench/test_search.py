@@ -14,7 +14,7 @@ from entrepot.workbench.loads.open_loop import PILOT_MIN_PER_S
 from entrepot.workbench.loads.sustained import START_SHARE, search_effort
 from entrepot.workbench.measuring.effort import EFFORTS
 from entrepot.workbench.search.edge import Edge
-from entrepot.workbench.search.evidence import Criteria, Evidence
+from entrepot.workbench.search.evidence import Evidence, SustainCriteria
 from entrepot.workbench.search.observing import Rows
 from entrepot.workbench.search.search import WANDERED, Probe, SearchEffort, Sustained, search
 from folding import for_each
@@ -187,7 +187,7 @@ def test_judging_by_what_was_sent_does_not_pass() -> None:
 
 
 def test_judging_too_leniently_does_not_pass() -> None:
-    lenient = Criteria(growth_share_max=0.06, delivered_share_min=0.9, latency_growth_max=1)
+    lenient = SustainCriteria(growth_share_max=0.06, delivered_share_min=0.9, latency_growth_max=1)
     found = search(Bench(Steady(1_000)).probe, start_per_s=150, effort=BRIEF, criteria=lenient)
     assert not is_right(found, 1_000)
 

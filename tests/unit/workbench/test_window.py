@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrepot.workbench.generators.gate import Gate
+from entrepot.workbench.generators.gate import StartGate
 from entrepot.workbench.loads.window import LOOK_MAX, Window, look_every
 
 
@@ -20,7 +20,7 @@ def test_more_senders_than_a_tenth_of_the_window_look_each_time() -> None:
 
 
 def test_a_window_is_full_until_receivers_have_come_nearer() -> None:
-    gate = Gate()
+    gate = StartGate()
     under_way = Window(gate, 100, sending=range(1, 2), taking=range(1))
     gate.count(1, 99)
     assert not under_way.is_full(99)
@@ -32,6 +32,6 @@ def test_a_window_is_full_until_receivers_have_come_nearer() -> None:
 
 
 def test_a_window_of_no_size_holds_nobody_back() -> None:
-    gate = Gate()
+    gate = StartGate()
     gate.count(1, 1_000_000)
     assert not Window(gate, 0, sending=range(1, 2), taking=range(1)).is_full(1_000_000)

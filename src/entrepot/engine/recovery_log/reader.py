@@ -13,12 +13,13 @@ can look like the rest of one (engine/recovery_log/group.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from entrepot.disk import Disk
+from entrepot.disk import Disk, File
 from entrepot.engine.recovery_log.group import GROUP, MARK_BYTES, Group, GroupKey, UnsaltedKey, segment_key
 from entrepot.engine.recovery_log.record import (
     FRAME_HEAD_BYTES,
@@ -27,7 +28,7 @@ from entrepot.engine.recovery_log.record import (
     check,
     decode,
     parse_head,
-    parse_plain,
+    plain_records,
     type_name,
 )
 from entrepot.engine.recovery_log.segment import (
@@ -40,6 +41,13 @@ from entrepot.engine.recovery_log.segment import (
 )
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import LogDamaged, LogIncomplete
+
+_WINDOW_BYTES = 4 * 1024 * 1024
+"""What is read at once: small enough that the memory of one serves for the next, and is not asked of the kernel."""
+
+Take = Callable[["LogReader", int, int, int], tuple[int, int]]
+"""Uses what it can of the present window itself, from a position on: reader, position, end of the present group, and
+`until`. Returns the position behind what it has used, and where the group ends that this is in."""
 
 
 class Logged(NamedTuple):
@@ -64,11 +72,12 @@ class LogReader:
         self._payload_bytes = settings.payload_bytes
         self._numbers = frozenset(segment_numbers(disk))
         self._loaded: dict[int, memoryview] = {}
+        """The windows last asked for, by the position of their first byte."""
         self._keys: dict[int, GroupKey | UnsaltedKey] = {}
         self._left: dict[int, int] = {}
         """Where writing left a segment without salt for the next one, by the segment's number."""
         self._data = memoryview(b"")
-        """The segment last asked for, from position `_base` on."""
+        """The window last asked for, from position `_base` on."""
         self._base = 0
         self._seed = 0
         """Of the CRCs of the present group's records."""
@@ -91,8 +100,18 @@ class LogReader:
         number, offset = divmod(position, self._payload_bytes)
         return self._disk.describe(segment_path(number)), HEAD_PAGE_BYTES + offset
 
-    def records(self, start: int, *, boundary: int = 0, incarnation: int = 0) -> Iterator[Logged]:
-        """Every whole record from `start`, group records included.
+    def records(
+        self,
+        start: int,
+        *,
+        boundary: int = 0,
+        incarnation: int = 0,
+        until: int = sys.maxsize,
+        take: Take | None = None,
+    ) -> Iterator[Logged]:
+        """Every whole record from `start`, group records included, up to the first group at or behind `until`.
+
+        What lies behind a record in the same window is offered to `take`; what that uses does not come from here.
 
         Behind `boundary`, only what start number `incarnation` or a later one has
         written counts. A start that has cut a torn group says so in its checkpoint:
@@ -109,6 +128,7 @@ class LogReader:
             raise LogIncomplete(self._disk.describe(FOLDER), start)
         position = group_end = self.end_position = start
         while True:
+            whole_end = self.end_position
             position = self._continued(position)
             try:
                 size, record, seed = self._parse(position)
@@ -127,29 +147,36 @@ class LogReader:
                 if position < group_end or self._claims(position):
                     self.torn = str(bad)
                 return
+            if position >= until and isinstance(record, Group):
+                self.end_position = whole_end
+                return
             self.end_position = position + size
             yield Logged(position, record)
             position += size
-            if self.incarnation >= incarnation or group_end <= boundary:
-                for logged in self._plain_records(position, group_end):
-                    yield logged
-                    position = self.end_position
+            offset, end = position - self._base, len(self._data)
+            # Where anything might be wrong, or goes on elsewhere, it is one record after the other.
+            if (
+                0 <= offset < end
+                and (self.incarnation >= incarnation or group_end <= boundary)
+                and position // self._payload_bytes not in self._left
+            ):
+                if take is not None:
+                    # Groups of an earlier start may have been cut off: these are looked at here.
+                    groups_until = until if self.incarnation >= incarnation else 0
+                    position, group_end = take(self, position, group_end, groups_until)
+                    self.end_position = position
+                    continue
+                for record, behind in self.plain_records(position, group_end):
+                    self.end_position = behind
+                    yield Logged(position, record)
+                    position = behind
 
-    def _plain_records(self, position: int, group_end: int) -> Iterator[Logged]:
-        """The records of a group from a position on, as far as they lie in one segment and nothing is wrong.
+    def plain_records(self, position: int, group_end: int) -> Iterator[tuple[Record, int]]:
+        """The records of a group from a position on that lie in the present window, each with the position behind it.
 
-        It is what `records` does for each of them, without looking for what is
-        wrong: at the first doubt it ends, and the general way finds out.
+        At the first doubt it ends, and `records` finds out what is wrong there.
         """
-        data, base, seed = self._data, self._base, self._seed
-        offset, end = position - base, min(group_end - base, len(data))
-        if offset < 0 or position // self._payload_bytes in self._left:
-            return
-        while (found := parse_plain(data, offset, end, base + offset, seed)) is not None:
-            record, behind = found
-            self.end_position = base + behind
-            yield Logged(base + offset, record)
-            offset = behind
+        return plain_records(self._data, self._base, position, group_end, self._seed)
 
     def _begin_group(self, group: Group, position: int, group_end: int) -> None:
         # A later start writes over a torn group's remains, so its groups may begin inside of one.
@@ -166,7 +193,7 @@ class LogReader:
         """Where the stream goes on: not here when a later format has left this segment here for the next one."""
         number = position // self._payload_bytes
         if number not in self._keys:
-            self._segment(number)
+            self._window(position)
         if self._left.get(number) != position:
             return position
         self.end_position = (number + 1) * self._payload_bytes
@@ -200,42 +227,56 @@ class LogReader:
             raise LogDamaged(path, offset, f"a whole {type_name(kind)} record cannot be understood: {error}") from error
 
     def _view(self, position: int, size: int) -> memoryview:
-        number, offset = divmod(position, self._payload_bytes)
-        data = self._segment(number)
-        if offset + size <= len(data):
-            return data[offset : offset + size]
-        parts = [data[offset:]]
-        missing = size - len(parts[0])
+        data, base = self._window(position)
+        view = data[position - base : position - base + size]
+        if len(view) == size:
+            return view
+        parts = [view]
+        missing = size - len(view)
         # A segment that is not there, or shorter than it should be, has nothing that could continue behind it.
-        while missing and len(data) == self._payload_bytes:
-            number += 1
-            data = self._segment(number)
+        while missing and len(data) == self._window_bytes(base):
+            data, base = self._window(base + len(data))
             parts.append(data[:missing])
             missing -= len(parts[-1])
         return memoryview(b"".join(parts))
 
-    def _segment(self, number: int) -> memoryview:
-        if number not in self._loaded:
-            if number not in self._numbers:
-                return memoryview(b"")
-            head, data = self._read_segment(number, self._payload_bytes)
-            self._keys[number] = segment_key(head.salt)
-            if not head.salt and number + 1 in self._numbers:
-                self._left[number] = self._read_segment(number + 1, 0)[0].continues
-            for old in [old for old in self._loaded if old < number - 1]:
-                del self._loaded[old]
-            self._loaded[number] = memoryview(data)
-        self._data, self._base = self._loaded[number], number * self._payload_bytes
-        return self._data
+    def _window_bytes(self, base: int) -> int:
+        return min(_WINDOW_BYTES, self._payload_bytes - base % self._payload_bytes)
 
-    def _read_segment(self, number: int, size: int) -> tuple[SegmentHead, bytes]:
-        path = segment_path(number)
-        file = self._disk.open(path)
-        try:
-            head = read_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
-            return head, file.read(HEAD_PAGE_BYTES, size)
-        finally:
-            file.close()
+    def _window(self, position: int) -> tuple[memoryview, int]:
+        """The data around a position, and where it begins; no data where there is no segment."""
+        number, offset = divmod(position, self._payload_bytes)
+        base = position - offset % _WINDOW_BYTES
+        data = self._loaded.get(base)
+        if data is None:
+            if number not in self._numbers:
+                return memoryview(b""), base
+            for old in [old for old in self._loaded if old < base - _WINDOW_BYTES]:
+                del self._loaded[old]
+            path = segment_path(number)
+            file = self._disk.open(path)
+            try:
+                if number not in self._keys:
+                    self._learn(number, self._read_head(number, path, file))
+                begin = HEAD_PAGE_BYTES + base % self._payload_bytes
+                data = self._loaded[base] = memoryview(file.read(begin, self._window_bytes(base)))
+            finally:
+                file.close()
+        self._data, self._base = data, base
+        return data, base
+
+    def _learn(self, number: int, head: SegmentHead) -> None:
+        self._keys[number] = segment_key(head.salt)
+        if not head.salt and number + 1 in self._numbers:
+            path = segment_path(number + 1)
+            file = self._disk.open(path)
+            try:
+                self._left[number] = self._read_head(number + 1, path, file).continues
+            finally:
+                file.close()
+
+    def _read_head(self, number: int, path: str, file: File) -> SegmentHead:
+        return read_head_page(self._disk, path, file, self._manager_id, number, self._settings.segment_bytes)
 
     def _claims(self, position: int) -> bool:
         """Whether what stands there begins as only a group of this log for this position does."""
@@ -255,17 +296,25 @@ class LogReader:
 
     def groups(self, position: int) -> Iterator[tuple[int, Group]]:
         """All groups at or behind a position, also behind what cannot be read, each with its own position."""
-        for number in sorted(number for number in self._numbers if number >= position // self._payload_bytes):
-            base = number * self._payload_bytes
-            data = bytes(self._view(base, self._payload_bytes + MARK_BYTES - 1))
-            mark = self._keys[number].mark
+        for base in self._window_positions(position):
+            window_bytes = self._window_bytes(base)
+            # A frame that begins in one window may end in the next, even its mark.
+            data = bytes(self._view(base, window_bytes + MARK_BYTES - 1))
+            mark = self._keys[base // self._payload_bytes].mark
             offset = max(position - base, 0)
-            # A frame that begins in one segment may end in the next, even its mark.
-            while 0 <= (offset := data.find(mark, offset)) < self._payload_bytes:
+            while 0 <= (offset := data.find(mark, offset)) < window_bytes:
                 group = self._group_at(base + offset)
                 if group is not None:
                     yield base + offset, group
                 offset += 1
+
+    def _window_positions(self, position: int) -> Iterator[int]:
+        """Where the windows begin that there are, from the one around a position on."""
+        for number in sorted(self._numbers):
+            first = number * self._payload_bytes
+            for base in range(first, first + self._payload_bytes, _WINDOW_BYTES):
+                if base + self._window_bytes(base) > position:
+                    yield base
 
     def _group_at(self, position: int) -> Group | None:
         try:

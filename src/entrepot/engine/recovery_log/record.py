@@ -317,7 +317,7 @@ _DECODERS = {int(kind): msgspec.msgpack.Decoder(type_) for type_, kind in _TYPES
 
 
 def body_of(message: Message) -> Any:
-    """A message's body, by identity and length; of one that is only there as bytes, which no other shares, the whole."""
+    """A message's body, by identity and length; of one that is only there as bytes the whole, which no other shares."""
     return message if isinstance(message, msgspec.Raw) else message.body
 
 
@@ -385,26 +385,30 @@ def decode(kind: int, payload: Buffer) -> Record:
         raise msgspec.DecodeError(str(error)) from error
 
 
-def parse_plain(data: memoryview, offset: int, end: int, position: int, seed: int) -> tuple[Record, int] | None:
-    """The record at an offset of data, for a position of the log, and the offset behind it.
+def plain_records(data: memoryview, base: int, position: int, end: int, seed: int) -> Iterator[tuple[Record, int]]:
+    """The records of the log between two positions, in data that begins at `base`, each with the position behind it.
 
-    None when there is any doubt about it: `parse_head`, `check` and `decode` say which.
+    At the first doubt it ends: `parse_head`, `check` and `decode` say what is wrong there.
     """
+    unpack, decoder_of = _HEAD_AND_CRC.unpack_from, _DECODERS.get
+    offset, end = position - base, min(end - base, len(data))
     begin = offset + FRAME_HEAD_BYTES
-    if begin > end:
-        return None
-    length, kind, stated, crc = _HEAD_AND_CRC.unpack_from(data, offset)
-    behind = begin + length
-    decoder = _DECODERS.get(kind)
-    if stated != position or behind > end or decoder is None:
-        return None
-    payload = data[begin:behind]
-    if crc32c(payload, crc32c(data[offset : offset + _HEAD_BYTES], seed)) != crc:
-        return None
-    try:
-        return decoder.decode(payload), behind
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
-        return None
+    while begin <= end:
+        length, kind, stated, crc = unpack(data, offset)
+        behind = begin + length
+        decoder = decoder_of(kind)
+        if stated != base + offset or behind > end or decoder is None:
+            return
+        payload = data[begin:behind]
+        if crc32c(payload, crc32c(data[offset : offset + _HEAD_BYTES], seed)) != crc:
+            return
+        try:
+            record = decoder.decode(payload)
+        except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError):
+            return
+        yield record, base + behind
+        offset = behind
+        begin = behind + FRAME_HEAD_BYTES
 
 
 def parse(content: memoryview, position: int) -> tuple[Record, int]:

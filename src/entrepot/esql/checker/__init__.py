@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from entrepot.esql.checker.scopes import Project, Scope
 from entrepot.esql.checker.statements import StatementChecks, declared
 from entrepot.esql.mistakes import MISTAKE, WARNING, Mistake, invalid, mistake_in
-from entrepot.esql.syntax import Declare, Module, Place, Routine, SourceFile, Statement
+from entrepot.esql.syntax import Declare, Module, Routine, SourceFile, SourcePlace, Statement
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
     allow_eval: bool = False
-    """EVAL runs text as a program; who writes the text then writes the program."""
+    """EVAL runs text as a program; the author of the text is then the author of the program."""
     kind: str | None = None
     """The kind of module whose names loose statements and routines outside of modules see; any when None."""
 
@@ -72,7 +72,7 @@ class _FileCheck:
         self._options = options
         self._mistakes = mistakes
 
-    def report(self, place: Place, problem: str, severity: str) -> None:
+    def report(self, place: SourcePlace, problem: str, severity: str) -> None:
         file = self._file
         self._mistakes.append(mistake_in(file.text, file.file, place.line, place.column, problem, severity=severity))
 
@@ -86,7 +86,7 @@ class _FileCheck:
         file = self._file
         for schema in file.path:
             if schema not in self._project.schemas:
-                self.report(Place(1, 1), f"PATH names the schema {'.'.join(schema)}, which no file has", WARNING)
+                self.report(SourcePlace(1, 1), f"PATH names the schema {'.'.join(schema)}, which no file has", WARNING)
         self._declarations(file.declarations, None)
         for routine in file.routines:
             self._routine(routine, None)
@@ -128,7 +128,7 @@ class _FileCheck:
 
 def _check_names(files: Sequence[SourceFile], mistakes: list[Mistake]) -> None:
     """Routines and modules have one name each within a schema or a module: nothing can be overloaded."""
-    seen: dict[tuple[str, ...], tuple[SourceFile, Place]] = {}
+    seen: dict[tuple[str, ...], tuple[SourceFile, SourcePlace]] = {}
     for file in files:
         named = [((*file.schema, routine.name), routine.place) for routine in file.routines]
         for module in file.modules:

@@ -84,7 +84,7 @@ def sum_type(operator: str, left: str, right: str) -> tuple[str, str]:
 
 
 def comparison_problem(operator: str, left: str, right: str) -> str:
-    """Why two types can never be compared; empty when they can or nobody knows."""
+    """Why two types can never be compared; empty when they can or it is not certain."""
     for one, other in ((left, right), (right, left)):
         if one == "BOOLEAN" and other in SCALARS - {"BOOLEAN", "CHARACTER"}:
             return f"a BOOLEAN is never {operator} {_article(other)}"

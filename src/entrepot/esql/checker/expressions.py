@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from entrepot.esql.checker import certain_types
-from entrepot.esql.checker.scopes import CORRELATIONS, Project, Scope, Symbol, similar
+from entrepot.esql.checker.scopes import CORRELATIONS, CheckerSymbol, Project, Scope, similar
 from entrepot.esql.mistakes import MISTAKE, WARNING
 from entrepot.esql.parsing.building import KIND_DOMAINS, plain_names
 from entrepot.esql.syntax import (
@@ -24,6 +24,7 @@ from entrepot.esql.syntax import (
     Case,
     Cast,
     Expression,
+    FromSource,
     IntervalOf,
     Is,
     KindName,
@@ -31,16 +32,15 @@ from entrepot.esql.syntax import (
     ListOf,
     Literal,
     Module,
-    Node,
     Passthru,
     Path,
-    Place,
     Routine,
     RowOf,
     Select,
-    Source,
     SourceFile,
+    SourcePlace,
     Step,
+    SyntaxNode,
     The,
     Unary,
 )
@@ -78,11 +78,11 @@ _RESULTS = {
 }
 
 MISSING_DOMAINS = frozenset({"DFDL", "DataObject", "IDOC", "JMSMap", "JMSStream", "MQRFH"})
-"""Domains of the real product that are not here; a path into one would find nothing, and nobody would know why."""
+"""Domains of the real product that are not here; a path into one would find nothing, without a reason given."""
 
 _ROOTS = frozenset({"InputRoot", "OutputRoot", "Root"})
 
-Report = Callable[[Place, str, str], None]
+Report = Callable[[SourcePlace, str, str], None]
 
 
 @cache
@@ -125,10 +125,10 @@ class ExpressionChecks:
         self.returned = False
         self._report = report
 
-    def mistake(self, node: Node, problem: str) -> None:
+    def mistake(self, node: SyntaxNode, problem: str) -> None:
         self._report(node.place, problem, MISTAKE)
 
-    def warning(self, node: Node, problem: str) -> None:
+    def warning(self, node: SyntaxNode, problem: str) -> None:
         self._report(node.place, problem, WARNING)
 
     def expression(self, node: Any) -> str:
@@ -146,7 +146,7 @@ class ExpressionChecks:
     def on_unary(self, node: Unary) -> str:
         type_ = self.expression(node.operand)
         if node.operator == "NOT":
-            self._told(node, certain_types.truth_problem("NOT", type_))
+            self._report_problem(node, certain_types.truth_problem("NOT", type_))
             return "BOOLEAN"
         if type_ in ("BOOLEAN", "BLOB", "BIT"):
             self.mistake(node, f"{node.operator} takes a number or an interval, and this is a {type_}")
@@ -158,32 +158,32 @@ class ExpressionChecks:
         operator = node.operator
         if operator in ("AND", "OR"):
             for operand, type_ in ((node.left, left), (node.right, right)):
-                self._told(operand, certain_types.truth_problem(operator, type_))
+                self._report_problem(operand, certain_types.truth_problem(operator, type_))
             return "BOOLEAN"
         if operator == "||":
             return "CHARACTER" if left == right == "CHARACTER" else ""
         if operator in ("+", "-", "*", "/"):
             type_, problem = certain_types.sum_type(operator, left, right)
-            self._told(node, problem)
+            self._report_problem(node, problem)
             return type_
         if isinstance(node.left, Unary) and node.left.operator == "NOT":
             self.warning(
                 node.left, f"NOT binds more tightly than {operator}; if NOT (... {operator} ...) is meant, write it so"
             )
             return "BOOLEAN"
-        self._told(node, certain_types.comparison_problem(operator, left, right))
+        self._report_problem(node, certain_types.comparison_problem(operator, left, right))
         return "BOOLEAN"
 
     def on_between(self, node: Between) -> str:
         operand = self.expression(node.operand)
         for border in (node.low, node.high):
-            self._told(border, certain_types.comparison_problem("between", operand, self.expression(border)))
+            self._report_problem(border, certain_types.comparison_problem("between", operand, self.expression(border)))
         return "BOOLEAN"
 
     def on_among(self, node: Among) -> str:
         operand = self.expression(node.operand)
         for candidate in node.candidates:
-            self._told(candidate, certain_types.comparison_problem("=", operand, self.expression(candidate)))
+            self._report_problem(candidate, certain_types.comparison_problem("=", operand, self.expression(candidate)))
         return "BOOLEAN"
 
     def on_like(self, node: Like) -> str:
@@ -196,7 +196,7 @@ class ExpressionChecks:
     def on_is(self, node: Is) -> str:
         type_ = self.expression(node.operand)
         if node.what in ("TRUE", "FALSE", "UNKNOWN"):
-            self._told(node, certain_types.truth_problem(f"IS {node.what}", type_))
+            self._report_problem(node, certain_types.truth_problem(f"IS {node.what}", type_))
         return "BOOLEAN"
 
     def on_intervalof(self, node: IntervalOf) -> str:
@@ -210,9 +210,9 @@ class ExpressionChecks:
         for when, then in node.branches:
             type_ = self.expression(when)
             if node.operand is None:
-                self._told(when, certain_types.truth_problem("WHEN", type_))
+                self._report_problem(when, certain_types.truth_problem("WHEN", type_))
             else:
-                self._told(when, certain_types.comparison_problem("=", operand, type_))
+                self._report_problem(when, certain_types.comparison_problem("=", operand, type_))
             self.expression(then)
         self.expression(node.otherwise)
         return ""
@@ -225,12 +225,12 @@ class ExpressionChecks:
         if target in ("REFERENCE", "ROW", "LIST"):
             self.mistake(node.type, f"nothing can be CAST to {target}")
         elif len(types) == 1:
-            self._told(node, certain_types.assignment_problem(types[0], target))
+            self._report_problem(node, certain_types.assignment_problem(types[0], target))
         elif target not in certain_types.MOMENTS | {"INTERVAL"}:
             self.mistake(node, f"several values make a date, a time or an interval, not {target}")
         return target
 
-    def _told(self, node: Node, problem: str) -> None:
+    def _report_problem(self, node: SyntaxNode, problem: str) -> None:
         if problem:
             self.mistake(node, problem)
 
@@ -256,7 +256,7 @@ class ExpressionChecks:
     def _builtin(self, node: Call, name: str) -> str:
         self._arguments(node.arguments)
         least, most = known_functions()[name]
-        self._told(node, _count_problem(name, least, most, len(node.arguments)))
+        self._report_problem(node, _count_problem(name, least, most, len(node.arguments)))
         if name == "EVAL" and not self.allow_eval:
             self.mistake(node, "EVAL runs text as a program and is off; allow_eval turns it on")
         if name == "LASTMOVE" and node.arguments:
@@ -266,19 +266,19 @@ class ExpressionChecks:
                 self.mistake(argument, "LASTMOVE takes a REFERENCE variable")
         return _RESULTS.get(name, "")
 
-    def _variable(self, node: Expression) -> Symbol | None:
+    def _variable(self, node: Expression) -> CheckerSymbol | None:
         names = plain_names(node) if isinstance(node, Path) else None
         return self.scope.find(names[0]) if names is not None and len(names) == 1 else None
 
     def _arguments(self, arguments: tuple[Expression, ...]) -> list[str]:
         return [self.expression(argument) for argument in arguments]
 
-    def routine_call(self, node: Node, routine: Routine, arguments: tuple[Expression, ...]) -> None:
+    def routine_call(self, node: SyntaxNode, routine: Routine, arguments: tuple[Expression, ...]) -> None:
         """Arguments against parameters."""
         types = self._arguments(arguments)
         wanted = len(routine.parameters)
         if len(arguments) != wanted:
-            self._told(node, _count_problem(routine.name, wanted, wanted, len(arguments)))
+            self._report_problem(node, _count_problem(routine.name, wanted, wanted, len(arguments)))
             return
         for parameter, argument, type_ in zip(routine.parameters, arguments, types, strict=True):
             target = parameter.type.name
@@ -291,7 +291,7 @@ class ExpressionChecks:
                 if not isinstance(argument, Path):
                     self.mistake(argument, f"{parameter.name} is a REFERENCE: name a field")
             else:
-                self._told(argument, certain_types.assignment_problem(type_, target))
+                self._report_problem(argument, certain_types.assignment_problem(type_, target))
 
     def assignable(self, path: Path) -> None:
         """Whether a place may be written to."""
@@ -339,7 +339,7 @@ class ExpressionChecks:
             return "INTEGER"
         return "LIST" if node.form in ("list", "all") else ""
 
-    def _source(self, source: Source) -> None:
+    def _source(self, source: FromSource) -> None:
         if source.path.steps[0].name == "Database":
             self.database(source.path)
         else:
@@ -347,7 +347,7 @@ class ExpressionChecks:
         last = source.path.steps[-1]
         name = source.alias or last.name
         if name and not (not source.alias and len(source.path.steps) == 1):
-            self.scope.add(Symbol(name, source.place))
+            self.scope.add(CheckerSymbol(name, source.place))
 
     def database(self, path: Path) -> None:
         """Database.T, Database.S.T, Database.{name}: its braces are ESQL, its names are the database's."""
@@ -366,11 +366,11 @@ class ExpressionChecks:
             return ""
         return _scalar(symbol.type)
 
-    def domain(self, node: Node, name: Any) -> None:
+    def domain(self, node: SyntaxNode, name: Any) -> None:
         if name in MISSING_DOMAINS:
             self.mistake(node, f"the domain {name} is not supported")
 
-    def resolve(self, path: Path) -> Symbol | None:
+    def resolve(self, path: Path) -> CheckerSymbol | None:
         """The variable that a path begins with; None for a tree, a constant, or what is not declared, which is told."""
         head = path.steps[0]
         name = head.name or ""
@@ -405,7 +405,7 @@ class ExpressionChecks:
             self.kinds(step.kinds)
             self.expression(step.name_expression)
             self.expression(step.namespace_expression)
-            # xmlns:prefix names a namespace declaration; nobody declares xmlns itself.
+            # xmlns:prefix names a namespace declaration; xmlns itself is never declared.
             if step.namespace is not None and step.namespace != "xmlns":
                 prefix = self.scope.find(step.namespace)
                 if prefix is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from entrepot.esql.parsing.words import words
-from entrepot.esql.syntax import DataType, Declare, Module, Place, Routine, SourceFile
+from entrepot.esql.syntax import DataType, Declare, Module, Routine, SourceFile, SourcePlace
 
 _COMPUTE = words(
     "InputRoot InputBody InputProperties InputLocalEnvironment InputDestinationList InputExceptionList Environment"
@@ -22,7 +22,7 @@ CORRELATIONS: dict[str, frozenset[str]] = {
     "FILTER": _WITHOUT_OUTPUT,
     "DATABASE": _WITHOUT_OUTPUT,
     "DATABASEEVENT": _WITHOUT_OUTPUT,
-    # A routine outside of modules serves whoever calls it.
+    # A routine outside of modules serves all callers.
     "": _COMPUTE | _WITHOUT_OUTPUT,
 }
 """Where a field reference may begin, for each kind of module."""
@@ -31,11 +31,11 @@ READ_ONLY = frozenset({"InputRoot", "InputBody", "InputProperties", "InputExcept
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class CheckerSymbol:
     """A name and what it stands for."""
 
     name: str
-    place: Place
+    place: SourcePlace
     type: str = ""
     """Of a variable; empty when only the run tells."""
     constant: bool = False
@@ -52,10 +52,10 @@ class Symbol:
         return self.type in ("REFERENCE", "ROW", "LIST", "")
 
 
-def symbol_of(declaration: Declare, name: str) -> Symbol:
+def symbol_of(declaration: Declare, name: str) -> CheckerSymbol:
     """The symbol that a DECLARE makes."""
     type_: DataType | None = declaration.type
-    return Symbol(
+    return CheckerSymbol(
         name,
         declaration.place,
         type_.name if type_ is not None else "CHARACTER",
@@ -68,20 +68,20 @@ def symbol_of(declaration: Declare, name: str) -> Symbol:
 class Scope:
     """Names, innermost block last."""
 
-    blocks: list[dict[str, Symbol]] = field(default_factory=lambda: [{}])
+    blocks: list[dict[str, CheckerSymbol]] = field(default_factory=lambda: [{}])
     columns: int = 0
     """How many database statements are around: there, a bare name may be a column."""
 
-    def find(self, name: str) -> Symbol | None:
+    def find(self, name: str) -> CheckerSymbol | None:
         for block in reversed(self.blocks):
             if name in block:
                 return block[name]
         return None
 
-    def here(self, name: str) -> Symbol | None:
+    def here(self, name: str) -> CheckerSymbol | None:
         return self.blocks[-1].get(name)
 
-    def add(self, symbol: Symbol) -> None:
+    def add(self, symbol: CheckerSymbol) -> None:
         self.blocks[-1][symbol.name] = symbol
 
     def names(self) -> Iterator[str]:
@@ -112,7 +112,7 @@ class Project:
 
     def __init__(self, files: Sequence[SourceFile]) -> None:
         self.routines: dict[tuple[str, ...], Routine] = {}
-        self.variables: dict[tuple[str, ...], dict[str, Symbol]] = {}
+        self.variables: dict[tuple[str, ...], dict[str, CheckerSymbol]] = {}
         self.schemas: set[tuple[str, ...]] = {file.schema for file in files}
         for file in files:
             for routine in file.routines:
@@ -141,9 +141,9 @@ class Project:
             places.add((*file.schema, module.name))
         return [key[-1] for key in self.routines if key[:-1] in places]
 
-    def outer_names(self, file: SourceFile, module: Module | None) -> dict[str, Symbol]:
+    def outer_names(self, file: SourceFile, module: Module | None) -> dict[str, CheckerSymbol]:
         """Variables that routines of a module see without declaring them."""
-        names: dict[str, Symbol] = {}
+        names: dict[str, CheckerSymbol] = {}
         for schema in ((), *reversed(file.path), file.schema):
             names |= self.variables.get(schema, {})
         for declaration in module.declarations if module is not None else ():

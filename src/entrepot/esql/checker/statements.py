@@ -10,7 +10,7 @@ from typing import Any
 
 from entrepot.esql.checker import certain_types
 from entrepot.esql.checker.expressions import ExpressionChecks
-from entrepot.esql.checker.scopes import READ_ONLY, Symbol, similar, symbol_of
+from entrepot.esql.checker.scopes import READ_ONLY, CheckerSymbol, similar, symbol_of
 from entrepot.esql.syntax import (
     Attach,
     Begin,
@@ -33,7 +33,6 @@ from entrepot.esql.syntax import (
     LogStatement,
     Loop,
     Move,
-    Node,
     PassthruStatement,
     Path,
     Propagate,
@@ -43,6 +42,7 @@ from entrepot.esql.syntax import (
     Routine,
     Set,
     Statement,
+    SyntaxNode,
     Throw,
     Update,
     While,
@@ -53,7 +53,7 @@ def alike(left: Any, right: Any) -> bool:
     """Whether two parts of a program say the same, wherever they stand."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(alike(*pair) for pair in zip(left, right, strict=True))
-    if isinstance(left, Node) and type(left) is type(right):
+    if isinstance(left, SyntaxNode) and type(left) is type(right):
         return all(
             alike(getattr(left, field.name), getattr(right, field.name))
             for field in fields(left)
@@ -77,7 +77,9 @@ class StatementChecks(ExpressionChecks):
                     self.mistake(parameter, f"there are two parameters {parameter.name}")
                 type_ = parameter.type.name
                 fixed = parameter.direction == "IN" and type_ not in ("REFERENCE", "ROW", "LIST")
-                self.scope.add(Symbol(parameter.name, parameter.place, type_, parameter.constant, read_only=fixed))
+                self.scope.add(
+                    CheckerSymbol(parameter.name, parameter.place, type_, parameter.constant, read_only=fixed)
+                )
             if routine.body is not None:
                 self.statement(routine.body)
         if routine.body is not None and routine.returns is not None and not self.returned:
@@ -104,12 +106,12 @@ class StatementChecks(ExpressionChecks):
         """The first value of a declaration, which cannot yet see its names."""
         type_ = self.expression(node.value)
         if node.kind != "variable":
-            self._told(node, certain_types.assignment_problem(type_, "CHARACTER"))
+            self._report_problem(node, certain_types.assignment_problem(type_, "CHARACTER"))
         elif node.type is not None:
             if node.type.name == "REFERENCE" and not isinstance(node.value, Path):
                 self.mistake(node, f"the REFERENCE {node.names[0]} needs TO and a field")
             elif node.value is not None:
-                self._told(node.value, certain_types.assignment_problem(type_, node.type.name))
+                self._report_problem(node.value, certain_types.assignment_problem(type_, node.type.name))
         if node.constant and node.value is None and node.scope != "EXTERNAL":
             self.mistake(node, f"the constant {node.names[0]} needs a value")
 
@@ -135,12 +137,12 @@ class StatementChecks(ExpressionChecks):
         if node.facet in ("NAME", "NAMESPACE", "TYPE") and symbol is not None and not symbol.has_fields:
             self.mistake(node.target, f"{symbol.name} is {symbol.type}, not a field that has a {node.facet}")
         elif target and not node.facet:
-            self._told(node.value, certain_types.assignment_problem(source, target))
+            self._report_problem(node.value, certain_types.assignment_problem(source, target))
 
     # --- control ------------------------------------------------------------------------------------
 
     def condition(self, node: Any, word: str) -> None:
-        self._told(node, certain_types.truth_problem(word, self.expression(node)))
+        self._report_problem(node, certain_types.truth_problem(word, self.expression(node)))
 
     def on_if(self, node: If) -> None:
         for condition, then in node.branches:
@@ -154,12 +156,12 @@ class StatementChecks(ExpressionChecks):
             if node.operand is None:
                 self.condition(when, "WHEN")
             else:
-                self._told(when, certain_types.comparison_problem("=", operand, self.expression(when)))
+                self._report_problem(when, certain_types.comparison_problem("=", operand, self.expression(when)))
             self.statements(then)
         self.statements(node.otherwise or ())
 
     @contextmanager
-    def labelled(self, label: str, node: Node) -> Any:
+    def labelled(self, label: str, node: SyntaxNode) -> Any:
         if label and label in self.labels:
             self.mistake(node, f"the label {label} is used by a block around this one")
         self.labels.append(label)
@@ -183,7 +185,7 @@ class StatementChecks(ExpressionChecks):
     def on_for(self, node: For) -> None:
         self.expression(node.source)
         with self.labelled(node.label, node), self.scope.block():
-            self.scope.add(Symbol(node.name, node.place))
+            self.scope.add(CheckerSymbol(node.name, node.place))
             self.statements(node.body)
 
     def on_begin(self, node: Begin) -> None:
@@ -196,7 +198,7 @@ class StatementChecks(ExpressionChecks):
     def on_iterate(self, node: Iterate) -> None:
         self._jump(node, node.label, "ITERATE")
 
-    def _jump(self, node: Node, label: str, word: str) -> None:
+    def _jump(self, node: SyntaxNode, label: str, word: str) -> None:
         known = [name for name in self.labels if name]
         if label not in known:
             self.mistake(node, f"{word} {label}: no loop or block around this has that label{similar(label, known)}")
@@ -213,7 +215,7 @@ class StatementChecks(ExpressionChecks):
         elif node.value is None:
             self.mistake(node, f"{routine.name} returns {routine.returns.name}, so RETURN needs a value")
         else:
-            self._told(node.value, certain_types.assignment_problem(type_, routine.returns.name))
+            self._report_problem(node.value, certain_types.assignment_problem(type_, routine.returns.name))
 
     def on_callstatement(self, node: CallStatement) -> None:
         routine = self.project.find_routine(node.name, self.file, self.module)
@@ -262,7 +264,7 @@ class StatementChecks(ExpressionChecks):
 
     # --- elements -----------------------------------------------------------------------------------
 
-    def reference(self, node: Node, name: str, word: str) -> None:
+    def reference(self, node: SyntaxNode, name: str, word: str) -> None:
         """Whether a name is a REFERENCE that can be moved."""
         symbol = self.scope.find(name)
         if symbol is None:
@@ -312,12 +314,12 @@ class StatementChecks(ExpressionChecks):
     def on_deletefrom(self, node: DeleteFrom) -> None:
         self._on_table(node, node.target, node.alias, (node.where,))
 
-    def _on_table(self, node: Node, target: Path, alias: str, parts: tuple[Any, ...]) -> None:
+    def _on_table(self, node: SyntaxNode, target: Path, alias: str, parts: tuple[Any, ...]) -> None:
         self.database(target)
         with self.scope.block(columns=True):
             name = alias or target.steps[-1].name
             if name:
-                self.scope.add(Symbol(name, node.place))
+                self.scope.add(CheckerSymbol(name, node.place))
             for part in parts:
                 self.expression(part)
 

@@ -12,12 +12,12 @@ from entrepot.esql.syntax import (
     DeleteFrom,
     Expression,
     Finish,
+    FromSource,
     Insert,
     Passthru,
     PassthruStatement,
     Path,
     Select,
-    Source,
     Step,
     Update,
 )
@@ -73,7 +73,7 @@ class DatabaseCompiler:
 
     # --- SELECT ------------------------------------------------------------------------------------------
 
-    def table_query(self, node: Select, tables: list[Source], *, alone: bool) -> str:
+    def table_query(self, node: Select, tables: list[FromSource], *, alone: bool) -> str:
         """Python for the rows of database tables: tuples of one element for each table."""
         names = [table.alias or _table_name(table.path) for table in tables]
         columns = [columns_of((node.selected, node.where), name) for name in names]
@@ -95,7 +95,7 @@ class DatabaseCompiler:
         text = f"{selected and repr('SELECT ' + selected + ' FROM ')} + {tables_text}{_tail(where)}"
         return f"query_rows(run, {source}, {text}, {_values(where)}, {keys})"
 
-    def _from(self, tables: list[Source], names: list[str]) -> tuple[str, str]:
+    def _from(self, tables: list[FromSource], names: list[str]) -> tuple[str, str]:
         places = [self.table(table.path) for table in tables]
         if len({source for source, _ in places}) > 1:
             raise self._routine.unsupported(tables[1], "tables of two data sources in one FROM")

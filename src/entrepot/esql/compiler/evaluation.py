@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from entrepot.errors import EsqlInvalid, EsqlRunError
-from entrepot.esql.compiler.names import Symbol
+from entrepot.esql.compiler.names import CompilerSymbol
 from entrepot.esql.parsing import parse_expression, parse_statements
-from entrepot.esql.syntax import Begin, DataType, Parameter, Place, Return, Routine, Statement
+from entrepot.esql.syntax import Begin, DataType, Return, Routine, RoutineParameter, SourcePlace, Statement
 
 TEXTS_MAX = 1_000
 """How many texts one EVAL keeps compiled."""
@@ -26,12 +26,12 @@ CompileRoutine = Callable[[Routine, str], Callable[..., Any]]
 class Evaluator:
     """One EVAL of a program."""
 
-    def __init__(self, names: dict[str, Symbol], compile_routine: CompileRoutine, *, statements: bool) -> None:
-        place = Place(1, 1)
+    def __init__(self, names: dict[str, CompilerSymbol], compile_routine: CompileRoutine, *, statements: bool) -> None:
+        place = SourcePlace(1, 1)
         self._compile = compile_routine
         self._statements = statements
         self._parameters = tuple(
-            Parameter(place, name, "INOUT", DataType(place, _TYPES.get(symbol.kind, symbol.type)))
+            RoutineParameter(place, name, "INOUT", DataType(place, _TYPES.get(symbol.kind, symbol.type)))
             for name, symbol in names.items()
         )
         self._functions: dict[str, Callable[..., Any]] = {}
@@ -52,7 +52,7 @@ class Evaluator:
         return function(run, *values)
 
     def _compiled(self, text: str) -> Callable[..., Any]:
-        place = Place(1, 1)
+        place = SourcePlace(1, 1)
         try:
             body: tuple[Statement, ...]
             if self._statements:

@@ -13,7 +13,7 @@ from typing import Any
 from entrepot.esql.compiler.databases import DatabaseCompiler
 from entrepot.esql.compiler.paths import Code, PathCompiler
 from entrepot.esql.compiler.selects import SelectCompiler
-from entrepot.esql.compiler.source import Line, Source
+from entrepot.esql.compiler.source import Line, PythonLines
 from entrepot.esql.runtime.functions import FUNCTIONS
 from entrepot.esql.syntax import (
     Among,
@@ -29,10 +29,10 @@ from entrepot.esql.syntax import (
     Like,
     ListOf,
     Literal,
-    Parameter,
     Passthru,
     Path,
     Routine,
+    RoutineParameter,
     RowOf,
     Select,
     The,
@@ -302,7 +302,7 @@ class ExpressionCompiler(PathCompiler):
             stores.append(f"({symbol.python} := {kept}[{number}])")
         return Code(f"(({kept} := {code}), {', '.join(stores)}, {kept}[0])[-1]", type_name)
 
-    def arguments(self, parameters: tuple[Parameter, ...], given: tuple[Expression, ...]) -> list[str]:
+    def arguments(self, parameters: tuple[RoutineParameter, ...], given: tuple[Expression, ...]) -> list[str]:
         texts = []
         for parameter, argument in zip(parameters, given, strict=True):
             if parameter.type.name == "REFERENCE":
@@ -402,7 +402,7 @@ class ExpressionCompiler(PathCompiler):
 
     # --- preludes -----------------------------------------------------------------------------------
 
-    def flush(self, source: Source) -> None:
+    def flush(self, source: PythonLines) -> None:
         """Write the functions that the next statement needs."""
         source.extend(self.preludes[-1])
         self.preludes[-1].clear()

@@ -42,7 +42,7 @@ SHORTHANDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class CompilerSymbol:
     """A name's meaning."""
 
     kind: str
@@ -55,11 +55,11 @@ class Symbol:
     """A variable of the Python function itself."""
 
 
-class Names:
+class NamesInScope:
     """Names in scope, innermost block last, and the Python names that one function has used."""
 
-    def __init__(self, outer: dict[str, Symbol]) -> None:
-        self._blocks: list[dict[str, Symbol]] = [outer, {}]
+    def __init__(self, outer: dict[str, CompilerSymbol]) -> None:
+        self._blocks: list[dict[str, CompilerSymbol]] = [outer, {}]
         self._used: set[str] = set()
         self._counter = 0
 
@@ -69,24 +69,24 @@ class Names:
         yield
         self._blocks.pop()
 
-    def find(self, name: str) -> Symbol | None:
+    def find(self, name: str) -> CompilerSymbol | None:
         for block in reversed(self._blocks):
             if name in block:
                 return block[name]
         return None
 
-    def declare(self, name: str, symbol: Symbol) -> Symbol:
+    def declare(self, name: str, symbol: CompilerSymbol) -> CompilerSymbol:
         self._blocks[-1][name] = symbol
         return symbol
 
-    def locals_in_scope(self) -> dict[str, Symbol]:
+    def locals_in_scope(self) -> dict[str, CompilerSymbol]:
         """Variables of the routine itself that can be seen here, the innermost of each name."""
-        found: dict[str, Symbol] = {}
+        found: dict[str, CompilerSymbol] = {}
         for block in self._blocks[1:]:
             found.update(block)
         return {name: symbol for name, symbol in found.items() if symbol.kind in ("scalar", "reference", "row")}
 
-    def declared_here(self, name: str) -> Symbol | None:
+    def declared_here(self, name: str) -> CompilerSymbol | None:
         return self._blocks[-1].get(name)
 
     def fresh(self, name: str, prefix: str = "v") -> str:

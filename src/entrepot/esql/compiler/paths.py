@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from entrepot.esql.compiler.names import SHORTHANDS, Names, Symbol
+from entrepot.esql.compiler.names import SHORTHANDS, CompilerSymbol, NamesInScope
 from entrepot.esql.syntax import Expression, KindName, Literal, Path, Step
 from entrepot.models.element_types import NAMED, XML_URI, XMLNS_URI
 
@@ -34,7 +34,7 @@ def keys_literal(keys: list[str]) -> str:
 class PathCompiler:
     """The part of a routine's compiler that knows field references."""
 
-    names: Names
+    names: NamesInScope
     module_kind: str
     trees: dict[str, str]
     """Correlation names of the module's kind."""
@@ -51,7 +51,7 @@ class PathCompiler:
 
     # --- where a path begins --------------------------------------------------------------------
 
-    def resolve(self, path: Path) -> tuple[Symbol, tuple[Step, ...]]:
+    def resolve(self, path: Path) -> tuple[CompilerSymbol, tuple[Step, ...]]:
         """The symbol of the first step, and the steps that are still to go."""
         head = path.steps[0]
         name = head.name
@@ -63,7 +63,7 @@ class PathCompiler:
             below = self.names.find(base)
             if below is not None:
                 python = f"last_child({below.python})" if not part else f"walk({below.python}, ({part!r},))"
-                symbol = Symbol("tree", python, local=False)
+                symbol = CompilerSymbol("tree", python, local=False)
         if symbol is None:
             raise self.unsupported(path, f"{name} is not declared")
         rest = path.steps[1:]
@@ -72,7 +72,7 @@ class PathCompiler:
             raise self.unsupported(path, f"an index on {name} itself")
         return symbol, rest
 
-    def is_scalar(self, path: Path) -> Symbol | None:
+    def is_scalar(self, path: Path) -> CompilerSymbol | None:
         """The symbol of a path that is a plain variable or constant."""
         if len(path.steps) == 1 and path.steps[0].name is not None:
             symbol = self.names.find(path.steps[0].name)
@@ -80,7 +80,7 @@ class PathCompiler:
                 return symbol
         return self._kind_as_value(path)
 
-    def _kind_as_value(self, path: Path) -> Symbol | None:
+    def _kind_as_value(self, path: Path) -> CompilerSymbol | None:
         """XMLNSC.Attribute or NameValue where a value stands: the number of a type."""
         names = [step.name for step in path.steps]
         if len(names) > 2 or names[0] is None or names[-1] is None or self.names.find(names[0]) is not None:
@@ -88,7 +88,11 @@ class PathCompiler:
         # Name and Value alone are no types here: a column of a table may be called so.
         domain = names[0].upper() if len(names) == 2 else "GENERIC" if names[0].upper() == "NAMEVALUE" else ""
         number = NAMED.get(domain, {}).get(names[-1].upper())
-        return None if number is None else Symbol("scalar", f"0x{number:08x}", "INTEGER", constant=True, local=False)
+        return (
+            None
+            if number is None
+            else CompilerSymbol("scalar", f"0x{number:08x}", "INTEGER", constant=True, local=False)
+        )
 
     # --- steps ------------------------------------------------------------------------------------
 

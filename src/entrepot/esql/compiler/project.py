@@ -16,13 +16,13 @@ from typing import Any
 
 from entrepot.errors import EsqlInvalid, EsqlRunError
 from entrepot.errors.describing import error_text
-from entrepot.esql.compiler.names import Symbol
+from entrepot.esql.compiler.names import CompilerSymbol
 from entrepot.esql.compiler.routine import RoutineCompiler, Routines, Unsupported
-from entrepot.esql.compiler.source import Line, Source
+from entrepot.esql.compiler.source import Line, PythonLines
 from entrepot.esql.compiler.vocabulary import vocabulary
 from entrepot.esql.mistakes import excerpt_of
 from entrepot.esql.runtime.constants import CONSTANTS
-from entrepot.esql.syntax import Begin, DataType, Declare, Module, Place, Return, Routine, SourceFile, Statement
+from entrepot.esql.syntax import Begin, DataType, Declare, Module, Return, Routine, SourceFile, SourcePlace, Statement
 from entrepot.esql.syntax import Literal as LiteralValue
 from entrepot.esql.user_functions import call_user_function
 
@@ -78,7 +78,7 @@ class _Project:
         self.constants: dict[str, Any] = dict(vocabulary())
         self.shared = SimpleNamespace()
         self.known: dict[tuple[str, ...], tuple[str, Routine]] = {}
-        self.schema_names: dict[tuple[str, ...], dict[str, Symbol]] = {}
+        self.schema_names: dict[tuple[str, ...], dict[str, CompilerSymbol]] = {}
         self.mistakes: list[tuple[str, int, int, str, str]] = []
         self.lines: list[tuple[Line, str]] = []
         self.mains: dict[str, tuple[str, str]] = {}
@@ -122,12 +122,12 @@ class _Project:
                 key = (*file.schema, module.name, routine.name)
                 self.known[key] = (routine_name(*key), routine)
 
-    def _outer(self, file: SourceFile, own: dict[str, Symbol]) -> dict[str, Symbol]:
-        names: dict[str, Symbol] = {
-            name: Symbol("scalar", repr(value), _CONSTANT_TYPES[type(value)], constant=True, local=False)
+    def _outer(self, file: SourceFile, own: dict[str, CompilerSymbol]) -> dict[str, CompilerSymbol]:
+        names: dict[str, CompilerSymbol] = {
+            name: CompilerSymbol("scalar", repr(value), _CONSTANT_TYPES[type(value)], constant=True, local=False)
             for name, value in CONSTANTS.items()
         }
-        names["Database"] = Symbol("database", "", local=False)
+        names["Database"] = CompilerSymbol("database", "", local=False)
         for schema in (*file.path, file.schema):
             names.update(self.schema_names.get(schema, {}))
         names.update(own)
@@ -135,25 +135,25 @@ class _Project:
 
     def _variables(
         self, owner: tuple[str, ...], declarations: tuple[Declare, ...], file: SourceFile | _Key
-    ) -> tuple[dict[str, Symbol], list[tuple[Declare, str, str]]]:
+    ) -> tuple[dict[str, CompilerSymbol], list[tuple[Declare, str, str]]]:
         """Symbols of a module's or schema's variables, and what has to be set when a run starts."""
-        symbols: dict[str, Symbol] = {}
+        symbols: dict[str, CompilerSymbol] = {}
         start: list[tuple[Declare, str, str]] = []
         for declaration in declarations:
             for name in declaration.names:
                 if declaration.kind == "namespace":
                     value = getattr(declaration.value, "value", None)
-                    symbols[name] = Symbol("namespace", "", value if isinstance(value, str) else "")
+                    symbols[name] = CompilerSymbol("namespace", "", value if isinstance(value, str) else "")
                     continue
                 stem = python_name(*owner, name)
                 kind = declaration.type.name if declaration.type is not None else "CHARACTER"
                 value = declaration.value.value if isinstance(declaration.value, LiteralValue) else None
                 if declaration.constant and not declaration.scope and _CONSTANT_TYPES.get(type(value)) == kind:
-                    symbols[name] = Symbol("scalar", repr(value), kind, constant=True, local=False)
+                    symbols[name] = CompilerSymbol("scalar", repr(value), kind, constant=True, local=False)
                     continue
                 where = "run.shared" if declaration.scope == "SHARED" else "run.variables"
                 row = "row" if kind in ("ROW", "LIST") else "scalar"
-                symbols[name] = Symbol(
+                symbols[name] = CompilerSymbol(
                     row,
                     f"{where}.{stem}",
                     kind,
@@ -171,7 +171,9 @@ class _Project:
         searched = [(*file.schema, module.name)] if module is not None else []
         return Routines(self.known, [*searched, file.schema, *file.path, ()])
 
-    def _routine(self, file: SourceFile, module: Module | None, routine: Routine, outer: dict[str, Symbol]) -> None:
+    def _routine(
+        self, file: SourceFile, module: Module | None, routine: Routine, outer: dict[str, CompilerSymbol]
+    ) -> None:
         owner = (*file.schema, module.name) if module is not None else file.schema
         python = routine_name(*owner, routine.name)
         kind = module.kind if module is not None else "COMPUTE"
@@ -191,7 +193,7 @@ class _Project:
         routine: Routine,
         python: str,
         kind: str,
-        outer: dict[str, Symbol],
+        outer: dict[str, CompilerSymbol],
         routines: Routines,
         *,
         main: bool,
@@ -235,22 +237,22 @@ class _Project:
         module: Module | None,
         python: str,
         start: list[tuple[Declare, str, str]],
-        outer: dict[str, Symbol],
+        outer: dict[str, CompilerSymbol],
         before: Sequence[str] = (),
     ) -> None:
         """A function that gives a module's or schema's variables their first values."""
-        place = module.place if module is not None else Place(1, 1)
+        place = module.place if module is not None else SourcePlace(1, 1)
         kind = module.kind if module is not None else "COMPUTE"
         routine = Routine(place, "start", (), None, is_function=False, language="ESQL", body=Begin(place, ()))
         compiler = RoutineCompiler(routine, python, kind, dict(outer), self._routines(file, module), self.constants)
-        source = Source()
+        source = PythonLines()
         source.place = place
         try:
             with source.block(f"def {python}(run):"):
                 for name in before:
                     source.line(f"{name}(run)")
                 for declaration, name, target in start:
-                    compiler.source = Source()
+                    compiler.source = PythonLines()
                     compiler.source.place = declaration.place
                     _initialise(compiler, declaration, name, target)
                     source.extend(compiler.source.lines)
@@ -267,7 +269,7 @@ class _Project:
         self.lines.extend((line, file.file) for line in lines)
         self.lines.append(((0, "", None), file.file))
 
-    def _mistake(self, file: SourceFile, place: Place, problem: str) -> None:
+    def _mistake(self, file: SourceFile, place: SourcePlace, problem: str) -> None:
         self.mistakes.append(
             (file.file, place.line, place.column, problem, excerpt_of(file.text, place.line, place.column))
         )
@@ -341,15 +343,15 @@ def _foreign_call(function: Callable[..., Any], routine: Routine) -> Callable[..
         except EsqlRunError:
             raise
         except Exception as error:
-            told = f"{routine.external or routine.name}: {type(error).__name__}: {error_text(error)}"
-            raise EsqlRunError(told) from error
+            problem = f"{routine.external or routine.name}: {type(error).__name__}: {error_text(error)}"
+            raise EsqlRunError(problem) from error
 
     return call
 
 
 def module_of(statements: tuple[Statement, ...], file: str, text: str, kind: str = "COMPUTE") -> SourceFile:
     """Bare statements as a file with one module, Main; they end with RETURN TRUE."""
-    place = Place(1, 1)
+    place = SourcePlace(1, 1)
     body = Begin(place, (*statements, Return(place, LiteralValue(place, True))))
     main = Routine(place, "Main", (), DataType(place, "BOOLEAN"), is_function=True, language="ESQL", body=body)
     module = Module(place, kind, "Statements", (), (main,))

@@ -10,12 +10,12 @@ from typing import Any
 from entrepot.errors import EsqlInvalid
 from entrepot.esql.compiler.databases import DatabaseCompiler
 from entrepot.esql.compiler.evaluation import Evaluator
-from entrepot.esql.compiler.names import TREES, Names, Symbol
+from entrepot.esql.compiler.names import TREES, CompilerSymbol, NamesInScope
 from entrepot.esql.compiler.paths import Code
 from entrepot.esql.compiler.selects import SelectCompiler
-from entrepot.esql.compiler.source import INDENT, Line, Source
+from entrepot.esql.compiler.source import INDENT, Line, PythonLines
 from entrepot.esql.compiler.statements import StatementCompiler
-from entrepot.esql.syntax import Begin, Call, Declare, Eval, Literal, Path, Place, Routine, Step
+from entrepot.esql.syntax import Begin, Call, Declare, Eval, Literal, Path, Routine, SourcePlace, Step
 
 _WORDS = re.compile(r"\w+")
 
@@ -23,7 +23,7 @@ _WORDS = re.compile(r"\w+")
 class Unsupported(Exception):
     """A construct that cannot be compiled, and where; the project turns it into an EsqlInvalid."""
 
-    def __init__(self, place: Place, problem: str) -> None:
+    def __init__(self, place: SourcePlace, problem: str) -> None:
         super().__init__(problem)
         self.place = place
         self.problem = problem
@@ -53,7 +53,7 @@ class RoutineCompiler(StatementCompiler):
         routine: Routine,
         python: str,
         module_kind: str,
-        outer: dict[str, Symbol],
+        outer: dict[str, CompilerSymbol],
         routines: Routines,
         constants: dict[str, Any],
         *,
@@ -73,7 +73,7 @@ class RoutineCompiler(StatementCompiler):
         self.module_kind = module_kind
         self.routines = routines
         self.allow_eval = allow_eval
-        self.names = Names(outer)
+        self.names = NamesInScope(outer)
         self.trees_used: dict[str, str] = {}
 
     def compile(self, *, main: bool) -> list[Line]:
@@ -90,16 +90,16 @@ class RoutineCompiler(StatementCompiler):
             kind = parameter.type.name
             if kind == "REFERENCE":
                 python = self.names.fresh(parameter.name, "r")
-                self.names.declare(parameter.name, Symbol("reference", python))
+                self.names.declare(parameter.name, CompilerSymbol("reference", python))
                 opening.append(f"moved_{python}, at_{python} = {python} is not None, 0")
                 opening.append(f"if {python} is None: {python} = Element('')")
             elif kind in ("ROW", "LIST"):
                 python = self.names.fresh(parameter.name, "row")
-                self.names.declare(parameter.name, Symbol("row", python))
+                self.names.declare(parameter.name, CompilerSymbol("row", python))
                 opening.append(f"{python} = row_of({python}, {parameter.name!r})")
             else:
                 python = self.names.fresh(parameter.name)
-                self.names.declare(parameter.name, Symbol("scalar", python, kind, constant=parameter.constant))
+                self.names.declare(parameter.name, CompilerSymbol("scalar", python, kind, constant=parameter.constant))
             parameters.append(python)
             if parameter.direction != "IN":
                 self.outs.append(python)
@@ -111,7 +111,7 @@ class RoutineCompiler(StatementCompiler):
     def _function(self, parameters: list[str], opening: list[str], *, main: bool) -> list[Line]:
         routine = self.routine
         assert routine is not None
-        source = Source()
+        source = PythonLines()
         source.place = routine.place
         with source.block(f"def {self.python}({', '.join(['run', *parameters])}):"):
             if not main:
@@ -134,15 +134,15 @@ class RoutineCompiler(StatementCompiler):
     # --- what the parts above need ----------------------------------------------------------------------
 
     def unsupported(self, node: object, problem: str) -> Unsupported:
-        return Unsupported(getattr(node, "place", Place(1, 1)), problem)
+        return Unsupported(getattr(node, "place", SourcePlace(1, 1)), problem)
 
-    def resolve(self, path: Path) -> tuple[Symbol, tuple[Step, ...]]:
+    def resolve(self, path: Path) -> tuple[CompilerSymbol, tuple[Step, ...]]:
         name = path.steps[0].name or ""
         trees = self.trees
         if self.names.find(name) is None:
             for tree, python in trees.items():
                 # Trees are local names; the function takes from the run those that it uses.
-                self.names._blocks[0].setdefault(tree, Symbol("tree", tree, python, local=False))
+                self.names._blocks[0].setdefault(tree, CompilerSymbol("tree", tree, python, local=False))
         symbol, rest = super().resolve(path)
         for tree in _WORDS.findall(symbol.python):
             if tree in trees:
@@ -175,7 +175,7 @@ class RoutineCompiler(StatementCompiler):
             if not symbol.constant:
                 self.source.line(f"{symbol.python} = {kept}[{number}]")
 
-    def _evaluator(self, node: Call | Eval, *, statements: bool) -> tuple[str, dict[str, Symbol]]:
+    def _evaluator(self, node: Call | Eval, *, statements: bool) -> tuple[str, dict[str, CompilerSymbol]]:
         if not self.allow_eval:
             raise self.unsupported(node, "EVAL is off: it runs text as a program; allow_eval turns it on")
         names = self.names.locals_in_scope()
@@ -190,7 +190,7 @@ class RoutineCompiler(StatementCompiler):
                 mistake = ("<EVAL>", problem.place.line, problem.place.column, problem.problem, text)
                 raise EsqlInvalid((mistake,)) from None
             source = "".join(f"{INDENT * depth}{line}\n" for depth, line, _ in lines)
-            exec(compile(source, "<EVAL>", "exec"), constants)  # noqa: S102 -- allowed by whoever deployed it
+            exec(compile(source, "<EVAL>", "exec"), constants)  # noqa: S102 -- allowed by the deployment
             function: Callable[..., Any] = constants["evaluated"]
             return function
 

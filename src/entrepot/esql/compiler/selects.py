@@ -23,11 +23,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from entrepot.esql.compiler.names import Symbol
+from entrepot.esql.compiler.names import CompilerSymbol
 from entrepot.esql.compiler.paths import Code, keys_literal
-from entrepot.esql.compiler.source import Source
-from entrepot.esql.syntax import Call, Expression, Literal, Path, RowOf, Select, Selected, Step
-from entrepot.esql.syntax import Source as FromSource
+from entrepot.esql.compiler.source import PythonLines
+from entrepot.esql.syntax import Call, Expression, FromSource, Literal, Path, RowOf, Select, Selected, Step
 
 if TYPE_CHECKING:
     from entrepot.esql.compiler.expressions import ExpressionCompiler
@@ -48,7 +47,7 @@ class SelectCompiler:
             if aggregate is not None:
                 return aggregate
         function = self._routine.names.temporary().replace("t", "select_")
-        source = Source()
+        source = PythonLines()
         source.place = node.place
         with source.block(f"def {function}():"):
             self._body(source, node, want)
@@ -57,7 +56,7 @@ class SelectCompiler:
             return Code(f"{function}()")
         return Code(f"{function}()", "" if want == "first" else "LIST")
 
-    def _body(self, source: Source, node: Select, want: str) -> None:
+    def _body(self, source: PythonLines, node: Select, want: str) -> None:
         if node.form == "aggregate":
             source.line("total = None" if node.aggregate != "COUNT" else "total = 0")
         elif want == "list":
@@ -79,7 +78,7 @@ class SelectCompiler:
         else:
             source.line("return None")
 
-    def _loops(self, source: Source, node: Select, sources: list[FromSource], want: str) -> None:
+    def _loops(self, source: PythonLines, node: Select, sources: list[FromSource], want: str) -> None:
         if not sources:
             self._row(source, node, want)
             return
@@ -104,7 +103,7 @@ class SelectCompiler:
     def _correlation(self, first: FromSource) -> str:
         name = first.alias or _last_name(first.path) or "row"
         python = self._routine.names.fresh(name, "c")
-        self._routine.names.declare(name, Symbol("row", python))
+        self._routine.names.declare(name, CompilerSymbol("row", python))
         return python
 
     def is_database(self, path: Path) -> bool:
@@ -113,7 +112,7 @@ class SelectCompiler:
         return symbol is not None and symbol.kind == "database"
 
     def _database_loop(
-        self, source: Source, node: Select, tables: list[FromSource], rest: list[FromSource], want: str
+        self, source: PythonLines, node: Select, tables: list[FromSource], rest: list[FromSource], want: str
     ) -> None:
         query = self._routine.databases.table_query(node, tables, alone=not rest)
         self._routine.flush(source)
@@ -125,7 +124,7 @@ class SelectCompiler:
 
     # --- one row --------------------------------------------------------------------------------------
 
-    def _row(self, source: Source, node: Select, want: str) -> None:
+    def _row(self, source: PythonLines, node: Select, want: str) -> None:
         if node.where is not None and not self._routine.databases.has_decided(node):
             condition = self._routine.condition(node.where)
             self._routine.flush(source)
@@ -134,7 +133,7 @@ class SelectCompiler:
         else:
             self._result(source, node, want)
 
-    def _result(self, source: Source, node: Select, want: str) -> None:
+    def _result(self, source: PythonLines, node: Select, want: str) -> None:
         if node.form == "aggregate":
             self._accumulate(source, node)
         elif node.form == "item":
@@ -156,7 +155,7 @@ class SelectCompiler:
             self._put_all(source, node.selected)
             source.line("return row" if want == "first" else "rows.append(row)")
 
-    def _accumulate(self, source: Source, node: Select) -> None:
+    def _accumulate(self, source: PythonLines, node: Select) -> None:
         if not node.selected:
             source.line("total += 1")
             return
@@ -172,7 +171,7 @@ class SelectCompiler:
                 compare = "less" if node.aggregate == "MIN" else "greater"
                 source.line(f"if total is None or {compare}(value, total): total = value")
 
-    def _put_all(self, source: Source, selected: tuple[Selected, ...]) -> None:
+    def _put_all(self, source: PythonLines, selected: tuple[Selected, ...]) -> None:
         """A select list into a new row. A name that is new to it is added; others are looked for."""
         before: set[str | None] = set()
         for number, each in enumerate(selected, 1):
@@ -180,7 +179,9 @@ class SelectCompiler:
             self.put(source, each, number, alone=head is not None and head not in before and None not in before)
             before.add(head)
 
-    def put(self, source: Source, selected: Selected, number: int, row: str = "row", *, alone: bool = False) -> None:
+    def put(
+        self, source: PythonLines, selected: Selected, number: int, row: str = "row", *, alone: bool = False
+    ) -> None:
         """One thing of a select list into the row."""
         node = selected.expression
         alias = selected.alias
@@ -237,7 +238,7 @@ class SelectCompiler:
     def row(self, node: RowOf) -> Code:
         """ROW(a AS x, ...): a function as well, because it takes several lines."""
         function = self._routine.names.temporary().replace("t", "row_")
-        source = Source()
+        source = PythonLines()
         source.place = node.place
         with source.block(f"def {function}():"):
             self._routine.preludes.append([])

@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from entrepot.esql.syntax import Place
+from entrepot.esql.syntax import SourcePlace
 
 INDENT = "    "
 
-Line = tuple[int, str, Place | None]
+Line = tuple[int, str, SourcePlace | None]
 """Depth, text, where it comes from."""
 
 
-class Source:
+class PythonLines:
     """Lines in the making."""
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[Line] = []
         self.depth = depth
-        self.place: Place | None = None
+        self.place: SourcePlace | None = None
 
     def line(self, text: str) -> None:
         self.lines.append((self.depth, text, self.place))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from entrepot.esql.compiler.expressions import ExpressionCompiler
-from entrepot.esql.compiler.names import TREES, Symbol
+from entrepot.esql.compiler.names import TREES, CompilerSymbol
 from entrepot.esql.compiler.paths import Code
 from entrepot.esql.compiler.selects import SCALARS, list_function
-from entrepot.esql.compiler.source import Source
+from entrepot.esql.compiler.source import PythonLines
 from entrepot.esql.syntax import (
     Attach,
     Begin,
@@ -48,7 +48,7 @@ class StatementCompiler(ExpressionCompiler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.source = Source()
+        self.source = PythonLines()
         self.routine: Routine | None = None
         self.outs: list[str] = []
         """Python names of what the routine gives back beside its value."""
@@ -81,7 +81,7 @@ class StatementCompiler(ExpressionCompiler):
         """Statements of a block with a CONTINUE handler: it goes on behind the one of them that failed."""
         reached = self.names.temporary()
         self.source.line(f"{reached} = 0")
-        # To Python this is a loop, so whoever wants to leave one around it has to jump.
+        # To Python this is a loop, so leaving one around it takes a jump.
         self.loops.append("")
         with self.source.block(f"while {reached} < {len(body)}:"):
             with self.source.block("try:"):
@@ -144,7 +144,7 @@ class StatementCompiler(ExpressionCompiler):
 
     def _declare(self, node: Declare, name: str) -> None:
         if node.kind == "namespace":
-            self.names.declare(name, Symbol("namespace", "", self.namespace_value(node)))
+            self.names.declare(name, CompilerSymbol("namespace", "", self.namespace_value(node)))
             return
         kind = node.type.name if node.type is not None else "CHARACTER"
         known = self.names.declared_here(name)
@@ -154,20 +154,20 @@ class StatementCompiler(ExpressionCompiler):
                 raise self.unsupported(node, f"REFERENCE {name} needs TO and a field reference")
             base, steps = self.base(node.value)
             target = self.below(base, steps)
-            self.names.declare(name, Symbol("reference", python))
+            self.names.declare(name, CompilerSymbol("reference", python))
             self.line(f"{python}, moved_{python}, at_{python} = refer({target}, {base})")
             return
         if kind in ("ROW", "LIST"):
             python = known.python if known is not None else self.names.fresh(name, "row")
             value = None if node.value is None else self.tree(node.value)
-            self.names.declare(name, Symbol("row", python))
+            self.names.declare(name, CompilerSymbol("row", python))
             self.line(f"{python} = Root({name!r})")
             if value is not None:
                 self.line(f"assign({python}, {value.text})")
             return
         python = known.python if known is not None else self.names.fresh(name)
         value_text = "None" if node.value is None else self.converted(self.expression(node.value), kind)
-        self.names.declare(name, Symbol("scalar", python, kind, constant=node.constant))
+        self.names.declare(name, CompilerSymbol("scalar", python, kind, constant=node.constant))
         self.line(f"{python} = {value_text}")
 
     def namespace_value(self, node: Declare) -> str:
@@ -329,7 +329,7 @@ class StatementCompiler(ExpressionCompiler):
         self.flush(self.source)
         with self.names.block():
             python = self.names.fresh(node.name, "r")
-            self.names.declare(node.name, Symbol("reference", python, constant=True))
+            self.names.declare(node.name, CompilerSymbol("reference", python, constant=True))
             self.source.line(f"moved_{python}, at_{python} = True, 0")
             self._loop(f"for {python} in list({elements}):", node.label, node.body)
 
@@ -451,7 +451,7 @@ class StatementCompiler(ExpressionCompiler):
 
     # --- references and fields -----------------------------------------------------------------------------
 
-    def _reference(self, name: str, node: Statement) -> Symbol:
+    def _reference(self, name: str, node: Statement) -> CompilerSymbol:
         symbol = self.names.find(name)
         if symbol is None or symbol.kind != "reference":
             raise self.unsupported(node, f"{name} is no REFERENCE variable")

@@ -21,7 +21,7 @@ from lark.lexer import Lexer
 
 from entrepot.esql.mistakes import Mistake, invalid, mistake_in
 from entrepot.esql.parsing.building import wrong_in
-from entrepot.esql.parsing.lexical import Words
+from entrepot.esql.parsing.lexical import EsqlTokens
 from entrepot.esql.parsing.recovery import STACK_MAX, Found, Recovery, nested_too_deeply
 from entrepot.esql.parsing.statements import FileBuilding
 from entrepot.esql.syntax import Expression, SourceFile, Statement
@@ -99,7 +99,7 @@ class _Grammar:
 def _table_file() -> str | None:
     """Where the parser's table is kept, since building it takes more than a second; None for nowhere.
 
-    Whoever could write there could make us run code, so it has to be a folder of our own that nobody else can write to.
+    A file written there would be run as code, so it has to be a folder of our own that no other user can write to.
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "entrepot"
     try:
@@ -131,7 +131,7 @@ def _parse(text: str, file: str, start: str, line: int) -> Any:
         problem = f"the text has {len(text):,} characters; {TEXT_CHARACTERS_MAX:,} are the most"
         raise invalid([Mistake(file, line, 1, problem)])
     grammar = _grammar()
-    words = Words(text, grammar.keywords, line)
+    words = EsqlTokens(text, grammar.keywords, line)
     state = grammar.state(start)
     stack = state.state_stack
     feed = state.feed_token

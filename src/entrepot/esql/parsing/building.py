@@ -15,30 +15,30 @@ from typing import Any
 
 from lark import Token
 
-from entrepot.esql.syntax import Binary, Expression, Index, KindName, Node, Path, Place, SourceFile, Step
+from entrepot.esql.syntax import Binary, Expression, Index, KindName, Path, SourceFile, SourcePlace, Step, SyntaxNode
 from entrepot.models.element_types import NAMED
 
 DEPTH_MAX = 150
-"""How deep statements and expressions may nest; whoever walks the tree may recurse so far."""
+"""How deep statements and expressions may nest; code that walks the tree may recurse so far."""
 
 KIND_DOMAINS = frozenset(NAMED) | {"MQRFH2", "MQRFH", "MQMD", "MIME", "BLOB", "DATAOBJECT", "IDOC"}
 """What may stand before the dot in (XMLNSC.Attribute); anything else there is a field reference."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong(Node):
+class Wrong(SyntaxNode):
     """In place of something that cannot be; never leaves the parser."""
 
     problem: str
 
 
-def place_of(token: Token) -> Place:
-    return Place(token.line or 1, token.column or 1)
+def place_of(token: Token) -> SourcePlace:
+    return SourcePlace(token.line or 1, token.column or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _NameExpression:
-    place: Place
+    place: SourcePlace
     expression: Expression
 
 
@@ -86,7 +86,7 @@ class PathBuilding:
             return Index(place_of(bracket), "all" if expression is None else "number", expression)
         return Index(place_of(bracket), "from_last" if sign.type == "LESS" else "from_first", expression)
 
-    def kind(self, expression: Expression) -> tuple[Place, tuple[Expression | KindName, ...]]:
+    def kind(self, expression: Expression) -> tuple[SourcePlace, tuple[Expression | KindName, ...]]:
         return expression.place, kinds_of(expression)
 
     def name_expression(self, brace: Token, expression: Expression) -> _NameExpression:
@@ -149,24 +149,24 @@ def _step(kind: Any, namespace: Any, name: Any, index: Index | None) -> Step:
 
 
 @cache
-def _parts(kind: type[Node | SourceFile]) -> tuple[str, ...]:
+def _parts(kind: type[SyntaxNode | SourceFile]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "place")
 
 
-def walk(root: object) -> Iterator[tuple[Node, int]]:
+def walk(root: object) -> Iterator[tuple[SyntaxNode, int]]:
     """Every node with its depth, parents before children, without recursion."""
     waiting: list[tuple[Any, int]] = [(root, 0)]
     while waiting:
         part, depth = waiting.pop()
         if isinstance(part, tuple):
             waiting.extend((item, depth) for item in part)
-        elif isinstance(part, Node | SourceFile):
-            if isinstance(part, Node):
+        elif isinstance(part, SyntaxNode | SourceFile):
+            if isinstance(part, SyntaxNode):
                 yield part, depth
             kind: Any = type(part)
             for name in _parts(kind):
                 value = getattr(part, name)
-                if isinstance(value, Node | tuple):
+                if isinstance(value, SyntaxNode | tuple):
                     waiting.append((value, depth + 1))
 
 

@@ -24,6 +24,7 @@ from entrepot.esql.syntax import (
     Cast,
     DataType,
     Expression,
+    FromSource,
     IntervalOf,
     Is,
     Like,
@@ -31,11 +32,10 @@ from entrepot.esql.syntax import (
     Literal,
     Passthru,
     Path,
-    Place,
     RowOf,
     Select,
     Selected,
-    Source,
+    SourcePlace,
     Step,
     The,
     Unary,
@@ -54,7 +54,7 @@ STREAM_ORDER = ("encoding", "ccsid", "set", "type", "format", "options")
 """What the expressions behind the first of ASBITSTREAM and PARSE mean when commas separate them."""
 
 
-def stream_clauses(parts: tuple[Any, ...], place: Place) -> dict[str, Any] | Wrong:
+def stream_clauses(parts: tuple[Any, ...], place: SourcePlace) -> dict[str, Any] | Wrong:
     """The clauses of ASBITSTREAM or PARSE, by the name of the field that keeps them."""
     clauses: dict[str, Any] = {}
     for number, (name, expression) in enumerate(parts):
@@ -379,8 +379,8 @@ class ExpressionBuilding(LiteralBuilding, PathBuilding):
             return "aggregate", name, ()
         return "aggregate", name, (Selected(operand.place, operand, alias or ()),)
 
-    def source(self, path: Path, alias: str | None) -> Source:
-        return Source(path.place, path, alias or "")
+    def source(self, path: Path, alias: str | None) -> FromSource:
+        return FromSource(path.place, path, alias or "")
 
     def where(self, _: Token, expression: Expression) -> Expression:
         return expression

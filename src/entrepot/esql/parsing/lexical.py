@@ -89,7 +89,7 @@ _TEMPORAL = frozenset({"DATE", "TIME", "TIMESTAMP", "GMTTIME", "GMTTIMESTAMP", "
 """Words that stand before a quoted value of their type."""
 
 
-class Words:
+class EsqlTokens:
     """The tokens of one text; `accepted` says for each what the parser could take there."""
 
     def __init__(self, text: str, keywords: Container[str], line: int = 1) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from lark import Token, UnexpectedToken
 
 from entrepot.esql.mistakes import found_in_words, no_statement, unexpected
-from entrepot.esql.parsing.lexical import Words
+from entrepot.esql.parsing.lexical import EsqlTokens
 from entrepot.esql.parsing.words import STATEMENT_STARTS
 
 MISTAKES_MAX = 50
@@ -48,7 +48,7 @@ def nested_too_deeply(token: Token) -> Found:
 class Recovery:
     """One text, read to its end whatever is wrong with it."""
 
-    def __init__(self, words: Words, state: Any) -> None:
+    def __init__(self, words: EsqlTokens, state: Any) -> None:
         self._text = words.text
         self._state = state
         self._states = state.parse_conf.states
@@ -161,8 +161,8 @@ class Recovery:
         if not self._feed(self._made(block, token)) or not self._feed(self._made("_SEMICOLON", token)):
             return False
         if self._accepts(self._state.state_stack, "END"):
-            again = Token("END", "END", self._previous.start_pos, self._previous.line, self._previous.column)
-            self._waiting = [again, token, *self._waiting]
+            end = Token("END", "END", self._previous.start_pos, self._previous.line, self._previous.column)
+            self._waiting = [end, token, *self._waiting]
             self._refused = None
         return True
 

@@ -35,7 +35,6 @@ from entrepot.esql.syntax import (
     Loop,
     Module,
     Move,
-    Parameter,
     Passthru,
     PassthruStatement,
     Path,
@@ -44,6 +43,7 @@ from entrepot.esql.syntax import (
     Resignal,
     Return,
     Routine,
+    RoutineParameter,
     Set,
     SourceFile,
     Statement,
@@ -423,9 +423,9 @@ class FileBuilding(StatementBuilding):
         if isinstance(type_, Token):
             # NAMESPACE and NAME are constants of type CHARACTER, says the manual.
             type_, fixed = DataType(place_of(type_), "CHARACTER"), True
-        return Parameter(place_of(name), name.value, "IN" if direction is None else direction.type, type_, fixed)
+        return RoutineParameter(place_of(name), name.value, "IN" if direction is None else direction.type, type_, fixed)
 
-    def parameters(self, *parameters: Parameter) -> tuple[Parameter, ...]:
+    def parameters(self, *parameters: RoutineParameter) -> tuple[RoutineParameter, ...]:
         return parameters
 
     def routine_clauses(self, *clauses: Any) -> dict[str, Any] | Wrong:

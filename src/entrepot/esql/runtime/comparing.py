@@ -134,7 +134,7 @@ def _matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise EsqlRunError(f"LIKE: the pattern is longer than {PATTERN_CHARACTERS_MAX} characters", number=2420)
     if escape is None:
-        # The backslash is the escape character that nobody asked for, so one before an ordinary
+        # The backslash is the escape character by default, so one before an ordinary
         # character, as in a Windows path, stands for itself.
         settled = []
         place = 0

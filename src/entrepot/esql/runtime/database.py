@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from entrepot.errors import DatabaseFailed, EsqlRunError
-from entrepot.esql.runtime.run import Database, Run
+from entrepot.esql.runtime.run import Database, EsqlRun
 from entrepot.esql.syntax import Routine
 from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.tree import Element
@@ -30,14 +30,14 @@ def identifier(name: Any) -> str:
     return sql_name(name)
 
 
-def _database(run: Run) -> Database:
+def _database(run: EsqlRun) -> Database:
     if run.database is None:
         raise EsqlRunError("the node has no database: give it a data source", number=2321)
     return run.database
 
 
 def query_rows(
-    run: Run, source: str, text: str, values: Sequence[Any], keys: tuple[tuple[str, ...] | None, ...]
+    run: EsqlRun, source: str, text: str, values: Sequence[Any], keys: tuple[tuple[str, ...] | None, ...]
 ) -> Iterator[tuple[Element, ...]]:
     """The rows of a SELECT: for each one element a table, its columns as children.
 
@@ -64,7 +64,7 @@ def _elements(row: Sequence[Any], names: Sequence[str], keys: tuple[tuple[str, .
         yield element
 
 
-def query_value(run: Run, source: str, text: str, values: Sequence[Any]) -> Any:
+def query_value(run: EsqlRun, source: str, text: str, values: Sequence[Any]) -> Any:
     """An aggregate that the database computes."""
     database = _database(run)
     try:
@@ -76,7 +76,7 @@ def query_value(run: Run, source: str, text: str, values: Sequence[Any]) -> Any:
     return rows[0][0] if rows else None
 
 
-def execute(run: Run, source: str, text: str, values: Sequence[Any]) -> None:
+def execute(run: EsqlRun, source: str, text: str, values: Sequence[Any]) -> None:
     """INSERT, UPDATE, DELETE."""
     database = _database(run)
     try:
@@ -87,7 +87,7 @@ def execute(run: Run, source: str, text: str, values: Sequence[Any]) -> None:
     run.succeeded(rows)
 
 
-def passthru(run: Run, source: str, text: Any, values: Sequence[Any]) -> list[Element]:
+def passthru(run: EsqlRun, source: str, text: Any, values: Sequence[Any]) -> list[Element]:
     """PASSTHRU: the database's own language; rows as a list."""
     if type(text) is not str:
         raise EsqlRunError(f"PASSTHRU takes a text, not {text!r}", number=2321)
@@ -101,7 +101,7 @@ def passthru(run: Run, source: str, text: Any, values: Sequence[Any]) -> list[El
     return [next(_elements(row, names, (None,))) for row in rows]
 
 
-def finish(run: Run, source: str, commit: bool) -> None:
+def finish(run: EsqlRun, source: str, commit: bool) -> None:
     """COMMIT and ROLLBACK."""
     database = _database(run)
     try:
@@ -117,7 +117,7 @@ def stored_procedure(routine: Routine) -> Callable[..., Any]:
     directions = tuple(parameter.direction for parameter in routine.parameters)
     name = routine.external or routine.name
 
-    def call(run: Run, *arguments: Any, source: str = "") -> Any:
+    def call(run: EsqlRun, *arguments: Any, source: str = "") -> Any:
         database = _database(run)
         try:
             value, given, _ = database.call(

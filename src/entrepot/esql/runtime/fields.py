@@ -318,7 +318,7 @@ def put_field(parent: Element, key: str, source: Element) -> None:
         child = parent.append(parent.new_child(key))
     if type(child) is Element and source.is_leaf() and not child._children:
         child.value = source.value
-        if not child._told:
+        if not child._has_changed:
             child.changed(structure=True)
     else:
         take(child, source)

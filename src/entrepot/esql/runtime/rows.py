@@ -37,7 +37,7 @@ def the(values: Any) -> Any:
 
 
 def new_row() -> Element:
-    """A row that nobody has seen yet, so that adding to it needs to tell nobody."""
+    """A row that is not in a tree yet, so that adding to it notifies no folder."""
     row = Element("")
     row._children = []
     return row

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a module on one message: its trees, its budget, and whom it talks to.
+"""One run of a module on one message: its trees, its budget, and what it calls.
 
 The budget stops programs that loop or recurse without end: every turn of a
 loop, every call, every row of a SELECT and every copied element costs a step.
@@ -56,7 +56,7 @@ Report = Callable[[str, int, str, tuple[str, ...]], None]
 """What LOG calls: "EVENT" or "USER TRACE", message number, text, inserts."""
 
 
-class Run:
+class EsqlRun:
     """All that a compiled function needs beside its arguments.
 
     What a node leaves as it is stays in the class: a run is made for every message.

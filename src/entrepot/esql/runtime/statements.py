@@ -20,7 +20,7 @@ from entrepot.errors import (
 from entrepot.esql.runtime.casting import to_character
 from entrepot.esql.runtime.comparing import like
 from entrepot.esql.runtime.fields import key_of, namespace_of, place, take
-from entrepot.esql.runtime.run import Run
+from entrepot.esql.runtime.run import EsqlRun
 from entrepot.models.domains import find_domain
 from entrepot.models.message_sets import find_format
 from entrepot.models.tree import Assembly, Element, Folder
@@ -86,7 +86,7 @@ def detach(element: Element) -> None:
 # --- CREATE ------------------------------------------------------------------------------------------------
 
 
-def created_beside(target: Element | None, where: str, run: Run, **clauses: Any) -> Element:
+def created_beside(target: Element | None, where: str, run: EsqlRun, **clauses: Any) -> Element:
     """CREATE LASTCHILD OF and its kin."""
     if target is None:
         raise EsqlRunError(f"CREATE {where}: the field it is to be created at is not there", number=3280)
@@ -102,7 +102,7 @@ def created_beside(target: Element | None, where: str, run: Run, **clauses: Any)
     return place(element, target, where)
 
 
-def _made(parent: Element | None, key: str, run: Run, clauses: dict[str, Any]) -> Element:
+def _made(parent: Element | None, key: str, run: EsqlRun, clauses: dict[str, Any]) -> Element:
     domain = clauses.get("domain")
     name = clauses.get("name")
     if name is not None or "namespace" in clauses:
@@ -128,7 +128,7 @@ def _dress(element: Element, clauses: dict[str, Any]) -> None:
         element.set_value(clauses["value"])
 
 
-def created_field(element: Element, run: Run, **clauses: Any) -> Element:
+def created_field(element: Element, run: EsqlRun, **clauses: Any) -> Element:
     """CREATE FIELD: the path is made already; this says what stands at its end."""
     if "domain" in clauses or "parse" in clauses:
         folder = _parsed(clauses.get("domain"), element.key, run, clauses)
@@ -143,7 +143,7 @@ def created_field(element: Element, run: Run, **clauses: Any) -> Element:
     return element
 
 
-def _parsed(domain_name: Any, key: str, run: Run, clauses: dict[str, Any]) -> Folder:
+def _parsed(domain_name: Any, key: str, run: EsqlRun, clauses: dict[str, Any]) -> Folder:
     """A folder of a domain, with bytes to be parsed when there is a PARSE clause."""
     if domain_name is None:
         domain_name = "BLOB"
@@ -170,7 +170,7 @@ def _parsed(domain_name: Any, key: str, run: Run, clauses: dict[str, Any]) -> Fo
     return folder
 
 
-def _property(run: Run, name: str, default: int) -> int:
+def _property(run: EsqlRun, name: str, default: int) -> int:
     value = run.input_root.get("Properties", name)
     return value if type(value) is int and value else default
 
@@ -182,7 +182,7 @@ def _model(message_set: Any, message_type: Any, message_format: Any) -> Any:
 
 
 def bitstream(
-    run: Run,
+    run: EsqlRun,
     element: Element | None,
     options: Any,
     encoding: Any,
@@ -230,7 +230,7 @@ _WANTS_DESTINATION = {"destination", "destinationAndMessage", "exceptionAndDesti
 _WANTS_EXCEPTION = {"exception", "exceptionAndMessage", "exceptionAndDestination", "all"}
 
 
-def outgoing(run: Run) -> Assembly:
+def outgoing(run: EsqlRun) -> Assembly:
     """What leaves the node: the trees that its mode takes from the output, the others from the input."""
     mode, came = run.mode, run.assembly
     if mode == "message":
@@ -245,7 +245,7 @@ def outgoing(run: Run) -> Assembly:
 
 
 def propagate(
-    run: Run,
+    run: EsqlRun,
     terminal: Any,
     label: Any,
     environment: Any,
@@ -296,7 +296,7 @@ def throw(severity: Any, catalog: Any, message: Any, values: tuple[Any, ...]) ->
 
 
 def log(
-    run: Run, where: str, exception: bool, severity: Any, catalog: Any, message: Any, values: tuple[Any, ...]
+    run: EsqlRun, where: str, exception: bool, severity: Any, catalog: Any, message: Any, values: tuple[Any, ...]
 ) -> None:
     """LOG."""
     del severity, catalog

@@ -14,49 +14,49 @@ from entrepot.esql.syntax import Declare, SourceFile
 from entrepot.flows.checking.node_checks import at
 from entrepot.flows.declarations import type_of
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
-from entrepot.flows.nodes.node import Mistake
+from entrepot.flows.nodes.node import FlowMistake
 from entrepot.flows.property_values import meant
 
 _ABSENCES = ("there is no function", "there is no procedure", "PATH names")
 """How the checker begins to tell of what may be in a file that could not be read."""
 
 
-def esql_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[Mistake]:
+def esql_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[FlowMistake]:
     """What is wrong with the ESQL of a flow that has its subflows in place."""
     files, found = _parsed(flow)
     all_read = is_complete and not found
     checked = check(files)
-    for told in checked:
-        if all_read or not told.problem.startswith(_ABSENCES):
-            severity: Literal["mistake", "warning"] = "warning" if told.is_warning else "mistake"
-            found.append(Mistake(f"{told.file}:{told.line}:{told.column}", told.problem, severity=severity))
-    if all_read and files and not any(not told.is_warning for told in checked):
+    for each in checked:
+        if all_read or not each.problem.startswith(_ABSENCES):
+            severity: Literal["mistake", "warning"] = "warning" if each.is_warning else "mistake"
+            found.append(FlowMistake(f"{each.file}:{each.line}:{each.column}", each.problem, severity=severity))
+    if all_read and files and not any(not each.is_warning for each in checked):
         try:
             Program(files)  # the compiler refuses what it cannot do, such as functions in Java
         except EsqlInvalid as error:
-            found += _told(error)
+            found += _flow_mistakes(error)
     if all_read:
         found += _modules(flow, files)
         found += _externals(flow, files)
     return found
 
 
-def _parsed(flow: FlowDefinition) -> tuple[list[SourceFile], list[Mistake]]:
+def _parsed(flow: FlowDefinition) -> tuple[list[SourceFile], list[FlowMistake]]:
     files: list[SourceFile] = []
-    found: list[Mistake] = []
+    found: list[FlowMistake] = []
     for name, text in flow.esql.items():
         try:
             files.append(parse_file(text, name))
         except EsqlInvalid as error:
-            found += _told(error)
+            found += _flow_mistakes(error)
     return files, found
 
 
-def _told(error: EsqlInvalid) -> list[Mistake]:
-    return [Mistake(f"{file}:{line}:{column}", problem) for file, line, column, problem, _ in error.mistakes]
+def _flow_mistakes(error: EsqlInvalid) -> list[FlowMistake]:
+    return [FlowMistake(f"{file}:{line}:{column}", problem) for file, line, column, problem, _ in error.mistakes]
 
 
-def _modules(flow: FlowDefinition, files: list[SourceFile]) -> Iterator[Mistake]:
+def _modules(flow: FlowDefinition, files: list[SourceFile]) -> Iterator[FlowMistake]:
     kinds = {".".join((*file.schema, module.name)): module.kind for file in files for module in file.modules}
     for node in flow.nodes.values():
         wanted, name = getattr(type_of(node.type), "kind", None), node.properties.get("module")
@@ -64,7 +64,7 @@ def _modules(flow: FlowDefinition, files: list[SourceFile]) -> Iterator[Mistake]
             yield from _module(node, name, wanted, kinds)
 
 
-def _module(node: NodeDefinition, name: str, wanted: str, kinds: dict[str, str]) -> Iterator[Mistake]:
+def _module(node: NodeDefinition, name: str, wanted: str, kinds: dict[str, str]) -> Iterator[FlowMistake]:
     alike = [name] if name in kinds else [full for full in kinds if full.rpartition(".")[2] == name]
     if len(alike) > 1:
         advice = f"Say which: {' or '.join(sorted(alike))}."
@@ -79,8 +79,8 @@ def _module(node: NodeDefinition, name: str, wanted: str, kinds: dict[str, str])
         yield at(node, problem, of="module")
 
 
-def _externals(flow: FlowDefinition, files: list[SourceFile]) -> Iterator[Mistake]:
-    """EXTERNAL variables that nobody gives a value."""
+def _externals(flow: FlowDefinition, files: list[SourceFile]) -> Iterator[FlowMistake]:
+    """EXTERNAL variables without a value."""
     given = set(flow.user_properties).union(*(node.user_properties for node in flow.nodes.values()))
     for file in files:
         for declared in _declarations(file):
@@ -90,7 +90,7 @@ def _externals(flow: FlowDefinition, files: list[SourceFile]) -> Iterator[Mistak
                 if name not in given:
                     where = f"{file.file}:{declared.place.line}:{declared.place.column}"
                     problem = f"the EXTERNAL {name} is no property of the flow, so it is NULL{meant(name, given)}"
-                    yield Mistake(where, problem, "Say it under `properties`.", "warning")
+                    yield FlowMistake(where, problem, "Say it under `properties`.", "warning")
 
 
 def _declarations(file: SourceFile) -> Iterator[Declare]:

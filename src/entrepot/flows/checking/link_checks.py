@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes together: links and terminals, labels, what nobody reaches, and circles."""
+"""Nodes together: links and terminals, labels, what cannot be reached, and circles."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from entrepot.flows.checking.node_checks import at, own_name
 from entrepot.flows.declarations import type_of
-from entrepot.flows.definition import INPUT, OUTPUT, FlowDefinition, Link, NodeDefinition
+from entrepot.flows.definition import INPUT, OUTPUT, FlowDefinition, FlowLink, NodeDefinition
 from entrepot.flows.nodes.input_node import InputNode
-from entrepot.flows.nodes.node import Mistake
+from entrepot.flows.nodes.node import FlowMistake
 from entrepot.flows.property_values import meant
 
 _CIRCLE_SHOWN_MAX = 12
@@ -17,10 +17,10 @@ _LABEL = "Label"
 _ROUTE_TO_LABEL = "RouteToLabel"
 
 
-def link_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[Mistake]:
+def link_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[FlowMistake]:
     """What is wrong between the nodes of a flow that has its subflows in place.
 
-    Where nodes are missing, nothing is said about what nobody reaches.
+    Where nodes are missing, nothing is said about what cannot be reached.
     """
     found = [mistake for link in flow.links for mistake in _link(flow, link)]
     found += _twice(flow)
@@ -34,16 +34,16 @@ def link_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[Mistake]:
     return found
 
 
-def _wrong(link: Link, node: str, problem: str, advice: str = "", *, is_warning: bool = False) -> Mistake:
+def _wrong(link: FlowLink, node: str, problem: str, advice: str = "", *, is_warning: bool = False) -> FlowMistake:
     place = link.place
-    where, said = (str(place), f"{own_name(node)}: {problem}") if place.line else (node, problem)
-    return Mistake(where, said, advice, "warning" if is_warning else "mistake")
+    where, text = (str(place), f"{own_name(node)}: {problem}") if place.line else (node, problem)
+    return FlowMistake(where, text, advice, "warning" if is_warning else "mistake")
 
 
 # --- links ----------------------------------------------------------------------------------------------------
 
 
-def _link(flow: FlowDefinition, link: Link) -> Iterator[Mistake]:
+def _link(flow: FlowDefinition, link: FlowLink) -> Iterator[FlowMistake]:
     source, target = flow.nodes.get(link.source), flow.nodes.get(link.target)
     if source is None:
         yield _wrong(link, link.source, "a link begins here, and there is no such node", _beside(flow, link.source))
@@ -101,7 +101,7 @@ def _beside(flow: FlowDefinition, name: str) -> str:
     return f"There is {', '.join(beside[:40])}{', ...' if len(beside) > 40 else ''}."
 
 
-def _twice(flow: FlowDefinition) -> Iterator[Mistake]:
+def _twice(flow: FlowDefinition) -> Iterator[FlowMistake]:
     seen: set[tuple[str, str, str, str]] = set()
     for link in flow.links:
         key = (link.source, link.terminal, link.target, link.input)
@@ -114,7 +114,7 @@ def _twice(flow: FlowDefinition) -> Iterator[Mistake]:
 # --- labels ---------------------------------------------------------------------------------------------------
 
 
-def _labels(flow: FlowDefinition, *, is_complete: bool) -> Iterator[Mistake]:
+def _labels(flow: FlowDefinition, *, is_complete: bool) -> Iterator[FlowMistake]:
     labels: dict[str, NodeDefinition] = {}
     for node in flow.nodes.values():
         label = node.properties.get("label")
@@ -133,10 +133,12 @@ def _labels(flow: FlowDefinition, *, is_complete: bool) -> Iterator[Mistake]:
 # --- ways -----------------------------------------------------------------------------------------------------
 
 
-def _entrances(flow: FlowDefinition) -> Iterator[Mistake]:
+def _entrances(flow: FlowDefinition) -> Iterator[FlowMistake]:
     inputs = [node for node in flow.nodes.values() if _is_input(node)]
     if not inputs and not flow.is_subflow:
-        yield Mistake(str(flow.place), "it has no input node, so no message can come in", "Add one, such as MQInput.")
+        yield FlowMistake(
+            str(flow.place), "it has no input node, so no message can come in", "Add one, such as MQInput."
+        )
     connected = {(link.source, link.terminal) for link in flow.links}
     for node in inputs:
         node_type = type_of(node.type)
@@ -149,7 +151,7 @@ def _is_input(node: NodeDefinition) -> bool:
     return node_type is not None and issubclass(node_type, InputNode)
 
 
-def _unreached(flow: FlowDefinition) -> Iterator[Mistake]:
+def _unreached(flow: FlowDefinition) -> Iterator[FlowMistake]:
     # ESQL can propagate to labels too, and it need not say so in words that can be read beforehand.
     jumps = any(node.type == _ROUTE_TO_LABEL or hasattr(type_of(node.type), "kind") for node in flow.nodes.values())
     waiting = [
@@ -179,7 +181,7 @@ def _onward(flow: FlowDefinition) -> dict[str, list[str]]:
     return onward
 
 
-def _circles(flow: FlowDefinition) -> Iterator[Mistake]:
+def _circles(flow: FlowDefinition) -> Iterator[FlowMistake]:
     """Circles of links, one warning for each that a walk in depth closes."""
     onward = _onward(flow)
     done: set[str] = set()
@@ -203,7 +205,7 @@ def _circles(flow: FlowDefinition) -> Iterator[Mistake]:
                 ways.append(iter(onward[name]))
 
 
-def _circle(flow: FlowDefinition, names: list[str]) -> Mistake:
+def _circle(flow: FlowDefinition, names: list[str]) -> FlowMistake:
     shown = names if len(names) <= _CIRCLE_SHOWN_MAX else [*names[: _CIRCLE_SHOWN_MAX - 1], "...", names[-1]]
     link = next(each for each in flow.links if each.source == names[-2] and each.target == names[-1])
     problem = f"links go round in a circle: {' → '.join(shown)}"

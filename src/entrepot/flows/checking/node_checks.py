@@ -11,7 +11,7 @@ from entrepot.errors import ModelNotFound
 from entrepot.flows.declarations import type_of
 from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, NodeDefinition
 from entrepot.flows.nodes import NODE_TYPES
-from entrepot.flows.nodes.node import Mistake, Node, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, Property
 from entrepot.flows.property_values import meant, problem_with
 from entrepot.models.logical import MessageSet
 from entrepot.models.message_sets import find_set
@@ -21,9 +21,9 @@ from entrepot.yaml_places import Place
 _IN_A_PROPERTY = re.compile(r"\.(?P<name>\w+)(?P<item>\[\d+\])?(?::(?P<line>\d+):(?P<column>\d+))?")
 
 
-def node_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[Mistake]:
+def node_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[FlowMistake]:
     """What is wrong with the nodes of a flow that has its subflows in place."""
-    found: list[Mistake] = []
+    found: list[FlowMistake] = []
     for node in flow.nodes.values():
         if node.type in (INPUT, OUTPUT):
             found += _terminal(node)
@@ -41,7 +41,9 @@ def node_mistakes(flow: FlowDefinition, *, is_complete: bool) -> list[Mistake]:
     return found
 
 
-def _by_type(node: NodeDefinition, node_type: type[Node], flow: FlowDefinition, wrong: set[str]) -> Iterator[Mistake]:
+def _by_type(
+    node: NodeDefinition, node_type: type[Node], flow: FlowDefinition, wrong: set[str]
+) -> Iterator[FlowMistake]:
     """What the type itself finds; it may rely on its own declaration, so it does not see what breaks that."""
     right = {name: value for name, value in node.properties.items() if name not in wrong}
     for mistake in node_type.check(replace(node, properties=right), flow):
@@ -49,11 +51,11 @@ def _by_type(node: NodeDefinition, node_type: type[Node], flow: FlowDefinition, 
             yield _located(node, node_type, mistake)
 
 
-def at(node: NodeDefinition, problem: str, advice: str = "", *, of: str = "", severity: str = "mistake") -> Mistake:
+def at(node: NodeDefinition, problem: str, advice: str = "", *, of: str = "", severity: str = "mistake") -> FlowMistake:
     """A mistake at a node, or at one of its properties."""
     place = node.places.get(of, node.place)
-    where, said = (str(place), f"{own_name(node.name)}: {problem}") if place.line else (node.name, problem)
-    return Mistake(where, said, advice, "warning" if severity == "warning" else "mistake")
+    where, text = (str(place), f"{own_name(node.name)}: {problem}") if place.line else (node.name, problem)
+    return FlowMistake(where, text, advice, "warning" if severity == "warning" else "mistake")
 
 
 def own_name(name: str) -> str:
@@ -61,18 +63,18 @@ def own_name(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _unknown_type(node: NodeDefinition) -> Mistake:
+def _unknown_type(node: NodeDefinition) -> FlowMistake:
     known = (*NODE_TYPES, SUBFLOW, INPUT, OUTPUT)
     advice = f"There is {', '.join(sorted(known))}."
     return at(node, f"there is no node type {node.type!r}{meant(node.type, known)}", advice, of="type")
 
 
-def _terminal(node: NodeDefinition) -> Iterator[Mistake]:
+def _terminal(node: NodeDefinition) -> Iterator[FlowMistake]:
     for name in node.properties:
         yield at(node, f"a terminal has no property {name!r}", of=name)
 
 
-def _properties(node: NodeDefinition, node_type: type[Node], wrong: set[str]) -> Iterator[Mistake]:
+def _properties(node: NodeDefinition, node_type: type[Node], wrong: set[str]) -> Iterator[FlowMistake]:
     """Properties against their declarations; the names of those that are wrong are noted."""
     declared = {each.name: each for each in node_type.properties}
     for name, value in node.properties.items():
@@ -95,7 +97,7 @@ def _properties(node: NodeDefinition, node_type: type[Node], wrong: set[str]) ->
             yield at(node, f"{name} is missing", f"Say {name}{used}{': ' + each.about if each.about else ''}.")
 
 
-def _located(node: NodeDefinition, node_type: type[Node], mistake: Mistake) -> Mistake:
+def _located(node: NodeDefinition, node_type: type[Node], mistake: FlowMistake) -> FlowMistake:
     """A mistake that a node type has told by names, told by its place in the file."""
     if not mistake.where.startswith(node.name):
         return mistake
@@ -110,7 +112,7 @@ def _located(node: NodeDefinition, node_type: type[Node], mistake: Mistake) -> M
     if inside["line"] is not None:
         place = _within(place, declared, int(inside["line"]), int(inside["column"]))
     label = f"{own_name(node.name)}.{inside['name']}{inside['item'] or ''}"
-    return Mistake(str(place), f"{label}: {mistake.problem}", mistake.advice, mistake.severity)
+    return FlowMistake(str(place), f"{label}: {mistake.problem}", mistake.advice, mistake.severity)
 
 
 def _within(place: Place, declared: Property | None, line: int, column: int) -> Place:
@@ -120,7 +122,7 @@ def _within(place: Place, declared: Property | None, line: int, column: int) -> 
     return Place(place.file, place.line + line - 1, place.column + column - 1)
 
 
-def _models(node: NodeDefinition, flow: FlowDefinition, *, is_complete: bool) -> Iterator[Mistake]:
+def _models(node: NodeDefinition, flow: FlowDefinition, *, is_complete: bool) -> Iterator[FlowMistake]:
     """The domain, and for MRM the set, the message and the format."""
     domain, set_name = node.properties.get("domain"), node.properties.get("message_set")
     if not domain:
@@ -138,10 +140,10 @@ def _models(node: NodeDefinition, flow: FlowDefinition, *, is_complete: bool) ->
         yield at(node, f"there is no message set {set_name!r}{meant(str(set_name), sets)}", advice, of="message_set")
         return
     for name, known in (("message_type", list(found.messages)), ("message_format", list(found.formats))):
-        said = node.properties.get(name)
-        if said and said not in known:
+        value = node.properties.get(name)
+        if value and value not in known:
             shown = ", ".join(known[:40])
-            problem = f"the set {found.name} has no {name.removeprefix('message_')} {said!r}{meant(str(said), known)}"
+            problem = f"the set {found.name} has no {name.removeprefix('message_')} {value!r}{meant(str(value), known)}"
             yield at(node, problem, f"It has {shown}.", of=name)
 
 

@@ -33,7 +33,7 @@ class Deployment:
     batch_max: int = 100
     """Messages that may share a unit of work."""
     batch_s: float = 0.02
-    """A unit of work that has taken so long gets no more messages, so that nobody waits for a slow neighbour."""
+    """A unit of work that has taken so long gets no more messages, so that none waits for a slow neighbour."""
     message_s_max: float = MESSAGE_S_MAX
     """How long a message may keep its instance, before the instance's process is ended; 0: for ever."""
     node_statistics: bool = False

@@ -47,7 +47,7 @@ class FlowDatabases:
         self.unit: GlobalUnitOfWork | None = None
         """The global unit of work that all work belongs to, in a coordinated flow."""
         self.used = False
-        """Something was done since somebody set this to False."""
+        """Something was done since this was set to False."""
         self._works = False
         """Something was done in this unit of work."""
         self._careful = False

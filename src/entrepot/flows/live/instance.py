@@ -41,15 +41,15 @@ from entrepot.esql.user_functions import FlowControl, watching_interrupts
 from entrepot.flows.journey import NEVER, Earlier, Journey, NotAlone
 from entrepot.flows.kernel import Kernel
 from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
-from entrepot.flows.live.flow_outside import (
-    FlowOutside,
+from entrepot.flows.live.live_world import (
+    LiveWorld,
     TraceFiles,
     is_aftermath,
     is_conflict,
     is_outage,
     reason_of,
 )
-from entrepot.flows.nodes.input_node import InputNode, Point, Source
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode, MessageSource
 from entrepot.flows.nodes.node import Node
 from entrepot.flows.statistics import FlowStatistics
 from entrepot.message import Message
@@ -57,7 +57,7 @@ from entrepot.models import collect_seldom
 
 if TYPE_CHECKING:
     from entrepot.flows.live.flow_databases import FlowDatabases
-    from entrepot.flows.live.flow_outside import Unit
+    from entrepot.flows.live.live_world import Unit
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -91,7 +91,7 @@ class InstanceProcess:
     """The process that an instance runs in, without limits; `spark.live.worker_process` has some."""
 
     is_orphan = False
-    """Whoever has started this process is gone."""
+    """The process that started this one is gone."""
 
     def begin_message(self) -> None:
         """The time of another message begins, or of something else that has an end."""
@@ -145,7 +145,7 @@ class Instance:
         self._databases = _databases(deployment)
         trace = f"{deployment.user_trace}.{number}" if deployment.user_trace else ""
         self._traces = TraceFiles(trace)
-        self._outside = FlowOutside(
+        self._world = LiveWorld(
             self._connection,
             self._databases,
             self._traces,
@@ -182,11 +182,11 @@ class Instance:
         self._inputs = [_Input(point, self, self._opened) for point in self.kernel.points]
 
     def run(self) -> dict[str, Any]:
-        """Work until somebody orders a stop; what was done.
+        """Work until a stop is ordered; what was done.
 
         Raises:
             Fenced: A newer attempt or run has taken over. Nothing of this one's last unit has happened.
-            SparkGone: Nobody would hear what it has done.
+            SparkGone: Its results would reach no process.
         """
         try:
             if not self._inputs:
@@ -217,17 +217,17 @@ class Instance:
 
     def _prepare(self) -> None:
         """Make the flow's own queues, and let its timers put their first tokens."""
-        self._outside.require_queues(point.queue for point in self.kernel.points if point.internal and point.queue)
+        self._world.require_queues(point.queue for point in self.kernel.points if point.internal and point.queue)
         if self._number:
             return
         for node in self.kernel.nodes.values():
             if isinstance(node, InputNode):
                 with self._connection.unit_of_work() as unit:
-                    self._outside.begin(unit)
-                    journey = Journey(Message(b""), self._outside)
+                    self._world.begin(unit)
+                    journey = Journey(Message(b""), self._world)
                     node.prime(journey)
-                    self._outside.accept(journey)
-                    self._outside.settle()
+                    self._world.accept(journey)
+                    self._world.settle()
 
     def _must_stop(self) -> bool:
         now = time.monotonic()
@@ -263,7 +263,7 @@ class Instance:
             "elapsed_s": round(time.monotonic() - self._started_at, 3),
             "cpu_s": round(used.ru_utime + used.ru_stime, 3),
             "problem": self._problem or "; ".join(dict.fromkeys(each.problem for each in self._inputs if each.problem)),
-            **self.kernel.statistics.told(),
+            **self.kernel.statistics.as_data(),
         }
 
     def close(self) -> None:
@@ -292,7 +292,7 @@ class Instance:
             source.backed_out()  # it may have handed out something before
             return False
         except NowhereToSetAside as error:
-            # Somebody may mend the flow, or give the message a place: it is tried anew, not condemned at once.
+            # The flow may be mended, or the message given a place: it is tried anew, not condemned at once.
             self._forget_earlier(source)
             source.problem = error.what
             if source.last_count == 1:
@@ -318,7 +318,7 @@ class Instance:
         return True
 
     def _go_back(self, source: _Input, earlier: Earlier, *, is_own: bool) -> None:
-        """A unit of work was given back: remember whose fault it was, or wait when it was nobody's."""
+        """A unit of work was given back: remember which message caused it, or wait when none did."""
         error = earlier.error
         if is_outage(error):
             self._rest(source, error)
@@ -338,8 +338,8 @@ class Instance:
         _LOGGER.warning("%s: %s", self._claim, error_text(error))
 
     def _batch(self, source: _Input, wait_s: float, careful: bool) -> bool:
-        outside, kernel = self._outside, self.kernel
-        outside.careful = careful
+        world, kernel = self._world, self.kernel
+        world.careful = careful
         statistics = kernel.statistics
         before = _counts(statistics)
         source.last_count = 0
@@ -347,18 +347,18 @@ class Instance:
         after: list[Callable[[], None]] = []
         unit = self._begin()
         try:
-            outside.begin(unit)
+            world.begin(unit)
             messages = self._got(source, unit, wait_s)
             begun = time.monotonic()
             for message in messages:
                 source.last_count += 1
                 source.last_key = key = (source.point.queue, message.message_id, message.put_time)
-                outside.next_message()
+                world.next_message()
                 self._process.begin_message()
                 earlier = self._earlier.get(key, NEVER) if self._earlier else NEVER
-                journey = kernel.process(source.point, message, outside, earlier)
-                outside.require_sound()
-                outside.accept(journey)
+                journey = kernel.process(source.point, message, world, earlier)
+                world.require_sound()
+                world.accept(journey)
                 statistics.sent(journey.outputs)
                 if journey.after_commit:
                     after += journey.after_commit
@@ -367,8 +367,8 @@ class Instance:
                 return False
             worked = time.monotonic()
             self._process.begin_message()
-            outside.settle()
-            outside.commit_databases()
+            world.settle()
+            world.commit_databases()
             try:
                 unit.commit(counted=False)
             except (ConnectionLost, GlobalUnitInDoubt):
@@ -378,7 +378,7 @@ class Instance:
             self._give_back(unit, before, source.last_count)
             raise
         except BaseException:
-            # Somebody interrupts the process. Should it be the message itself that does so, that has to end one day.
+            # The process was interrupted. Should the message itself have done so, that has to end one day.
             self._give_back(unit, before, source.last_count, counted=True)
             raise
         if careful:
@@ -424,7 +424,7 @@ class Instance:
 
     def _limit(self, source: _Input) -> int:
         """How many messages the next unit may have: they may take a few milliseconds, or as long as a commit does."""
-        if source.alone or (source.point.queue and self._outside.facts(source.point.queue).threshold == 1):
+        if source.alone or (source.point.queue and self._world.facts(source.point.queue).threshold == 1):
             return 1  # where one try is all a message has, a crash must not cost its neighbours theirs
         batch_s = max(self._deployment.batch_s, self._commit_s)
         return max(1, min(self._batch_max, int(batch_s / self._message_s)))
@@ -435,8 +435,8 @@ class Instance:
         for name, value in before._asdict().items():
             setattr(statistics, name, value)
         statistics.given_back += bool(count)
-        self._outside.back_out_databases()
-        self._outside.forget()
+        self._world.back_out_databases()
+        self._world.forget()
         with contextlib.suppress(EntrepotError):
             if unit.state == "active":
                 unit.back_out(counted=counted)
@@ -455,7 +455,7 @@ class Instance:
 class _Input:
     """A point of the kernel with what brings its messages."""
 
-    def __init__(self, point: Point, instance: Instance, opened: contextlib.ExitStack) -> None:
+    def __init__(self, point: EntryPoint, instance: Instance, opened: contextlib.ExitStack) -> None:
         self.point = point
         self.last_count = 0
         """How many messages its last unit of work had."""
@@ -464,12 +464,12 @@ class _Input:
         self.alone = 0
         """So many of its next messages are worked on one by one."""
         self.is_in_doubt = False
-        """Nobody knows here whether its last unit of work was committed."""
+        """It is unknown here whether its last unit of work was committed."""
         self.rests_until = 0.0
         self.problem = ""
         self.conflicts = 0
         self._rest_s = 0.0
-        self._source: Source | None = None
+        self._source: MessageSource | None = None
         self._reader: Reader | None = None
         if point.source is not None:
             self._source = point.source()

@@ -42,7 +42,7 @@ class SteadyClock:
     def _agreed_offset_s(self) -> float:
         own = self._clock.now() - self._clock.elapsed()
         key = _boot_key()
-        with contextlib.suppress(MqscError, NotAuthorized):  # it is there, or somebody else has to define queues here
+        with contextlib.suppress(MqscError, NotAuthorized):  # it is there, or this user may not define queues
             self._connection.mqsc(f"DEFINE QLOCAL('{QUEUE}') DEFPSIST(YES) NOREPLACE")
         try:
             found = self._kept(key)

@@ -24,7 +24,7 @@ from lxml import etree
 from entrepot.errors import ModelInvalid
 from entrepot.flows.maps.notation import Target
 from entrepot.flows.xpath import esql_name, esql_text, to_esql, to_value
-from entrepot.flows.xpath_syntax import Number, Path, Step, parse_xpath
+from entrepot.flows.xpath_syntax import LocationPath, LocationStep, Number, parse_xpath
 from entrepot.models.mxsd.files import parse_xml
 
 NAMESPACE = "http://www.ibm.com/2008/ccl/Mapping"
@@ -71,7 +71,7 @@ class _Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _GdmScope:
     names: dict[str, _Spot] = field(default_factory=dict)
     source: _Spot | None = None
     target: _Spot | None = None
@@ -84,7 +84,7 @@ def read_map(content: bytes | str, file: str, *, name: str = "", schemas: Schema
         root = parse_xml(data, file)
     except ModelInvalid as error:
         return MapFile(name, [], Target(), ((f"{error.file}:{error.line}:{error.column}", error.problem),))
-    return _Reader(file, schemas or _no_schemas).whole(root, name)
+    return _GdmReader(file, schemas or _no_schemas).whole(root, name)
 
 
 def _no_schemas(path: str) -> bytes | None:
@@ -104,7 +104,7 @@ def _children(element: etree._Element) -> list[etree._Element]:
     return [child for child in element if isinstance(child.tag, str)]
 
 
-class _Reader:
+class _GdmReader:
     def __init__(self, file: str, schemas: Schemas) -> None:
         self._file = file
         self._schemas = schemas
@@ -158,7 +158,7 @@ class _Reader:
                 self._wrong(declaration, "a map has an input and an output message")
             return [], Target()
         self._target_domain = target.domain
-        table = self._transforms(declaration, _Scope(names, source, target))
+        table = self._transforms(declaration, _GdmScope(names, source, target))
         return table, Target(target.domain, message_type=target.root if target.domain == "MRM" else "")
 
     def _message(self, element: etree._Element) -> _Spot | None:
@@ -194,7 +194,7 @@ class _Reader:
 
     # --- transforms -----------------------------------------------------------------------------
 
-    def _transforms(self, parent: etree._Element, scope: _Scope) -> list[Table]:
+    def _transforms(self, parent: etree._Element, scope: _GdmScope) -> list[Table]:
         table: list[Table] = []
         for child in _children(parent):
             kind = _tag(child)
@@ -217,7 +217,7 @@ class _Reader:
                 table += self._transforms(override, scope)
         return table
 
-    def _write_move(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_move(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         source, target = self._input(element, scope), self._output(element, scope)
         if self._target_domain != "MRM" and not source.esql.endswith("]") and not target.esql.endswith("]"):
             top = target.esql.count(".") == 1 and not target.esql.startswith("target_")
@@ -226,17 +226,17 @@ class _Reader:
                 return [{"copy": [{"from": f"{source.esql}[]", "to": f"{target.esql}[]"}]}]
         return [{"copy": [{"from": source.esql, "to": target.esql}]}]
 
-    def _write_convert(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_convert(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         source, target = self._input(element, scope), self._output(element, scope)
         value = source.esql
         if element.get("defaultValue") is not None:
             value = f"COALESCE({value}, {esql_text(str(element.get('defaultValue')))})"
         return [{"set": {target.esql: value}}]
 
-    def _write_assign(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_assign(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         return [{"set": {self._output(element, scope).esql: esql_text(str(element.get("value") or ""))}}]
 
-    def _write_function(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_function(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         names = self._named_inputs(element, scope)
         values = [str(param.get("value") or "") for param in element.findall(f"{{{NAMESPACE}}}param")]
         if not values:
@@ -244,7 +244,7 @@ class _Reader:
         text = f"{element.get('ref') or ''}({', '.join(values)})"
         return [{"set": {self._output(element, scope).esql: self._value(text, names.scope)}}]
 
-    def _write_custom(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_custom(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         code = element.find(f"{{{NAMESPACE}}}code")
         language = "" if code is None else str(code.get("language") or code.get("lang") or "")
         if code is None or language.lower() != "xpath":
@@ -255,10 +255,10 @@ class _Reader:
 
     _write_xpath = _write_custom
 
-    def _write_local(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_local(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         return self._transforms(element, self._inner(element, scope))
 
-    def _write_foreach(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_foreach(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         if element.find(f"{{{NAMESPACE}}}sort") is not None:
             raise _Unsupported("<sort> is not supported")
         source, target = self._input(element, scope), self._output(element, scope)
@@ -274,13 +274,13 @@ class _Reader:
         loop["map"] = self._transforms(element, inner)
         return [{"foreach": [loop]}]
 
-    def _write_if(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_if(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         return self._choices([element], scope)
 
-    def _write_condition(self, element: etree._Element, scope: _Scope) -> list[Table]:
+    def _write_condition(self, element: etree._Element, scope: _GdmScope) -> list[Table]:
         return self._choices(_children(element), scope)
 
-    def _choices(self, branches: list[etree._Element], scope: _Scope) -> list[Table]:
+    def _choices(self, branches: list[etree._Element], scope: _GdmScope) -> list[Table]:
         """if, elseif, else: one inside of the other."""
         if not branches:
             return []
@@ -300,7 +300,7 @@ class _Reader:
 
     # --- expressions ----------------------------------------------------------------------------
 
-    def _condition(self, element: etree._Element, scope: _Scope, *, own: bool = False) -> str:
+    def _condition(self, element: etree._Element, scope: _GdmScope, *, own: bool = False) -> str:
         for kind in _CONDITIONS:
             found = element.find(f"{{{NAMESPACE}}}{kind}")
             if found is None or (kind == "condition" and not found.get("lang")):
@@ -311,24 +311,24 @@ class _Reader:
             return to_esql((found.text or "").strip(), namespaces=self._namespaces, names=_esql_names(inner))
         return ""
 
-    def _value(self, text: str, scope: _Scope) -> str:
+    def _value(self, text: str, scope: _GdmScope) -> str:
         context = scope.source.esql if scope.source is not None and not scope.source.root else ""
         return to_value(text, namespaces=self._namespaces, names=_esql_names(scope), context=context)
 
-    def _named_inputs(self, element: etree._Element, scope: _Scope) -> _Named:
+    def _named_inputs(self, element: etree._Element, scope: _GdmScope) -> _Named:
         names = dict(scope.names)
         arguments: list[str] = []
         for number, each in enumerate(element.findall(f"{{{NAMESPACE}}}input"), 1):
             name = str(each.get("var") or f"argument_{number}")
             names[name] = self._spot(each, scope, output=False)
             arguments.append(name)
-        return _Named(_Scope(names, scope.source, scope.target), arguments)
+        return _Named(_GdmScope(names, scope.source, scope.target), arguments)
 
     # --- paths ----------------------------------------------------------------------------------
 
     def _inner(
-        self, element: etree._Element, scope: _Scope, source: _Spot | None = None, target: _Spot | None = None
-    ) -> _Scope:
+        self, element: etree._Element, scope: _GdmScope, source: _Spot | None = None, target: _Spot | None = None
+    ) -> _GdmScope:
         """The scope inside of a transform: its variables, and what paths without one start from."""
         names = dict(scope.names)
         first = {"input": source, "output": target}
@@ -341,24 +341,24 @@ class _Reader:
             first[kind] = first[kind] or spot
             if each.get("var"):
                 names[str(each.get("var"))] = spot
-        return _Scope(names, first["input"] or scope.source, first["output"] or scope.target)
+        return _GdmScope(names, first["input"] or scope.source, first["output"] or scope.target)
 
-    def _input(self, element: etree._Element, scope: _Scope) -> _Spot:
+    def _input(self, element: etree._Element, scope: _GdmScope) -> _Spot:
         return self._only(element, scope, "input")
 
-    def _output(self, element: etree._Element, scope: _Scope) -> _Spot:
+    def _output(self, element: etree._Element, scope: _GdmScope) -> _Spot:
         return self._only(element, scope, "output")
 
-    def _only(self, element: etree._Element, scope: _Scope, kind: str) -> _Spot:
+    def _only(self, element: etree._Element, scope: _GdmScope, kind: str) -> _Spot:
         found = element.findall(f"{{{NAMESPACE}}}{kind}")
         if not found or (len(found) > 1 and kind == "output"):
             raise _Unsupported(f"it has {len(found)} {kind}s")
         return self._spot(found[0], scope, output=kind == "output")
 
-    def _spot(self, element: etree._Element, scope: _Scope, *, output: bool) -> _Spot:
+    def _spot(self, element: etree._Element, scope: _GdmScope, *, output: bool) -> _Spot:
         text = str(element.get("path") or "")
         path = parse_xpath(text)
-        if not isinstance(path, Path):
+        if not isinstance(path, LocationPath):
             raise _Unsupported(f"{text!r} is no path")
         start = scope.target if output else scope.source
         if path.variable is not None:
@@ -374,7 +374,7 @@ class _Reader:
             written.append(_step(step, start, is_array=start.output and following == "Item"))
         return replace(start, esql=".".join(written))
 
-    def _below_assembly(self, start: _Spot, step: Step) -> _Spot:
+    def _below_assembly(self, start: _Spot, step: LocationStep) -> _Spot:
         side = 1 if start.output else 0
         if step.name in _ENVIRONMENTS:
             return replace(start, esql=_ENVIRONMENTS[step.name][side], root="", qualified="", domain="")
@@ -392,11 +392,11 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    scope: _Scope
+    scope: _GdmScope
     arguments: list[str]
 
 
-def _esql_names(scope: _Scope) -> dict[str, str]:
+def _esql_names(scope: _GdmScope) -> dict[str, str]:
     return {name: spot.esql for name, spot in scope.names.items() if not spot.output}
 
 
@@ -404,7 +404,7 @@ def _has_earlier(element: etree._Element) -> bool:
     return any(each.tag == element.tag for each in element.itersiblings(preceding=True))
 
 
-def _step(step: Step, spot: _Spot, *, is_array: bool) -> str:
+def _step(step: LocationStep, spot: _Spot, *, is_array: bool) -> str:
     position = ""
     if step.predicates:
         first = step.predicates[0]

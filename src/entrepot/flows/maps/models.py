@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from entrepot.flows.xpath import esql_name, esql_text
-from entrepot.models.logical import Member, MessageModel, MessageSet, Simple, Structure, ValueType
+from entrepot.models.logical import MessageModel, MessageSet, Simple, Structure, StructureMember, ValueType
 from entrepot.models.message_sets import find_set
 
 _CASTS: Mapping[ValueType, str] = {
@@ -22,7 +22,7 @@ _CASTS: Mapping[ValueType, str] = {
 
 
 def find_model(name: str, message: str, sets: Sequence[MessageSet] = ()) -> MessageModel:
-    """A message of a set: of a flow's own sets first, then of those that everybody knows.
+    """A message of a set: of a flow's own sets first, then of the shipped ones.
 
     Raises:
         ModelNotFound: There is no such set.
@@ -35,9 +35,9 @@ def find_model(name: str, message: str, sets: Sequence[MessageSet] = ()) -> Mess
     return message_set.messages[message]
 
 
-def members_of(structure: Structure) -> list[Member]:
+def members_of(structure: Structure) -> list[StructureMember]:
     """The members that the tree shows; groups without a name are looked through."""
-    found: list[Member] = []
+    found: list[StructureMember] = []
     for member in structure.members:
         if member.name or not isinstance(member.content, Structure):
             found.append(member)
@@ -46,7 +46,7 @@ def members_of(structure: Structure) -> list[Member]:
     return found
 
 
-def step_of(member: Member) -> str:
+def step_of(member: StructureMember) -> str:
     """A member's name as a step of an ESQL path."""
     namespace, brace, name = member.name.rpartition("}")
     if not brace:
@@ -54,15 +54,15 @@ def step_of(member: Member) -> str:
     return f"{{{esql_text(namespace[1:])}}}:{esql_name(name)}"
 
 
-def cast_of(member: Member) -> str:
+def cast_of(member: StructureMember) -> str:
     """The type that a value of a member is cast to; nothing when it may stay as it is."""
     return _CASTS.get(member.content.type, "") if isinstance(member.content, Simple) else ""
 
 
-def find_member(model: MessageModel | None, steps: Sequence[str]) -> Member | None:
+def find_member(model: MessageModel | None, steps: Sequence[str]) -> StructureMember | None:
     """The member that a path leads to; None when the model does not know it."""
     structure = None if model is None else model.structure
-    found: Member | None = None
+    found: StructureMember | None = None
     for step in steps:
         if structure is None:
             return None

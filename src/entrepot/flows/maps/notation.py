@@ -34,7 +34,7 @@ from entrepot.errors import EsqlInvalid, ModelNotFound
 from entrepot.esql.parsing import parse_expression
 from entrepot.flows.maps.models import cast_of, find_member, find_model, members_of, step_of
 from entrepot.flows.xpath import esql_text
-from entrepot.models.logical import Member, MessageModel, MessageSet, Structure
+from entrepot.models.logical import MessageModel, MessageSet, Structure, StructureMember
 
 ALL = "all-same-names"
 DEPTH_MAX = 20
@@ -76,7 +76,7 @@ class MapText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _MapScope:
     """Where a table's paths start."""
 
     source: str
@@ -94,17 +94,17 @@ def write_map(table: Any, target: Target, sets: Sequence[MessageSet] = ()) -> Ma
 
     What the table itself says about the output goes before `target`.
     """
-    writer = _Writer(sets)
+    writer = _MapWriter(sets)
     top = table[0] if isinstance(table, list) and table else table
-    said = {key: str(top.get(key) or "") for key in _TOP} if isinstance(top, dict) else dict.fromkeys(_TOP, "")
-    whole = Target(**{key: said[key] or getattr(target, key) for key in _TOP})
+    names = {key: str(top.get(key) or "") for key in _TOP} if isinstance(top, dict) else dict.fromkeys(_TOP, "")
+    whole = Target(**{key: names[key] or getattr(target, key) for key in _TOP})
     writer.begin(whole)
-    writer.table(table, _Scope("source", "target"), "map", top=True)
+    writer.table(table, _MapScope("source", "target"), "map", top=True)
     return MapText("\n".join(writer.lines) + "\n", tuple(writer.problems))
 
 
 @dataclass(slots=True)
-class _Writer:
+class _MapWriter:
     sets: Sequence[MessageSet]
     lines: list[str] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -112,7 +112,7 @@ class _Writer:
     domain: str = ""
     loops: int = 0
 
-    def _line(self, scope: _Scope, text: str) -> None:
+    def _line(self, scope: _MapScope, text: str) -> None:
         self.lines.append("    " * scope.depth + text)
 
     def _wrong(self, where: str, problem: str) -> None:
@@ -146,7 +146,7 @@ class _Writer:
             same = "FIELDNAME(source)"
             self.lines.append(f"CREATE LASTCHILD OF OutputRoot AS target DOMAIN {same} NAME {same};")
 
-    def table(self, table: Any, scope: _Scope, where: str, *, top: bool = False) -> None:
+    def table(self, table: Any, scope: _MapScope, where: str, *, top: bool = False) -> None:
         if scope.depth > DEPTH_MAX:
             self._wrong(where, f"tables are nested more than {DEPTH_MAX} deep")
             return
@@ -180,29 +180,29 @@ class _Writer:
             self._wrong(f"{where}.{key}", problem)
         return all(key in known for key in table)
 
-    def _moved(self, table: Mapping[str, Any], scope: _Scope, where: str) -> _Scope:
+    def _moved(self, table: Mapping[str, Any], scope: _MapScope, where: str) -> _MapScope:
         source, target, path = scope.source, scope.target, scope.target_path
         if table.get("from"):
             source = self._source(table["from"], scope, f"{where}.from") or source
         if table.get("to"):
             target = self._target(table["to"], scope, f"{where}.to") or target
             path = self._path_below(table["to"], scope)
-        return _Scope(source, target, scope.depth, scope.names, path)
+        return _MapScope(source, target, scope.depth, scope.names, path)
 
     # --- copy -----------------------------------------------------------------------------------
 
-    def _copies(self, said: Any, scope: _Scope, where: str) -> None:
-        if said is None:
+    def _copies(self, copies: Any, scope: _MapScope, where: str) -> None:
+        if copies is None:
             return
-        if said == ALL:
+        if copies == ALL:
             self._copy_all(scope, where)
             return
-        if isinstance(said, str | dict):
-            said = [said]
-        if not isinstance(said, list):
+        if isinstance(copies, str | dict):
+            copies = [copies]
+        if not isinstance(copies, list):
             self._wrong(where, f"it is a list of paths, of {{from: PATH, to: PATH}}, or {ALL}")
             return
-        for number, each in enumerate(said, 1):
+        for number, each in enumerate(copies, 1):
             place = f"{where}[{number}]"
             if isinstance(each, str):
                 each = {"from": each, "to": each}
@@ -216,7 +216,7 @@ class _Writer:
             if source and target:
                 self._copy(source, target, find_member(self.model, self._path_below(each["to"], scope) or ()), scope)
 
-    def _copy(self, source: str, target: str, member: Member | None, scope: _Scope) -> None:
+    def _copy(self, source: str, target: str, member: StructureMember | None, scope: _MapScope) -> None:
         if source.endswith("[]") is not target.endswith("[]"):
             # All elements of a path go to all of the other.
             source, target = source.removesuffix("[]") + "[]", target.removesuffix("[]") + "[]"
@@ -224,7 +224,7 @@ class _Writer:
         value = f"CAST({source} AS {cast})" if cast else source
         self._line(scope, f"SET {target} = {value};")
 
-    def _copy_all(self, scope: _Scope, where: str) -> None:
+    def _copy_all(self, scope: _MapScope, where: str) -> None:
         if self.model is None:
             self._line(scope, f"SET {scope.target} = {scope.source};")
             return
@@ -237,7 +237,7 @@ class _Writer:
             return
         self._copy_members(structure, scope)
 
-    def _copy_members(self, structure: Structure, scope: _Scope) -> None:
+    def _copy_members(self, structure: Structure, scope: _MapScope) -> None:
         for member in members_of(structure):
             step = step_of(member)
             source, target = f"{scope.source}.{step}", f"{scope.target}.{step}"
@@ -245,24 +245,24 @@ class _Writer:
                 many = "[]" if member.max_occurs != 1 else ""
                 self._copy(source + many, target + many, member, scope)
             elif member.max_occurs == 1:
-                inner = _Scope(source, target, scope.depth, scope.names, None)
+                inner = _MapScope(source, target, scope.depth, scope.names, None)
                 self._line(scope, f"IF EXISTS({source}[]) THEN")
                 self._copy_members(member.content, _deeper(inner))
                 self._line(scope, "END IF;")
             else:
                 item, place = self._open_loop(f"{source}[]", target, scope)
-                self._copy_members(member.content, _Scope(item, place, scope.depth + 2, scope.names, None))
+                self._copy_members(member.content, _MapScope(item, place, scope.depth + 2, scope.names, None))
                 self._close_loop(scope)
 
     # --- set ------------------------------------------------------------------------------------
 
-    def _settings(self, said: Any, scope: _Scope, where: str) -> None:
-        if said is None:
+    def _settings(self, settings: Any, scope: _MapScope, where: str) -> None:
+        if settings is None:
             return
-        if not isinstance(said, dict):
+        if not isinstance(settings, dict):
             self._wrong(where, "it is a table of paths and ESQL expressions")
             return
-        for path, expression in said.items():
+        for path, expression in settings.items():
             target = self._target(path, scope, f"{where}.{path}")
             value = self._expression(expression, f"{where}.{path}")
             if target and value:
@@ -270,19 +270,19 @@ class _Writer:
                 cast = "" if member is None or target.endswith("[]") else cast_of(member)
                 self._line(scope, f"SET {target} = {f'CAST({value} AS {cast})' if cast else value};")
 
-    def _expression(self, said: Any, where: str) -> str:
-        match said:
+    def _expression(self, value: Any, where: str) -> str:
+        match value:
             case None:
                 return "NULL"
             case bool():
-                return "TRUE" if said else "FALSE"
+                return "TRUE" if value else "FALSE"
             case int() | Decimal():
-                return str(said)
-            case float() if isfinite(said):
-                # What somebody writes as 1.10 is meant as it stands there, not as the nearest binary number.
-                return f"{Decimal(repr(said)):f}"
+                return str(value)
+            case float() if isfinite(value):
+                # 1.10 is meant as it stands there, not as the nearest binary number.
+                return f"{Decimal(repr(value)):f}"
             case str():
-                return said if self._parses(said, where) else ""
+                return value if self._parses(value, where) else ""
         self._wrong(where, "this is no ESQL expression")
         return ""
 
@@ -297,7 +297,7 @@ class _Writer:
 
     # --- foreach, if ----------------------------------------------------------------------------
 
-    def _loop(self, loop: Any, scope: _Scope, where: str) -> None:
+    def _loop(self, loop: Any, scope: _MapScope, where: str) -> None:
         if not isinstance(loop, dict) or not {"from", "to", "map"} <= set(loop):
             self._wrong(where, "a foreach has from, to and map")
             return
@@ -318,7 +318,7 @@ class _Writer:
             f"{source}[]", target, scope, names[0], names[1], condition, aliases=aliases or bool(condition)
         )
         path = self._path_below(str(loop["to"]), scope)
-        inner = _Scope(item, place, scope.depth + 2, scope.names | {item, place}, path)
+        inner = _MapScope(item, place, scope.depth + 2, scope.names | {item, place}, path)
         self.table(loop["map"], inner, f"{where}.map")
         self._close_loop(scope, condition=bool(condition))
 
@@ -326,7 +326,7 @@ class _Writer:
         self,
         source: str,
         target: str,
-        scope: _Scope,
+        scope: _MapScope,
         item: str = "",
         place: str = "",
         condition: str = "",
@@ -353,13 +353,13 @@ class _Writer:
             self._line(inner, f"DECLARE target REFERENCE TO {place};")
         return item, place
 
-    def _close_loop(self, scope: _Scope, *, condition: bool = False) -> None:
+    def _close_loop(self, scope: _MapScope, *, condition: bool = False) -> None:
         self._line(_deeper(scope), "END;")
         if condition:
             self._line(_deeper(scope), "END IF;")
         self._line(scope, "END; END FOR;")
 
-    def _choice(self, choice: Any, scope: _Scope, where: str) -> None:
+    def _choice(self, choice: Any, scope: _MapScope, where: str) -> None:
         if not isinstance(choice, dict) or not {"when", "map"} <= set(choice):
             self._wrong(where, "an if has when and map, and may have else")
             return
@@ -378,10 +378,10 @@ class _Writer:
 
     # --- paths ----------------------------------------------------------------------------------
 
-    def _source(self, path: Any, scope: _Scope, where: str) -> str:
+    def _source(self, path: Any, scope: _MapScope, where: str) -> str:
         return self._path(path, scope.source, (*_SOURCES, "source", *scope.names), where)
 
-    def _target(self, path: Any, scope: _Scope, where: str) -> str:
+    def _target(self, path: Any, scope: _MapScope, where: str) -> str:
         return self._path(path, scope.target, (*_TARGETS, "target", *scope.names), where)
 
     def _path(self, path: Any, start: str, known: Sequence[str], where: str) -> str:
@@ -392,7 +392,7 @@ class _Writer:
         whole = text if _split_steps(text)[0] in known else f"{start}.{text}"
         return whole if self._parses(whole, where) else ""
 
-    def _path_below(self, path: Any, scope: _Scope) -> tuple[str, ...] | None:
+    def _path_below(self, path: Any, scope: _MapScope) -> tuple[str, ...] | None:
         steps = _split_steps(str(path))
         if steps[:2] == ["OutputRoot", self.domain]:
             return tuple(steps[2:])
@@ -401,14 +401,14 @@ class _Writer:
         return (*scope.target_path, *steps)
 
 
-def _deeper(scope: _Scope) -> _Scope:
-    return _Scope(scope.source, scope.target, scope.depth + 1, scope.names, scope.target_path)
+def _deeper(scope: _MapScope) -> _MapScope:
+    return _MapScope(scope.source, scope.target, scope.depth + 1, scope.names, scope.target_path)
 
 
-def _listed(said: Any) -> list[Any]:
-    if said is None:
+def _listed(value: Any) -> list[Any]:
+    if value is None:
         return []
-    return said if isinstance(said, list) else [said]
+    return value if isinstance(value, list) else [value]
 
 
 def _split_steps(path: str) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 from entrepot.errors import EntrepotError, EsqlInvalid, FlowInvalid, ModelInvalid
 from entrepot.esql.parsing import parse_file
 from entrepot.esql.program import read_program
-from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, Link, NodeDefinition
+from entrepot.flows.definition import INPUT, OUTPUT, SUBFLOW, FlowDefinition, FlowLink, NodeDefinition
 from entrepot.flows.maps.gdm import read_map
 from entrepot.flows.msgflow.projects import Projects, project_of, read_bytes
 from entrepot.flows.msgflow.translation import (
@@ -54,7 +54,7 @@ def load_msgflow(
     Raises:
         FlowInvalid: Everything in it that is damaged, missing or not supported.
     """
-    return _Loader(Path(path), [Path(each) for each in projects], java or {}).load()
+    return _MsgflowLoader(Path(path), [Path(each) for each in projects], java or {}).load()
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Loaded:
     file_nodes: dict[str, FileNode] = field(default_factory=dict)
 
 
-class _Loader:
+class _MsgflowLoader:
     def __init__(self, path: Path, others: Sequence[Path], java: Mapping[str, str]) -> None:
         self._path = path
         self._others = others
@@ -113,9 +113,9 @@ class _Loader:
         shown = self._projects.shown(path)
         loaded = _Loaded(FlowDefinition(path.stem, place=Place(shown)))
         promoted = {promotion.property for promotion in file.promotions}
-        for said in file.properties:
-            if said.id not in promoted:
-                loaded.flow.user_properties[said.name] = _user_value(said)
+        for declared in file.properties:
+            if declared.id not in promoted:
+                loaded.flow.user_properties[declared.name] = _user_value(declared)
         for node in file.nodes:
             self._node(node, loaded, shown, (*around, path))
         self._links(file, loaded, shown)
@@ -198,43 +198,47 @@ class _Loader:
                 continue
             terminal = "out" if source.type == INPUT else _terminal(source, each.source_terminal)
             entrance = "in" if target.type == OUTPUT else each.target_terminal or "in"
-            loaded.flow.links.append(Link(source.name, terminal, target.name, entrance, place))
+            loaded.flow.links.append(FlowLink(source.name, terminal, target.name, entrance, place))
 
     def _promotions(self, file: FlowFile, loaded: _Loaded, shown: str) -> None:
         properties = {each.id: each for each in file.properties}
         for promotion in file.promotions:
             where = f"{shown}:{promotion.line}"
-            said = properties.get(promotion.property)
-            if said is None:
+            declared = properties.get(promotion.property)
+            if declared is None:
                 self._wrong(where, f"the promoted property {promotion.property!r} is declared nowhere")
                 continue
             for node_id in promotion.nodes:
                 node = loaded.nodes.get(node_id)
                 if node is None:
                     if node_id not in {each.id for each in file.nodes}:
-                        self._wrong(where, f"{said.name}: the node {node_id!r} is not there")
+                        self._wrong(where, f"{declared.name}: the node {node_id!r} is not there")
                     continue
-                self._promote(said, node, promotion.attribute, loaded.flow, where)
+                self._promote(declared, node, promotion.attribute, loaded.flow, where)
 
     def _promote(
-        self, said: FileProperty, node: NodeDefinition, attribute: str, flow: FlowDefinition, where: str
+        self, promoted: FileProperty, node: NodeDefinition, attribute: str, flow: FlowDefinition, where: str
     ) -> None:
         if node.type == SUBFLOW:
             inner = flow.subflows.get(str(node.properties["flow"]))
             known = inner is not None and (attribute in inner.promoted or attribute in inner.user_properties)
-            name, value = attribute, said.default
-            if known and inner is not None and said.default is not None:
-                value = _value_for(inner, attribute, said.default)
+            name, value = attribute, promoted.default
+            if known and inner is not None and promoted.default is not None:
+                value = _value_for(inner, attribute, promoted.default)
         else:
             declared = find_property(find_type(node.type), attribute)
-            known, name, value = declared is not None, attribute, said.default
+            known, name, value = declared is not None, attribute, promoted.default
             if declared is not None:
                 name = declared.name
-                value = None if said.default is None else translate_value(find_type(node.type), declared, said.default)
+                value = (
+                    None
+                    if promoted.default is None
+                    else translate_value(find_type(node.type), declared, promoted.default)
+                )
         if not known:
-            self._wrong(where, f"{said.name}: {node.type} {node.name} has no property {attribute} that can be set")
+            self._wrong(where, f"{promoted.name}: {node.type} {node.name} has no property {attribute} that can be set")
             return
-        flow.promoted.setdefault(said.name, []).append((node.name, name))
+        flow.promoted.setdefault(promoted.name, []).append((node.name, name))
         if value is not None and value != "":
             node.properties[name] = value
             if node.type != SUBFLOW:
@@ -286,7 +290,7 @@ class _Loader:
                 properties.setdefault(key, value)
 
     def _find_message_set(self, name: str) -> None:
-        """The message set of that name in a project; one that everybody knows needs no files."""
+        """The message set of that name in a project; a shipped one needs no files."""
         for path in self._projects.models():
             described = find_message_set(str(path))
             if described is None or described[0] != name:
@@ -360,11 +364,11 @@ def _terminal(source: NodeDefinition, name: str) -> str:
     return next((each for each in known if each.lower() == name.lower()), name) if name not in known else name
 
 
-def _user_value(said: FileProperty) -> Any:
-    text = said.default or ""
-    if said.type == "EBoolean" and text.lower() in ("true", "false"):
+def _user_value(declared: FileProperty) -> Any:
+    text = declared.default or ""
+    if declared.type == "EBoolean" and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    return read_plain(text) if said.type in _NUMBERS else text
+    return read_plain(text) if declared.type in _NUMBERS else text
 
 
 def _value_for(flow: FlowDefinition, name: str, text: str) -> Any:

@@ -12,22 +12,23 @@ from importlib import import_module
 from entrepot.errors import NodeTypeUnknown
 from entrepot.flows.nodes.node import Node
 
+# A module, and the class where it is not called after the type.
 _PLACES = {
     "MQInput": "mq",
     "MQOutput": "mq",
     "MQReply": "mq",
     "MQGet": "mq",
     "Compute": "compute",
-    "Filter": "compute",
-    "Database": "compute",
+    "Filter": "compute:FilterNode",
+    "Database": "compute:DatabaseNode",
     "Mapping": "mapping",
     "FlowOrder": "routing",
     "RouteToLabel": "routing",
     "Label": "routing",
-    "Route": "routing",
+    "Route": "routing:RouteNode",
     "Passthrough": "routing",
     "TryCatch": "routing",
-    "Throw": "routing",
+    "Throw": "routing:ThrowNode",
     "Publication": "publication",
     "ResetContentDescriptor": "contents",
     "Validate": "contents",
@@ -56,5 +57,6 @@ def find_type(name: str) -> type[Node]:
     place = _PLACES.get(name)
     if place is None:
         raise NodeTypeUnknown(name, NODE_TYPES)
-    found: type[Node] = getattr(import_module(f"entrepot.flows.nodes.{place}"), name)
+    module, _, attribute = place.partition(":")
+    found: type[Node] = getattr(import_module(f"entrepot.flows.nodes.{module}"), attribute or name)
     return found

@@ -7,7 +7,7 @@
 An aggregate is one state. Its key is the beginning of the ids that its
 requests get, so the correlation id of a reply tells which aggregate it
 belongs to. The state waits with the time that is left; when that is over, it
-comes back to AggregateReply by itself. A reply that nobody knows, or whose
+comes back to AggregateReply by itself. A reply that is unknown, or whose
 aggregate another instance has at the moment, is parked and comes back too.
 """
 
@@ -23,8 +23,8 @@ from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.exception_list import with_exception
 from entrepot.flows.journey import Journey
 from entrepot.flows.location import read_location
-from entrepot.flows.nodes.input_node import TRANSACTION, InputNode, Point
-from entrepot.flows.nodes.node import Enter, Mistake, Node, Plan, Property
+from entrepot.flows.nodes.input_node import TRANSACTION, EntryPoint, InputNode
+from entrepot.flows.nodes.node import Enter, FlowMistake, Node, NodeContext, Property
 from entrepot.flows.states import (
     BUSY_S,
     KEY_BYTES,
@@ -52,7 +52,7 @@ CONTROL = "ComIbmAggregateControlNode"
 """The folder of LocalEnvironment that tells of an aggregate that was begun."""
 _HEAD_BYTES = 20
 _AWAY_S_MAX = 30.0
-"""Nobody has an aggregate for longer; what was not there to be had in all that time is not there."""
+"""No instance holds an aggregate for longer; one that was not found in all that time does not exist."""
 _KIND = "AGGREGATE"
 _NAME = Property(
     "aggregate_name", "text", required=True, ibm="aggregateName", about="what joins the nodes of both sides"
@@ -80,7 +80,7 @@ class AggregateControl(Node):
         ),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         settings = self.settings
         self._aggregate_name = str(settings["aggregate_name"])
@@ -92,23 +92,25 @@ class AggregateControl(Node):
         self._timeout_location = read_location(where) if where else None
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
+        given = definition.properties
         found = []
-        timeout_s = said.get("timeout_s") or 0
+        timeout_s = given.get("timeout_s") or 0
         if isinstance(timeout_s, int | float) and timeout_s < 0:
-            found.append(Mistake(definition.name, f"timeout_s is {timeout_s}", "Say how many seconds; 0 is for ever."))
+            found.append(
+                FlowMistake(definition.name, f"timeout_s is {timeout_s}", "Say how many seconds; 0 is for ever.")
+            )
         try:
-            if said.get("timeout_location"):
-                read_location(str(said["timeout_location"]))
+            if given.get("timeout_location"):
+                read_location(str(given["timeout_location"]))
         except ValueError as error:
-            found.append(Mistake(definition.name, f"timeout_location: {error}"))
+            found.append(FlowMistake(definition.name, f"timeout_location: {error}"))
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         # A digest, because what is new in a message id may be at its end.
-        head = blake2b(journey.outside.new_message_id(), digest_size=_HEAD_BYTES).digest()
+        head = blake2b(journey.world.new_message_id(), digest_size=_HEAD_BYTES).digest()
         opened = OpenAggregate(self._aggregate_name, head)
         around = journey.aggregate, journey.message_id_head
         journey.aggregate, journey.message_id_head = opened, head
@@ -124,15 +126,15 @@ class AggregateControl(Node):
     def _timeout(self, assembly: Assembly) -> float:
         if self._timeout_location is None:
             return self._timeout_s
-        said = self._timeout_location.find(assembly)
-        if said is None or said.value is None:
+        element = self._timeout_location.find(assembly)
+        if element is None or element.value is None:
             return self._timeout_s
         try:
-            seconds = float(said.value)
+            seconds = float(element.value)
         except (TypeError, ValueError):
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
-            problem = f"{self._timeout_location.text} is {said.value!r}, which is no number of seconds"
+            problem = f"{self._timeout_location.text} is {element.value!r}, which is no number of seconds"
             raise AggregationFailed(self.plan.flow.name, self.name, problem)
         return seconds
 
@@ -140,11 +142,11 @@ class AggregateControl(Node):
         """Keep what replies are matched with, in the same unit of work in which the requests are sent."""
         requests = opened.requests
         if not requests and not timeout_s:
-            told = f"the aggregate {self._aggregate_name} has no requests and no timeout, so nothing follows"
-            journey.outside.trace("", f"{self.name}: {told}")
+            text = f"the aggregate {self._aggregate_name} has no requests and no timeout, so nothing follows"
+            journey.world.trace("", f"{self.name}: {text}")
             return
         persistent = journey.message.persistent
-        deadline = journey.outside.steady_now() + timeout_s if timeout_s else 0.0
+        deadline = journey.world.steady_now() + timeout_s if timeout_s else 0.0
         missing = len(requests)
         state = Aggregate(deadline, opened.folders, requests, [None] * missing, missing)
         key = _key(opened.head)
@@ -157,14 +159,14 @@ class AggregateControl(Node):
                 journey.keep(self._pointers, request, pointer, expires_s=expires_s)
 
     def _tell(self, opened: OpenAggregate, timeout_s: float, assembly: Assembly, journey: Journey) -> None:
-        """A control message as flows before version 6 have sent it; nobody needs it any more."""
+        """A control message as flows before version 6 have sent it; it is not needed any more."""
         local = assembly.local_environment.copy()
-        told = local.add(CONTROL)
-        told.add("AggregateName", self._aggregate_name)
-        told.add("AggregateIdentifier", _key(opened.head))
-        told.add("Timeout", timeout_s)
+        control = local.add(CONTROL)
+        control.add("AggregateName", self._aggregate_name)
+        control.add("AggregateIdentifier", _key(opened.head))
+        control.add("Timeout", timeout_s)
         for folder, request in zip(opened.folders, opened.requests, strict=True):
-            each = told.add("Request")
+            each = control.add("Request")
             each.add("FolderName", folder)
             each.add("ReplyIdentifier", request)
         self.propagate(
@@ -215,12 +217,12 @@ class AggregateReply(InputNode):
             "number",
             0,
             ibm="unknownMessageTimeout",
-            about="how long a reply that nobody knows may wait for its aggregate; 0: not at all",
+            about="how long an unknown reply may wait for its aggregate; 0: not at all",
         ),
         TRANSACTION,
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         name = str(self.settings["aggregate_name"])
         self._store = queue_name(_KIND, name)
@@ -231,18 +233,18 @@ class AggregateReply(InputNode):
         self._unknown_timeout_s = float(self.settings["unknown_timeout_s"] or 0)
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         waits_s = definition.properties.get("unknown_timeout_s") or 0
         if isinstance(waits_s, int | float) and waits_s < 0:
-            return [Mistake(definition.name, f"unknown_timeout_s is {waits_s}", "Say how many seconds, from 0 on.")]
+            return [FlowMistake(definition.name, f"unknown_timeout_s is {waits_s}", "Say how many seconds, from 0 on.")]
         return []
 
-    def points(self) -> list[Point]:
-        # Always in the unit of work: it holds the replies of an aggregate, and nobody else has them.
+    def points(self) -> list[EntryPoint]:
+        # Always in the unit of work: it holds the only copy of an aggregate's replies.
         return [
-            Point(self, self._time_is_over, queue=self._timeouts, transaction="yes", internal=True),
-            Point(self, self._try_again, queue=self._retries, transaction="yes", internal=True),
+            EntryPoint(self, self._time_is_over, queue=self._timeouts, transaction="yes", internal=True),
+            EntryPoint(self, self._try_again, queue=self._retries, transaction="yes", internal=True),
         ]
 
     def entrance(self, terminal: str) -> Enter:
@@ -259,7 +261,7 @@ class AggregateReply(InputNode):
         if message.expiry_s is not None:
             # It has arrived; how long it was of use on a queue means nothing from here on.
             parcel = replace(parcel, message=replace(message, expiry_s=None))
-        until = journey.outside.steady_now() + self._unknown_timeout_s
+        until = journey.world.steady_now() + self._unknown_timeout_s
         self._match(_Reply(parcel, pack(parcel), message.correlation_id, b"", until, assembly), journey)
 
     def _try_again(self, message: Message, journey: Journey) -> None:
@@ -307,7 +309,7 @@ class AggregateReply(InputNode):
         return key, *find(journey, self._store, key)
 
     def _pointed_to(self, correlation_id: bytes, journey: Journey) -> bytes:
-        """The aggregate of a request that was sent under an id of somebody else's making."""
+        """The aggregate of a request that was sent under an id made elsewhere."""
         taken = journey.take(self._pointers, correlation_id)
         if taken is None:
             return b""
@@ -318,12 +320,12 @@ class AggregateReply(InputNode):
         return pointer.aggregate
 
     def _keep(self, key: bytes, message: Message, state: Aggregate, journey: Journey) -> None:
-        expires_s = remaining_s(state.deadline, journey.outside.steady_now()) if state.deadline else None
+        expires_s = remaining_s(state.deadline, journey.world.steady_now()) if state.deadline else None
         journey.keep(self._store, key, message, expires_s=expires_s, then=self._timeouts if state.deadline else "")
 
     def _wait(self, reply: _Reply, key: bytes, is_away: bool, journey: Journey) -> None:
         """Park a reply whose aggregate is away, or not known yet; give it up when its time is over."""
-        now = journey.outside.steady_now()
+        now = journey.world.steady_now()
         if is_away and now < reply.until + _AWAY_S_MAX:
             waits_s = BUSY_S
         elif reply.until > now:
@@ -335,12 +337,12 @@ class AggregateReply(InputNode):
         aggregate = b"" if key == _key(reply.correlation_id) else key
         state = Parked(reply.packed, reply.correlation_id, aggregate, reply.until)
         parked = Message(encode(state), persistent=reply.parcel.message.persistent)
-        journey.keep(self._parked, journey.outside.new_message_id(), parked, expires_s=waits_s, then=self._retries)
+        journey.keep(self._parked, journey.world.new_message_id(), parked, expires_s=waits_s, then=self._retries)
 
     def _give_up(self, reply: _Reply, journey: Journey, why: str) -> None:
         if not self._send("unknown", reply.assembly or reply.parcel.open(), journey):
-            told = f"{self.name}: a reply to {reply.correlation_id.hex()} is dropped: {why}"
-            journey.outside.trace("", told)
+            text = f"{self.name}: a reply to {reply.correlation_id.hex()} is dropped: {why}"
+            journey.world.trace("", text)
 
     # --- what leaves --------------------------------------------------------------------------
 
@@ -350,8 +352,8 @@ class AggregateReply(InputNode):
         last = unpack(came[-1], journey.source_queue) if came else Parcel(Message(b"", persistent=message.persistent))
         self._go_on_as(last.message, journey)
         if not self._send("timeout", self._composed(state, last if came else None, None), journey):
-            told = f"{self.name}: an aggregate with {len(came)} replies is dropped: its time is over"
-            journey.outside.trace("", told)
+            text = f"{self.name}: an aggregate with {len(came)} replies is dropped: its time is over"
+            journey.world.trace("", text)
 
     def _composed(self, state: Aggregate, last: Parcel | None, assembly: Assembly | None) -> Assembly:
         """One message of all replies that have come, in the order of their requests."""
@@ -393,7 +395,7 @@ class AggregateReply(InputNode):
         return self._composed(state, unpack(came[-1], self._timeouts) if came else None, None)
 
     def contents(self, message: Message) -> list[Message]:
-        """The replies themselves: nobody could read the state that holds them."""
+        """The replies themselves: the state that holds them cannot be read outside."""
         try:
             state = decode_one_of(message.body, (Parked, Aggregate), self._store)
             packed = [state.packed] if isinstance(state, Parked) else _replies(state)
@@ -409,7 +411,7 @@ class _Reply(NamedTuple):
     packed: bytes
     correlation_id: bytes
     aggregate: bytes
-    """The key of its aggregate, where the correlation id does not tell and somebody has found out."""
+    """The key of its aggregate, where the correlation id does not tell and it was found out."""
     until: float
     """When it is given up as unknown."""
     assembly: Assembly | None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages that come and go by no queue, as trees: Properties, a header of their transport perhaps, the body.
 
-There is no MQMD when they come. Whoever wants one adds it; an MQOutput makes
+There is no MQMD when they come. A flow that needs one adds it; an MQOutput makes
 one from Properties. When they go, headers of queues stay behind.
 """
 

@@ -13,7 +13,7 @@ which value of the message tells what it belongs to. Messages with the same
 value share a shelf of open collections; a message goes to the oldest that
 still takes one from its terminal. The shelf counts, the messages themselves
 are kept apart from it, so that a deep backlog of one terminal stays cheap.
-Who works on a shelf has a token for it, so instances never disagree.
+An instance needs a shelf's token to work on it, so instances never disagree.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from entrepot.errors import NotCollectable, StateUnreadable
-from entrepot.esql import Run
+from entrepot.esql import EsqlRun
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
-from entrepot.flows.event_handlers import Handler, correlation_of, read_handler, row_mistakes
+from entrepot.flows.event_handlers import EventHandler, correlation_of, read_handler, row_mistakes
 from entrepot.flows.exception_list import with_exception
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.input_node import InputNode, Point
-from entrepot.flows.nodes.node import Enter, Mistake, Plan, Property
-from entrepot.flows.outside import QueueFacts
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode
+from entrepot.flows.nodes.node import Enter, FlowMistake, NodeContext, Property
 from entrepot.flows.states import (
     BUSY_S,
     Collected,
@@ -36,7 +36,7 @@ from entrepot.flows.states import (
     Event,
     Shelf,
     Tick,
-    Waiting,
+    WaitingCollections,
     decode,
     decode_one_of,
     encode,
@@ -55,7 +55,7 @@ from entrepot.models.tree import Assembly, Element, Root
 _CONTROL = "control"
 _KIND = "COLLECTOR"
 _TOKENS = 16
-"""Shelves are shared out among so many tokens; who works on a shelf has its token."""
+"""Shelves are shared out among so many tokens; work on a shelf takes its token."""
 _WAITING_KEY = key_of("waiting")
 _WAITING_TOKEN = key_of("token", "waiting")
 _EARLY_S = 0.001
@@ -103,7 +103,7 @@ class Collector(InputNode):
         ),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         settings = self.settings
         name = f"{plan.flow.name}.{self.name}"
@@ -119,32 +119,34 @@ class Collector(InputNode):
         self._coordination = settings["coordination"]
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
-        said = definition.properties
-        found: list[Mistake] = []
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
+        given = definition.properties
+        found: list[FlowMistake] = []
         terminals: set[str] = set()
-        holds = bool(said.get("collection_expiry_s"))
-        for number, row in enumerate(said.get("handlers") or (), 1):
+        holds = bool(given.get("collection_expiry_s"))
+        for number, row in enumerate(given.get("handlers") or (), 1):
             where = f"{definition.name}.handlers[{number}]"
             if not isinstance(row, dict) or not row.get("terminal"):
-                found.append(Mistake(where, "it names no terminal", "Write {terminal: NAME, quantity: 1}."))
+                found.append(FlowMistake(where, "it names no terminal", "Write {terminal: NAME, quantity: 1}."))
                 continue
             found += row_mistakes(where, row)
             if row["terminal"] in terminals or row["terminal"] == _CONTROL:
-                found.append(Mistake(where, f"the terminal {row['terminal']} is taken", "Give each handler its own."))
+                found.append(
+                    FlowMistake(where, f"the terminal {row['terminal']} is taken", "Give each handler its own.")
+                )
             terminals.add(row["terminal"])
             holds = holds or bool(row.get("quantity", 1) or row.get("timeout_s"))
         for link in flow.links:
             if link.target == definition.name and link.input not in terminals | {_CONTROL}:
                 problem = f"messages come to its terminal {link.input}, which has no event handler"
-                found.append(Mistake(str(link.place) if link.place.line else definition.name, problem))
+                found.append(FlowMistake(str(link.place) if link.place.line else definition.name, problem))
         if terminals and not holds:
             advice = "Give a handler a quantity or timeout_s, or say collection_expiry_s."
-            found.append(Mistake(definition.name, "its collections would never be complete", advice))
+            found.append(FlowMistake(definition.name, "its collections would never be complete", advice))
         return found
 
-    def points(self) -> list[Point]:
-        return [Point(self, self._time_has_come, queue=self._due, transaction="yes", internal=True)]
+    def points(self) -> list[EntryPoint]:
+        return [EntryPoint(self, self._time_has_come, queue=self._due, transaction="yes", internal=True)]
 
     def prime(self, journey: Journey) -> None:
         for number in range(_TOKENS):
@@ -179,15 +181,15 @@ class Collector(InputNode):
     def _park(self, event: Event, persistent: bool, journey: Journey) -> None:
         """Let a message come again soon: another instance has what it needs."""
         message = Message(encode(event), persistent=self._is_persistent(persistent))
-        journey.keep(self._parked, journey.outside.new_message_id(), message, expires_s=BUSY_S, then=self._due)
+        journey.keep(self._parked, journey.world.new_message_id(), message, expires_s=BUSY_S, then=self._due)
 
     def _is_persistent(self, wanted: bool) -> bool:
-        said = self.settings["persistence"]
-        return wanted if said == "automatic" else bool(said == "yes")
+        persistence = self.settings["persistence"]
+        return wanted if persistence == "automatic" else bool(persistence == "yes")
 
-    def _correlation(self, handler: Handler, assembly: Assembly, journey: Journey) -> str:
-        run = Run(assembly)
-        run.database = journey.outside.database
+    def _correlation(self, handler: EventHandler, assembly: Assembly, journey: Journey) -> str:
+        run = EsqlRun(assembly)
+        run.database = journey.world.database
         run.properties = self.user_properties
         return correlation_of(handler, run)
 
@@ -203,7 +205,7 @@ class Collector(InputNode):
         if shelf is None:
             self._keep_waiting(waiting, journey)
             return False
-        now = journey.outside.steady_now()
+        now = journey.world.steady_now()
         collection = self._accepting(shelf, number, now, journey)
         handler = self._handlers[number]
         collection.counts[number] += 1
@@ -284,9 +286,9 @@ class Collector(InputNode):
         if isinstance(state, Tick):
             self._ring(state, message, journey)
         elif isinstance(state, Event):
-            self._again(state, message, journey)
+            self._retry(state, message, journey)
 
-    def _again(self, event: Event, message: Message, journey: Journey) -> None:
+    def _retry(self, event: Event, message: Message, journey: Journey) -> None:
         if event.terminal == _CONTROL:
             done = self._release(Assembly(), journey)
         elif event.terminal not in self._numbers:
@@ -300,7 +302,7 @@ class Collector(InputNode):
             self._park(event, message.persistent, journey)
 
     def _ring(self, tick: Tick, message: Message, journey: Journey) -> None:
-        now = journey.outside.steady_now()
+        now = journey.world.steady_now()
         waiting = self._waiting(journey)
         shelf = None if waiting is None else self._shelf(tick.key, "", journey)
         if waiting is None or shelf is None:
@@ -332,22 +334,22 @@ class Collector(InputNode):
             self._complete(place, held, message.persistent, waiting, None, journey)
 
     def _ring_later(self, tick: Tick, message: Message, journey: Journey) -> None:
-        again = Message(message.body, persistent=message.persistent)
+        bell = Message(message.body, persistent=message.persistent)
         place = key_of(tick.key, tick.number)
-        journey.keep(self._ticks, place, again, expires_s=BUSY_S, then=self._due)
+        journey.keep(self._ticks, place, bell, expires_s=BUSY_S, then=self._due)
 
     # --- complete collections -----------------------------------------------------------------
 
-    def _waiting(self, journey: Journey) -> Waiting | None:
+    def _waiting(self, journey: Journey) -> WaitingCollections | None:
         """The collections that wait for control messages; None when another instance has them."""
         if self._coordination == "disabled":
             return _NONE_WAITING
         if not has_turn(journey, self._tokens, _WAITING_TOKEN):
             return None
         taken = journey.take(self._shelves, _WAITING_KEY)
-        return Waiting([], 0) if taken is None else decode(taken.body, Waiting, self._shelves)
+        return WaitingCollections([], 0) if taken is None else decode(taken.body, WaitingCollections, self._shelves)
 
-    def _keep_waiting(self, waiting: Waiting, journey: Journey) -> None:
+    def _keep_waiting(self, waiting: WaitingCollections, journey: Journey) -> None:
         if waiting is not _NONE_WAITING:
             message = Message(encode(waiting), persistent=waiting.persistent)
             journey.keep(self._shelves, _WAITING_KEY, message)
@@ -357,7 +359,7 @@ class Collector(InputNode):
         place: bytes,
         held: Collected,
         persistent: bool,
-        waiting: Waiting,
+        waiting: WaitingCollections,
         assembly: Assembly | None,
         journey: Journey,
     ) -> None:
@@ -393,8 +395,8 @@ class Collector(InputNode):
         catch = self.wires.get("catch")
         try:
             if not self.propagate(terminal, leaving, journey) and terminal == "expire":
-                told = f"{self.name}: a collection of {len(held.items)} messages is dropped: it has expired"
-                journey.outside.trace("", told)
+                text = f"{self.name}: a collection of {len(held.items)} messages is dropped: it has expired"
+                journey.world.trace("", text)
         except Exception as error:
             if catch is None:
                 raise
@@ -467,5 +469,5 @@ class Collector(InputNode):
         return [unpack(state.packed, self._due).message] if state.packed else []
 
 
-_NONE_WAITING = Waiting([], 0)
+_NONE_WAITING = WaitingCollections([], 0)
 """Where nothing waits for control messages."""

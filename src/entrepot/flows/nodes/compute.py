@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from entrepot.errors import EsqlInvalid, LabelNotFound, ModelNotFound
-from entrepot.esql import EsqlModule, Run, compile_condition, compile_statements
+from entrepot.esql import EsqlModule, EsqlRun, compile_condition, compile_statements
 from entrepot.esql.runtime.statements import outgoing
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.models.tree import Assembly
 
 MODES = ("message", "destination", "destinationAndMessage", "exception", "exceptionAndMessage",
@@ -43,7 +43,7 @@ class _EsqlNode(Node):
 
     kind: ClassVar[str]
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._module = self._compiled()
         settings = self.settings
@@ -55,7 +55,7 @@ class _EsqlNode(Node):
             "throw_on_database_error": settings["throw_on_database_error"],
             "mode": settings.get("mode", ""),
         }
-        self._run_class: type[Run] = type("NodeRun", (Run,), attributes)
+        self._run_class: type[EsqlRun] = type("NodeRun", (EsqlRun,), attributes)
         self._commits = settings["database_transaction"] == "commit"
 
     def _compiled(self) -> EsqlModule:
@@ -68,9 +68,9 @@ class _EsqlNode(Node):
             raise ModelNotFound("module", settings["module"], ())
         return find_module(self.plan.program.modules, settings["module"])
 
-    def _run(self, assembly: Assembly, journey: Journey) -> Run:
+    def _run(self, assembly: Assembly, journey: Journey) -> EsqlRun:
         run = self._run_class(assembly)
-        run.database = journey.outside.database
+        run.database = journey.world.database
         run.report = partial(_report, journey)
         now = journey.time_of_run()
         if now is not None:
@@ -78,19 +78,21 @@ class _EsqlNode(Node):
         return run
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
-        said = definition.properties
-        given = [name for name in ("module", "statements", "condition") if said.get(name)]
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
+        properties = definition.properties
+        given = [name for name in ("module", "statements", "condition") if properties.get(name)]
         if len(given) != 1:
             problem = "it has no ESQL" if not given else f"it has {' and '.join(given)}"
-            return [Mistake(definition.name, problem, "Say one of module, statements and, for a Filter, condition.")]
+            return [
+                FlowMistake(definition.name, problem, "Say one of module, statements and, for a Filter, condition.")
+            ]
         try:
-            if said.get("condition"):
-                compile_condition(said["condition"], f"{definition.name}.condition")
-            elif said.get("statements"):
-                compile_statements(said["statements"], f"{definition.name}.statements", kind=cls.kind)
+            if properties.get("condition"):
+                compile_condition(properties["condition"], f"{definition.name}.condition")
+            elif properties.get("statements"):
+                compile_statements(properties["statements"], f"{definition.name}.statements", kind=cls.kind)
         except EsqlInvalid as error:
-            return [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+            return [FlowMistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
         return []
 
 
@@ -109,7 +111,7 @@ def find_module(modules: dict[str, EsqlModule], name: str) -> EsqlModule:
 
 
 def _report(journey: Journey, where: str, number: int, text: str, inserts: tuple[str, ...]) -> None:
-    journey.outside.trace("", f"{where} {number}: {text} {' '.join(inserts)}".rstrip())
+    journey.world.trace("", f"{where} {number}: {text} {' '.join(inserts)}".rstrip())
 
 
 class Compute(_EsqlNode):
@@ -130,7 +132,7 @@ class Compute(_EsqlNode):
         run.emit = partial(self._emit, journey)
         goes_on = self._module.run(run)
         if self._commits:
-            journey.outside.finish_database(self.settings["data_source"])
+            journey.world.finish_database(self.settings["data_source"])
         if goes_on is True:
             self.propagate("out", outgoing(run), journey)
 
@@ -144,7 +146,7 @@ class Compute(_EsqlNode):
         label(leaving, journey)
 
 
-class Filter(_EsqlNode):
+class FilterNode(_EsqlNode):
     type: ClassVar[str] = "Filter"
     kind: ClassVar[str] = "FILTER"
     about: ClassVar[str] = "Asks one question about a message: true, false or unknown."
@@ -160,11 +162,11 @@ class Filter(_EsqlNode):
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         answer = self._module.run(self._run(assembly, journey))
         if self._commits:
-            journey.outside.finish_database(self.settings["data_source"])
+            journey.world.finish_database(self.settings["data_source"])
         self.propagate("true" if answer is True else "false" if answer is False else "unknown", assembly, journey)
 
 
-class Database(_EsqlNode):
+class DatabaseNode(_EsqlNode):
     type: ClassVar[str] = "Database"
     kind: ClassVar[str] = "DATABASE"
     about: ClassVar[str] = "Works on a database with ESQL; the message goes on as it came."
@@ -178,5 +180,5 @@ class Database(_EsqlNode):
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         self._module.run(self._run(assembly, journey))
         if self._commits:
-            journey.outside.finish_database(self.settings["data_source"])
+            journey.world.finish_database(self.settings["data_source"])
         self.propagate("out", assembly, journey)

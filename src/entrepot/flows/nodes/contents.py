@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from entrepot.errors import EsqlInvalid, ValidationFailed
-from entrepot.esql import EsqlModule, Run, compile_statements
+from entrepot.esql import EsqlModule, EsqlRun, compile_statements
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.message import Message
 from entrepot.models import parse_message, render_message
 from entrepot.models.tree import Assembly, Element, Folder, Root
@@ -69,8 +69,8 @@ def _reread(root: Root, domain: str, names: dict[str, Any]) -> None:
     if described is None or not isinstance(came, Folder) or came.body is None:
         return
     alone = parse_message(Message(came.body, ccsid=came.ccsid, encoding=came.encoding), domain=domain, **names)
-    told = {"Msd": domain.lower() or "none", "Set": names["message_set"], "Type": names["message_type"]}
-    for name, value in {**told, "Fmt": names["message_format"]}.items():
+    descriptor = {"Msd": domain.lower() or "none", "Set": names["message_set"], "Type": names["message_type"]}
+    for name, value in {**descriptor, "Fmt": names["message_format"]}.items():
         field = described.first(name)
         if field is not None:
             field.set_value(value)
@@ -126,9 +126,9 @@ class Validate(Node):
         for ours, theirs in (("message_set", "MessageSet"), ("message_type", "MessageType")):
             if settings[f"check_{ours}"] or settings[ours]:
                 value = None if properties is None else properties.first(theirs)
-                said = "" if value is None or value.value is None else str(value.value)
-                if said != settings[ours]:
-                    found.append(f"its {theirs} is {said or 'empty'}, not {settings[ours]}")
+                has = "" if value is None or value.value is None else str(value.value)
+                if has != settings[ours]:
+                    found.append(f"its {theirs} is {has or 'empty'}, not {settings[ours]}")
         return found
 
 
@@ -138,7 +138,7 @@ def _read_all(element: Element) -> None:
         waiting += waiting.pop().children
 
 
-_SAID = "SET Environment.Said = "
+_SET_VALUE = "SET Environment.Said = "
 
 
 class Trace(Node):
@@ -157,7 +157,7 @@ class Trace(Node):
         Property("pattern", "text", "", ibm="pattern"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._parts: list[str | tuple[str, EsqlModule]] = [
             (text, _compiled(text, f"{self.name}.pattern")) if is_insert else text
@@ -165,43 +165,43 @@ class Trace(Node):
         ]
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
-        said = definition.properties
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
+        given = definition.properties
         found = []
-        if said.get("destination") == "file" and not said.get("file"):
-            found.append(Mistake(definition.name, "it has no file to write to", "Say file."))
-        for is_insert, text in _pattern_parts(str(said.get("pattern") or "")):
+        if given.get("destination") == "file" and not given.get("file"):
+            found.append(FlowMistake(definition.name, "it has no file to write to", "Say file."))
+        for is_insert, text in _pattern_parts(str(given.get("pattern") or "")):
             if is_insert:
                 try:
                     _compiled(text, f"{definition.name}.pattern")
                 except EsqlInvalid as error:
-                    found += [Mistake(definition.name, f"${{{text}}}: {at[3]}") for at in error.mistakes]
+                    found += [FlowMistake(definition.name, f"${{{text}}}: {at[3]}") for at in error.mistakes]
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         if self.settings["destination"] != "none":
             text = "".join(
-                part if isinstance(part, str) else self._said(*part, assembly, journey) for part in self._parts
+                part if isinstance(part, str) else self._value_text(*part, assembly, journey) for part in self._parts
             )
-            journey.outside.trace(self.settings["file"] if self.settings["destination"] == "file" else "", text)
+            journey.world.trace(self.settings["file"] if self.settings["destination"] == "file" else "", text)
         self.propagate("out", assembly, journey)
 
-    def _said(self, text: str, expression: EsqlModule, assembly: Assembly, journey: Journey) -> str:
+    def _value_text(self, text: str, expression: EsqlModule, assembly: Assembly, journey: Journey) -> str:
         own = Assembly(assembly.root, assembly.environment.copy(), assembly.local_environment, assembly.exception_list)
-        run = Run(own, properties=self.user_properties, database=journey.outside.database)
+        run = EsqlRun(own, properties=self.user_properties, database=journey.world.database)
         run._now = journey.time_of_run()
-        # A message may lack what somebody wants to see; that is no reason to stop it.
+        # A message may lack what the trace shows; that is no reason to stop it.
         try:
             expression.run(run)
         except Exception as error:
             return f"({error})"
-        said = own.environment.first("Said")
-        if said is None:
+        element = own.environment.first("Said")
+        if element is None:
             return "NULL"
-        if not said.children:
-            return value_text(said.value)
-        said.key = text.strip().rpartition(".")[2]
-        return tree_text(said)
+        if not element.children:
+            return value_text(element.value)
+        element.key = text.strip().rpartition(".")[2]
+        return tree_text(element)
 
 
 def _pattern_parts(pattern: str) -> Iterator[tuple[bool, str]]:
@@ -221,4 +221,4 @@ def _pattern_parts(pattern: str) -> Iterator[tuple[bool, str]]:
 
 
 def _compiled(expression: str, where: str) -> EsqlModule:
-    return compile_statements(f"{_SAID}{expression};", where, kind="DATABASE")
+    return compile_statements(f"{_SET_VALUE}{expression};", where, kind="DATABASE")

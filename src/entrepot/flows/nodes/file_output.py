@@ -33,11 +33,11 @@ from entrepot.errors import (
 )
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.file_spools import RESERVED, Spool, Spools, Task
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.arrivals import body_of, place_in
-from entrepot.flows.nodes.input_node import InputNode, Point
-from entrepot.flows.nodes.node import Enter, Mistake, Plan, Property
-from entrepot.flows.outside import QueueFacts
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode
+from entrepot.flows.nodes.node import Enter, FlowMistake, NodeContext, Property
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element
 
@@ -53,10 +53,10 @@ _LOGGER = logging.getLogger(__name__)
 _HEXADECIMAL = re.compile(r"([0-9A-Fa-f]{2}){1,16}")
 
 
-def problem_with_delimiter(said: Mapping[str, Any]) -> str:
+def problem_with_delimiter(given: Mapping[str, Any]) -> str:
     """What is wrong with the delimiter of a node; nothing if it is empty."""
-    custom = said.get("custom_delimiter") or ""
-    if said.get("delimiter", "newline") == "newline":
+    custom = given.get("custom_delimiter") or ""
+    if given.get("delimiter", "newline") == "newline":
         return ""
     return "" if _HEXADECIMAL.fullmatch(_digits(custom)) else f"{custom!r} is no delimiter of 1 to 16 bytes"
 
@@ -149,7 +149,7 @@ class FileOutput(InputNode):
         Property("forces", "flag", True, about="no: quicker, and a power cut may take the last files"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._folder = Path(os.path.realpath(self.settings["directory"]))
         self._spools = Spools(self._folder, forces=self.settings["forces"])
@@ -158,30 +158,30 @@ class FileOutput(InputNode):
         """Notes about spools that are in their places."""
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
+        given = definition.properties
         found = []
-        problem = _problem_with_name(str(said.get("name") or "x").replace("*", "x", 1))
+        problem = _problem_with_name(str(given.get("name") or "x").replace("*", "x", 1))
         if problem:
-            found.append(Mistake(definition.name, f"{said.get('name')!r} is no name for a file: {problem}"))
-        problem = problem_with_delimiter(said)
+            found.append(FlowMistake(definition.name, f"{given.get('name')!r} is no name for a file: {problem}"))
+        problem = problem_with_delimiter(given)
         if problem:
-            found.append(Mistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
-        length = said.get("record_length", 80)
-        if said.get("records") == "fixedLength" and not (isinstance(length, int) and length > 0):
-            found.append(Mistake(definition.name, "records have at least one byte", "Say record_length."))
-        if not re.fullmatch("[0-9A-Fa-f]{2}", _digits(said.get("padding", "20"))):
+            found.append(FlowMistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
+        length = given.get("record_length", 80)
+        if given.get("records") == "fixedLength" and not (isinstance(length, int) and length > 0):
+            found.append(FlowMistake(definition.name, "records have at least one byte", "Say record_length."))
+        if not re.fullmatch("[0-9A-Fa-f]{2}", _digits(given.get("padding", "20"))):
             found.append(
-                Mistake(definition.name, f"{said.get('padding')!r} is no byte", "Write two hexadecimal digits.")
+                FlowMistake(definition.name, f"{given.get('padding')!r} is no byte", "Write two hexadecimal digits.")
             )
         return found
 
     def entrance(self, terminal: str) -> Enter:
         return self._finish if terminal == "finishFile" else self.enter
 
-    def points(self) -> list[Point]:
-        return [Point(self, self._recover, transaction="yes", source=self._open)]
+    def points(self) -> list[EntryPoint]:
+        return [EntryPoint(self, self._recover, transaction="yes", source=self._open)]
 
     def _open(self) -> LeftoverSource:
         self._leftovers = LeftoverSource(self._spools)
@@ -234,7 +234,7 @@ class FileOutput(InputNode):
             self._forget.add(spool.key)
 
     def _forget_some(self, journey: Journey) -> None:
-        """Take notes away that nobody needs, with whatever message comes next."""
+        """Remove notes that are not needed any more, with the next message."""
         if not self._forget:
             return
         gone = tuple(self._forget)
@@ -272,7 +272,7 @@ class FileOutput(InputNode):
         file.add("Directory", str(path.parent))
         file.add("Name", path.name)
         file.add("Action", action)
-        file.add("Timestamp", datetime.fromtimestamp(journey.outside.now()))
+        file.add("Timestamp", datetime.fromtimestamp(journey.world.now()))
         wire(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
 
     # --- where to -----------------------------------------------------------------------------
@@ -310,7 +310,7 @@ class FileOutput(InputNode):
     # --- after a crash ------------------------------------------------------------------------
 
     def _recover(self, message: Message, journey: Journey) -> None:
-        """A file was found that nobody looks after: put it in its place if its unit of work was committed."""
+        """An abandoned file was found: put it in its place if its unit of work was committed."""
         spool = None if self._leftovers is None else self._leftovers.handed_out.get(str(message.properties["spool"]))
         if spool is None:
             return
@@ -324,7 +324,7 @@ class FileOutput(InputNode):
             except OSError as error:
                 problem = error.strerror or str(error)
                 raise FileWriteFailed(self.plan.flow.name, self.name, task.target, problem) from error
-        elif spool.has_begun or journey.outside.is_kept(LEDGER, spool.key):
+        elif spool.has_begun or journey.world.is_kept(LEDGER, spool.key):
             return  # it is committed, and its note is in another unit of work at the moment
         elif time.time() - os.fstat(spool.file.fileno()).st_mtime > _UNDECIDED_S:
             spool.path.unlink(missing_ok=True)
@@ -343,7 +343,7 @@ def _text(element: Element | None, name: str) -> str:
 
 def _problem_with_name(name: str) -> str:
     if not name:
-        return "nobody has said one"
+        return "none is set"
     if "/" in name or "\0" in name or name in (".", ".."):
         return "it leads out of the folder"
     if any(character < " " for character in name):

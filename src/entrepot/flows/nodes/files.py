@@ -3,7 +3,7 @@
 
 Every record is noted in a ledger in the queue manager, in the unit of work in
 which it is dealt with. A file is archived or deleted after that was committed;
-whoever reads a file again after a crash skips what the ledger knows:
+a file that is read again after a crash is read without what the ledger knows:
 
     SYSTEM.FLOW.FILES, by file   {"records": 17, "offset": 4711, "outcome": ""}
 
@@ -21,13 +21,13 @@ import msgspec
 
 from entrepot.errors import NowhereToSetAside, RecordTooLong
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
-from entrepot.flows.file_source import ID_BYTES, FileSource, Reading
+from entrepot.flows.file_source import ID_BYTES, FileInputSettings, FileSource
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.arrivals import AS_BYTES, arrived, place_in
 from entrepot.flows.nodes.file_output import FileOutput, delimiter_of, problem_with_delimiter
-from entrepot.flows.nodes.input_node import PARSING, InputNode, Point
-from entrepot.flows.nodes.node import Mistake, Plan, Property
-from entrepot.flows.outside import QueueFacts
+from entrepot.flows.nodes.input_node import PARSING, EntryPoint, InputNode
+from entrepot.flows.nodes.node import FlowMistake, NodeContext, Property
 from entrepot.flows.records import Splitting
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Root
@@ -36,7 +36,7 @@ __all__ = ["FileInput", "FileOutput"]
 
 LEDGER = "SYSTEM.FLOW.FILES"
 LEDGER_S = 30 * 86_400.0
-"""How long it is known that a file is done which nobody has moved yet."""
+"""How long it is known that a file is done which was not moved yet."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class _LedgerLocked(Exception):
-    """A unit of work that nobody has ended yet holds what the ledger says."""
+    """A unit of work that has not ended yet holds what the ledger says."""
 
 
 def ledger_key(identity: str) -> bytes:
@@ -107,31 +107,33 @@ class FileInput(InputNode):
         *PARSING,
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._source: FileSource | None = None
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
+        given = definition.properties
         found = []
-        if not str(said.get("pattern", "*")) or "/" in str(said.get("pattern", "*")):
-            found.append(Mistake(definition.name, "pattern is the name of a file, with * and ?", "Write it without /."))
-        if said.get("records") == "fixedLength" and not _is_at_least(said.get("record_length", 80), 1):
-            found.append(Mistake(definition.name, "records have at least one byte", "Say record_length."))
-        problem = problem_with_delimiter(said)
+        if not str(given.get("pattern", "*")) or "/" in str(given.get("pattern", "*")):
+            found.append(
+                FlowMistake(definition.name, "pattern is the name of a file, with * and ?", "Write it without /.")
+            )
+        if given.get("records") == "fixedLength" and not _is_at_least(given.get("record_length", 80), 1):
+            found.append(FlowMistake(definition.name, "records have at least one byte", "Say record_length."))
+        problem = problem_with_delimiter(given)
         if problem:
-            found.append(Mistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
+            found.append(FlowMistake(definition.name, problem, "Write pairs of hexadecimal digits, such as 0D0A."))
         found += [
-            Mistake(definition.name, f"{name} is no time", "Say a number of seconds from 0 on.")
+            FlowMistake(definition.name, f"{name} is no time", "Say a number of seconds from 0 on.")
             for name in ("polling_s", "quiet_s")
-            if not _is_at_least(said.get(name, 0), 0)
+            if not _is_at_least(given.get(name, 0), 0)
         ]
         return found
 
-    def points(self) -> list[Point]:
-        return [Point(self, self.run, transaction="yes", source=self._open)]
+    def points(self) -> list[EntryPoint]:
+        return [EntryPoint(self, self.run, transaction="yes", source=self._open)]
 
     def _open(self) -> FileSource:
         settings = self.settings
@@ -142,7 +144,7 @@ class FileInput(InputNode):
             settings["record_length"],
         )
         self._source = FileSource(
-            Reading(
+            FileInputSettings(
                 self.plan.flow.name,
                 self.name,
                 settings["directory"],
@@ -161,15 +163,15 @@ class FileInput(InputNode):
     # --- a record -----------------------------------------------------------------------------
 
     def run(self, message: Message, journey: Journey) -> None:
-        told: Any = message.properties
+        properties: Any = message.properties
         self._forget(message, journey)
-        if "file" not in told or not self._is_due(message, journey):
+        if "file" not in properties or not self._is_due(message, journey):
             return
-        self._note(message, journey, "finished" if told.get("is_final") else "")
-        if "too_long" in told:
-            raise RecordTooLong(told["name"], told["record"], told["offset"], told["too_long"])
+        self._note(message, journey, "finished" if properties.get("is_final") else "")
+        if "too_long" in properties:
+            raise RecordTooLong(properties["name"], properties["record"], properties["offset"], properties["too_long"])
         assembly = self.parse(message, journey)
-        if told.get("is_end"):
+        if properties.get("is_end"):
             self.propagate("endOfData", assembly, journey)
         else:
             self.start(assembly, journey)
@@ -186,23 +188,23 @@ class FileInput(InputNode):
             return Assembly(arrived(message, AS_BYTES), None, self._local_environment(message))
 
     def _local_environment(self, message: Message) -> Root:
-        told: Any = message.properties
+        properties: Any = message.properties
         local = Root("LocalEnvironment")
         file = place_in(local, "File")
-        delimiter = told.get("delimiter")
+        delimiter = properties.get("delimiter")
         for name, value in (
-            ("Directory", told["folder"]),
-            ("Name", told["name"]),
-            ("LastModified", datetime.fromtimestamp(told["modified"])),
-            ("TimeStamp", told["started"]),
-            ("Size", told["size"]),
-            ("Offset", told["offset"]),
-            ("Record", told["record"]),
+            ("Directory", properties["folder"]),
+            ("Name", properties["name"]),
+            ("LastModified", datetime.fromtimestamp(properties["modified"])),
+            ("TimeStamp", properties["started"]),
+            ("Size", properties["size"]),
+            ("Offset", properties["offset"]),
+            ("Record", properties["record"]),
             ("Delimiter", None if delimiter is None else delimiter.decode("latin-1")),
             ("IsEmpty", not message.body),
         ):
             file.add(name, value)
-        wildcard = _matched(self.settings["pattern"], told["name"])
+        wildcard = _matched(self.settings["pattern"], properties["name"])
         if wildcard is not None:
             place_in(local, "Wildcard").add("WildcardMatch", wildcard)
         return local
@@ -217,27 +219,27 @@ class FileInput(InputNode):
 
     def _is_due(self, message: Message, journey: Journey) -> bool:
         """Whether a record has not been dealt with before, in a unit of work of which this process knows nothing."""
-        told: Any = message.properties
-        key = ledger_key(told["file"])
+        properties: Any = message.properties
+        key = ledger_key(properties["file"])
         kept = journey.take(LEDGER, key)
         if kept is None:
-            if told["attempts"] and journey.outside.is_kept(LEDGER, key):
-                raise _LedgerLocked(f"{told['name']}: a unit of work that has not ended yet reads it too")
+            if properties["attempts"] and journey.world.is_kept(LEDGER, key):
+                raise _LedgerLocked(f"{properties['name']}: a unit of work that has not ended yet reads it too")
             return True
         progress = msgspec.json.decode(kept.body, type=Progress)
-        if not progress.outcome and (told.get("is_end") or told["record"] > progress.records):
+        if not progress.outcome and (properties.get("is_end") or properties["record"] > progress.records):
             return True
         self._keep(journey, key, progress)
         if self._source is not None:
-            self._source.jump(told["file"], progress.records, progress.offset, progress.outcome)
+            self._source.jump(properties["file"], progress.records, progress.offset, progress.outcome)
         return False
 
     def _note(self, message: Message, journey: Journey, outcome: str) -> None:
-        told: Any = message.properties
-        self._keep(journey, ledger_key(told["file"]), Progress(told["record"], told["end"], outcome))
+        properties: Any = message.properties
+        self._keep(journey, ledger_key(properties["file"]), Progress(properties["record"], properties["end"], outcome))
 
     def _keep(self, journey: Journey, key: bytes, progress: Progress) -> None:
-        # While records are missing it must be known for ever; after that, until somebody has moved the file.
+        # While records are missing it must be known for ever; after that, until the file is moved.
         state = Message(msgspec.json.encode(progress), persistent=True)
         journey.keep(LEDGER, key, state, expires_s=LEDGER_S if progress.outcome else None)
 
@@ -253,7 +255,7 @@ class FileInput(InputNode):
         self._note(message, journey, "finished" if message.properties.get("is_final") else "")
         super().set_aside(message, journey, error, facts)
         if isinstance(error, RecordTooLong):
-            self._give_up(message, journey)  # nobody knows where the next record begins
+            self._give_up(message, journey)  # it is unknown where the next record begins
 
     def _put_aside(self, message: Message, journey: Journey, problem: str, facts: QueueFacts, error: Exception) -> None:
         del problem, facts, error

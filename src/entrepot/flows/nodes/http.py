@@ -2,7 +2,7 @@
 """HTTPInput, HTTPReply and HTTPRequest: a flow as a web service, and as the client of one.
 
 A request is no message on a queue: it is not persistent, it is tried once, and
-whoever sent it waits. So a flow that fails answers 500 instead of setting the
+its client waits. So a flow that fails answers 500 instead of setting the
 message aside, and an answer is sent when the unit of work is committed, never
 before.
 """
@@ -19,6 +19,7 @@ import msgspec
 
 from entrepot.errors import DestinationMissing, EntrepotError, HttpClientGone, HttpHeaderInvalid
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
+from entrepot.flows.flow_world import Output, QueueFacts
 from entrepot.flows.http_headers import TOLD, Headers, child_of, find
 from entrepot.flows.http_listener import (
     APPLICATION,
@@ -35,9 +36,8 @@ from entrepot.flows.journey import Journey
 from entrepot.flows.nodes import find_type
 from entrepot.flows.nodes.arrivals import AS_BYTES, arrived, body_of, place_in, set_in
 from entrepot.flows.nodes.http_request import METHODS, HTTPRequest, Speaker
-from entrepot.flows.nodes.input_node import PARSING, InputNode, Point
-from entrepot.flows.nodes.node import Mistake, Property
-from entrepot.flows.outside import Output, QueueFacts
+from entrepot.flows.nodes.input_node import PARSING, EntryPoint, InputNode
+from entrepot.flows.nodes.node import FlowMistake, Property
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element, Root
 
@@ -70,43 +70,47 @@ class HTTPInput(InputNode):
     )
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
-        said = definition.properties
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
+        given = definition.properties
         found = []
-        path = _path(str(said.get("path") or ""))
+        path = _path(str(given.get("path") or ""))
         if not path.startswith("/") or "?" in path or "*" in path.removesuffix("/*"):
             found.append(
-                Mistake(definition.name, f"{said.get('path')!r} is no path of a URL", "Write /orders or /orders/*.")
+                FlowMistake(
+                    definition.name, f"{given.get('path')!r} is no path of a URL", "Write /orders or /orders/*."
+                )
             )
-        port = said.get("port", 7080)
+        port = given.get("port", 7080)
         if isinstance(port, int) and not 0 <= port <= 65_535:
-            found.append(Mistake(definition.name, f"there is no port {port}", "Choose one from 1 to 65535."))
-        timeout_s = said.get("timeout_s", 180.0)
+            found.append(FlowMistake(definition.name, f"there is no port {port}", "Choose one from 1 to 65535."))
+        timeout_s = given.get("timeout_s", 180.0)
         if isinstance(timeout_s, int | float) and not 0 < timeout_s <= 86_400:
-            found.append(Mistake(definition.name, f"a client cannot wait {timeout_s} s", "Say 0.1 to 86400."))
+            found.append(FlowMistake(definition.name, f"a client cannot wait {timeout_s} s", "Say 0.1 to 86400."))
         found += [
-            Mistake(definition.name, f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
-            for method in said.get("methods") or ()
+            FlowMistake(definition.name, f"there is no method {method!r}", f"Use {', '.join(METHODS)}.")
+            for method in given.get("methods") or ()
             if method not in METHODS
         ]
-        if said.get("https") and not said.get("certificate"):
-            found.append(Mistake(definition.name, "https needs a certificate", "Say certificate and private_key."))
+        if given.get("https") and not given.get("certificate"):
+            found.append(FlowMistake(definition.name, "https needs a certificate", "Say certificate and private_key."))
         for other in flow.nodes.values():
             same = other.type == cls.type and other.name != definition.name
             if same and other.properties.get("port", 7080) == port and path == _path(str(other.properties.get("path"))):
-                found.append(Mistake(definition.name, f"{other.name} has the path {path} too", "Give each its own."))
+                found.append(
+                    FlowMistake(definition.name, f"{other.name} has the path {path} too", "Give each its own.")
+                )
         return found
 
-    def points(self) -> list[Point]:
-        found = [Point(self, self.run, transaction="yes", source=self._open)]
+    def points(self) -> list[EntryPoint]:
+        found = [EntryPoint(self, self.run, transaction="yes", source=self._open)]
         flow = self.plan.flow
         inputs = [each for each in flow.nodes.values() if issubclass(find_type(each.type), InputNode)]
         first = next(each.name for each in inputs if each.type == self.type)
         replies_here = any(each.type == HTTPReply.type for each in flow.nodes.values())
         if self.name == first and not (replies_here and all(each.type == self.type for each in inputs)):
-            # Somebody else may have the reply: another flow, or another instance that got what this one put.
+            # The reply may come from elsewhere: another flow, or another instance that got what this one put.
             found.append(
-                Point(
+                EntryPoint(
                     self,
                     self._deliver,
                     queue=reply_queue_of(flow_mark(flow.name)),
@@ -144,26 +148,26 @@ class HTTPInput(InputNode):
             return self._assembly(message, AS_BYTES)
 
     def _assembly(self, message: Message, parsing: Any) -> Assembly:
-        told = message.properties
-        headers = [(name, value) for name, _, value in (line.partition(":") for line in _lines(told["headers"]))]
-        root = arrived(message, parsing, _input_header(told, headers))
+        stored = message.properties
+        headers = [(name, value) for name, _, value in (line.partition(":") for line in _lines(stored["headers"]))]
+        root = arrived(message, parsing, _input_header(stored, headers))
         properties = root.children[0]
         set_in(properties, "ReplyProtocol", "SOAP-HTTP")
         set_in(properties, "ContentType", find(headers, "Content-Type") or "")
         local = Root("LocalEnvironment")
         place_in(local, "Destination", "HTTP").add("RequestIdentifier", message.message_id)
         line = place_in(local, "HTTP", "Input", "RequestLine")
-        line.add("Method", told["method"])
-        line.add("RequestURI", told["target"])
-        line.add("HTTPVersion", told["version"])
+        line.add("Method", stored["method"])
+        line.add("RequestURI", stored["target"])
+        line.add("HTTPVersion", stored["version"])
         if self.settings["parse_query"]:
             query = place_in(local, "HTTP", "Input", "QueryString")
-            for name, value in parse_qsl(urlsplit(str(told["target"])).query, keep_blank_values=True):
+            for name, value in parse_qsl(urlsplit(str(stored["target"])).query, keep_blank_values=True):
                 query.add(name, value)
         return Assembly(root, None, local)
 
     def _deliver(self, message: Message, journey: Journey) -> None:
-        """A reply that somebody else had."""
+        """A reply that came from elsewhere."""
         status, headers = msgspec.json.decode(str(message.properties["entrepot_http_head"]), type=tuple[int, Headers])
         reply = Reply(status, [(name, value) for name, value in headers], message.body)
         journey.after_commit.append(partial(answer, message.correlation_id, reply))
@@ -180,38 +184,38 @@ class HTTPInput(InputNode):
         journey.after_commit.append(partial(answer, message.message_id, self._sorry(error)))
 
     def _sorry(self, error: Exception) -> Reply:
-        # Names and codes only: what went wrong inside is nobody's business outside.
+        # Names and codes only: what went wrong inside is not shown to clients.
         known = f" ({type(error).__name__} [{error.code}])" if isinstance(error, EntrepotError) else ""
         body = f"500 Internal Server Error\nThe flow {self.plan.flow.name} could not deal with this request{known}.\n"
         return Reply(500, [("Content-Type", "text/plain; charset=utf-8")], body.encode())
 
 
-def _path(said: str) -> str:
+def _path(path: str) -> str:
     """The path of what may be a whole URL."""
-    return urlsplit(said).path if said.startswith(("http://", "https://")) else said
+    return urlsplit(path).path if path.startswith(("http://", "https://")) else path
 
 
 def _lines(text: Any) -> list[str]:
     return str(text).split("\n") if text else []
 
 
-def _input_header(told: Any, headers: Headers) -> Element:
+def _input_header(properties: Any, headers: Headers) -> Element:
     header = Element("HTTPInputHeader")
-    host = find(headers, "Host") or f"localhost:{told['port']}"
-    target = str(told["target"])
-    url = target if not target.startswith("/") else f"{told['scheme']}://{host}{target}"
-    header.add("X-Original-HTTP-Command", f"{told['method']} {url} {told['version']}")
+    host = find(headers, "Host") or f"localhost:{properties['port']}"
+    target = str(properties["target"])
+    url = target if not target.startswith("/") else f"{properties['scheme']}://{host}{target}"
+    header.add("X-Original-HTTP-Command", f"{properties['method']} {url} {properties['version']}")
     for name, value in headers:
         if name.lower() not in TOLD:
             header.add(name, value)
     query = urlsplit(target).query
     if query:
         header.add("X-Query-String", query)
-    header.add("X-Scheme", told["scheme"])
+    header.add("X-Scheme", properties["scheme"])
     header.add("X-Server-Name", host.rpartition(":")[0] or host)
-    header.add("X-Server-Port", str(told["port"]))
-    header.add("X-Remote-Addr", told["client"])
-    header.add("X-Remote-Host", told["client"])
+    header.add("X-Server-Port", str(properties["port"]))
+    header.add("X-Remote-Addr", properties["client"])
+    header.add("X-Remote-Host", properties["client"])
     return header
 
 
@@ -228,17 +232,17 @@ class HTTPReply(Speaker):
             "flag",
             True,
             ibm="ignoreTransportFailures",
-            about="go on when nobody waits for the answer any more",
+            about="go on when the client no longer waits for the answer",
         ),
         Property("generate_default_headers", "flag", True, ibm="generateDefaultHttpHeaders"),
     )
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         status = definition.properties.get("status", 200)
         if isinstance(status, int) and not 200 <= status <= 599:
-            return [Mistake(definition.name, f"{status} is no status of a reply", "Say 200 to 599.")]
+            return [FlowMistake(definition.name, f"{status} is no status of a reply", "Say 200 to 599.")]
         return []
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
@@ -291,9 +295,9 @@ class HTTPReply(Speaker):
         return identifier
 
     def _status(self, assembly: Assembly) -> int:
-        said = child_of(assembly.root.first("HTTPReplyHeader"), "X-Original-HTTP-Status-Code")
+        element = child_of(assembly.root.first("HTTPReplyHeader"), "X-Original-HTTP-Status-Code")
         where = "HTTPReplyHeader.X-Original-HTTP-Status-Code"
-        value = None if said is None else said.value
+        value = None if element is None else element.value
         if value is None:
             where = "LocalEnvironment.Destination.HTTP.ReplyStatusCode"
             value = assembly.local_environment.get("Destination", "HTTP", "ReplyStatusCode")

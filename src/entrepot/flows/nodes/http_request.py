@@ -38,7 +38,7 @@ from entrepot.flows.http_headers import (
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.arrivals import arrived, body_of, place_in, set_in
 from entrepot.flows.nodes.input_node import PARSING
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element, Folder, Root
 
@@ -52,7 +52,7 @@ class Speaker(Node):
         """What the first folder says, and what the others say beside it."""
         headers: Headers = []
         for name in folders:
-            known = {said.lower() for said, _ in headers}
+            known = {header.lower() for header, _ in headers}
             found = said_by(root.first(name), without=without if name != folders[0] else ())
             headers += [each for each in found if each[0].lower() not in known]
         if find(headers, "Content-Type") is None:
@@ -80,9 +80,7 @@ class HTTPRequest(Speaker):
         Property("method", "choice", "POST", choices=METHODS, ibm="httpMethod"),
         Property("timeout_s", "number", 120.0, ibm="timeoutForServer", about="for the whole exchange"),
         Property("follow_redirects", "flag", False, ibm="followRedirection"),
-        Property(
-            "authorities", "text", "", about="a PEM file; who may sign certificates, instead of the system's list"
-        ),
+        Property("authorities", "text", "", about="a PEM file of signers to trust, instead of the system's list"),
         Property("use_whole_message", "flag", True, ibm="useWholeInputMsgAsRequest"),
         Property("request_path", "text", "", ibm="requestMsgLocationInTree", about="the part that is sent otherwise"),
         Property("replace_message", "flag", True, ibm="replaceInputMsgWithWSResponse"),
@@ -95,30 +93,32 @@ class HTTPRequest(Speaker):
         *PARSING,
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._client = HttpClient(self.settings["authorities"])
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
+        given = definition.properties
         found = []
         try:
-            split_url(str(said.get("url") or ""))
+            split_url(str(given.get("url") or ""))
         except UrlInvalid as error:
-            found.append(Mistake(definition.name, f"{said.get('url')!r} is no URL: {error}", "Write http://host/path."))
-        if said.get("use_whole_message") is False and not said.get("request_path"):
-            found.append(Mistake(definition.name, "it does not say which part to send", "Say request_path."))
-        if said.get("replace_message") is False and not said.get("response_path"):
-            found.append(Mistake(definition.name, "it does not say where the response goes", "Say response_path."))
+            found.append(
+                FlowMistake(definition.name, f"{given.get('url')!r} is no URL: {error}", "Write http://host/path.")
+            )
+        if given.get("use_whole_message") is False and not given.get("request_path"):
+            found.append(FlowMistake(definition.name, "it does not say which part to send", "Say request_path."))
+        if given.get("replace_message") is False and not given.get("response_path"):
+            found.append(FlowMistake(definition.name, "it does not say where the response goes", "Say response_path."))
         for name in ("request_path", "response_path", "error_path"):
-            if said.get(name) and _tree_of(str(said[name]))[0] is None:
+            if given.get(name) and _tree_of(str(given[name]))[0] is None:
                 advice = "Begin with InputRoot, OutputRoot, Environment or LocalEnvironment."
-                found.append(Mistake(definition.name, f"{name}: there is no tree {said[name]!r}", advice))
-        timeout_s = said.get("timeout_s", 120.0)
+                found.append(FlowMistake(definition.name, f"{name}: there is no tree {given[name]!r}", advice))
+        timeout_s = given.get("timeout_s", 120.0)
         if isinstance(timeout_s, int | float) and not 0 < timeout_s <= 86_400:
-            found.append(Mistake(definition.name, f"it cannot wait {timeout_s} s", "Say 0.1 to 86400."))
+            found.append(FlowMistake(definition.name, f"it cannot wait {timeout_s} s", "Say 0.1 to 86400."))
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
@@ -130,7 +130,7 @@ class HTTPRequest(Speaker):
             raise HttpHeaderInvalid(self.plan.flow.name, self.name, "RequestLine.Method", f"{method!r} is no method")
         body, headers = self._request(assembly, method)
         timeout_s = self._timeout_s(wanted)
-        journey.outside.allow_time(timeout_s)
+        journey.world.allow_time(timeout_s)
         try:
             answered = self._client.send(
                 method,
@@ -150,12 +150,12 @@ class HTTPRequest(Speaker):
     # --- what is sent -------------------------------------------------------------------------
 
     def _url(self, assembly: Assembly, wanted: Element | None) -> str:
-        said = text_of(child_of(assembly.root.first("HTTPRequestHeader"), "X-Original-HTTP-URL"))
-        said = said or text_of(None if wanted is None else wanted.first("RequestURL")) or self.settings["url"]
+        url = text_of(child_of(assembly.root.first("HTTPRequestHeader"), "X-Original-HTTP-URL"))
+        url = url or text_of(None if wanted is None else wanted.first("RequestURL")) or self.settings["url"]
         try:
-            parts = split_url(said)
+            parts = split_url(url)
         except UrlInvalid as error:
-            raise HttpUrlInvalid(self.plan.flow.name, self.name, said, str(error)) from error
+            raise HttpUrlInvalid(self.plan.flow.name, self.name, url, str(error)) from error
         path = text_of(None if wanted is None else place(wanted, "RequestLine", "RequestURI"))
         query_tree = None if wanted is None else wanted.first("QueryString")
         if path:
@@ -168,16 +168,16 @@ class HTTPRequest(Speaker):
         return parts.geturl()
 
     def _timeout_s(self, wanted: Element | None) -> float:
-        said = None if wanted is None else wanted.get("Timeout")
-        if said is None:
+        value = None if wanted is None else wanted.get("Timeout")
+        if value is None:
             return float(self.settings["timeout_s"])
         try:
-            seconds = float(said)
+            seconds = float(value)
         except (TypeError, ValueError):
             seconds = 0.0
         if not 0 < seconds <= 86_400:
             where = "LocalEnvironment.Destination.HTTP.Timeout"
-            raise HttpHeaderInvalid(self.plan.flow.name, self.name, where, f"{said!r} is no number of seconds")
+            raise HttpHeaderInvalid(self.plan.flow.name, self.name, where, f"{value!r} is no number of seconds")
         return seconds
 
     def _request(self, assembly: Assembly, method: str) -> tuple[bytes, Headers]:
@@ -188,8 +188,8 @@ class HTTPRequest(Speaker):
             folders += ("HTTPInputHeader",)
         if method in ("GET", "HEAD", "DELETE") and settings["use_whole_message"]:
             headers = self.headers_of(root, 1208, folders, without=("Host",))
-            said = find(said_by(root.first("HTTPRequestHeader")), "Content-Type")
-            return b"", [each for each in headers if each[0].lower() != "content-type" or said is not None]
+            content_type = find(said_by(root.first("HTTPRequestHeader")), "Content-Type")
+            return b"", [each for each in headers if each[0].lower() != "content-type" or content_type is not None]
         if settings["use_whole_message"]:
             rendered = body_of(root)
             return rendered.body, self.headers_of(root, rendered.ccsid, folders, without=("Host",))

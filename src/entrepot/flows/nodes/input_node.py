@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where messages enter a flow, and what becomes of them when nobody handles their errors."""
+"""Where messages enter a flow, and what becomes of them when their errors are not handled."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from entrepot.errors import EntrepotError, NowhereToSetAside
 from entrepot.errors.describing import error_text
 from entrepot.esql.user_functions import FlowControl, as_failure
 from entrepot.flows.exception_list import with_exception
+from entrepot.flows.flow_world import Output, QueueFacts
 from entrepot.flows.journey import NEVER, Journey, NotAlone
 from entrepot.flows.nodes.node import Node, Property
-from entrepot.flows.outside import Output, QueueFacts
 from entrepot.message import Message
 from entrepot.models import parse_message
 from entrepot.models.tree import Assembly
@@ -37,8 +37,8 @@ PARSING = (
 )
 
 
-class Source(Protocol):
-    """Where messages come from that lie on no queue; whoever runs the kernel asks it in turn with the queues.
+class MessageSource(Protocol):
+    """Where messages come from that lie on no queue; the kernel's caller asks it in turn with the queues.
 
     It keeps what it has handed out until it hears that the unit of work with all of that was committed. It is
     made in the process that runs the kernel, and used by one thread.
@@ -60,19 +60,19 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class Point:
-    """One place at which messages enter; whoever runs the kernel brings them."""
+class EntryPoint:
+    """One place at which messages enter; the kernel's caller brings them."""
 
     node: InputNode
     run: Callable[[Message, Journey], None]
     queue: str = ""
     """The queue that they come from; empty for other sources."""
     transaction: str = "automatic"
-    source: Callable[[], Source] | None = None
+    source: Callable[[], MessageSource] | None = None
     """Opens what they come from, where that is no queue."""
     selector: str = ""
     internal: bool = False
-    """A queue of the flow itself, such as a timer's; whoever runs the flow makes it when it is missing."""
+    """A queue of the flow itself, such as a timer's; made when the flow starts and it is missing."""
 
     def is_transactional(self, message: Message) -> bool:
         return message.persistent if self.transaction == "automatic" else self.transaction == "yes"
@@ -87,7 +87,7 @@ class InputNode(Node):
     inputs: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[tuple[str, ...]] = ("out", "failure", "catch")
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[EntryPoint]:
         raise NotImplementedError
 
     def prime(self, journey: Journey) -> None:
@@ -162,8 +162,8 @@ class InputNode(Node):
         for queue in (facts.backout_queue, facts.dead_letter_queue):
             if not queue:
                 continue
-            told = {"entrepot_flow": self.plan.flow.name, "entrepot_error": problem[:_PROBLEM_CHARACTERS]}
-            own = replace(message, properties={**message.properties, **told}, backout_count=0)
+            reasons = {"entrepot_flow": self.plan.flow.name, "entrepot_error": problem[:_PROBLEM_CHARACTERS]}
+            own = replace(message, properties={**message.properties, **reasons}, backout_count=0)
             try:
                 journey.put(Output(queue, own, self.name))
                 return

@@ -16,7 +16,7 @@ from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.maps.gdm import read_map
 from entrepot.flows.maps.notation import MapText, Target, write_map
 from entrepot.flows.nodes.compute import Compute
-from entrepot.flows.nodes.node import Mistake, Property
+from entrepot.flows.nodes.node import FlowMistake, Property
 from entrepot.models.logical import MessageSet
 
 _FROM_COMPUTE = tuple(declared for declared in Compute.properties if declared.name not in ("module", "statements"))
@@ -47,28 +47,28 @@ class Mapping(Compute):
         return compile_statements(text.esql, f"{self.name}.map", kind=self.kind)
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         settings: dict[str, Any] = {declared.name: declared.default for declared in cls.properties}
         settings.update(definition.properties)
         text = esql_of(settings, flow.message_sets)
         if text.problems:
-            return [Mistake(f"{definition.name}.{where}", problem) for where, problem in text.problems]
+            return [FlowMistake(f"{definition.name}.{where}", problem) for where, problem in text.problems]
         try:
             compile_statements(text.esql, f"{definition.name}.map", kind=cls.kind)
         except EsqlInvalid as error:
-            return [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+            return [FlowMistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
         return []
 
 
 def esql_of(settings: dict[str, Any], sets: Sequence[MessageSet] = ()) -> MapText:
     """The ESQL of a Mapping node's properties, and what is wrong with its map."""
     table: Any = settings.get("map")
-    said = Target(**{key: str(settings.get(key) or "") for key in Target.__dataclass_fields__})
+    target = Target(**{key: str(settings.get(key) or "") for key in Target.__dataclass_fields__})
     if isinstance(table, str) and table.lstrip().startswith("<"):
         read = read_map(table, "map")
         if read.problems:
             return MapText("", read.problems)
         table = read.table
-        told = {key: getattr(said, key) or getattr(read.target, key) for key in Target.__dataclass_fields__}
-        said = Target(**told)
-    return write_map(table, said, sets)
+        merged = {key: getattr(target, key) or getattr(read.target, key) for key in Target.__dataclass_fields__}
+        target = Target(**merged)
+    return write_map(table, target, sets)

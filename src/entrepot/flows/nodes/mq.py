@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from entrepot.errors import DestinationMissing
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
+from entrepot.flows.flow_world import TOPIC, Output
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.input_node import PARSING, TRANSACTION, InputNode, Point
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
-from entrepot.flows.outside import TOPIC, Output
+from entrepot.flows.nodes.input_node import PARSING, TRANSACTION, EntryPoint, InputNode
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.message import Message, MessageType, Report
 from entrepot.models import parse_message, render_message
 from entrepot.models.tree import Assembly, Element
@@ -38,10 +38,10 @@ class MQInput(InputNode):
         Property("selector", "text", "", about="take only messages whose properties fulfil this condition"),
     )
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[EntryPoint]:
         settings = self.settings
         return [
-            Point(
+            EntryPoint(
                 self,
                 self.run,
                 queue=settings["queue"],
@@ -51,10 +51,10 @@ class MQInput(InputNode):
         ]
 
 
-class _Sender(Node):
+class _QueueOutput(Node):
     """What MQOutput and MQReply share: a tree becomes a message on a queue."""
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._persistence = self.settings["persistence"]
         self._transaction = self.settings["transaction"]
@@ -75,7 +75,7 @@ class _Sender(Node):
     def _send(self, destination: str, message: Message, journey: Journey, transaction: str) -> None:
         output = Output(destination, message, self.name)
         if transaction == "no":
-            journey.outside.put_now(output)
+            journey.world.put_now(output)
         else:
             journey.put(output)
 
@@ -91,17 +91,17 @@ class _Sender(Node):
         mq = written.add("MQ")
         for destination, message in sent:
             queue, _, manager = destination.partition("@")
-            told = mq.add("DestinationData")
-            told.add("queueName", queue)
-            told.add("queueManagerName", manager)
-            told.add("replyIdentifier", message.message_id)
-            told.add("msgId", message.message_id)
-            told.add("correlId", message.correlation_id)
-            told.add("GroupId", message.group_id)
+            data = mq.add("DestinationData")
+            data.add("queueName", queue)
+            data.add("queueManagerName", manager)
+            data.add("replyIdentifier", message.message_id)
+            data.add("msgId", message.message_id)
+            data.add("correlId", message.correlation_id)
+            data.add("GroupId", message.group_id)
         out(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
 
 
-class MQOutput(_Sender):
+class MQOutput(_QueueOutput):
     type: ClassVar[str] = "MQOutput"
     about: ClassVar[str] = "Puts the message on a queue, on the queues of a destination list, or on its reply-to queue."
     ibm: ClassVar[tuple[str, ...]] = ("ComIbmMQOutput",)
@@ -122,7 +122,7 @@ class MQOutput(_Sender):
         Property("new_correlation_id", "flag", False, ibm="newCorrelId"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         settings = self.settings
         manager = settings["queue_manager"]
@@ -131,20 +131,20 @@ class MQOutput(_Sender):
         self._new_ids = settings["new_message_id"] or settings["new_correlation_id"]
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
-        said = definition.properties
-        if said.get("destination", "queue") == "queue" and not said.get("queue"):
-            return [Mistake(definition.name, "it names no queue", "Say queue, or destination: list or reply.")]
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
+        given = definition.properties
+        if given.get("destination", "queue") == "queue" and not given.get("queue"):
+            return [FlowMistake(definition.name, "it names no queue", "Say queue, or destination: list or reply.")]
         return []
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         message = self._message(assembly, journey)
-        # Whoever stands behind this node is told the id, so then the queue manager is not left to make one.
+        # The nodes behind this one see the id, so then the queue manager is not left to make one.
         needs_id = not message.message_id and "out" in self.wires
         if self._mode == "queue" and not self._new_ids and not needs_id:
             # The way of most messages.
             if self._transaction == "no":
-                journey.outside.put_now(Output(self._queue, message, self.name))
+                journey.world.put_now(Output(self._queue, message, self.name))
             else:
                 journey.put(Output(self._queue, message, self.name))
             if "out" in self.wires:
@@ -164,7 +164,7 @@ class MQOutput(_Sender):
         if not message.message_id or _is_wanted(wanted.get("newMsgId"), settings["new_message_id"]):
             changes["message_id"] = journey.new_message_id()
         if _is_wanted(wanted.get("newCorrelId"), settings["new_correlation_id"]):
-            changes["correlation_id"] = journey.outside.new_message_id()
+            changes["correlation_id"] = journey.world.new_message_id()
         if wanted.get("persistenceMode") in ("yes", "no"):
             changes["persistent"] = wanted["persistenceMode"] == "yes"
         if "replyToQ" in wanted:
@@ -202,8 +202,8 @@ def _listed(local: Element) -> list[Element]:
     ]
 
 
-def _is_wanted(said: str | None, otherwise: bool) -> bool:
-    return otherwise if said is None else said.lower() in ("yes", "true", "1")
+def _is_wanted(value: str | None, otherwise: bool) -> bool:
+    return otherwise if value is None else value.lower() in ("yes", "true", "1")
 
 
 def reply_queue(message: Message, node: Node) -> str:
@@ -215,14 +215,14 @@ def reply_queue(message: Message, node: Node) -> str:
     name = message.reply_to.strip()
     if not name:
         raise DestinationMissing(node.plan.flow.name, node.name, "MQMD.ReplyToQ is empty")
-    # Whoever sends a message says where its reply goes, and the flow may put where the sender may not.
+    # The sender of a message says where its reply goes, and the flow may put where the sender may not.
     if name.startswith(("SYSTEM.", TOPIC)):
         raise DestinationMissing(node.plan.flow.name, node.name, f"MQMD.ReplyToQ is {name}, and takes no replies")
     manager = message.reply_to_manager.strip()
     return f"{name}@{manager}" if manager else name
 
 
-class MQReply(_Sender):
+class MQReply(_QueueOutput):
     type: ClassVar[str] = "MQReply"
     about: ClassVar[str] = "Puts the message on the reply-to queue of the one that came in."
     ibm: ClassVar[tuple[str, ...]] = ("ComIbmMQReply",)
@@ -235,7 +235,7 @@ class MQReply(_Sender):
         reply = replace(
             message,
             type=MessageType.REPLY,
-            message_id=message.message_id if wanted & Report.PASS_MESSAGE_ID else journey.outside.new_message_id(),
+            message_id=message.message_id if wanted & Report.PASS_MESSAGE_ID else journey.world.new_message_id(),
             correlation_id=message.correlation_id if wanted & Report.PASS_CORRELATION_ID else message.message_id,
             reply_to="",
             reply_to_manager="",
@@ -276,7 +276,7 @@ class MQGet(Node):
         transactional = settings["transaction"] == "yes" or (
             settings["transaction"] == "automatic" and journey.transactional
         )
-        found = journey.outside.get(
+        found = journey.world.get(
             settings["queue"],
             wait_s=float("inf") if wait_ms < 0 else wait_ms / 1000,
             message_id=self._asked(assembly, "MsgId") if settings["by_message_id"] else None,

@@ -44,7 +44,7 @@ class Property:
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class FlowMistake:
     """Something wrong with a definition, found before it runs."""
 
     where: str
@@ -60,7 +60,7 @@ class Mistake:
 
 
 @dataclass(slots=True)
-class Plan:
+class NodeContext:
     """What nodes are built from, beside their own properties."""
 
     flow: FlowDefinition
@@ -90,7 +90,7 @@ class Node:
     ibm: ClassVar[tuple[str, ...]] = ()
     """What .msgflow files call it."""
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         self.name = definition.name
         self.plan = plan
         self.settings: dict[str, Any] = {declared.name: declared.default for declared in self.properties}
@@ -101,7 +101,7 @@ class Node:
         """By output terminal; one that is not connected is not here."""
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         """What is wrong beyond what the declaration already forbids."""
         del definition, flow
         return []

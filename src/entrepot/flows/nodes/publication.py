@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publication: from here a message goes to everybody who has subscribed to its topic.
+"""Publication: publishes a message to all subscribers of its topic.
 
 The topic is what the message says: Properties.Topic, or psc.Topic of its
 MQRFH2; several of them are published one by one. A node may name a topic for
-messages that say none. Who gets it, by topic and by content, is for the
+messages that say none. Which subscribers get it, by topic and by content, is for the
 queue manager.
 """
 
@@ -14,9 +14,9 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from entrepot.errors import DestinationMissing
+from entrepot.flows.flow_world import TOPIC, Output
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.node import Node, Property
-from entrepot.flows.outside import TOPIC, Output
 from entrepot.models import render_message
 from entrepot.models.tree import Assembly, Element
 
@@ -33,7 +33,7 @@ class Publication(Node):
     )
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
-        topics, retain = _told(assembly)
+        topics, retain = _topics_and_retain(assembly)
         topics = topics or ([self.settings["topic"]] if self.settings["topic"] else [])
         if not topics:
             raise DestinationMissing(
@@ -48,7 +48,7 @@ class Publication(Node):
         self.propagate("out", assembly, journey)
 
 
-def _told(assembly: Assembly) -> tuple[list[str], bool]:
+def _topics_and_retain(assembly: Assembly) -> tuple[list[str], bool]:
     """The topics that a message names, and whether it wants to be kept."""
     root = assembly.root
     properties = root.first("Properties")

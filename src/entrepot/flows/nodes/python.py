@@ -13,7 +13,7 @@ from entrepot.errors.describing import error_text
 from entrepot.esql.user_functions import TIME_S_MAX, call_user_function, own_code
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.models.tree import Assembly
 
 PythonFunction = Callable[..., Any]
@@ -36,18 +36,18 @@ class Python(Node):
         Property("timeout_s", "number", TIME_S_MAX, about="how long a call may take, without `send`; 0: no limit"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._function = find_function(self.settings["function"])
         self._function_name = str(getattr(self._function, "__qualname__", "the function"))
         self._time_s = float(self.settings["timeout_s"])
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         try:
             find_function(definition.properties.get("function"))
         except (ModelNotFound, ValueError) as error:
-            return [Mistake(definition.name, str(error), "Write module:function; the module must be importable.")]
+            return [FlowMistake(definition.name, str(error), "Write module:function; the module must be importable.")]
         return []
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
@@ -61,7 +61,7 @@ class Python(Node):
             assembly.local_environment.copy(),
             assembly.exception_list.copy(),
         )
-        journey.outside.allow_time(self._time_s)
+        journey.world.allow_time(self._time_s)
         send = _Send(self, journey)
         try:
             answer = call_user_function(self._function, self._function_name, own, send, time_s=self._time_s)
@@ -70,8 +70,8 @@ class Python(Node):
         if answer is None:
             return
         if not isinstance(answer, Assembly):
-            told = f"{self._function_name} returned {type(answer).__name__}"
-            raise TypeError(f"{told}; return the message, or None after `send`")
+            problem = f"{self._function_name} returned {type(answer).__name__}"
+            raise TypeError(f"{problem}; return the message, or None after `send`")
         self.propagate("out", answer, journey)
 
 
@@ -95,19 +95,19 @@ class _Send:
             self._node.propagate(terminal, assembly, self._journey)
 
 
-def find_function(said: Any) -> PythonFunction:
+def find_function(value: Any) -> PythonFunction:
     """A function, or the one that `module:function` names.
 
     Raises:
         ModelNotFound: There is none of that name, or its module cannot be imported.
         ValueError: That is no name of a function.
     """
-    if callable(said):
-        function: PythonFunction = said
+    if callable(value):
+        function: PythonFunction = value
         return function
-    module_name, colon, name = str(said or "").partition(":")
+    module_name, colon, name = str(value or "").partition(":")
     if not colon or not name:
-        raise ValueError(f"{said!r} is no module:function")
+        raise ValueError(f"{value!r} is no module:function")
     try:
         # The module is the author's too, and may do anything while it is imported.
         found = call_user_function(importlib.import_module, module_name, module_name, time_s=0)
@@ -116,6 +116,6 @@ def find_function(said: Any) -> PythonFunction:
     except Exception as error:
         raise ModelNotFound("function", f"{module_name}:{name} ({error_text(error)})", ()) from error
     if not callable(found):
-        raise ValueError(f"{said!r} is no function")
+        raise ValueError(f"{value!r} is no function")
     named: PythonFunction = found
     return named

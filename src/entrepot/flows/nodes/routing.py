@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from entrepot.errors import EsqlInvalid, LabelNotFound, UserException
-from entrepot.esql import EsqlModule, Run, compile_condition
+from entrepot.esql import EsqlModule, EsqlRun, compile_condition
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.exception_list import with_exception
 from entrepot.flows.journey import Journey
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.models.tree import Assembly
 
 
@@ -53,7 +53,7 @@ class RouteToLabel(Node):
         Property("order", "choice", "last", choices=("first", "last"), ibm="mode"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._index = 0 if self.settings["order"] == "first" else -1
 
@@ -71,15 +71,15 @@ class RouteToLabel(Node):
         if not names or router is None:
             raise LabelNotFound(self.plan.flow.name, self.name, "", known)
         chosen = names[self._index]
-        said: Any = chosen.first("labelName") or chosen.first("labelname") or chosen
-        label = self.plan.labels.get(str(said.value))
+        named: Any = chosen.first("labelName") or chosen.first("labelname") or chosen
+        label = self.plan.labels.get(str(named.value))
         if label is None:
-            raise LabelNotFound(self.plan.flow.name, self.name, str(said.value), known)
+            raise LabelNotFound(self.plan.flow.name, self.name, str(named.value), known)
         router.remove(chosen)
         label(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
 
 
-class Route(Node):
+class RouteNode(Node):
     type: ClassVar[str] = "Route"
     about: ClassVar[str] = (
         "Asks questions in order: the message goes to the terminal of each that is true, or of the first."
@@ -98,7 +98,7 @@ class Route(Node):
         Property("mode", "choice", "all", choices=("all", "first"), ibm="distributionMode"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._routes: list[tuple[EsqlModule, str]] = [
             (compile_condition(condition_of(row["when"]), f"{self.name}.routes"), row.get("to", "match"))
@@ -107,26 +107,26 @@ class Route(Node):
         self._first_only = self.settings["mode"] == "first"
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         found = []
         for number, row in enumerate(definition.properties.get("routes") or (), 1):
             where = f"{definition.name}.routes[{number}]"
             if not isinstance(row, dict) or "when" not in row:
-                found.append(Mistake(where, "it has no `when`", "Write {when: CONDITION, to: TERMINAL}."))
+                found.append(FlowMistake(where, "it has no `when`", "Write {when: CONDITION, to: TERMINAL}."))
                 continue
             try:
                 compile_condition(condition_of(str(row["when"])), where)
             except EsqlInvalid as error:
-                found += [Mistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
+                found += [FlowMistake(f"{at[0]}:{at[1]}:{at[2]}", at[3]) for at in error.mistakes]
             except ValueError as error:
-                found.append(Mistake(where, str(error)))
+                found.append(FlowMistake(where, str(error)))
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
         matched = False
         for module, terminal in self._routes:
-            run = Run(assembly)
-            run.database = journey.outside.database
+            run = EsqlRun(assembly)
+            run.database = journey.world.database
             run.properties = self.user_properties
             if module.run(run) is True:
                 matched = True
@@ -164,7 +164,7 @@ class TryCatch(Node):
             catch(with_exception(assembly, error, journey), journey)
 
 
-class Throw(Node):
+class ThrowNode(Node):
     type: ClassVar[str] = "Throw"
     about: ClassVar[str] = "Raises an error on purpose."
     ibm: ClassVar[tuple[str, ...]] = ("ComIbmThrow",)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TimeoutControl and TimeoutNotification: messages at a time, or again and again.
 
-A timer is two states. One says what is to happen (`Timer`), the other only
+A timer is two states. One says what is to happen (`TimerState`), the other only
 that it is time (`Tick`), and comes back to TimeoutNotification when it
 expires. A tick counts only if the timer that it names is still there and has
 its number, so cancelling or overwriting works at any moment, also when the
@@ -18,17 +18,17 @@ from typing import ClassVar, Literal
 
 from entrepot.errors import StateUnreadable, TimeoutExists, TimeoutRequestInvalid
 from entrepot.flows.definition import FlowDefinition, NodeDefinition
+from entrepot.flows.flow_world import QueueFacts
 from entrepot.flows.journey import Journey
 from entrepot.flows.location import read_location
-from entrepot.flows.nodes.input_node import PARSING, TRANSACTION, InputNode, Point
-from entrepot.flows.nodes.node import Mistake, Node, Plan, Property
-from entrepot.flows.outside import QueueFacts
+from entrepot.flows.nodes.input_node import PARSING, TRANSACTION, EntryPoint, InputNode
+from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
 from entrepot.flows.states import (
     BUSY_S,
     Order,
     Parcel,
     Tick,
-    Timer,
+    TimerState,
     decode,
     decode_one_of,
     encode,
@@ -48,7 +48,7 @@ from entrepot.message import Message
 from entrepot.models.tree import Assembly, Element, Folder, Root
 
 MISSED_AFTER_S = 60.0
-"""A tick that comes so late was missed: nobody was there to see it. What is a little late has only waited its turn."""
+"""A tick that comes so late was missed: no instance ran. What is a little late has only waited its turn."""
 _KIND = "TIMER"
 _TOKEN = key_of("token")
 _UNIQUE = Property(
@@ -73,12 +73,12 @@ class _Stores:
         self.due = queue_name(_KIND, unique_id, ".DUE")
         self.tokens = queue_name(_KIND, unique_id, ".TOKENS")
 
-    def start(self, key: bytes, timer: Timer, due_at: float, journey: Journey) -> None:
+    def start(self, key: bytes, timer: TimerState, due_at: float, journey: Journey) -> None:
         """Keep a timer, and let it ring."""
         journey.keep(self.timers, key, Message(encode(timer), persistent=timer.persistent))
         journey.take(self.ticks, key)
         tick = Message(encode(Tick(key, timer.number, due_at)), persistent=timer.persistent)
-        waits_s = remaining_s(due_at, journey.outside.steady_now())
+        waits_s = remaining_s(due_at, journey.world.steady_now())
         journey.keep(self.ticks, key, tick, expires_s=waits_s, then=self.due)
 
     def carry_out(self, order: Order, journey: Journey) -> Literal["done", "busy", "exists", "unknown"]:
@@ -92,7 +92,7 @@ class _Stores:
         if timer is None:
             journey.take(self.ticks, key)
             return "unknown" if taken is None else "done"
-        if taken is not None and not decode(taken.body, Timer, self.timers).allow_overwrite:
+        if taken is not None and not decode(taken.body, TimerState, self.timers).allow_overwrite:
             journey.keep(self.timers, key, Message(taken.body, persistent=taken.persistent))
             return "exists"
         self.start(key, timer, order.due_at, journey)
@@ -108,7 +108,7 @@ class _Stores:
     def park(self, order: Order, persistent: bool, journey: Journey) -> None:
         """Let TimeoutNotification carry it out soon."""
         message = Message(encode(order), persistent=persistent)
-        journey.keep(self.parked, journey.outside.new_message_id(), message, expires_s=BUSY_S, then=self.due)
+        journey.keep(self.parked, journey.world.new_message_id(), message, expires_s=BUSY_S, then=self.due)
 
 
 class TimeoutControl(Node):
@@ -145,7 +145,7 @@ class TimeoutControl(Node):
         Property("message_format", "text", "", ibm="messageFormat"),
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         settings = self.settings
         self._stores = _Stores(str(settings["unique_id"]))
@@ -153,7 +153,7 @@ class TimeoutControl(Node):
         self._stored = read_location(settings["stored_location"]) if settings["stored_location"] else None
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
         found = []
         for name in ("request_location", "stored_location"):
@@ -161,7 +161,7 @@ class TimeoutControl(Node):
                 if definition.properties.get(name):
                     read_location(str(definition.properties[name]))
             except ValueError as error:
-                found.append(Mistake(definition.name, f"{name}: {error}"))
+                found.append(FlowMistake(definition.name, f"{name}: {error}"))
         return found
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
@@ -169,7 +169,7 @@ class TimeoutControl(Node):
         if place is None:
             raise self._failure("the place", f"is not there: {self._where.text}")
         try:
-            request = read_request(place, journey.outside.now())
+            request = read_request(place, journey.world.now())
         except RequestError as error:
             raise self._failure(error.field, error.problem) from error
         order = self._order(request, assembly, journey)
@@ -179,18 +179,18 @@ class TimeoutControl(Node):
         elif answer == "exists":
             raise TimeoutExists(self.plan.flow.name, self.name, request.identifier)
         elif answer == "unknown":
-            journey.outside.trace("", f"{self.name}: there is no timeout request {request.identifier!r} to cancel")
+            journey.world.trace("", f"{self.name}: there is no timeout request {request.identifier!r} to cancel")
         self.propagate("out", assembly, journey)
 
     def _is_persistent(self, journey: Journey) -> bool:
-        said = self.settings["persistence"]
-        return journey.message.persistent if said == "automatic" else bool(said == "yes")
+        persistence = self.settings["persistence"]
+        return journey.message.persistent if persistence == "automatic" else bool(persistence == "yes")
 
     def _order(self, request: TimeoutRequest, assembly: Assembly, journey: Journey) -> Order:
         key = key_of("timer", request.identifier)
         if request.action == "CANCEL":
             return Order(key, None)
-        timer = Timer(
+        timer = TimerState(
             new_number(journey),
             request.identifier,
             pack(self._parcel(assembly)),
@@ -202,9 +202,9 @@ class TimeoutControl(Node):
             request.start_time,
             self._is_persistent(journey),
         )
-        # The request tells a time of the clock; from here on no clock that somebody sets decides when that has come.
-        outside = journey.outside
-        return Order(key, timer, request.start_at + (outside.steady_now() - outside.now()))
+        # The request tells a time of the clock; from here on setting the clock does not change when that comes.
+        world = journey.world
+        return Order(key, timer, request.start_at + (world.steady_now() - world.now()))
 
     def _parcel(self, assembly: Assembly) -> Parcel:
         root = assembly.root if self._stored is None else self._part(assembly)
@@ -264,23 +264,23 @@ class TimeoutNotification(InputNode):
         *PARSING,
     )
 
-    def __init__(self, definition: NodeDefinition, plan: Plan) -> None:
+    def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
         self._stores = _Stores(str(self.settings["unique_id"]))
         self._is_automatic = self.settings["mode"] == "automatic"
         self._interval_s = float(self.settings["interval_s"])
 
     @classmethod
-    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[Mistake]:
+    def check(cls, definition: NodeDefinition, flow: FlowDefinition) -> list[FlowMistake]:
         del flow
-        said = definition.properties
-        interval_s = said.get("interval_s", 1)
-        if said.get("mode", "automatic") == "automatic" and isinstance(interval_s, int | float) and interval_s <= 0:
-            return [Mistake(definition.name, f"interval_s is {interval_s}", "Say how many seconds, more than 0.")]
+        given = definition.properties
+        interval_s = given.get("interval_s", 1)
+        if given.get("mode", "automatic") == "automatic" and isinstance(interval_s, int | float) and interval_s <= 0:
+            return [FlowMistake(definition.name, f"interval_s is {interval_s}", "Say how many seconds, more than 0.")]
         return []
 
-    def points(self) -> list[Point]:
-        return [Point(self, self._time_has_come, queue=self._stores.due, transaction="yes", internal=True)]
+    def points(self) -> list[EntryPoint]:
+        return [EntryPoint(self, self._time_has_come, queue=self._stores.due, transaction="yes", internal=True)]
 
     def prime(self, journey: Journey) -> None:
         """Begin anew where the mode is automatic; ticks that are still on their way have another number then."""
@@ -290,8 +290,8 @@ class TimeoutNotification(InputNode):
         _, is_away = find(journey, self._stores.timers, _AUTOMATIC)
         if is_away:
             return  # another instance lets it ring at this moment, and so it goes on
-        now = journey.outside.steady_now()
-        timer = Timer(new_number(journey), str(self.settings["unique_id"]), b"", 0, -1, True, True, "", "", True)
+        now = journey.world.steady_now()
+        timer = TimerState(new_number(journey), str(self.settings["unique_id"]), b"", 0, -1, True, True, "", "", True)
         self._stores.start(_AUTOMATIC, timer, now + self._interval_s, journey)
 
     # --- the time has come --------------------------------------------------------------------
@@ -310,23 +310,23 @@ class TimeoutNotification(InputNode):
         if answer == "busy":
             self._stores.park(order, message.persistent, journey)
         elif answer == "exists" and order.timer is not None:
-            told = f"{self.name}: the timeout request {order.timer.identifier!r} is dropped: there is one already"
-            journey.outside.trace("", told)
+            text = f"{self.name}: the timeout request {order.timer.identifier!r} is dropped: there is one already"
+            journey.world.trace("", text)
 
-    def _advance(self, tick: Tick, message: Message, journey: Journey) -> Timer | None:
+    def _advance(self, tick: Tick, message: Message, journey: Journey) -> TimerState | None:
         """Let a timer go on to its next time, or end; what is to be sent now, if anything."""
         stores = self._stores
         taken, is_away = find(journey, stores.timers, tick.key)
         if taken is None:
             if is_away:
-                again = Message(message.body, persistent=message.persistent)
-                journey.keep(stores.ticks, tick.key, again, expires_s=BUSY_S, then=stores.due)
+                next_tick = Message(message.body, persistent=message.persistent)
+                journey.keep(stores.ticks, tick.key, next_tick, expires_s=BUSY_S, then=stores.due)
             return None
-        timer = decode(taken.body, Timer, stores.timers)
+        timer = decode(taken.body, TimerState, stores.timers)
         if timer.number != tick.number:
             journey.keep(stores.timers, tick.key, Message(taken.body, persistent=taken.persistent))
             return None
-        now = journey.outside.steady_now()
+        now = journey.world.steady_now()
         late_s = now - tick.due_at
         interval_s = self._interval_s if tick.key == _AUTOMATIC else float(timer.interval_s)
         times = _skipped(late_s, interval_s) if timer.ignore_missed else 0
@@ -337,39 +337,39 @@ class TimeoutNotification(InputNode):
             stores.start(tick.key, timer, tick.due_at + (1 + times) * interval_s, journey)
         timer.left = left
         if timer.ignore_missed and late_s > MISSED_AFTER_S:
-            told = f"{self.name}: a timeout of {timer.identifier!r} was missed {late_s:.0f} s ago, and is ignored"
-            journey.outside.trace("", told)
+            text = f"{self.name}: a timeout of {timer.identifier!r} was missed {late_s:.0f} s ago, and is ignored"
+            journey.world.trace("", text)
             return None
         return timer
 
-    def _fire(self, timer: Timer, due_at: float, journey: Journey) -> None:
+    def _fire(self, timer: TimerState, due_at: float, journey: Journey) -> None:
         wanted = self.settings["transaction"]
         message = unpack(timer.packed, self._stores.due).message if timer.packed else Message(b"")
         journey.message = message
         journey.transactional = message.persistent if wanted == "automatic" else wanted == "yes"
         self.start(self._assembly(timer, due_at, journey), journey)
 
-    def _assembly(self, timer: Timer, due_at: float, journey: Journey) -> Assembly:
+    def _assembly(self, timer: TimerState, due_at: float, journey: Journey) -> Assembly:
         if timer.packed:
             assembly = self._parcel(timer).open()
         else:
             assembly = Assembly(Root())
             assembly.root.add("Properties")
-        told = assembly.local_environment.add("TimeoutRequest")
+        request = assembly.local_environment.add("TimeoutRequest")
         is_automatic = not timer.packed
-        outside = journey.outside
-        at = datetime.fromtimestamp(due_at + (outside.now() - outside.steady_now()))  # local time, as in requests
-        told.add("Action", "SET")
-        told.add("Identifier", timer.identifier)
-        told.add("StartDate", at.strftime("%Y-%m-%d") if is_automatic else timer.start_date)
-        told.add("StartTime", at.strftime("%H:%M:%S.%f") if is_automatic else timer.start_time)
-        told.add("Count", 1 if is_automatic else timer.left)
-        told.add("Interval", _whole(self._interval_s) if is_automatic else timer.interval_s)
-        told.add("IgnoreMissed", timer.ignore_missed)
-        told.add("AllowOverwrite", timer.allow_overwrite)
+        world = journey.world
+        at = datetime.fromtimestamp(due_at + (world.now() - world.steady_now()))  # local time, as in requests
+        request.add("Action", "SET")
+        request.add("Identifier", timer.identifier)
+        request.add("StartDate", at.strftime("%Y-%m-%d") if is_automatic else timer.start_date)
+        request.add("StartTime", at.strftime("%H:%M:%S.%f") if is_automatic else timer.start_time)
+        request.add("Count", 1 if is_automatic else timer.left)
+        request.add("Interval", _whole(self._interval_s) if is_automatic else timer.interval_s)
+        request.add("IgnoreMissed", timer.ignore_missed)
+        request.add("AllowOverwrite", timer.allow_overwrite)
         return assembly
 
-    def _parcel(self, timer: Timer) -> Parcel:
+    def _parcel(self, timer: TimerState) -> Parcel:
         """The message as it was stored; what this node says of its parser goes before."""
         parcel = unpack(timer.packed, self._stores.due)
         settings = self.settings

@@ -23,7 +23,7 @@ from typing import Any
 
 from entrepot.errors import FlowTestInvalid
 from entrepot.flows.loading import IBM_SUFFIXES, YAML_SUFFIXES
-from entrepot.flows.nodes.node import Mistake
+from entrepot.flows.nodes.node import FlowMistake
 from entrepot.flows.property_values import meant, read_plain
 from entrepot.message import Message, MessageType
 from entrepot.yaml_places import Listing, Place, Scalar, Table, Written, read_yaml, words_for
@@ -48,7 +48,7 @@ class Expected:
 
 
 @dataclass(slots=True)
-class Step:
+class TrialStep:
     """Something that is done, and what should come of it."""
 
     where: str
@@ -64,7 +64,7 @@ class Step:
     path: list[str] | None = None
     trace: list[str] | None = None
     others: bool = False
-    """Whether messages may come out that nobody has named."""
+    """Whether messages may come out that are not named."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Stubbed:
 
 
 @dataclass(slots=True)
-class Settings:
+class TrialSettings:
     """The world of a case; what a case says goes before what the file says."""
 
     databases: dict[str, str] = field(default_factory=dict)
@@ -91,13 +91,13 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Case:
+class TrialCase:
     """One test."""
 
     name: str
     where: str
-    settings: Settings
-    steps: list[Step]
+    settings: TrialSettings
+    steps: list[TrialStep]
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class CaseFile:
 
     path: Path
     flow: Path
-    cases: list[Case]
+    cases: list[TrialCase]
 
 
 def read_test_file(path: str | Path) -> CaseFile:
@@ -115,7 +115,7 @@ def read_test_file(path: str | Path) -> CaseFile:
         FlowTestInvalid: Everything that is wrong with it.
     """
     path = Path(path)
-    mistakes: list[Mistake] = []
+    mistakes: list[FlowMistake] = []
     content = path.read_bytes()
     try:
         text = content.decode("utf-8-sig")
@@ -125,13 +125,13 @@ def read_test_file(path: str | Path) -> CaseFile:
         raise FlowTestInvalid(str(path), ((f"{path}:{line}", problem, "Save the file as UTF-8."),)) from None
 
     def wrong(place: Place, problem: str, advice: str) -> None:
-        mistakes.append(Mistake(str(place), problem, advice))
+        mistakes.append(FlowMistake(str(place), problem, advice))
 
     written = read_yaml(text, str(path), wrong)
-    found = _Reader(path, mistakes).file(written) if written is not None else None
+    found = _CaseReader(path, mistakes).file(written) if written is not None else None
     if mistakes or found is None:
-        told = tuple((mistake.where, mistake.problem, mistake.advice) for mistake in mistakes)
-        raise FlowTestInvalid(str(path), told or ((str(path), "the file is empty", "Write cases."),))
+        lines = tuple((mistake.where, mistake.problem, mistake.advice) for mistake in mistakes)
+        raise FlowTestInvalid(str(path), lines or ((str(path), "the file is empty", "Write cases."),))
     return found
 
 
@@ -141,13 +141,13 @@ def _flow_beside(folder: Path, name: str) -> str:
     return next((f"{name}{each}" for each in suffixes if (folder / f"{name}{each}").exists()), f"{name}.yaml")
 
 
-class _Reader:
-    def __init__(self, path: Path, mistakes: list[Mistake]) -> None:
+class _CaseReader:
+    def __init__(self, path: Path, mistakes: list[FlowMistake]) -> None:
         self._path = path
         self._mistakes = mistakes
 
     def _wrong(self, at: Written, problem: str, advice: str = "") -> None:
-        self._mistakes.append(Mistake(str(at.place), problem, advice))
+        self._mistakes.append(FlowMistake(str(at.place), problem, advice))
 
     # --- the file -------------------------------------------------------------------------------------
 
@@ -165,65 +165,65 @@ class _Reader:
             cases = [self._case(key, value, table) for key, value in named]
         return CaseFile(self._path, flow, cases)
 
-    def _case(self, name: Scalar, written: Written, above: Table) -> Case:
-        settings = Settings()
+    def _case(self, name: Scalar, written: Written, above: Table) -> TrialCase:
+        settings = TrialSettings()
         self._settings(above, settings)
-        case = Case(name.text, str(name.place), settings, [])
+        case = TrialCase(name.text, str(name.place), settings, [])
         table = self._table(written, "a case", (*_SETTINGS, *_STEP, "steps"))
         if table is None:
             return case
         self._settings(table, settings)
         steps = table.get("steps")
         if steps is not None:
-            for said in _items(steps):
-                inner = self._table(said, "a step", _STEP)
+            for step in _items(steps):
+                inner = self._table(step, "a step", _STEP)
                 if inner is not None:
                     case.steps.append(self._step(inner))
         else:
             case.steps.append(self._step(table))
         return case
 
-    def _settings(self, table: Table, settings: Settings) -> None:
+    def _settings(self, table: Table, settings: TrialSettings) -> None:
         readers: dict[str, Callable[[Written], None]] = {
-            "databases": lambda said: settings.databases.update(self._databases(said)),
-            "now": lambda said: setattr(settings, "now", self._time(said)),
-            "properties": lambda said: settings.properties.update(self._plain_table(said)),
-            "queues": lambda said: settings.queues.update(self._queues(said)),
-            "stubs": lambda said: settings.stubs.update(self._stubs(said)),
-            "put": lambda said: settings.put.extend(self._puts(said)),
+            "databases": lambda value: settings.databases.update(self._databases(value)),
+            "now": lambda value: setattr(settings, "now", self._time(value)),
+            "properties": lambda value: settings.properties.update(self._plain_table(value)),
+            "queues": lambda value: settings.queues.update(self._queues(value)),
+            "stubs": lambda value: settings.stubs.update(self._stubs(value)),
+            "put": lambda value: settings.put.extend(self._puts(value)),
         }
-        for key, said in table:
+        for key, value in table:
             if key.text in readers:
-                readers[key.text](said)
+                readers[key.text](value)
 
     def _databases(self, written: Written) -> dict[str, str]:
         if isinstance(written, Scalar):
             return {"": written.text}
         table = self._table(written, "databases", None)
-        return {} if table is None else {key.text: self._text(said) for key, said in table}
+        return {} if table is None else {key.text: self._text(value) for key, value in table}
 
     def _time(self, written: Written) -> float | None:
         text = self._text(written)
         try:
-            told = datetime.datetime.fromisoformat(text)
+            moment = datetime.datetime.fromisoformat(text)
         except ValueError:
             self._wrong(written, f"{text!r} is no time", "Write it as 2026-01-31T12:00:00Z.")
             return None
-        return (told if told.tzinfo else told.replace(tzinfo=datetime.UTC)).timestamp()
+        return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
 
     def _queues(self, written: Written) -> dict[str, dict[str, Any]]:
         known = ("threshold", "backout_queue", "dead_letter_queue")
         named = self._table(written, "queues", None)
         found: dict[str, dict[str, Any]] = {}
-        for key, said in named or ():
-            if self._table(said, "a queue", known) is not None:
-                found[key.text] = self._plain_table(said)
+        for key, value in named or ():
+            if self._table(value, "a queue", known) is not None:
+                found[key.text] = self._plain_table(value)
         return found
 
     def _stubs(self, written: Written) -> dict[str, Stubbed]:
         found: dict[str, Stubbed] = {}
-        for key, said in self._table(written, "stubs", None) or ():
-            table = self._table(said, "a stub", ("to", "domain", "raise", "number", *BODIES))
+        for key, value in self._table(written, "stubs", None) or ():
+            table = self._table(value, "a stub", ("to", "domain", "raise", "number", *BODIES))
             if table is not None:
                 stub = found[key.text] = Stubbed(self._text(table.get("to")), domain=self._text(table.get("domain")))
                 stub.body = self._body(table)
@@ -234,8 +234,8 @@ class _Reader:
 
     def _puts(self, written: Written) -> list[tuple[str, bytes, dict[str, Any]]]:
         found = []
-        for key, said in self._table(written, "put", None) or ():
-            for item in _items(said):
+        for key, value in self._table(written, "put", None) or ():
+            for item in _items(value):
                 table = self._table(item, "a message", (*BODIES, *_FIELDS, "properties"))
                 if table is not None:
                     found.append((key.text, self._body(table) or b"", self._descriptor(table)))
@@ -243,28 +243,28 @@ class _Reader:
 
     # --- steps ------------------------------------------------------------------------------------------
 
-    def _step(self, table: Table) -> Step:
-        step = Step(str(table.place))
+    def _step(self, table: Table) -> TrialStep:
+        step = TrialStep(str(table.place))
         done = [name for name in ("feed", "pass_time", "run_all") if table.get(name) is not None]
         if len(done) != 1:
             problem = "nothing is done" if not done else f"{' and '.join(done)} are done at once"
             self._wrong(table, problem, "Say one of feed, pass_time and run_all; several are `steps:`.")
             return step
         step.action = done[0]
-        said = table.get(step.action)
-        assert said is not None
+        value = table.get(step.action)
+        assert value is not None
         if step.action == "feed":
-            self._feed(said, step)
+            self._feed(value, step)
         elif step.action == "pass_time":
-            seconds = _plain(said)
+            seconds = _plain(value)
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
-                self._wrong(said, f"{words_for(said)} are no seconds", "Write a number of seconds.")
+                self._wrong(value, f"{words_for(value)} are no seconds", "Write a number of seconds.")
             else:
                 step.seconds = float(seconds)
         self._results(table, step)
         return step
 
-    def _feed(self, written: Written, step: Step) -> None:
+    def _feed(self, written: Written, step: TrialStep) -> None:
         table = self._table(written, "feed", ("to", *BODIES, *_FIELDS, "properties"))
         if table is None:
             return
@@ -280,71 +280,71 @@ class _Reader:
             self._wrong(table, f"{' and '.join(given)} are both a body", "Say one.")
         if not given:
             return None
-        said = table.get(given[0])
-        assert said is not None
-        return self._bytes(given[0], said)
+        value = table.get(given[0])
+        assert value is not None
+        return self._bytes(given[0], value)
 
-    def _bytes(self, kind: str, said: Written) -> bytes:
+    def _bytes(self, kind: str, written: Written) -> bytes:
         if kind == "json":
             from entrepot.flows.trials.recording import body_bytes
 
-            value = _plain(said)
+            value = _plain(written)
             return body_bytes(value) if isinstance(value, dict | list) else repr(value).encode()
-        text = self._text(said)
+        text = self._text(written)
         if kind == "hex":
             try:
                 return bytes.fromhex(text)
             except ValueError:
-                self._wrong(said, "these are no hexadecimal digits", "Write two digits for each byte.")
+                self._wrong(written, "these are no hexadecimal digits", "Write two digits for each byte.")
                 return b""
         if kind == "file":
             try:
                 return (self._path.parent / text).read_bytes()
             except OSError as error:
-                self._wrong(said, f"{text}: {error.strerror}", "Files are looked for beside the test file.")
+                self._wrong(written, f"{text}: {error.strerror}", "Files are looked for beside the test file.")
                 return b""
         # A block in YAML ends with a line end that no message has.
-        return (text.removesuffix("\n") if not (isinstance(said, Scalar) and said.is_plain) else text).encode()
+        return (text.removesuffix("\n") if not (isinstance(written, Scalar) and written.is_plain) else text).encode()
 
     def _descriptor(self, table: Table) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for key, said in table:
+        for key, item in table:
             if key.text == "properties":
-                found["properties"] = self._plain_table(said)
+                found["properties"] = self._plain_table(item)
             elif key.text == "type":
-                word = self._text(said).upper()
+                word = self._text(item).upper()
                 if word in MessageType.__members__:
                     found["type"] = MessageType[word]
                 else:
-                    self._wrong(said, f"{word} is no type of messages", f"One of {', '.join(MessageType.__members__)}.")
+                    self._wrong(item, f"{word} is no type of messages", f"One of {', '.join(MessageType.__members__)}.")
             elif key.text in _IDS:
-                found[key.text] = identifier(self._text(said))
+                found[key.text] = identifier(self._text(item))
             elif key.text in _FIELDS:
-                found[key.text] = self._text(said) if _is_text(key.text) else _flag(_plain(said))
+                found[key.text] = self._text(item) if _is_text(key.text) else _flag(_plain(item))
         return found
 
-    def _results(self, table: Table, step: Step) -> None:
-        for key, said in table:
+    def _results(self, table: Table, step: TrialStep) -> None:
+        for key, value in table:
             match key.text:
                 case "expect":
-                    step.outputs = self._messages(said)
+                    step.outputs = self._messages(value)
                 case "published":
-                    step.published = self._messages(said)
+                    step.published = self._messages(value)
                 case "failures":
-                    step.failures = [self._text(item) for item in _items(said)]
+                    step.failures = [self._text(item) for item in _items(value)]
                 case "path":
-                    step.path = [self._text(item) for item in _items(said)]
+                    step.path = [self._text(item) for item in _items(value)]
                 case "trace":
-                    step.trace = [self._text(item) for item in _items(said)]
+                    step.trace = [self._text(item) for item in _items(value)]
                 case "others":
-                    step.others = _flag(_plain(said)) is True
+                    step.others = _flag(_plain(value)) is True
 
     def _messages(self, written: Written) -> dict[str, list[Expected]]:
         if isinstance(written, Scalar) and (written.is_empty or written.text == "nothing"):
             return {}
         found: dict[str, list[Expected]] = {}
-        for key, said in self._table(written, "expected messages", None) or ():
-            found[key.text] = [self._expected(item) for item in _items(said)]
+        for key, value in self._table(written, "expected messages", None) or ():
+            found[key.text] = [self._expected(item) for item in _items(value)]
         return found
 
     def _expected(self, written: Written) -> Expected:
@@ -354,15 +354,15 @@ class _Reader:
                 expected.checks["body"] = self._bytes("body", written)
             return expected
         table = self._table(written, "an expected message", (*CHECKS, *_FIELDS))
-        for key, said in table or ():
+        for key, value in table or ():
             if key.text in ("tree", "model", "properties"):
-                expected.checks[key.text] = self._plain_table(said)
+                expected.checks[key.text] = self._plain_table(value)
             elif key.text == "json":
-                expected.checks["json"] = _plain(said)
+                expected.checks["json"] = _plain(value)
             elif key.text == "xml":
-                expected.checks["xml"] = self._text(said)
+                expected.checks["xml"] = self._text(value)
             elif key.text in BODIES:
-                expected.checks["body"] = self._bytes(key.text, said)
+                expected.checks["body"] = self._bytes(key.text, value)
         if table is not None:
             fields = self._descriptor(Table(table.place, [pair for pair in table if pair[0].text in _FIELDS]))
             expected.checks |= fields
@@ -384,7 +384,7 @@ class _Reader:
 
     def _plain_table(self, written: Written) -> dict[str, Any]:
         table = self._table(written, "this", None)
-        return {} if table is None else {key.text: _plain(said) for key, said in table}
+        return {} if table is None else {key.text: _plain(value) for key, value in table}
 
     def _text(self, written: Written | None) -> str:
         if written is None:
@@ -398,10 +398,10 @@ class _Reader:
 def identifier(text: str) -> bytes:
     """24 bytes of an id: 48 hexadecimal digits, or a text that is filled up."""
     try:
-        told = bytes.fromhex(text) if len(text) == 48 else text.encode()
+        id_bytes = bytes.fromhex(text) if len(text) == 48 else text.encode()
     except ValueError:
-        told = text.encode()
-    return told[:24].ljust(24, b"\0")
+        id_bytes = text.encode()
+    return id_bytes[:24].ljust(24, b"\0")
 
 
 def _items(written: Written) -> list[Written]:
@@ -410,9 +410,9 @@ def _items(written: Written) -> list[Written]:
 
 def _plain(written: Written | None) -> Any:
     if isinstance(written, Table):
-        return {key.text: _plain(said) for key, said in written}
+        return {key.text: _plain(value) for key, value in written}
     if isinstance(written, Listing):
-        return [_plain(said) for said in written.items]
+        return [_plain(value) for value in written.items]
     if written is None:
         return None
     return read_plain(written.text) if written.is_plain else written.text

@@ -5,7 +5,7 @@
 
 Messages are compared by what they mean: XML without white space between
 elements and whatever the order of attributes, JSON whatever the order of
-names, trees by the paths that somebody asked for. No lines are no difference.
+names, trees by the paths that were asked for. No lines are no difference.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     result = trial.feed("ORDERS", "<order><article>tea</article></order>", persistent=True)
     result.assert_output("DONE", tree={"XMLNSC.order.total": 3.5})
 
-Queues, topics, kept states and timers are those of `flows.rehearsal`;
+Queues, topics, kept states and timers are those of `flows.memory_world`;
 databases are real ones.
 """
 
@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from entrepot.errors import InvalidArgument, NowhereToSetAside
 from entrepot.esql import SqlDatabase
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import TOPIC, Output, QueueFacts
 from entrepot.flows.journey import Failure, Journey
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import InputNode, Point
-from entrepot.flows.outside import TOPIC, Output, QueueFacts
-from entrepot.flows.rehearsal import DEAD_LETTERS, Rehearsal
-from entrepot.flows.trials.recording import Record, RecordedKernel, Stub, body_bytes
+from entrepot.flows.memory_world import DEAD_LETTERS, MemoryWorld
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode
+from entrepot.flows.trials.recording import RecordedKernel, Recording, Stub, body_bytes
 from entrepot.flows.trials.result import FlowResult
 from entrepot.message import Message
 from entrepot.models import render_message
@@ -147,7 +147,7 @@ class FlowTest:
         return self._recorded(lambda: self._world.pass_time(seconds, self.kernel))
 
     def _recorded(self, action: Any) -> FlowResult:
-        self.kernel.record = record = Record()
+        self.kernel.record = record = Recording()
         result = self._world.result = FlowResult(record=record)
         try:
             action()
@@ -158,8 +158,8 @@ class FlowTest:
         return result
 
 
-class _World(Rehearsal):
-    """A rehearsal that also tells what happened since somebody asked."""
+class _World(MemoryWorld):
+    """A world in memory that also records what happens in a step."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -186,7 +186,7 @@ class _World(Rehearsal):
         else:
             self.result.trace.append(text)
 
-    def feed(self, kernel: Kernel, point: str | Point, message: Message) -> Journey:
+    def feed(self, kernel: Kernel, point: str | EntryPoint, message: Message) -> Journey:
         journey = super().feed(kernel, point, message)
         self.result.failures += journey.failures
         return journey
@@ -210,21 +210,21 @@ def message_of(body: Any, descriptor: Mapping[str, Any]) -> Message:
     return Message(body.render() if isinstance(body, Folder) else body_bytes(body), **descriptor)
 
 
-def _as_function(said: Any) -> Stub:
-    if isinstance(said, BaseException):
+def _as_function(stub: Any) -> Stub:
+    if isinstance(stub, BaseException):
 
         def fails(assembly: Assembly) -> Any:
             del assembly
-            raise said
+            raise stub
 
         return fails
-    if callable(said):
-        function: Stub = said
+    if callable(stub):
+        function: Stub = stub
         return function
 
     def answers(assembly: Assembly) -> Any:
         del assembly
-        return said
+        return stub
 
     return answers
 
@@ -239,7 +239,7 @@ def _connections(databases: Any) -> dict[str, Any]:
     if databases is None:
         return {}
     named = dict(databases) if isinstance(databases, Mapping) else {"": databases}
-    return {source: _opened(said) if isinstance(said, str) else said for source, said in named.items()}
+    return {source: _opened(database) if isinstance(database, str) else database for source, database in named.items()}
 
 
 def _opened(script: str) -> sqlite3.Connection:

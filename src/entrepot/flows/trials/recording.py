@@ -15,7 +15,7 @@ from typing import Any
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.journey import Journey
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import Point
+from entrepot.flows.nodes.input_node import EntryPoint
 from entrepot.flows.nodes.node import Enter, Node
 from entrepot.message import Message
 from entrepot.models import parse_message
@@ -55,7 +55,7 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Record:
+class Recording:
     """Where messages have been since it was begun."""
 
     path: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class RecordedKernel(Kernel):
     """A kernel with a record, and with stubs in the place of nodes."""
 
     def __init__(self, flow: FlowDefinition) -> None:
-        self.record = Record()
+        self.record = Recording()
         self.stubs: dict[str, tuple[Stub, str]] = {}
         """By node: what stands in for it, and the domain of bodies that it makes."""
         super().__init__(flow)
@@ -136,7 +136,7 @@ class RecordedKernel(Kernel):
         if visit is not None:
             visit.outputs.append((terminal, snapshot(assembly)))
 
-    def _starting(self, point: Point) -> Callable[[Message, Journey], None]:
+    def _starting(self, point: EntryPoint) -> Callable[[Message, Journey], None]:
         run = point.run
 
         def start(message: Message, journey: Journey) -> None:
@@ -167,12 +167,12 @@ class RecordedKernel(Kernel):
         usual = "out" if "out" in node.outputs else node.outputs[0]
         pairs = answer if isinstance(answer, list) else [answer if isinstance(answer, tuple) else (usual, answer)]
         found = []
-        for terminal, said in pairs:
+        for terminal, each in pairs:
             if terminal not in node.outputs and terminal not in node.wires and not node.outputs_free:
                 self.record.mistakes.append(
                     f"the stub of {node.name} sends to {terminal!r}; {node.type} has {', '.join(node.outputs)}"
                 )
-            found.append((terminal, _answered(said, assembly, domain)))
+            found.append((terminal, _answered(each, assembly, domain)))
         return found
 
 
@@ -186,29 +186,29 @@ def snapshot(assembly: Assembly) -> Assembly:
     )
 
 
-def _answered(said: Any, assembly: Assembly, domain: str) -> Assembly:
-    if said is None:
+def _answered(answer: Any, assembly: Assembly, domain: str) -> Assembly:
+    if answer is None:
         return assembly
-    if isinstance(said, Assembly):
+    if isinstance(answer, Assembly):
         # The environment is one for a whole flow, and the stub was given a copy.
-        return Assembly(said.root, assembly.environment, said.local_environment, said.exception_list)
-    root = with_body(assembly.root, body_bytes(said), domain)
+        return Assembly(answer.root, assembly.environment, answer.local_environment, answer.exception_list)
+    root = with_body(assembly.root, body_bytes(answer), domain)
     return Assembly(root, assembly.environment, assembly.local_environment, assembly.exception_list)
 
 
-def body_bytes(said: Any) -> bytes:
+def body_bytes(body: Any) -> bytes:
     """The bytes of a body: as they are, of a text in UTF-8, or of JSON.
 
     Raises:
         TypeError: Nothing of that.
     """
-    if isinstance(said, bytes):
-        return said
-    if isinstance(said, str):
-        return said.encode()
-    if isinstance(said, dict | list):
-        return json.dumps(said, ensure_ascii=False).encode()
-    raise TypeError(f"a body is bytes, text, or a dictionary or list for JSON; this is {type(said).__name__}")
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, dict | list):
+        return json.dumps(body, ensure_ascii=False).encode()
+    raise TypeError(f"a body is bytes, text, or a dictionary or list for JSON; this is {type(body).__name__}")
 
 
 def with_body(root: Root, body: bytes, domain: str) -> Root:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from entrepot.flows.flow_world import TOPIC
 from entrepot.flows.journey import Failure
-from entrepot.flows.outside import TOPIC
 from entrepot.flows.trials import differences
-from entrepot.flows.trials.recording import Record, Visit
+from entrepot.flows.trials.recording import Recording, Visit
 from entrepot.message import Message
 from entrepot.models import parse_message
 from entrepot.models.outgoing import BODY_DOMAINS
@@ -29,7 +29,7 @@ class FlowResult:
     """What Trace nodes wrote to files, by name."""
     failures: list[Failure] = field(default_factory=list)
     """Every error, with the node that met it, or that took care of it."""
-    record: Record = field(default_factory=Record)
+    record: Recording = field(default_factory=Recording)
 
     @property
     def outputs(self) -> dict[str, list[Message]]:
@@ -208,9 +208,9 @@ class FlowResult:
         raise AssertionError  # _fail has raised
 
     def _fail(self, problem: str, lines: Sequence[str]) -> None:
-        told = [*lines, f"its way: {self._way()}"]
-        told += [f"error at {failure.node}: {failure.error}" for failure in self.failures]
-        raise AssertionError("\n  ".join([problem, *told]))
+        text = [*lines, f"its way: {self._way()}"]
+        text += [f"error at {failure.node}: {failure.error}" for failure in self.failures]
+        raise AssertionError("\n  ".join([problem, *text]))
 
     def _way(self) -> str:
         return " → ".join(self.record.path) or "nowhere"

@@ -13,18 +13,18 @@ from entrepot.errors import EntrepotError, UserException
 from entrepot.errors.describing import error_text
 from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import TOPIC
 from entrepot.flows.loading import load_flow
-from entrepot.flows.outside import TOPIC
-from entrepot.flows.rehearsal import DEAD_LETTERS
+from entrepot.flows.memory_world import DEAD_LETTERS
 from entrepot.flows.trials import differences
-from entrepot.flows.trials.cases import Case, CaseFile, Expected, Settings, Step, Stubbed
+from entrepot.flows.trials.cases import CaseFile, Expected, Stubbed, TrialCase, TrialSettings, TrialStep
 from entrepot.flows.trials.flow_test import FlowTest
 from entrepot.flows.trials.result import FlowResult, descriptor_differences, tree_differences
 from entrepot.message import Message
 
 
 @dataclass(slots=True)
-class Verdict:
+class CaseVerdict:
     """What came of one case."""
 
     file: str
@@ -41,7 +41,7 @@ class Verdict:
 
 def run_test_file(
     test_file: CaseFile, *, only: str = "", projects: Sequence[Path] = (), java: Mapping[str, str] | None = None
-) -> Iterator[Verdict]:
+) -> Iterator[CaseVerdict]:
     """The verdicts of a file's cases, of those with `only` in their names; the rest is as for `load_flow`.
 
     Raises:
@@ -53,8 +53,8 @@ def run_test_file(
             yield _judged(str(test_file.path), case, flow)
 
 
-def _judged(file: str, case: Case, flow: FlowDefinition) -> Verdict:
-    verdict = Verdict(file, case.name, case.where)
+def _judged(file: str, case: TrialCase, flow: FlowDefinition) -> CaseVerdict:
+    verdict = CaseVerdict(file, case.name, case.where)
     began = time.perf_counter()
     try:
         trial = _prepared(case.settings, flow)
@@ -70,7 +70,7 @@ def _judged(file: str, case: Case, flow: FlowDefinition) -> Verdict:
     return verdict
 
 
-def _prepared(settings: Settings, flow: FlowDefinition) -> FlowTest:
+def _prepared(settings: TrialSettings, flow: FlowDefinition) -> FlowTest:
     trial = FlowTest(
         flow, databases=settings.databases or None, now=settings.now, user_properties=settings.properties or None
     )
@@ -89,7 +89,7 @@ def _function(stub: Stubbed) -> Any:
     return (stub.to, stub.body) if stub.to else stub.body
 
 
-def _step_problems(trial: FlowTest, step: Step) -> list[str]:
+def _step_problems(trial: FlowTest, step: TrialStep) -> list[str]:
     if step.action == "pass_time":
         result = trial.pass_time(step.seconds)
     elif step.action == "run_all":
@@ -123,8 +123,8 @@ def _message_problems(
         there = found.get(destination, [])
         if len(there) != len(wanted):
             bodies = "; ".join(differences.shown(message.body) for message in there)
-            told = f": {bodies}" if bodies else ""
-            problems.append(f"{preposition} {destination}: expected {len(wanted)} messages, found {len(there)}{told}")
+            suffix = f": {bodies}" if bodies else ""
+            problems.append(f"{preposition} {destination}: expected {len(wanted)} messages, found {len(there)}{suffix}")
             continue
         for number, (one, message) in enumerate(zip(wanted, there, strict=True), 1):
             which = f"{preposition} {destination}" + (f", message {number}" if len(there) > 1 else "")
@@ -147,8 +147,8 @@ def _differences(expected: Expected, message: Message) -> list[str]:
     return lines + descriptor_differences(checks, message)
 
 
-def _other_problems(step: Step, result: FlowResult) -> list[str]:
-    """Messages that nobody expects, where the step says at all what it expects."""
+def _other_problems(step: TrialStep, result: FlowResult) -> list[str]:
+    """Unexpected messages, where the step says at all what it expects."""
     if step.others or (step.outputs is None and step.published is None):
         return []
     named = {*(step.outputs or ()), *(TOPIC + topic for topic in step.published or ())}
@@ -159,17 +159,17 @@ def _other_problems(step: Step, result: FlowResult) -> list[str]:
     ]
 
 
-def _failure_problems(step: Step, result: FlowResult) -> list[str]:
+def _failure_problems(step: TrialStep, result: FlowResult) -> list[str]:
     """Each word of `failures` names an error's class or code, or stands in its text; without any, none is expected."""
-    told = [(type(each.error).__name__, getattr(each.error, "code", ""), str(each.error)) for each in result.failures]
+    found = [(type(each.error).__name__, getattr(each.error, "code", ""), str(each.error)) for each in result.failures]
     if step.failures is None:
         is_told = step.outputs is not None or step.published is not None
-        return [] if is_told or not told else ["it failed, and the case does not say that it should"]
+        return [] if is_told or not found else ["it failed, and the case does not say that it should"]
     problems = [
         f"failures: expected {word}"
         for word in step.failures
-        if not any(word in (name, code) or word in text for name, code, text in told)
+        if not any(word in (name, code) or word in text for name, code, text in found)
     ]
-    if not step.failures and told:
+    if not step.failures and found:
         problems.append("failures: expected none")
     return problems

@@ -20,17 +20,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from entrepot.errors import ModelInvalid
-from entrepot.models.copybook.entries import Entry, EntryReader
+from entrepot.models.copybook.entries import DataItem, EntryReader
 from entrepot.models.copybook.fields import CobolField, cobol_field, filler_value
 from entrepot.models.copybook.text import Word, read_words
 from entrepot.models.logical import (
     Composition,
     CwfField,
     CwfFormat,
-    Member,
     MessageModel,
     MessageSet,
     Structure,
+    StructureMember,
     XmlFormat,
 )
 
@@ -81,13 +81,13 @@ def tree_name(name: str) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
-def _records(entries: list[Entry], name: str, file: str) -> list[Entry]:
+def _records(entries: list[DataItem], name: str, file: str) -> list[DataItem]:
     """Put each entry below the one it belongs to."""
-    records: list[Entry] = []
-    above: list[Entry] = []
+    records: list[DataItem] = []
+    above: list[DataItem] = []
     if entries[0].level not in (1, 77):
         word = Word("word", name, entries[0].word.line, 1)
-        above = [Entry(0, name, word)]
+        above = [DataItem(0, name, word)]
         records.append(above[0])
     for entry in entries:
         if entry.level in (1, 77):
@@ -113,11 +113,11 @@ def _records(entries: list[Entry], name: str, file: str) -> list[Entry]:
 class _RecordBuilder:
     """Makes the message of one record."""
 
-    def __init__(self, record: Entry, file: str) -> None:
+    def __init__(self, record: DataItem, file: str) -> None:
         self._record = record
         self._file = file
-        self._above: list[Entry] = []
-        self._seen: list[tuple[Entry, tuple[Entry, ...]]] = []
+        self._above: list[DataItem] = []
+        self._seen: list[tuple[DataItem, tuple[DataItem, ...]]] = []
         """Elementary items so far with the groups they are in, for DEPENDING ON."""
 
     def message(self) -> MessageModel:
@@ -135,9 +135,9 @@ class _RecordBuilder:
             structure = Structure(name, (member,))
         return MessageModel(name, structure)
 
-    def _members(self, group: Entry, usage: str, sign: str, offset: int) -> tuple[list[Member], int, int]:
+    def _members(self, group: DataItem, usage: str, sign: str, offset: int) -> tuple[list[StructureMember], int, int]:
         """The members of a group, the offset behind them as COBOL counts it, and their widest alignment."""
-        members: list[Member] = []
+        members: list[StructureMember] = []
         alignment = 1
         children = group.children
         position = 0
@@ -158,18 +158,18 @@ class _RecordBuilder:
             members.append(member)
         return members, offset, alignment
 
-    def _choice(self, overlays: list[Entry], usage: str, sign: str, offset: int) -> tuple[Member, int, int]:
-        alternatives: list[Member] = []
+    def _choice(self, overlays: list[DataItem], usage: str, sign: str, offset: int) -> tuple[StructureMember, int, int]:
+        alternatives: list[StructureMember] = []
         end, alignment = offset, 1
         for entry in overlays:
             member, behind, widest = self._member(entry, usage, sign, offset)
             alternatives.append(member)
             end, alignment = max(end, behind), max(alignment, widest)
         structure = Structure("", tuple(alternatives), Composition.CHOICE)
-        member = Member("", structure, physical={FORMAT: CwfField("structure")}, line=overlays[0].word.line)
+        member = StructureMember("", structure, physical={FORMAT: CwfField("structure")}, line=overlays[0].word.line)
         return member, end, alignment
 
-    def _member(self, entry: Entry, usage: str, sign: str, offset: int) -> tuple[Member, int, int]:
+    def _member(self, entry: DataItem, usage: str, sign: str, offset: int) -> tuple[StructureMember, int, int]:
         usage, sign = entry.usage or usage, entry.sign or sign
         if not entry.children:
             return self._elementary(entry, usage, sign, offset)
@@ -183,7 +183,7 @@ class _RecordBuilder:
         slack = -size % alignment if entry.repeats else 0
         physical = CwfField("structure", skip_after=slack, skip_value="0x00" if slack else "", count_from=count_from)
         name = tree_name(entry.name) if entry.name else ""
-        member = Member(
+        member = StructureMember(
             name,
             Structure(name, tuple(members)),
             entry.occurs_least if entry.depending else entry.occurs_most or 0,
@@ -193,7 +193,7 @@ class _RecordBuilder:
         )
         return member, offset + (size + slack) * (entry.occurs_most or 1), alignment
 
-    def _elementary(self, entry: Entry, usage: str, sign: str, offset: int) -> tuple[Member, int, int]:
+    def _elementary(self, entry: DataItem, usage: str, sign: str, offset: int) -> tuple[StructureMember, int, int]:
         try:
             field: CobolField = cobol_field(entry, usage, sign)
         except ValueError as error:
@@ -202,7 +202,7 @@ class _RecordBuilder:
         offset += -offset % max(field.physical.alignment, 1)
         if not entry.name:
             return self._filler(entry, field, physical, offset)
-        member = Member(
+        member = StructureMember(
             tree_name(entry.name),
             field.simple,
             entry.occurs_least if entry.depending else entry.occurs_most or 0,
@@ -214,7 +214,9 @@ class _RecordBuilder:
         self._seen.append((entry, tuple(self._above)))
         return member, offset + field.bytes * (entry.occurs_most or 1), max(field.physical.alignment, 1)
 
-    def _filler(self, entry: Entry, field: CobolField, physical: CwfField, offset: int) -> tuple[Member, int, int]:
+    def _filler(
+        self, entry: DataItem, field: CobolField, physical: CwfField, offset: int
+    ) -> tuple[StructureMember, int, int]:
         """A group that is not seen and has nothing in it but bytes to skip."""
         times = 1 if entry.depending else entry.occurs_most or 1
         value = filler_value(field)
@@ -225,7 +227,7 @@ class _RecordBuilder:
             skip_value=value if value.startswith("0x") else value * times,
             count_from=physical.count_from,
         )
-        member = Member(
+        member = StructureMember(
             "",
             Structure("", ()),
             entry.occurs_least if entry.depending else 1,
@@ -235,7 +237,7 @@ class _RecordBuilder:
         )
         return member, offset + field.bytes * (entry.occurs_most or 1), max(physical.alignment, 1)
 
-    def _counter(self, entry: Entry) -> str:
+    def _counter(self, entry: DataItem) -> str:
         if not entry.depending:
             return ""
         word, *groups = entry.depending
@@ -250,30 +252,30 @@ class _RecordBuilder:
         outer = [tree_name(group.name) for group in above if group.name and group.name.upper() in wanted]
         return ".".join((*outer, tree_name(counter.name)))
 
-    def _check_group(self, entry: Entry) -> None:
+    def _check_group(self, entry: DataItem) -> None:
         if entry.picture is not None:
             raise self._invalid(
                 entry, f"{entry.name or 'FILLER'} has a PICTURE and items below it: it can have only one"
             )
 
-    def _check_overlays(self, overlays: list[Entry]) -> None:
+    def _check_overlays(self, overlays: list[DataItem]) -> None:
         for entry in overlays[1:]:
             if entry.depending:
                 raise self._invalid(
                     entry, f"{entry.name or 'FILLER'} has REDEFINES and DEPENDING ON, which COBOL forbids"
                 )
 
-    def _invalid(self, entry: Entry, problem: str) -> ModelInvalid:
+    def _invalid(self, entry: DataItem, problem: str) -> ModelInvalid:
         return ModelInvalid(self._file, entry.word.line, entry.word.column, problem)
 
 
-def _lies_in(above: tuple[Entry, ...], wanted: list[str]) -> bool:
+def _lies_in(above: tuple[DataItem, ...], wanted: list[str]) -> bool:
     """Whether the groups named with OF are above an item, in that order."""
     names = iter([group.name.upper() for group in above])
     return all(name in names for name in wanted)
 
 
-def _overlays(children: list[Entry], position: int) -> list[Entry]:
+def _overlays(children: list[DataItem], position: int) -> list[DataItem]:
     """An item and those behind it that redefine it."""
     found = [children[position]]
     for entry in children[position + 1 :]:

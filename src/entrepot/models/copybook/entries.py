@@ -29,7 +29,7 @@ _FIGURATIVE = (*_ZEROS, *_SPACES, *_LOWS, "HIGH-VALUE", "HIGH-VALUES", "QUOTE", 
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class CopybookLiteral:
     """A value as it is written."""
 
     kind: str
@@ -38,7 +38,7 @@ class Literal:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class DataItem:
     """One data item, with those below it."""
 
     level: int
@@ -57,10 +57,10 @@ class Entry:
     synchronized: bool = False
     justified: bool = False
     blank_when_zero: bool = False
-    value: Literal | None = None
-    conditions: list[tuple[Literal, Literal | None]] = field(default_factory=list)
+    value: CopybookLiteral | None = None
+    conditions: list[tuple[CopybookLiteral, CopybookLiteral | None]] = field(default_factory=list)
     """Values of the condition names (88) on it; the second is set for a range."""
-    children: list[Entry] = field(default_factory=list)
+    children: list[DataItem] = field(default_factory=list)
 
     @property
     def repeats(self) -> bool:
@@ -75,12 +75,12 @@ class EntryReader:
         self._file = file
         self._at = 0
 
-    def read(self) -> list[Entry]:
+    def read(self) -> list[DataItem]:
         """
         Raises:
             ModelInvalid: Says line, column and what is wrong there.
         """
-        entries: list[Entry] = []
+        entries: list[DataItem] = []
         while self._at < len(self._words):
             entry = self._entry()
             if entry.level == 88:
@@ -93,10 +93,10 @@ class EntryReader:
 
     # --- one entry -----------------------------------------------------------------------------------------
 
-    def _entry(self) -> Entry:
+    def _entry(self) -> DataItem:
         level = self._next("a level number")
         self._check_level(level)
-        entry = Entry(int(level.text), "", level)
+        entry = DataItem(int(level.text), "", level)
         word = self._peek()
         if word is not None and word.kind != "period" and not self._is_clause(word):
             entry.name = "" if word.upper == "FILLER" else self._name(word)
@@ -140,11 +140,11 @@ class EntryReader:
         # 05 PIC X(3). is filler; no item may be called by the name of a clause.
         return word.kind == "word" and word.upper in _CLAUSES
 
-    def _redefines(self, entry: Entry, word: Word) -> None:
+    def _redefines(self, entry: DataItem, word: Word) -> None:
         del word
         entry.redefines = self._next("the name of what is redefined")
 
-    def _pic(self, entry: Entry, word: Word) -> None:
+    def _pic(self, entry: DataItem, word: Word) -> None:
         self._skip("IS")
         picture = self._next("a picture")
         if picture.kind != "picture":
@@ -154,22 +154,22 @@ class EntryReader:
         except ValueError as error:
             raise self._invalid(picture, str(error)) from None
 
-    def _usage(self, entry: Entry, word: Word) -> None:
+    def _usage(self, entry: DataItem, word: Word) -> None:
         self._skip("IS")
         usage = self._next("a usage")
         if usage.upper not in _USAGES:
             raise self._unknown(usage if usage.kind == "word" else word)
         self._bare_usage(entry, usage)
 
-    def _bare_usage(self, entry: Entry, word: Word) -> None:
+    def _bare_usage(self, entry: DataItem, word: Word) -> None:
         entry.usage = _USAGES[word.upper]
         self._skip("NATIVE")
 
-    def _refused_usage(self, entry: Entry, word: Word) -> None:
+    def _refused_usage(self, entry: DataItem, word: Word) -> None:
         del entry
         raise self._invalid(word, f"usage {word.upper} is not supported; DISPLAY, COMP, COMP-1 to COMP-5 and INDEX are")
 
-    def _sign(self, entry: Entry, word: Word) -> None:
+    def _sign(self, entry: DataItem, word: Word) -> None:
         del word
         self._skip("IS")
         place = self._next("LEADING or TRAILING")
@@ -177,13 +177,13 @@ class EntryReader:
             raise self._invalid(place, "LEADING or TRAILING is expected here")
         self._bare_sign(entry, place)
 
-    def _bare_sign(self, entry: Entry, word: Word) -> None:
+    def _bare_sign(self, entry: DataItem, word: Word) -> None:
         entry.sign = word.upper.lower()
         if self._skip("SEPARATE"):
             entry.sign += " separate"
             self._skip("CHARACTER")
 
-    def _occurs(self, entry: Entry, word: Word) -> None:
+    def _occurs(self, entry: DataItem, word: Word) -> None:
         del word
         first = self._count()
         entry.occurs_least, entry.occurs_most = first, first
@@ -222,26 +222,26 @@ class EntryReader:
             raise self._invalid(word, f"a number of repeats up to {OCCURS_MAX} is expected here, not {word.text}")
         return int(word.text)
 
-    def _sync(self, entry: Entry, word: Word) -> None:
+    def _sync(self, entry: DataItem, word: Word) -> None:
         del word
         entry.synchronized = True
         self._skip("LEFT", "RIGHT")
 
-    def _just(self, entry: Entry, word: Word) -> None:
+    def _just(self, entry: DataItem, word: Word) -> None:
         del word
         entry.justified = True
         self._skip("RIGHT")
 
-    def _blank(self, entry: Entry, word: Word) -> None:
+    def _blank(self, entry: DataItem, word: Word) -> None:
         self._skip("WHEN")
         if not self._skip(*_ZEROS):
             raise self._invalid(word, "BLANK WHEN ZERO is expected here")
         entry.blank_when_zero = True
 
-    def _ignored(self, entry: Entry, word: Word) -> None:
-        """EXTERNAL and GLOBAL say who sees the item, not what its bytes are."""
+    def _ignored(self, entry: DataItem, word: Word) -> None:
+        """EXTERNAL and GLOBAL say where the item is visible, not what its bytes are."""
 
-    def _value(self, entry: Entry, word: Word) -> None:
+    def _value(self, entry: DataItem, word: Word) -> None:
         self._skip("IS", "ARE")
         first = self._literal()
         if entry.level != 88:
@@ -265,36 +265,36 @@ class EntryReader:
     def _starts_literal(self, word: Word) -> bool:
         return word.kind in ("literal", "number") or (word.kind == "word" and word.upper in _FIGURATIVE)
 
-    def _literal(self) -> Literal:
+    def _literal(self) -> CopybookLiteral:
         word = self._next("a value")
         if word.kind == "number":
-            return Literal("number", word.text)
+            return CopybookLiteral("number", word.text)
         if word.kind == "literal":
             return self._quoted(word)
         upper = word.upper
         if upper in _ZEROS:
-            return Literal("zero", "")
+            return CopybookLiteral("zero", "")
         if upper in _SPACES:
-            return Literal("space", "")
+            return CopybookLiteral("space", "")
         if upper in _LOWS:
-            return Literal("low", "")
+            return CopybookLiteral("low", "")
         if upper in ("HIGH-VALUE", "HIGH-VALUES"):
-            return Literal("high", "")
+            return CopybookLiteral("high", "")
         if upper in ("QUOTE", "QUOTES"):
-            return Literal("all", '"')
+            return CopybookLiteral("all", '"')
         if upper == "ALL":
             inner = self._literal()
-            return Literal("all", inner.text) if inner.kind == "text" else inner
+            return CopybookLiteral("all", inner.text) if inner.kind == "text" else inner
         raise self._invalid(word, f"a value is expected here, not {word.text}")
 
-    def _quoted(self, word: Word) -> Literal:
+    def _quoted(self, word: Word) -> CopybookLiteral:
         quote = word.text[-1]
         prefix, _, rest = word.text.partition(quote)
         text = rest[:-1].replace(quote * 2, quote)
         if "X" not in prefix.upper():
-            return Literal("text", text)
+            return CopybookLiteral("text", text)
         try:
-            return Literal("hex", bytes.fromhex(text).hex())
+            return CopybookLiteral("hex", bytes.fromhex(text).hex())
         except ValueError:
             raise self._invalid(word, f"{word.text} is not hexadecimal") from None
 
@@ -331,7 +331,7 @@ class EntryReader:
         return ModelInvalid(self._file, word.line, word.column, problem[:PROBLEM_CHARACTERS_MAX])
 
 
-_Clause = Callable[[EntryReader, Entry, Word], None]
+_Clause = Callable[[EntryReader, DataItem, Word], None]
 _CLAUSES: dict[str, _Clause] = {
     "REDEFINES": EntryReader._redefines,
     "PIC": EntryReader._pic,

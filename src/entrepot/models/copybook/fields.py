@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from entrepot.models.copybook.entries import Entry, Literal
+from entrepot.models.copybook.entries import CopybookLiteral, DataItem
 from entrepot.models.copybook.pictures import Picture
 from entrepot.models.logical import CwfField, Simple, ValueType
 
@@ -23,7 +23,7 @@ class CobolField:
     bytes: int
 
 
-def cobol_field(entry: Entry, usage: str, sign: str) -> CobolField:
+def cobol_field(entry: DataItem, usage: str, sign: str) -> CobolField:
     """
     Raises:
         ValueError: The clauses do not fit each other; says which.
@@ -43,7 +43,7 @@ def cobol_field(entry: Entry, usage: str, sign: str) -> CobolField:
     return _number(entry, picture, usage or "display", sign)
 
 
-def _without_picture(entry: Entry, usage: str) -> CobolField:
+def _without_picture(entry: DataItem, usage: str) -> CobolField:
     if usage in ("float", "double"):
         length = 4 if usage == "float" else 8
         physical = CwfField("float", length, alignment=length if entry.synchronized else 0)
@@ -56,7 +56,7 @@ def _without_picture(entry: Entry, usage: str) -> CobolField:
     return CobolField(Simple(ValueType.BINARY), physical, None, length)
 
 
-def _characters(entry: Entry, picture: Picture, usage: str) -> CobolField:
+def _characters(entry: DataItem, picture: Picture, usage: str) -> CobolField:
     what = entry.name or "FILLER"
     national = picture.kind == "national"
     if usage not in ("", "display", "national") or (usage == "national" and not national):
@@ -74,7 +74,7 @@ def _characters(entry: Entry, picture: Picture, usage: str) -> CobolField:
     return CobolField(simple, physical, default, length * (2 if national else 1))
 
 
-def _number(entry: Entry, picture: Picture, usage: str, sign: str) -> CobolField:
+def _number(entry: DataItem, picture: Picture, usage: str, sign: str) -> CobolField:
     what = entry.name or "FILLER"
     decimals, digits = picture.decimals, picture.length
     wanted = ValueType.DECIMAL if decimals > 0 else ValueType.INTEGER
@@ -111,7 +111,7 @@ def _number(entry: Entry, picture: Picture, usage: str, sign: str) -> CobolField
 # --- values ----------------------------------------------------------------------------------------------------
 
 
-def _text_default(value: Literal | None, length: int) -> str | None:
+def _text_default(value: CopybookLiteral | None, length: int) -> str | None:
     if value is None or (length > VALUE_CHARACTERS_MAX and value.kind not in ("text", "space")):
         return None
     if value.kind in ("text", "number"):
@@ -130,7 +130,7 @@ def _text_default(value: Literal | None, length: int) -> str | None:
     return None
 
 
-def _number_default(value: Literal | None) -> str | None:
+def _number_default(value: CopybookLiteral | None) -> str | None:
     if value is None or value.kind in ("space", "low", "high", "hex", "all"):
         return None
     if value.kind == "zero":
@@ -140,7 +140,7 @@ def _number_default(value: Literal | None) -> str | None:
     raise ValueError(f"VALUE {value.text[:40]!r} is no number")
 
 
-def _enumeration(entry: Entry, default: str | None, *, numeric: bool) -> tuple[str, ...]:
+def _enumeration(entry: DataItem, default: str | None, *, numeric: bool) -> tuple[str, ...]:
     """The values of condition names, if they look like all values that there are.
 
     One condition, or a range, says nothing of the others; and if the item's own
@@ -171,7 +171,7 @@ def filler_value(field: CobolField) -> str:
     """What the bytes of FILLER are written with, as `CwfField.skip_value`; nothing where they are padding.
 
     Filler is text almost always. Numbers get their value where that needs neither
-    code page nor byte order; other filler has no value that anybody reads.
+    code page nor byte order; other filler has no value that is ever read.
     """
     default, storage = field.default, field.physical.storage
     if default is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid, ModelNotFound
 from entrepot.models.cwf.byte_orders import ByteOrders
 from entrepot.models.cwf.fields import Setting
-from entrepot.models.cwf.groups import Content
+from entrepot.models.cwf.groups import ElementContent
 from entrepot.models.cwf.layout import LayoutBuilder
 from entrepot.models.cwf.plan import GroupPlan, Planner
 from entrepot.models.cwf.steps import Unreadable, Unwritable
@@ -33,7 +33,7 @@ class CwfCodec:
         self._plan = plan
         self._slots = slots
         self._format = physical
-        self._contents: dict[tuple[int, int], Content] = {}
+        self._contents: dict[tuple[int, int], ElementContent] = {}
 
     def parse(self, body: bytes, ccsid: int, encoding: int) -> list[Element]:
         """
@@ -78,7 +78,7 @@ class CwfCodec:
     def _path(self, names: list[str]) -> str:
         return ".".join((self._plan.name, *reversed(names)))
 
-    def _lay_out(self, ccsid: int, encoding: int) -> Content:
+    def _lay_out(self, ccsid: int, encoding: int) -> ElementContent:
         """
         Raises:
             ModelInvalid: The model is wrong; or, once it was checked, not to be had in this code page or encoding.

@@ -28,7 +28,7 @@ from entrepot.models.cwf.logical_values import (
     unscaler,
 )
 from entrepot.models.cwf.numbers import Read, Write
-from entrepot.models.cwf.strings import Page
+from entrepot.models.cwf.strings import CodePage
 from entrepot.models.logical import DATE_FORMATS, NUMBERS, CwfField, CwfFormat, Simple, ValueType
 
 LENGTH_MAX = 2**31 - 1
@@ -45,7 +45,7 @@ _STRUCT_CODES = {(1, True): "b", (1, False): "B", (2, True): "h", (2, False): "H
 class Setting:
     """What a message brings along: its code page and byte orders; and the defaults of the format."""
 
-    page: Page
+    page: CodePage
     orders: ByteOrders
     format: CwfFormat
 
@@ -252,7 +252,7 @@ def _integer(wanted: ValueType, field: CwfField, length: int, setting: Setting) 
     return FieldCodec(length, read, write, _STRUCT_CODES.get((length, field.signed), "") if plain else "", endian)
 
 
-def _zoned(field: CwfField, length: int, page: Page) -> numbers.ZonedFormat:
+def _zoned(field: CwfField, length: int, page: CodePage) -> numbers.ZonedFormat:
     if not page.ebcdic and not page.ascii:
         raise ValueError(f"external decimals cannot be written in code page {page.ccsid}")
     if field.sign not in ("trailing", "leading", "trailing separate", "leading separate"):
@@ -334,7 +334,7 @@ def _nullable(codec: FieldCodec, simple: Simple, field: CwfField, storage: str, 
     )
 
 
-def _null_bytes(size: int, field: CwfField, storage: str, page: Page) -> bytes:
+def _null_bytes(size: int, field: CwfField, storage: str, page: CodePage) -> bytes:
     if field.null_policy == "fill":
         unit = strings.pad_bytes(field.null_value or field.padding, page)
         return strings.fill(unit, size)

@@ -10,9 +10,9 @@ from entrepot.limits import BODY_BYTES_MAX
 from entrepot.models.cwf.sources import Children
 from entrepot.models.cwf.steps import (
     PROBLEMS,
-    Run,
+    CodecStep,
+    FixedFields,
     Slots,
-    Step,
     Unreadable,
     Unwritable,
     ends_early,
@@ -27,10 +27,10 @@ Derive = Callable[[Element, Slots], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SizedSteps:
     """Some steps, and how many bytes they take."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[CodecStep, ...]
     size: int | None
     """None where it depends on the message."""
     least: int
@@ -39,12 +39,12 @@ class Layout:
     """The widest boundary that something in it keeps."""
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> FixedFields | None:
         """The only step, if that is a run."""
         return self.steps[0].run if len(self.steps) == 1 else None
 
 
-def parse_steps(steps: tuple[Step, ...], body: bytes, offset: int, slots: Slots, out: list[Element]) -> int:
+def parse_steps(steps: tuple[CodecStep, ...], body: bytes, offset: int, slots: Slots, out: list[Element]) -> int:
     for step in steps:
         offset = step.parse(body, offset, slots, out)
     return offset
@@ -53,12 +53,12 @@ def parse_steps(steps: tuple[Step, ...], body: bytes, offset: int, slots: Slots,
 # --- structures -----------------------------------------------------------------------------------
 
 
-class Content:
+class ElementContent:
     """What lies in an element: reading its children and writing them."""
 
     __slots__ = ("_derive", "layout", "name")
 
-    def __init__(self, name: str, layout: Layout, derive: Derive | None) -> None:
+    def __init__(self, name: str, layout: SizedSteps, derive: Derive | None) -> None:
         self.name = name
         self.layout = layout
         self._derive = derive
@@ -87,7 +87,7 @@ class Content:
         return position
 
 
-def structure_step(content: Content) -> Step:
+def structure_step(content: ElementContent) -> CodecStep:
     """An element with children."""
     name = content.name
 
@@ -111,7 +111,7 @@ def structure_step(content: Content) -> Step:
             error.names.append(name)
             raise
 
-    return Step(parse, render)
+    return CodecStep(parse, render)
 
 
 # --- repeats --------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Count:
     counter: str = ""
     """The member whose value is in the slot."""
 
-    def said(self, slots: Slots) -> int | None:
+    def number_in(self, slots: Slots) -> int | None:
         """The number that the message or the model says; None where it is as many as there are.
 
         Raises:
@@ -140,41 +140,43 @@ class Count:
         return number
 
 
-class Repeat:
+class RepeatedStep:
     """Something that occurs more than once."""
 
     __slots__ = ("_count", "_name", "_names", "_quick", "_unit")
 
-    def __init__(self, name: str, unit: Layout, count: Count, names: frozenset[str], inside: Content | None) -> None:
+    def __init__(
+        self, name: str, unit: SizedSteps, count: Count, names: frozenset[str], inside: ElementContent | None
+    ) -> None:
         self._name = name
         self._unit = unit
         self._count = count
         self._names = names
         self._quick = _quick_reader(name, unit, inside)
 
-    def step(self) -> Step:
-        return Step(self.parse, self.render if self._name else self.render_hidden)
+    def step(self) -> CodecStep:
+        return CodecStep(self.parse, self.render if self._name else self.render_hidden)
 
     def parse(self, body: bytes, offset: int, slots: Slots, out: list[Element]) -> int:
         left = len(body) - offset
         least = self._unit.least
         try:
-            said = self._count.said(slots)
+            count = self._count.number_in(slots)
         except PROBLEMS as error:
             raise Unreadable(str(error), offset, self._name) from None
-        if said is None:
+        if count is None:
             number = left // least if self._unit.size else len(body)
-        elif said * least > left or said > max(len(body), 1):
+        elif count * least > left or count > max(len(body), 1):
             # Before anything is made: a count of a thousand million must not cost a thousand million elements.
-            raise ends_early(offset, said * max(least, 1), body, self._name)
+            raise ends_early(offset, count * max(least, 1), body, self._name)
         else:
-            number = said
+            number = count
         if self._quick is not None:
             made = self._quick(body, offset, number)
             if made is not None:
                 out += made
                 return offset + number * least
-        return self._parse_each(number, said is None, body, offset, slots, out)
+        return self._parse_each(number, count is None, body, offset, slots, out)
 
     def _parse_each(
         self, number: int, to_the_end: bool, body: bytes, offset: int, slots: Slots, out: list[Element]
@@ -196,14 +198,14 @@ class Repeat:
         elements = source.up_to(self._name, count.most)
         missing = 0
         try:
-            said = count.said(slots)
+            expected = count.number_in(slots)
         except PROBLEMS as error:
             raise Unwritable(str(error), self._name) from None
-        if said is not None and said != len(elements):
+        if expected is not None and expected != len(elements):
             if count.slot is not None:
-                problem = f"there are {len(elements)} of it, and {count.counter} says {said}"
+                problem = f"there are {len(elements)} of it, and {count.counter} says {expected}"
                 raise Unwritable(problem, self._name)
-            missing = said - len(elements)
+            missing = expected - len(elements)
         index = 0
         try:
             for element in elements:
@@ -234,11 +236,11 @@ class Repeat:
     def render_hidden(self, source: Children, position: int, slots: Slots, out: list[bytes]) -> int:
         """A group without a name: its members lie side by side with those of the next one."""
         try:
-            said = self._count.said(slots)
+            expected = self._count.number_in(slots)
         except PROBLEMS as error:
             raise Unwritable(str(error)) from None
         done = 0
-        while done < said if said is not None else source.has_any(self._names):
+        while done < expected if expected is not None else source.has_any(self._names):
             for step in self._unit.steps:
                 position = step.render(source, position, slots, out)
             if position > BODY_BYTES_MAX:
@@ -256,7 +258,7 @@ def _number(names: list[str], name: str, index: int) -> None:
 
 
 def _quick_reader(
-    name: str, unit: Layout, inside: Content | None
+    name: str, unit: SizedSteps, inside: ElementContent | None
 ) -> Callable[[bytes, int, int], list[Element] | None] | None:
     """For repeats that are nothing but a run: all of them by one `struct`. None where something is wrong."""
     run = unit.run if inside is None else inside.layout.run
@@ -286,14 +288,14 @@ def _quick_reader(
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    layout: Layout
+    layout: SizedSteps
     names: frozenset[str]
     """What its elements can be called."""
     fits: Callable[[list[Element]], bool] | None
     """Whether members with an enumeration hold one of its values; None where it has no such member."""
 
 
-def choice_step(alternatives: list[Alternative], size: int | None, padding: bytes) -> Step:
+def choice_step(alternatives: list[Alternative], size: int | None, padding: bytes) -> CodecStep:
     """One of several that lie over each other.
 
     When read, it is the first whose bytes can be read and whose enumerations
@@ -340,4 +342,4 @@ def choice_step(alternatives: list[Alternative], size: int | None, padding: byte
             position = start + size
         return position
 
-    return Step(parse, render)
+    return CodecStep(parse, render)

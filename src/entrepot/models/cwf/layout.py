@@ -13,11 +13,30 @@ from typing import Any
 
 from entrepot.errors import ModelInvalid
 from entrepot.models.cwf.fields import REST_OF_MESSAGE, FieldCodec, Setting, field_codec
-from entrepot.models.cwf.groups import Alternative, Content, Count, Derive, Layout, Repeat, choice_step, structure_step
+from entrepot.models.cwf.groups import (
+    Alternative,
+    Count,
+    Derive,
+    ElementContent,
+    RepeatedStep,
+    SizedSteps,
+    choice_step,
+    structure_step,
+)
 from entrepot.models.cwf.logical_values import logical_value
 from entrepot.models.cwf.plan import Derived, FieldPlan, GroupPlan, repeats
 from entrepot.models.cwf.sources import MISSING
-from entrepot.models.cwf.steps import Extent, Gap, Place, Run, Slots, Step, align_step, varying_step, whole_count
+from entrepot.models.cwf.steps import (
+    CodecStep,
+    FieldPlace,
+    FixedFields,
+    Gap,
+    Slots,
+    VaryingLength,
+    align_step,
+    varying_step,
+    whole_count,
+)
 from entrepot.models.cwf.strings import count_bytes, fill, literal_bytes, pad_bytes
 from entrepot.models.logical import Composition, CwfField
 from entrepot.models.tree import Element
@@ -37,27 +56,27 @@ class LayoutBuilder:
         self._setting = setting
         self._codecs: dict[int, FieldCodec] = {}
 
-    def content(self, group: GroupPlan, phase: int | None) -> Content:
+    def content(self, group: GroupPlan, phase: int | None) -> ElementContent:
         """What lies in an element."""
         if group.composition is Composition.CHOICE:
             layout = self.choice(group, phase)
         else:
             layout = self._sequence(group.members, phase)
-        return Content(group.name, layout, self._derive_all(group.derived) if group.derived else None)
+        return ElementContent(group.name, layout, self._derive_all(group.derived) if group.derived else None)
 
-    def _sequence(self, plans: list[FieldPlan | GroupPlan], phase: int | None) -> Layout:
+    def _sequence(self, plans: list[FieldPlan | GroupPlan], phase: int | None) -> SizedSteps:
         laying = _Laying(self, phase)
         for plan in plans:
             laying.add(plan)
         return laying.done()
 
-    def layout(self, plan: FieldPlan | GroupPlan, phase: int | None) -> Layout:
+    def layout(self, plan: FieldPlan | GroupPlan, phase: int | None) -> SizedSteps:
         """One member, once, with its gaps."""
         laying = _Laying(self, phase)
         laying.add_once(plan)
         return laying.done()
 
-    def choice(self, group: GroupPlan, phase: int | None) -> Layout:
+    def choice(self, group: GroupPlan, phase: int | None) -> SizedSteps:
         layouts = [(member, self._sequence([member], phase)) for member in group.members]
         if not layouts:
             raise self.invalid(group.line, f"the choice {group.name} has no alternatives")
@@ -70,7 +89,7 @@ class LayoutBuilder:
             pad_bytes(self._setting.format.padding, self._setting.page),
         )
         least = size if size is not None else min(layout.least for _, layout in layouts)
-        return Layout((step,), size, least, max(layout.alignment for _, layout in layouts))
+        return SizedSteps((step,), size, least, max(layout.alignment for _, layout in layouts))
 
     def codec(self, plan: FieldPlan) -> FieldCodec:
         held = self._codecs.get(id(plan))
@@ -82,14 +101,14 @@ class LayoutBuilder:
             self._codecs[id(plan)] = held
         return held
 
-    def place(self, plan: FieldPlan) -> Place:
+    def place(self, plan: FieldPlan) -> FieldPlace:
         default: Any = MISSING
         if plan.default is not None:
             try:
                 default = logical_value(plan.default, plan.simple.type)
             except ValueError as error:
                 raise self.invalid(plan.line, f"the default of {plan.name}: {error}") from None
-        return Place(plan.name, self.codec(plan), default, plan.slot)
+        return FieldPlace(plan.name, self.codec(plan), default, plan.slot)
 
     def filler(self, plan: FieldPlan, size: int) -> Gap:
         """A field without a name: its default is written, or padding."""
@@ -122,20 +141,20 @@ class LayoutBuilder:
     def alignment(self, physical: CwfField) -> int:
         return physical.alignment or self._setting.format.alignment or 1
 
-    def extent(self, plan: FieldPlan) -> Extent:
+    def extent(self, plan: FieldPlan) -> VaryingLength:
         """How long a field of varying length is."""
         physical, page, slot = plan.physical, self._setting.page, plan.length_slot
         in_characters = physical.length_unit == "characters" and physical.storage == "string"
         scanned = in_characters and not page.unit
         unit = page.unit if in_characters and page.unit else 1
 
-        def said(slots: Slots) -> int:
+        def wanted_length(slots: Slots) -> int:
             return physical.length if slot is None else whole_count(slots[slot], physical.length_from)
 
         def length_of(body: bytes, offset: int, slots: Slots) -> int:
             if physical.length == REST_OF_MESSAGE and slot is None:
                 return len(body) - offset
-            count = said(slots)
+            count = wanted_length(slots)
             if scanned and count <= len(body) - offset:
                 return count_bytes(body, offset, count, page)
             return count * unit
@@ -146,13 +165,13 @@ class LayoutBuilder:
             del value
             if physical.length == REST_OF_MESSAGE and slot is None:
                 return raw
-            has, wanted = len(page.decode(raw)) if scanned else len(raw) // unit, said(slots)
+            has, wanted = len(page.decode(raw)) if scanned else len(raw) // unit, wanted_length(slots)
             if has > wanted or (has < wanted and not pad):
                 raise ValueError(f"it has a length of {has}, and the model or the message says {wanted}")
             padding = pad * (wanted - has) if scanned else fill(pad or b"\0", wanted * unit - len(raw))
             return padding + raw if physical.justify == "right" else raw + padding
 
-        return Extent(length_of, pad_to)
+        return VaryingLength(length_of, pad_to)
 
     def _derive_all(self, rules: list[Derived]) -> Derive:
         """Counts and lengths from the tree; where several members share a counter, the largest count."""
@@ -212,8 +231,8 @@ class _Laying:
     def __init__(self, builder: LayoutBuilder, phase: int | None) -> None:
         self._builder = builder
         self._phase = phase
-        self._parts: list[Place | Gap] = []
-        self._steps: list[Step] = []
+        self._parts: list[FieldPlace | Gap] = []
+        self._steps: list[CodecStep] = []
         self._size: int | None = 0
         self._least = 0
         self._alignment = 1
@@ -253,7 +272,7 @@ class _Laying:
         else:
             content = self._builder.content(plan, self._phase)
             inner = content.layout
-            self._add_layout(Layout((structure_step(content),), inner.size, inner.least, inner.alignment))
+            self._add_layout(SizedSteps((structure_step(content),), inner.size, inner.least, inner.alignment))
         self._skip(physical.skip_after, plan)
 
     def _add_field(self, plan: FieldPlan) -> None:
@@ -261,7 +280,7 @@ class _Laying:
         if place.codec.size is not None:
             self._fixed(place, place.codec.size)
         else:
-            self._add_layout(Layout((varying_step(place, self._builder.extent(plan)),), None, 0, 1))
+            self._add_layout(SizedSteps((varying_step(place, self._builder.extent(plan)),), None, 0, 1))
 
     def _add_repeat(self, plan: FieldPlan | GroupPlan) -> None:
         builder, physical = self._builder, plan.physical
@@ -277,19 +296,19 @@ class _Laying:
         if isinstance(plan, GroupPlan) and unit.size is not None and not physical.skip_before + physical.skip_after:
             inside = builder.content(plan, self._phase) if plan.name else None
         count = Count(plan.most, plan.count_slot, plan.count_name)
-        step = Repeat(plan.name, unit, count, names_of(plan), inside).step()
+        step = RepeatedStep(plan.name, unit, count, names_of(plan), inside).step()
         fixed = unit.size is not None and plan.count_slot is None and plan.most is not None
         least = plan.most * unit.least if plan.count_slot is None and plan.most is not None else 0
         size = plan.most * unit.size if fixed and plan.most is not None and unit.size is not None else None
-        self._add_layout(Layout((step,), size, least, unit.alignment))
+        self._add_layout(SizedSteps((step,), size, least, unit.alignment))
 
-    def _add_layout(self, layout: Layout) -> None:
+    def _add_layout(self, layout: SizedSteps) -> None:
         self._flush()
         self._steps += layout.steps
         self._advance(layout.size, layout.least)
         self._alignment = max(self._alignment, layout.alignment)
 
-    def _fixed(self, part: Place | Gap, size: int) -> None:
+    def _fixed(self, part: FieldPlace | Gap, size: int) -> None:
         self._parts.append(part)
         self._advance(size, size)
 
@@ -302,7 +321,7 @@ class _Laying:
             return
         self._alignment = max(self._alignment, boundary)
         if self._phase is None:
-            self._add_layout(Layout((align_step(boundary),), None, 0, boundary))
+            self._add_layout(SizedSteps((align_step(boundary),), None, 0, boundary))
         elif self._phase % boundary:
             slack = -self._phase % boundary
             self._fixed(Gap(slack, bytes(slack)), slack)
@@ -314,19 +333,19 @@ class _Laying:
 
     def _flush(self) -> None:
         if self._parts:
-            self._steps.append(Run(self._parts, self._run_endian()).step())
+            self._steps.append(FixedFields(self._parts, self._run_endian()).step())
             self._parts = []
 
     def _run_endian(self) -> str:
         """The order of most numbers in the run; the others are unpacked one by one."""
         orders: list[str] = [
-            part.codec.endian or "" for part in self._parts if isinstance(part, Place) and part.codec.code
+            part.codec.endian or "" for part in self._parts if isinstance(part, FieldPlace) and part.codec.code
         ]
         return max(("big", "little"), key=orders.count)
 
-    def done(self) -> Layout:
+    def done(self) -> SizedSteps:
         self._flush()
-        return Layout(tuple(self._steps), self._size, self._least, self._alignment)
+        return SizedSteps(tuple(self._steps), self._size, self._least, self._alignment)
 
 
 def names_of(plan: FieldPlan | GroupPlan) -> frozenset[str]:

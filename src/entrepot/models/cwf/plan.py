@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from entrepot.errors import ModelInvalid
 from entrepot.models.cwf.fields import LENGTH_MAX, REST_OF_MESSAGE
-from entrepot.models.logical import Composition, CwfField, Member, MessageSet, Simple, Structure, ValueType
+from entrepot.models.logical import Composition, CwfField, MessageSet, Simple, Structure, StructureMember, ValueType
 
 LEVELS_MAX = 100
 """How deep structures may be nested. COBOL has levels up to 49."""
@@ -112,7 +112,9 @@ class Planner:
             else:
                 group.members.append(self._field(member, content, physical, above))
 
-    def _field(self, member: Member, simple: Simple, physical: CwfField, above: tuple[GroupPlan, ...]) -> FieldPlan:
+    def _field(
+        self, member: StructureMember, simple: Simple, physical: CwfField, above: tuple[GroupPlan, ...]
+    ) -> FieldPlan:
         plan = FieldPlan(
             member.name, simple, physical, member.min_occurs, member.max_occurs, member.default, member.line
         )
@@ -125,21 +127,21 @@ class Planner:
             self._declared.setdefault(_local(member.name), []).append(_Declared(plan, above))
         return plan
 
-    def _physical(self, member: Member) -> CwfField:
-        said = member.physical.get(self._format)
+    def _physical(self, member: StructureMember) -> CwfField:
+        physical = member.physical.get(self._format)
         if isinstance(member.content, Structure):
-            said = said or CwfField("structure")
-        elif said is None:
+            physical = physical or CwfField("structure")
+        elif physical is None:
             raise self._invalid(member.line, f"{member.name} has no physical properties in format {self._format}")
-        if not isinstance(said, CwfField):
+        if not isinstance(physical, CwfField):
             raise self._invalid(member.line, f"what {member.name} says for format {self._format} is not for CWF")
-        if said.alignment not in (0, 1, 2, 4, 8, 16):
-            raise self._invalid(member.line, f"{member.name} has alignment {said.alignment}; it is 1, 2, 4, 8 or 16")
-        if not 0 <= said.skip_before <= LENGTH_MAX or not 0 <= said.skip_after <= LENGTH_MAX:
+        if physical.alignment not in (0, 1, 2, 4, 8, 16):
+            raise self._invalid(member.line, f"{member.name} has alignment {physical.alignment}, not 1, 2, 4, 8 or 16")
+        if not 0 <= physical.skip_before <= LENGTH_MAX or not 0 <= physical.skip_after <= LENGTH_MAX:
             raise self._invalid(member.line, f"{member.name} skips fewer bytes than none, or too many")
-        if said.length < REST_OF_MESSAGE:
-            raise self._invalid(member.line, f"{member.name} has length {said.length}")
-        return said
+        if physical.length < REST_OF_MESSAGE:
+            raise self._invalid(member.line, f"{member.name} has length {physical.length}")
+        return physical
 
     def _repeat(self, plan: FieldPlan | GroupPlan, physical: CwfField, above: tuple[GroupPlan, ...]) -> None:
         if plan.least < 0 or (plan.most is not None and (plan.most < plan.least or plan.most < 1)):
@@ -158,7 +160,9 @@ class Planner:
             self.slots += 1
         return declared.plan.slot
 
-    def _find(self, name: str, above: tuple[GroupPlan, ...], wanting: Member | FieldPlan | GroupPlan) -> _Declared:
+    def _find(
+        self, name: str, above: tuple[GroupPlan, ...], wanting: StructureMember | FieldPlan | GroupPlan
+    ) -> _Declared:
         """The member that a count or length comes from: the nearest earlier one of that name."""
         *outer, last = name.replace("/", ".").split(".") if not name.startswith("{") else [name]
         best: tuple[int, _Declared] | None = None

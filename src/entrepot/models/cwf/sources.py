@@ -62,5 +62,5 @@ class Children:
         return any(left for name, left in self._left.items() if name in names)
 
     def left_over(self) -> str | None:
-        """The name of an element that nobody took."""
+        """The name of an element that was not used."""
         return next((name for name, left in self._left.items() if left), None)

@@ -49,16 +49,16 @@ class Unwritable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CodecStep:
     parse: Parse
     render: Render
-    run: Run | None = None
+    run: FixedFields | None = None
     """The run that it is, if it is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes that nobody looks at: filler, skipped bytes and those that alignment leaves."""
+    """Bytes that are ignored: filler, skipped bytes and those that alignment leaves."""
 
     size: int
     content: bytes
@@ -66,7 +66,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """A field in a run."""
 
     name: str
@@ -106,14 +106,14 @@ def write_field(codec: FieldCodec, value: Any, default: Any, derived: Any, name:
         raise Unwritable(str(error), name) from None
 
 
-class Run:
+class FixedFields:
     """Fields and gaps of fixed sizes, side by side."""
 
     __slots__ = ("names", "pack", "places", "prefixes", "readers", "size", "slotted", "starts", "suffix",
                  "unpacker", "writers")  # fmt: skip
 
-    def __init__(self, parts: list[Place | Gap], endian: str) -> None:
-        self.places = [part for part in parts if isinstance(part, Place)]
+    def __init__(self, parts: list[FieldPlace | Gap], endian: str) -> None:
+        self.places = [part for part in parts if isinstance(part, FieldPlace)]
         self.names = [place.name for place in self.places]
         self.slotted = [(index, place.slot) for index, place in enumerate(self.places) if place.slot is not None]
         self._lay_out(parts)
@@ -136,7 +136,7 @@ class Run:
                 self.writers.append(_between(before, place.codec.write, after))
         self.pack = struct.Struct(order + "".join(codes)).pack
 
-    def _lay_out(self, parts: list[Place | Gap]) -> None:
+    def _lay_out(self, parts: list[FieldPlace | Gap]) -> None:
         self.starts: list[int] = []
         self.prefixes: list[bytes] = []
         offset, gap = 0, b""
@@ -152,7 +152,7 @@ class Run:
         self.suffix = gap
 
     @staticmethod
-    def _unpacked(parts: list[Place | Gap], endian: str) -> str:
+    def _unpacked(parts: list[FieldPlace | Gap], endian: str) -> str:
         codes = [
             f"{part.size}x"
             if isinstance(part, Gap)
@@ -169,8 +169,8 @@ class Run:
             for name, read, value in zip(self.names, self.readers, values, strict=True)
         ]
 
-    def step(self) -> Step:
-        return Step(self._parser(), self._renderer(), self)
+    def step(self) -> CodecStep:
+        return CodecStep(self._parser(), self._renderer(), self)
 
     def _parser(self) -> Parse:
         unpack, size, slotted = self.unpacker.unpack_from, self.size, self.slotted
@@ -236,7 +236,7 @@ class Run:
         return raw + self.suffix
 
 
-def _native(place: Place, endian: str) -> bool:
+def _native(place: FieldPlace, endian: str) -> bool:
     return bool(place.codec.code) and (place.codec.endian == endian or place.codec.size == 1)
 
 
@@ -247,7 +247,7 @@ def _between(before: bytes, write: Callable[[Any], bytes], after: bytes) -> Call
 # --- steps that depend on the message ----------------------------------------------------------------------------
 
 
-def align_step(boundary: int) -> Step:
+def align_step(boundary: int) -> CodecStep:
     """Go on at the next multiple, where that cannot be known before."""
 
     def parse(body: bytes, offset: int, slots: Slots, out: list[Element]) -> int:
@@ -263,18 +263,18 @@ def align_step(boundary: int) -> Step:
         out.append(bytes(slack))
         return position + slack
 
-    return Step(parse, render)
+    return CodecStep(parse, render)
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class VaryingLength:
     """How long a field of varying length is, and how it is padded to that."""
 
     length_of: Callable[[bytes, int, Slots], int]
     pad_to: Callable[[bytes, Any, Slots], bytes]
 
 
-def varying_step(place: Place, extent: Extent) -> Step:
+def varying_step(place: FieldPlace, extent: VaryingLength) -> CodecStep:
     """A field whose length the message says."""
     name, codec = place.name, place.codec
 
@@ -302,7 +302,7 @@ def varying_step(place: Place, extent: Extent) -> Step:
         out.append(raw)
         return position + len(raw)
 
-    return Step(parse, render)
+    return CodecStep(parse, render)
 
 
 def whole_count(value: Any, what: str) -> int:

@@ -22,7 +22,7 @@ _HEX = re.compile(r"0x((?:[0-9a-fA-F]{2})+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CodePage:
     """A code page, and what fields need to know of it."""
 
     ccsid: int
@@ -50,7 +50,7 @@ class Page:
         return raw.decode(self.codec)
 
 
-def code_page(ccsid: int, encoding: int) -> Page:
+def code_page(ccsid: int, encoding: int) -> CodePage:
     """
     Raises:
         CodePageUnknown
@@ -60,10 +60,10 @@ def code_page(ccsid: int, encoding: int) -> Page:
     codec = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}.get(codec, codec)
     unit = 2 if codec.startswith("utf-16") else 4 if codec.startswith("utf-32") else 0 if codec in _VARYING else 1
     zero = "0".encode(codec)
-    return Page(ccsid, codec, unit, zero == b"\xf0", zero == b"0")
+    return CodePage(ccsid, codec, unit, zero == b"\xf0", zero == b"0")
 
 
-def pad_bytes(padding: str, page: Page) -> bytes:
+def pad_bytes(padding: str, page: CodePage) -> bytes:
     """One padding character in the code page; 0x40 is that byte itself, and nothing is a space.
 
     Raises:
@@ -77,7 +77,7 @@ def pad_bytes(padding: str, page: Page) -> bytes:
     return page.encode(padding or " ")
 
 
-def literal_bytes(text: str, page: Page) -> bytes:
+def literal_bytes(text: str, page: CodePage) -> bytes:
     """A text in the code page; 0xC1C2 is those bytes themselves."""
     found = _HEX.fullmatch(text)
     return page.encode(text) if found is None else bytes.fromhex(found[1])
@@ -88,7 +88,7 @@ def fill(pad: bytes, length: int) -> bytes:
     return (pad * (length // len(pad))).ljust(length, b"\0")
 
 
-def text_reader(page: Page, pad: bytes, justify: str) -> Read:
+def text_reader(page: CodePage, pad: bytes, justify: str) -> Read:
     codec = page.codec
     if justify == "none":
         return page.decode
@@ -113,7 +113,7 @@ def text_reader(page: Page, pad: bytes, justify: str) -> Read:
     return lambda raw: raw.decode(codec).lstrip(character)
 
 
-def text_writer(page: Page, length: int, pad: bytes, justify: str) -> Write:
+def text_writer(page: CodePage, length: int, pad: bytes, justify: str) -> Write:
     codec = page.codec
     left = justify != "right"
 
@@ -132,7 +132,7 @@ def text_writer(page: Page, length: int, pad: bytes, justify: str) -> Write:
     return write
 
 
-def count_bytes(body: bytes, offset: int, characters: int, page: Page) -> int:
+def count_bytes(body: bytes, offset: int, characters: int, page: CodePage) -> int:
     """How many bytes so many characters take, in a page whose characters differ in size.
 
     Raises:

@@ -41,14 +41,14 @@ def iso_fields(text: str) -> Fields:
     found = _match_date(text)
     if found is None:
         raise ValueError(f"{text[:80]!r} is no date of ISO 8601")
-    said = found.groupdict()
-    year = int(said["year"])
-    day = date(year, int(said["month"] or said["month2"] or 1), int(said["day"] or said["day2"] or 1))
-    if said["yearday"] is not None:
-        day = day_in_year(year, int(said["yearday"]))
-    elif said["week"] is not None:
-        day = date.fromisocalendar(year, int(said["week"]), int(said["weekday"] or 1))
-    return day.year, day.month, day.day, *_clock(said)
+    fields = found.groupdict()
+    year = int(fields["year"])
+    day = date(year, int(fields["month"] or fields["month2"] or 1), int(fields["day"] or fields["day2"] or 1))
+    if fields["yearday"] is not None:
+        day = day_in_year(year, int(fields["yearday"]))
+    elif fields["week"] is not None:
+        day = date.fromisocalendar(year, int(fields["week"]), int(fields["weekday"] or 1))
+    return day.year, day.month, day.day, *_clock(fields)
 
 
 def iso_time_fields(text: str) -> Fields:
@@ -62,13 +62,13 @@ def iso_time_fields(text: str) -> Fields:
     return 1970, 1, 1, *_clock(found.groupdict())
 
 
-def _clock(said: dict[str, str | None]) -> tuple[int, int, int, int, tzinfo | None]:
-    fraction = said["fraction"] or said["fraction2"] or "0"
-    zone = said["zone"]
+def _clock(fields: dict[str, str | None]) -> tuple[int, int, int, int, tzinfo | None]:
+    fraction = fields["fraction"] or fields["fraction2"] or "0"
+    zone = fields["zone"]
     return (
-        int(said["hour"] or 0),
-        int(said["minute"] or said["minute2"] or 0),
-        int(said["second"] or said["second2"] or 0),
+        int(fields["hour"] or 0),
+        int(fields["minute"] or fields["minute2"] or 0),
+        int(fields["second"] or fields["second2"] or 0),
         int(fraction.ljust(6, "0")[:6]),
         None if zone is None else offset_of(zone),
     )

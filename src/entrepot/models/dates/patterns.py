@@ -282,17 +282,17 @@ def _slow_fields(tokens: list[Token]) -> Callable[[str], Fields]:
         found = match(text)
         if found is None:
             raise _no_match(text)
-        said: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         zone = None
         for (letter, count), group in zip(letters, found.groups(), strict=True):
             if letter in "zZU":
                 zone = _zone(group)
                 continue
             number = _number(letter, count, group)
-            if said.setdefault(letter, number) != number:
+            if numbers.setdefault(letter, number) != number:
                 raise ValueError(f"it says {letter} twice, and not the same")
-        day = _day(said)
-        return day.year, day.month, day.day, *_clock(said), zone
+        day = _day(numbers)
+        return day.year, day.month, day.day, *_clock(numbers), zone
 
     return fields
 
@@ -327,55 +327,55 @@ def _zone(text: str) -> timezone:
     return offset_of(lower.removeprefix("gmt").removeprefix("utc"))
 
 
-def _day(said: dict[str, int]) -> date:
-    year = said.get("y", said.get("Y", 1970))
-    weekday = said.get("E", said.get("e"))
-    if "M" in said or "d" in said:
-        day = _day_of_month(said, year, weekday)
-    elif "D" in said:
-        day = day_in_year(year, said["D"])
-    elif "w" in said:
+def _day(numbers: dict[str, int]) -> date:
+    year = numbers.get("y", numbers.get("Y", 1970))
+    weekday = numbers.get("E", numbers.get("e"))
+    if "M" in numbers or "d" in numbers:
+        day = _day_of_month(numbers, year, weekday)
+    elif "D" in numbers:
+        day = day_in_year(year, numbers["D"])
+    elif "w" in numbers:
         # date.fromisocalendar refuses week 53 where the year has none.
-        day = date.fromisocalendar(said.get("Y", year), said["w"], weekday or 1)
+        day = date.fromisocalendar(numbers.get("Y", year), numbers["w"], weekday or 1)
     else:
         return date(year, 1, 1)
     if weekday is not None and day.isoweekday() != weekday:
         raise ValueError(f"{day} is a {DAYS[day.weekday()]}, not a {DAYS[weekday - 1]}")
-    if "D" in said and day.timetuple().tm_yday != said["D"]:
-        raise ValueError(f"{day} is not day {said['D']} of its year")
+    if "D" in numbers and day.timetuple().tm_yday != numbers["D"]:
+        raise ValueError(f"{day} is not day {numbers['D']} of its year")
     return day
 
 
-def _day_of_month(said: dict[str, int], year: int, weekday: int | None) -> date:
-    month = said.get("M", 1)
-    if "d" in said or weekday is None or not said.keys() & {"F", "W"}:
-        return date(year, month, said.get("d", 1))
+def _day_of_month(numbers: dict[str, int], year: int, weekday: int | None) -> date:
+    month = numbers.get("M", 1)
+    if "d" in numbers or weekday is None or not numbers.keys() & {"F", "W"}:
+        return date(year, month, numbers.get("d", 1))
     first = date(year, month, 1)
-    if "F" in said:
-        day = 1 + (weekday - first.isoweekday()) % 7 + 7 * (said["F"] - 1)
+    if "F" in numbers:
+        day = 1 + (weekday - first.isoweekday()) % 7 + 7 * (numbers["F"] - 1)
     else:
-        day = 7 * (said["W"] - week_in_month(first)) + weekday - first.weekday()
+        day = 7 * (numbers["W"] - week_in_month(first)) + weekday - first.weekday()
     return date(year, month, day)
 
 
-def _clock(said: dict[str, int]) -> tuple[int, int, int, int]:
-    if "H" in said:
-        hour = said["H"]
-    elif "k" in said:
-        hour = said["k"] % 24
+def _clock(numbers: dict[str, int]) -> tuple[int, int, int, int]:
+    if "H" in numbers:
+        hour = numbers["H"]
+    elif "k" in numbers:
+        hour = numbers["k"] % 24
     else:
-        hour = said.get("h", said.get("K", 0)) % 12 + 12 * said.get("a", 0)
-    return hour, said.get("m", 0), said.get("s", 0), said.get("S", 0)
+        hour = numbers.get("h", numbers.get("K", 0)) % 12 + 12 * numbers.get("a", 0)
+    return hour, numbers.get("m", 0), numbers.get("s", 0), numbers.get("S", 0)
 
 
 def _readers(
     fields: Callable[[str], Fields],
 ) -> tuple[Callable[[str], date], Callable[[str], time], Callable[[str], datetime]]:
     def read_datetime(text: str) -> datetime:
-        said = fields(text)
-        if said[3] == 24:
-            return _midnight(said)
-        return datetime(*said)
+        found = fields(text)
+        if found[3] == 24:
+            return _midnight(found)
+        return datetime(*found)
 
     # Most dates of a day's messages are the same few, and a date cannot be changed.
     @lru_cache(maxsize=DATES_KEPT)
@@ -388,9 +388,9 @@ def _readers(
     return read_date, read_time, read_datetime
 
 
-def _midnight(said: Fields) -> datetime:
+def _midnight(fields: Fields) -> datetime:
     """24:00 is the end of a day, which is the beginning of the next one."""
-    year, month, day, _, minute, second, micro, zone = said
+    year, month, day, _, minute, second, micro, zone = fields
     if minute or second or micro:
         raise ValueError("nothing comes after 24:00")
     try:

@@ -36,7 +36,7 @@ UNSUPPORTED = {
     "MQHWIH": "MQWIH",
     "MQXMIT": "MQXQH",
 }
-"""Formats of headers that MQ has and nobody reads here, with the header's name."""
+"""Formats of headers that MQ has and that are not read here, with the header's name."""
 
 
 class Chain(NamedTuple):
@@ -52,7 +52,7 @@ class Chain(NamedTuple):
 
     @property
     def unsupported(self) -> str:
-        """Name of the header that ended the chain because nobody can read it; empty when none did."""
+        """Name of the header that ended the chain because it cannot be read; empty when none did."""
         return UNSUPPORTED.get(self.format, "")
 
 
@@ -61,7 +61,7 @@ def read_headers(body: bytes, format_name: str, encoding: int, ccsid: int) -> Ch
 
     Raises:
         MessageUnreadable: A header is announced that is not there. Says where.
-        MessageTooComplex: More headers than anybody needs.
+        MessageTooComplex: More headers than the limit.
         CodePageUnknown
     """
     folders: list[Folder] = []
@@ -82,10 +82,10 @@ def read_headers(body: bytes, format_name: str, encoding: int, ccsid: int) -> Ch
     return Chain(folders, offset, following, encoding, ccsid)
 
 
-def resolve_ccsid(told: int, own: int, offset: int = 0, header: str = "MQRFH2") -> int:
+def resolve_ccsid(ccsid: int, own: int, offset: int = 0, header: str = "MQRFH2") -> int:
     """The code page of what follows a header that tells `told` and is written in `own`."""
-    if told in (INHERIT, 0):
+    if ccsid in (INHERIT, 0):
         return own
-    if told < 0:
-        raise MessageUnreadable(header, "CodedCharSetId", offset, f"{told} is no code page")
-    return told
+    if ccsid < 0:
+        raise MessageUnreadable(header, "CodedCharSetId", offset, f"{ccsid} is no code page")
+    return ccsid

@@ -119,12 +119,12 @@ def from_mqmd(folder: Folder) -> tuple[dict[str, Any], set[str]]:
     came: dict[str, Any] = {}
     if origin is not None:
         came = dict(zip(mqmd.NAMES, mqmd.values_of(origin), strict=True))
-    said: dict[str, Any] = {}
+    descriptor: dict[str, Any] = {}
     for child in folder.children:
         field = child.key
-        if field in said:
+        if field in descriptor:
             continue
-        said[field] = value = child.value
+        descriptor[field] = value = child.value
         target = _MQMD.get(field)
         if target is None:
             continue
@@ -138,7 +138,7 @@ def from_mqmd(folder: Folder) -> tuple[dict[str, Any], set[str]]:
     for attribute, _ in _MQMD.values():
         if attribute not in attributes:
             attributes[attribute] = getattr(_DEFAULTS, attribute)
-    day, hour = said.get("PutDate"), said.get("PutTime")
+    day, hour = descriptor.get("PutDate"), descriptor.get("PutTime")
     if origin is not None and _same(day, came["PutDate"]) and _same(hour, came["PutTime"]):
         attributes["put_time"] = origin.message.put_time
     elif isinstance(day, date) and not isinstance(day, datetime) and isinstance(hour, time):

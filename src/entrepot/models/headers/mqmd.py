@@ -2,7 +2,7 @@
 """The MQMD folder: the message descriptor, from its bytes or from a message of our own.
 
 A message got from a queue has descriptor fields and no MQMD bytes; its folder
-holds an `Origin` and makes an element, or all thirty, when somebody asks. The
+holds an `Origin` and makes an element, or all thirty, on first access. The
 bytes matter where a descriptor travels inside a body, and for ASBITSTREAM:
 324 in version 1, 364 in version 2.
 """

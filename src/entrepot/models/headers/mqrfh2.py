@@ -134,7 +134,7 @@ def write_mqrfh2(children: list[Element], encoding: int = NATIVE, ccsid: int = 1
     """The bytes of a header with these children.
 
     Raises:
-        MessageUnwritable: A name or value that the header cannot say.
+        MessageUnwritable: A name or value that the header cannot hold.
         CodePageUnknown
     """
     values: dict[str, Any] = {}

@@ -51,7 +51,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unopened(msgspec.Struct, frozen=True, gc=False):
-    """A message without headers of its own, as the folders of a root that nobody has asked for (tree.Unread)."""
+    """A message without headers of its own, as the folders of a root that are not made yet (tree.Unread)."""
 
     origin: Origin
     parser: Any

@@ -3,7 +3,7 @@
 
 It has no bytes. Most of it says again what MQMD says; Encoding and
 CodedCharSetId are those of the body, which a header before it may have
-changed. `assembling` decides whom to believe when both were changed.
+changed. `assembling` decides which one counts when both were changed.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ _TYPES: dict[str, type] = {
 }
 
 
-class _Reader:
+class _FolderBuilder:
     """Makes elements of what the XML parser tells."""
 
     def __init__(self, where: Callable[[], int]) -> None:
@@ -170,7 +170,7 @@ def read_folders(data: bytes, ccsid: int, encoding: int, offset: int) -> list[El
 
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
-    reader = _Reader(where)
+    reader = _FolderBuilder(where)
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.text
@@ -191,7 +191,7 @@ def write_folder(element: Element) -> str:
     """The text of one folder.
 
     Raises:
-        MessageUnwritable: A name or a value that XML cannot say.
+        MessageUnwritable: A name or a value that cannot be written as XML.
     """
     pieces: list[str] = []
     _write(element, pieces, element.key not in UNTYPED, f"{DOMAIN}.{element.key}", 1)

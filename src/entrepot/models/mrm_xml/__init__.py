@@ -15,7 +15,7 @@ from entrepot.errors import MessageUnreadable
 from entrepot.models.code_pages import codec_of
 from entrepot.models.domains import find_domain
 from entrepot.models.logical import MessageSet, XmlFormat
-from entrepot.models.mrm_xml.plan import ILLEGAL, Node, Tags, Wrong, plan_of, unsayable
+from entrepot.models.mrm_xml.plan import ILLEGAL, ElementMismatch, Node, Tags, plan_of, unsayable
 from entrepot.models.tree import Element, Folder
 from entrepot.models.xml.reading import COMPACT, read, recoded
 
@@ -58,26 +58,26 @@ class XmlCodec:
         root = read(folder, COMPACT)
         try:
             return self._plan.read(self._message(root))
-        except Wrong as wrong:
+        except ElementMismatch as wrong:
             path, offset = _place(wrong, root, self._tag, recoded(folder))
             raise MessageUnreadable("MRM", path, offset, wrong.problem) from None
 
     def _message(self, root: Node) -> Node:
         if self._wrapper:
             if root.tag != self._wrapper:
-                raise Wrong(root, f"the outermost tag is {root.tag}, not {self._wrapper}")
+                raise ElementMismatch(root, f"the outermost tag is {root.tag}, not {self._wrapper}")
             if len(root) != 1:
-                raise Wrong(root, f"{self._wrapper} has {len(root)} elements, not the message alone")
+                raise ElementMismatch(root, f"{self._wrapper} has {len(root)} elements, not the message alone")
             root = root[0]
         if root.tag != self._tag:
-            raise Wrong(root, f"the message's tag is {root.tag}, not {self._tag}")
+            raise ElementMismatch(root, f"the message's tag is {root.tag}, not {self._tag}")
         return root
 
     def render(self, message: Element, ccsid: int, encoding: int) -> bytes:
         """The bytes of the message whose elements are the children of `message`.
 
         Raises:
-            MessageUnwritable: The tree does not fit the model, or has characters that XML cannot say; says where.
+            MessageUnwritable: The tree does not fit the model, or has characters that XML does not allow; says where.
         """
         attributes, inner = self._plan.write(message)
         text = f"{self._head}{attributes}>{inner}{self._tail}"
@@ -101,7 +101,7 @@ def compile_xml(message_set: MessageSet, message: str, format_name: str) -> XmlC
 # --- where something is wrong ---------------------------------------------------------------------------------
 
 
-def _place(wrong: Wrong, root: Node, message_tag: str, body: bytes) -> tuple[str, int]:
+def _place(wrong: ElementMismatch, root: Node, message_tag: str, body: bytes) -> tuple[str, int]:
     """The path of an element for people, and the offset of its tag."""
     steps: list[str] = [wrong.missing] if wrong.missing else []
     node: Node | None = wrong.node

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from entrepot.models.logical import Composition, Member, Structure
+from entrepot.models.logical import Composition, Structure, StructureMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Particle:
 
 def particle_of(
     structure: Structure, names: dict[int, str], skipped: Iterable[int] = ()
-) -> tuple[Particle, list[Member]]:
+) -> tuple[Particle, list[StructureMember]]:
     """The content model of a structure, and its named members in order of their index.
 
     Args:
         names: What a member is matched by, by the identity of the member.
         skipped: Identities of members that are none of the content: attributes.
     """
-    members: list[Member] = []
+    members: list[StructureMember] = []
     skip = frozenset(skipped)
     root = _group(structure, "", 1, 1, names, skip, members)
     return root, members
@@ -77,7 +77,7 @@ def _group(
     most: int | None,
     names: dict[int, str],
     skip: frozenset[int],
-    members: list[Member],
+    members: list[StructureMember],
 ) -> Particle:
     group = Particle(name, -1, least, most, structure.composition)
     for member in structure.members:
@@ -125,8 +125,8 @@ def _repeat(particle: Particle, names: Sequence[str], position: int, found: list
             break
     if count < particle.least and not (particle.index < 0 and particle.may_be_empty):
         wanted = _needed(particle)
-        said = f"{wanted} is missing" if not count else f"{wanted} is there {count} times"
-        raise Mismatch(position, f"{said}; it must be there {_occurrences(particle)}")
+        problem = f"{wanted} is missing" if not count else f"{wanted} is there {count} times"
+        raise Mismatch(position, f"{problem}; it must be there {_occurrences(particle)}")
     return position
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MRM XML, compiled: for each structure of a model who reads its tags and who writes its elements.
+"""MRM XML, compiled: for each structure of a model what reads its tags and what writes its elements.
 
 Where a structure has neither choices nor groups, each child costs one look
 into a dictionary, and order and occurrences are checked in detail only when
@@ -16,7 +16,16 @@ from lxml import etree
 
 from entrepot.errors import MessageUnwritable, ModelInvalid
 from entrepot.models.element_types import NAME, NAME_VALUE, XML_URI
-from entrepot.models.logical import Composition, Member, MessageSet, Simple, Structure, ValueType, XmlField, XmlFormat
+from entrepot.models.logical import (
+    Composition,
+    MessageSet,
+    Simple,
+    Structure,
+    StructureMember,
+    ValueType,
+    XmlField,
+    XmlFormat,
+)
 from entrepot.models.mrm_xml.content import Mismatch, assign, particle_of
 from entrepot.models.mrm_xml.values import reader, writer
 from entrepot.models.tree import Element
@@ -26,14 +35,14 @@ _NIL = f"{{{_XSI}}}nil"
 _NIL_VALUES = ("true", "1")
 
 ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML cannot say at all."""
+"""Characters that XML does not allow at all."""
 
 Node: TypeAlias = etree._Element
 ReadChild = Callable[[Node], Element]
 WriteChild = Callable[[Element], str]
 
 
-class Wrong(Exception):
+class ElementMismatch(Exception):
     """Something in a message does not fit: the element of lxml's tree, and why."""
 
     def __init__(self, node: Node, problem: str, missing: str = "") -> None:
@@ -54,14 +63,14 @@ class Tags:
         self.format_name = format_name
         self.encode_null = physical.encode_null
         self.prefixes = {namespace: prefix for prefix, namespace in physical.namespaces.items()}
-        self.plans: dict[int, Plan] = {}
+        self.plans: dict[int, XmlPlan] = {}
         self.structures: list[Structure] = []
 
-    def field(self, member: Member) -> XmlField:
+    def field(self, member: StructureMember) -> XmlField:
         found = member.physical.get(self.format_name)
         return found if isinstance(found, XmlField) else XmlField()
 
-    def tag(self, member: Member) -> str:
+    def tag(self, member: StructureMember) -> str:
         """The tag as lxml has it: {namespace}name."""
         name = self.field(member).name
         if not name:
@@ -108,18 +117,18 @@ class Tags:
 # --- a structure, compiled ------------------------------------------------------------------------------
 
 
-def plan_of(structure: Structure, tags: Tags) -> Plan:
+def plan_of(structure: Structure, tags: Tags) -> XmlPlan:
     """The plan of a structure, made once for each, so that shared types cost nothing."""
     known = tags.plans.get(id(structure))
     if known is None:
-        known = Plan(structure, tags)
+        known = XmlPlan(structure, tags)
         tags.plans[id(structure)] = known
         # Kept, so that its identity is not given to another one meanwhile.
         tags.structures.append(structure)
     return known
 
 
-class Plan:
+class XmlPlan:
     def __init__(self, structure: Structure, tags: Tags) -> None:
         attributes = [member for member in _named(structure) if tags.field(member).attribute]
         skipped = {id(member) for member in attributes}
@@ -152,7 +161,7 @@ class Plan:
         found = self._read_attributes(node) if self.attributes or node.keys() else []
         text = node.text
         if text is not None and text.strip(" \t\r\n"):
-            raise Wrong(node, f"text is not expected here: {text.strip()[:40]!r}")
+            raise ElementMismatch(node, f"text is not expected here: {text.strip()[:40]!r}")
         if not self.plain:
             return found + self._read_matched(node)
         before, last, regular = len(found), -1, True
@@ -160,7 +169,7 @@ class Plan:
         for child in node:
             entry = by_tag.get(child.tag)
             if entry is None:
-                raise Wrong(child, "it is not expected here" + self._expected())
+                raise ElementMismatch(child, "it is not expected here" + self._expected())
             index, read_child = entry
             if index <= last:
                 regular = False
@@ -179,16 +188,16 @@ class Plan:
             index = self.read_by_tag[child.tag][0]
             if self.ordered and index < last:
                 before = self.members[last].name
-                raise Wrong(child, f"it comes after {before}, but must come before it")
+                raise ElementMismatch(child, f"it comes after {before}, but must come before it")
             last = index
             counts[index] += 1
             most = self.members[index].max_occurs
             if most is not None and counts[index] > most:
-                raise Wrong(child, f"it is there more than {most} times" if most > 1 else "it is there twice")
+                raise ElementMismatch(child, f"it is there more than {most} times" if most > 1 else "it is there twice")
         for member, count in zip(self.members, counts, strict=True):
             if count < member.min_occurs:
                 problem = f"{member.name} is missing" if not count else f"{member.name} is there only {count} times"
-                raise Wrong(node, problem, member.name)
+                raise ElementMismatch(node, problem, member.name)
 
     def _read_matched(self, node: Node) -> list[Element]:
         children = list(node)
@@ -196,7 +205,7 @@ class Plan:
             indexes = assign(self.tag_particle, [child.tag for child in children])
         except Mismatch as mismatch:
             where = children[mismatch.position] if mismatch.position < len(children) else node
-            raise Wrong(where, mismatch.problem) from None
+            raise ElementMismatch(where, mismatch.problem) from None
         for child in children:
             if child.tail is not None:
                 _check_tail(child)
@@ -206,7 +215,7 @@ class Plan:
         values = dict(node.items())
         for tag in values:
             if tag not in self.by_attribute and not tag.startswith((f"{{{_XSI}}}", f"{{{XML_URI}}}")):
-                raise Wrong(node, f"the attribute {tag} is not expected here")
+                raise ElementMismatch(node, f"the attribute {tag} is not expected here")
         found = []
         for attribute in self.attributes:
             text = values.get(attribute.tag, attribute.default)
@@ -214,10 +223,10 @@ class Plan:
                 try:
                     value = attribute.read(text) if text or attribute.is_text else None
                 except ValueError as error:
-                    raise Wrong(node, f"attribute {attribute.key}: {_shown(text)}: {error}") from None
+                    raise ElementMismatch(node, f"attribute {attribute.key}: {_shown(text)}: {error}") from None
                 found.append(Element(attribute.key, value, NAME_VALUE))
             elif attribute.required:
-                raise Wrong(node, f"the attribute {attribute.key} is missing", attribute.key)
+                raise ElementMismatch(node, f"the attribute {attribute.key} is missing", attribute.key)
         return found
 
     def _expected(self) -> str:
@@ -293,9 +302,9 @@ def _unfit(element: Element, children: list[Element], mismatch: Mismatch) -> Mes
     return MessageUnwritable("MRM", where.path(), mismatch.problem)
 
 
-def _named(structure: Structure) -> list[Member]:
+def _named(structure: Structure) -> list[StructureMember]:
     """The members with a name, those of groups among them."""
-    found: list[Member] = []
+    found: list[StructureMember] = []
     for member in structure.members:
         if member.name:
             found.append(member)
@@ -307,13 +316,13 @@ def _named(structure: Structure) -> list[Member]:
 # --- one element ------------------------------------------------------------------------------------------
 
 
-def _part(member: Member, tags: Tags) -> tuple[ReadChild, WriteChild]:
+def _part(member: StructureMember, tags: Tags) -> tuple[ReadChild, WriteChild]:
     if isinstance(member.content, Structure):
         return _branch(member, member.content, tags)
     return _leaf(member, member.content, tags)
 
 
-def _branch(member: Member, structure: Structure, tags: Tags) -> tuple[ReadChild, WriteChild]:
+def _branch(member: StructureMember, structure: Structure, tags: Tags) -> tuple[ReadChild, WriteChild]:
     plan, key, tag = plan_of(structure, tags), member.name, tags.written(tags.tag(member))
     opening, closing = f"<{tag}", f"</{tag}>"
 
@@ -321,7 +330,7 @@ def _branch(member: Member, structure: Structure, tags: Tags) -> tuple[ReadChild
         element = Element(key, None, NAME)
         if node.get(_NIL) in _NIL_VALUES:
             if len(node):
-                raise Wrong(node, "it is nil, but has elements")
+                raise ElementMismatch(node, "it is nil, but has elements")
             return element
         element.fill(plan.read(node))
         return element
@@ -333,7 +342,7 @@ def _branch(member: Member, structure: Structure, tags: Tags) -> tuple[ReadChild
     return read_branch, write_branch
 
 
-def _leaf(member: Member, simple: Simple, tags: Tags) -> tuple[ReadChild, WriteChild]:
+def _leaf(member: StructureMember, simple: Simple, tags: Tags) -> tuple[ReadChild, WriteChild]:
     key, tag = member.name, tags.written(tags.tag(member))
     read_value, write_value = _converters(member, simple, tags)
     # An empty element is a value for text and bytes, and nothing for a number or a date.
@@ -346,7 +355,7 @@ def _leaf(member: Member, simple: Simple, tags: Tags) -> tuple[ReadChild, WriteC
     def read_leaf(node: Node) -> Element:
         text = node.text
         if len(node):
-            raise Wrong(node[0], f"{key} is a value and has no elements")
+            raise ElementMismatch(node[0], f"{key} is a value and has no elements")
         if node.keys() and _is_nil(node):
             return Element(key, None, NAME_VALUE)
         if text is None:
@@ -354,7 +363,7 @@ def _leaf(member: Member, simple: Simple, tags: Tags) -> tuple[ReadChild, WriteC
         try:
             return Element(key, read_value(text), NAME_VALUE)
         except ValueError as error:
-            raise Wrong(node, f"{_shown(text)}: {error}") from None
+            raise ElementMismatch(node, f"{_shown(text)}: {error}") from None
 
     def write_leaf(element: Element) -> str:
         value = element.value
@@ -379,15 +388,15 @@ def _is_nil(node: Node) -> bool:
         if name == _NIL:
             if value in _NIL_VALUES:
                 if node.text:
-                    raise Wrong(node, "it is nil, but has a value")
+                    raise ElementMismatch(node, "it is nil, but has a value")
                 return True
         elif not name.startswith((f"{{{_XSI}}}", f"{{{XML_URI}}}")):
-            raise Wrong(node, f"the attribute {name} is not expected here")
+            raise ElementMismatch(node, f"the attribute {name} is not expected here")
     return False
 
 
 class _Attribute:
-    def __init__(self, member: Member, tags: Tags) -> None:
+    def __init__(self, member: StructureMember, tags: Tags) -> None:
         if not isinstance(member.content, Simple) or member.max_occurs != 1:
             tags.refuse(member.line, f"{member.name} cannot be an attribute: it is a structure or repeats")
         assert isinstance(member.content, Simple)
@@ -418,7 +427,9 @@ class _Attribute:
             raise MessageUnwritable("MRM", child.path(), str(error)) from None
 
 
-def _converters(member: Member, simple: Simple, tags: Tags) -> tuple[Callable[[str], Any], Callable[[Any], str]]:
+def _converters(
+    member: StructureMember, simple: Simple, tags: Tags
+) -> tuple[Callable[[str], Any], Callable[[Any], str]]:
     pattern = tags.field(member).format or simple.format
     try:
         read_value = reader(simple.type, pattern)
@@ -429,7 +440,7 @@ def _converters(member: Member, simple: Simple, tags: Tags) -> tuple[Callable[[s
         raise ModelInvalid(tags.set.file, member.line, 1, f"{member.name}: {error}") from None
 
 
-def _default_text(member: Member, write: WriteChild) -> str | None:
+def _default_text(member: StructureMember, write: WriteChild) -> str | None:
     if member.default is None or not isinstance(member.content, Simple):
         return None
     return write(Element(member.name, member.default))
@@ -453,7 +464,7 @@ def _shown(text: str) -> str:
 def _check_tail(child: Node) -> None:
     tail = child.tail
     if tail is not None and tail.strip(" \t\r\n"):
-        raise Wrong(child, f"text is not expected behind it: {_shown(tail.strip())}")
+        raise ElementMismatch(child, f"text is not expected behind it: {_shown(tail.strip())}")
 
 
 def unsayable(element: Element) -> MessageUnwritable:

@@ -23,11 +23,11 @@ from entrepot.models.logical import (
     Composition,
     Format,
     Kind,
-    Member,
     MessageModel,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     TdsStructure,
     ValueType,
     XmlFormat,
@@ -67,11 +67,11 @@ def read_mxsd(content: bytes, file: str = "model.mxsd") -> MessageSet:
     found = find_message_set(file)
     name, formats = found or (Path(file).stem, {})
     formats = dict(formats) or _formats_seen(library)
-    return _Reader(library, formats).read(name)
+    return _MxsdReader(library, formats).read(name)
 
 
 def _formats_seen(library: Library) -> dict[str, Format]:
-    """The formats that the representations name, where nobody says more about them."""
+    """The formats that the representations name, where no definition says more about them."""
     formats: dict[str, Format] = {}
     for table in library.tables.values():
         for node, file, _ in table.values():
@@ -82,7 +82,7 @@ def _formats_seen(library: Library) -> dict[str, Format]:
     return dict(sorted(formats.items())) or {"XML1": XmlFormat()}
 
 
-class _Reader:
+class _MxsdReader:
     def __init__(self, library: Library, formats: dict[str, Format]) -> None:
         self.library = library
         self.formats = formats
@@ -133,7 +133,7 @@ class _Reader:
         if namespace is None:
             if colon:
                 self._wrong(node, schema, f"the prefix of {text!r} means nothing")
-            # What is included without a namespace of its own means the names of whoever includes it.
+            # What is included without a namespace of its own means the names of the including file.
             namespace = "" if schema.root.get("targetNamespace") else schema.namespace
         return f"{{{namespace}}}{local}"
 
@@ -147,7 +147,7 @@ class _Reader:
 
     # --- elements and attributes ----------------------------------------------------------------------
 
-    def _element(self, node: etree._Element, schema: Schema, *, top: bool = False) -> Member:
+    def _element(self, node: etree._Element, schema: Schema, *, top: bool = False) -> StructureMember:
         declared, home = node, schema
         if node.get("ref") is not None:
             declared, home, _ = self._find("element", node, schema, str(node.get("ref")))
@@ -168,7 +168,7 @@ class _Reader:
         full = f"{{{home.namespace}}}{name}" if qualified and home.namespace else name
         return self._member(full, content, (least, most), _value_of(node, declared), given, node)
 
-    def _attribute(self, node: etree._Element, schema: Schema) -> Member | None:
+    def _attribute(self, node: etree._Element, schema: Schema) -> StructureMember | None:
         if node.get("use") == "prohibited":
             return None
         declared, home, top = node, schema, False
@@ -201,7 +201,7 @@ class _Reader:
         value: tuple[str | None, str | None],
         given: dict[str, Given],
         node: etree._Element,
-    ) -> Member:
+    ) -> StructureMember:
         default, fixed = value
         simple = content.simple if isinstance(content, SimpleType) else None
         if simple is not None and fixed is not None:
@@ -209,14 +209,14 @@ class _Reader:
         size, scale = (content.size, content.scale) if isinstance(content, SimpleType) else (None, 0)
         physical = {}
         for fmt, declared in self.formats.items():
-            said = dict(given.get(fmt, {}))
+            properties = dict(given.get(fmt, {}))
             if isinstance(content, SimpleType):
-                _default_length(content, declared, said)
+                _default_length(content, declared, properties)
             value_type, logical = (simple.type, simple.format) if simple else (None, "")
-            physical[fmt] = derive(declared, value_type, size, scale, logical, said)
+            physical[fmt] = derive(declared, value_type, size, scale, logical, properties)
         meaning = simple if simple is not None else content
         assert isinstance(meaning, Simple | Structure)
-        return Member(name, meaning, *occurs, default if simple else None, physical, node.sourceline or 0)
+        return StructureMember(name, meaning, *occurs, default if simple else None, physical, node.sourceline or 0)
 
     def _given(self, node: etree._Element, schema: Schema) -> dict[str, Given]:
         found: dict[str, Given] = {}
@@ -322,9 +322,9 @@ class _Reader:
             composition, members = inner.composition, inner.members
         else:
             members = (*attributes, *_flattened(groups))
-        said = node.find("{*}annotation/{*}appinfo/{*}MRComplexType")
-        if said is not None and not attributes:
-            composition = _MRM_COMPOSITIONS.get(str(said.get("composition", "")).lower(), composition)
+        annotation = node.find("{*}annotation/{*}appinfo/{*}MRComplexType")
+        if annotation is not None and not attributes:
+            composition = _MRM_COMPOSITIONS.get(str(annotation.get("composition", "")).lower(), composition)
         physical = self._structure_physical(node, schema)
         self.depth -= 1
         return Structure(name, members, composition, physical)
@@ -336,10 +336,10 @@ class _Reader:
                 physical[rep.format_name] = replace(physical[rep.format_name], **structure_given(rep))
         return physical
 
-    def _parts(self, node: etree._Element, schema: Schema) -> tuple[list[Member], list[Member]]:
+    def _parts(self, node: etree._Element, schema: Schema) -> tuple[list[StructureMember], list[StructureMember]]:
         """The model groups of a complex type, as members without a name, and its attributes."""
-        groups: list[Member] = []
-        attributes: list[Member] = []
+        groups: list[StructureMember] = []
+        attributes: list[StructureMember] = []
         for child in node.iterchildren(etree.Element):
             kind = str(etree.QName(child).localname)
             if kind in _MODEL_GROUPS:
@@ -354,7 +354,7 @@ class _Reader:
                 self._unsupported(child, schema)
         return groups, attributes
 
-    def _attributes(self, node: etree._Element, schema: Schema) -> Iterator[Member]:
+    def _attributes(self, node: etree._Element, schema: Schema) -> Iterator[StructureMember]:
         if node.tag == f"{SCHEMA}attribute":
             attribute = self._attribute(node, schema)
             if attribute is not None:
@@ -371,7 +371,7 @@ class _Reader:
             for child in found.iterchildren(etree.Element):
                 yield from self._attributes(child, home)
 
-    def _derived(self, node: etree._Element, schema: Schema) -> tuple[list[Member], list[Member]]:
+    def _derived(self, node: etree._Element, schema: Schema) -> tuple[list[StructureMember], list[StructureMember]]:
         for child in node.iterchildren(f"{SCHEMA}extension", f"{SCHEMA}restriction"):
             groups, attributes = self._parts(child, schema)
             text = str(child.get("base") or "")
@@ -385,7 +385,7 @@ class _Reader:
             return groups, attributes
         return self._wrong(node, schema, "complexContent has neither extension nor restriction")
 
-    def _group(self, node: etree._Element, schema: Schema, owner: etree._Element) -> Member:
+    def _group(self, node: etree._Element, schema: Schema, owner: etree._Element) -> StructureMember:
         """A model group as a member without a name."""
         least, most = self._occurs(node, schema)
         given = self._given(node, schema)
@@ -446,7 +446,7 @@ def _structured(content: Simple | Structure) -> Structure:
     return content
 
 
-def _flattened(groups: list[Member]) -> Iterator[Member]:
+def _flattened(groups: list[StructureMember]) -> Iterator[StructureMember]:
     """Groups as they stand in a sequence: a sequence that comes once needs no group of its own."""
     for group in groups:
         inner = group.content
@@ -467,9 +467,9 @@ def _value_of(node: etree._Element, declared: etree._Element) -> tuple[str | Non
     return found[0], found[1]
 
 
-def _default_length(content: SimpleType, declared: Format, said: Given) -> None:
+def _default_length(content: SimpleType, declared: Format, given: Given) -> None:
     """The length that the toolkit gives xsd:short, xsd:float and their like in CWF."""
-    storage = said.get("storage")
+    storage = given.get("storage")
     fits = content.simple.type is ValueType.FLOAT or (content.simple.type is ValueType.INTEGER and content.size is None)
     if declared.kind is Kind.CWF and content.cwf_bytes and fits and storage in (None, "integer", "float"):
-        said.setdefault("length", content.cwf_bytes)
+        given.setdefault("length", content.cwf_bytes)

@@ -51,7 +51,7 @@ class Schema:
             raise ModelInvalid(file, root.sourceline or 1, 1, f"this is no XML Schema: it begins with {root.tag}")
         self.root = root
         self.file = file
-        # What is included without a namespace of its own takes the one of whoever includes it.
+        # What is included without a namespace of its own takes the one of the including file.
         self.namespace = str(root.get("targetNamespace") or namespace or "")
         self.qualified_elements = root.get("elementFormDefault") == "qualified"
         self.qualified_attributes = root.get("attributeFormDefault") == "qualified"

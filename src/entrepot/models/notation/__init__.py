@@ -33,17 +33,17 @@ from entrepot.models.logical import (
     Composition,
     Format,
     Kind,
-    Member,
     MessageModel,
     MessageSet,
     Simple,
     Structure,
+    StructureMember,
     TdsStructure,
     ValueType,
     XmlFormat,
 )
 from entrepot.models.model_extent import MEMBERS_MAX, NESTING_MAX, extent
-from entrepot.models.notation.mistakes import nearest, read_model, said, wrong
+from entrepot.models.notation.mistakes import described, nearest, read_model, wrong
 from entrepot.models.notation.physical import (
     FIELDS,
     FORMATS,
@@ -101,7 +101,7 @@ def read_notation(text: str, file: str = "model") -> MessageSet:
     Raises:
         ModelInvalid: Says line, column, what is wrong and what is allowed.
     """
-    return _Reader(file).read(read_model(text, file))
+    return _ModelReader(file).read(read_model(text, file))
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class _Definition:
     body: tuple[Composition, Listing] | None = None
 
 
-class _Reader:
+class _ModelReader:
     def __init__(self, file: str) -> None:
         self.file = file
         self.namespace = ""
@@ -140,7 +140,7 @@ class _Reader:
 
     def read(self, root: Written) -> MessageSet:
         if not isinstance(root, Table):
-            wrong(root, f"a model is a mapping with the keys {', '.join(_SET_KEYS)}, not {said(root)}")
+            wrong(root, f"a model is a mapping with the keys {', '.join(_SET_KEYS)}, not {described(root)}")
         parts = _unique(root, _SET_KEYS, "a model")
         name = text_of(parts["set"], "set") if "set" in parts else Path(self.file).stem
         self.namespace = text_of(parts["namespace"], "namespace") if "namespace" in parts else ""
@@ -263,12 +263,12 @@ class _Reader:
                 wrong(key, f"{what} has a type or elements already, so {word} is one too many")
             if word == "type":
                 if not isinstance(value, Scalar) or value.is_empty:
-                    wrong(value, f"type is the name of a type, not {said(value)}")
+                    wrong(value, f"type is the name of a type, not {described(value)}")
                 definition.type = value
             elif isinstance(value, Listing):
                 definition.body = (_BODIES[word], value)
             else:
-                wrong(value, f"{word} is a list of elements, not {said(value)}")
+                wrong(value, f"{word} is a list of elements, not {described(value)}")
             return
         if word not in _member_keys(self.formats) and word not in also:
             known = [*also, "type", *_BODIES, *_member_keys(self.formats)]
@@ -341,7 +341,7 @@ class _Reader:
                 simple = replace(simple, values=(default,))
             elif word == "default":
                 if not isinstance(node, Scalar):
-                    wrong(node, f"default is a value, not {said(node)}")
+                    wrong(node, f"default is a value, not {described(node)}")
                 default = node.text
             elif word == "pattern":
                 text = text_of(node, word)
@@ -358,7 +358,7 @@ class _Reader:
 
     # --- members ----------------------------------------------------------------------------------
 
-    def _members(self, listing: Listing, around: dict[str, TdsStructure]) -> tuple[Member, ...]:
+    def _members(self, listing: Listing, around: dict[str, TdsStructure]) -> tuple[StructureMember, ...]:
         self.depth += 1
         if self.depth > NESTING_MAX:
             wrong(listing, f"elements nest deeper than {NESTING_MAX} levels")
@@ -366,9 +366,9 @@ class _Reader:
         self.depth -= 1
         return members
 
-    def _member(self, node: Written, around: dict[str, TdsStructure]) -> Member:
+    def _member(self, node: Written, around: dict[str, TdsStructure]) -> StructureMember:
         if not isinstance(node, Table) or not node.pairs:
-            wrong(node, f"an element is written `name: type`, not {said(node)}")
+            wrong(node, f"an element is written `name: type`, not {described(node)}")
         (key, value), *properties = node.pairs
         match = _NAME.fullmatch(key.text)
         if match is None:
@@ -403,12 +403,12 @@ class _Reader:
             )
             for fmt, declared in self.formats.items()
         }
-        return Member(full_name, content, least, most, meaning.default, physical, key.start.line)
+        return StructureMember(full_name, content, least, most, meaning.default, physical, key.start.line)
 
     def _qualified(self, name: str, meaning: _Meaning) -> str:
         if name.startswith("{}"):
             return name[2:]
-        # Attributes are in no namespace unless somebody says so, as in XML itself.
+        # Attributes are in no namespace unless the model says so, as in XML itself.
         attribute = any(given.get("attribute") for given in meaning.fields.values())
         return name if not self.namespace or name.startswith("{") or attribute else f"{{{self.namespace}}}{name}"
 
@@ -481,7 +481,7 @@ def _unique(table: Table, known: tuple[str, ...], what: str) -> dict[str, Writte
 def _named(node: Written, what: str, example: str) -> list[tuple[Scalar, Written]]:
     """The pairs of a table of names, each name once."""
     if not isinstance(node, Table) or not node.pairs:
-        wrong(node, f"{what} is a mapping such as {{{example}}}, not {said(node)}")
+        wrong(node, f"{what} is a mapping such as {{{example}}}, not {described(node)}")
     seen = set()
     for key, _ in node:
         if key.text in seen:
@@ -519,9 +519,9 @@ def _date_format(node: Written, value_type: ValueType) -> str:
 
 def _values(node: Written, value_type: ValueType) -> tuple[str, ...]:
     if not isinstance(node, Listing) or not node.items:
-        wrong(node, f"values is a list such as [BUYI, SELL], not {said(node)}")
+        wrong(node, f"values is a list such as [BUYI, SELL], not {described(node)}")
     for item in node.items:
         if not isinstance(item, Scalar):
-            wrong(item, f"a value is a word, not {said(item)}")
+            wrong(item, f"a value is a word, not {described(item)}")
         check_value(item.text, Simple(value_type), item)
     return tuple([item.text for item in node.items if isinstance(item, Scalar)])

@@ -12,7 +12,7 @@ from entrepot.errors import ModelInvalid
 from entrepot.models.model_extent import NESTING_MAX, PROBLEM_CHARACTERS_MAX
 from entrepot.yaml_places import Place, Written, read_yaml, words_for
 
-said = partial(words_for, table="a mapping")
+described = partial(words_for, table="a mapping")
 
 
 def wrong(written: Written, problem: str) -> NoReturn:
@@ -20,8 +20,8 @@ def wrong(written: Written, problem: str) -> NoReturn:
 
 
 def _wrong_at(place: Place, problem: str, advice: str = "") -> NoReturn:
-    told = f"{problem}. {advice}" if advice else problem
-    raise ModelInvalid(place.file, place.line or 1, place.column or 1, told[:PROBLEM_CHARACTERS_MAX])
+    text = f"{problem}. {advice}" if advice else problem
+    raise ModelInvalid(place.file, place.line or 1, place.column or 1, text[:PROBLEM_CHARACTERS_MAX])
 
 
 def read_model(text: str, file: str) -> Written:

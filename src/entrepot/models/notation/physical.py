@@ -26,12 +26,12 @@ from entrepot.models.logical import (
     XmlField,
     XmlFormat,
 )
-from entrepot.models.notation.mistakes import nearest, said, wrong
+from entrepot.models.notation.mistakes import described, nearest, wrong
 from entrepot.models.tds.mnemonics import resolve
 from entrepot.yaml_places import Scalar, Table, Written
 
 Given = dict[str, Any]
-"""Properties that somebody wrote, by their names."""
+"""Properties that were written, by their names."""
 
 FORMATS: dict[Kind, type[CwfFormat] | type[TdsFormat] | type[XmlFormat]] = {
     Kind.CWF: CwfFormat,
@@ -91,7 +91,7 @@ _keys: dict[type, dict[str, Field[Any]]] = {}
 def read_given(owners: tuple[type, ...], table: Written, what: str, also: tuple[str, ...] = ()) -> dict[type, Given]:
     """What a table says of the properties of some dataclasses, each with its own."""
     if not isinstance(table, Table):
-        wrong(table, f"{what} are written {{key: value, ...}}, not {said(table)}")
+        wrong(table, f"{what} are written {{key: value, ...}}, not {described(table)}")
     found: dict[type, Given] = {owner: {} for owner in owners}
     for key, node in table:
         if key.text in also:
@@ -111,7 +111,7 @@ def read_property(owner: type, name: str, node: Written) -> Any:
     declared = str(keys(owner)[name].type)
     if declared.startswith("Mapping"):
         if not isinstance(node, Table):
-            wrong(node, f"{name} is a mapping such as {{shop: http://shop}}, not {said(node)}")
+            wrong(node, f"{name} is a mapping such as {{shop: http://shop}}, not {described(node)}")
         return {key.text: text_of(value, name) for key, value in node}
     if declared.endswith("| None") and isinstance(node, Scalar) and node.is_empty:
         return None
@@ -136,7 +136,7 @@ def read_property(owner: type, name: str, node: Written) -> Any:
 
 def text_of(node: Written, name: str) -> str:
     if not isinstance(node, Scalar) or node.is_empty:
-        wrong(node, f"{name} needs a value, not {said(node)}")
+        wrong(node, f"{name} needs a value, not {described(node)}")
     return node.text
 
 
@@ -234,7 +234,7 @@ def _cwf(
     width = size or 0
     if value_type in DATE_FORMATS:
         width = default_digits = format_width(pattern or DATE_FORMATS[value_type])
-    # A pattern whose width varies gives no length; whoever compiles the model then asks for one.
+    # A pattern whose width varies gives no length; the model's compiler then asks for one.
     digits = width or default_digits
     length = _cwf_length(storage, width, digits) if digits else 0
     if storage == "boolean":

@@ -19,11 +19,11 @@ from entrepot.models.logical import (
     Composition,
     Format,
     Kind,
-    Member,
     MessageSet,
     Separation,
     Simple,
     Structure,
+    StructureMember,
     TdsStructure,
     ValueType,
     XmlField,
@@ -48,10 +48,10 @@ def write_notation(message_set: MessageSet) -> str:
     Raises:
         InvalidArgument: A name has characters that the notation has no place for, or a structure contains itself.
     """
-    return _Writer(message_set).write()
+    return _ModelWriter(message_set).write()
 
 
-class _Writer:
+class _ModelWriter:
     def __init__(self, message_set: MessageSet) -> None:
         self.set = message_set
         self.types: dict[str, Structure] = {}
@@ -171,7 +171,7 @@ class _Writer:
 
     # --- members ----------------------------------------------------------------------------------
 
-    def _member(self, member: Member, indent: str, around: Mapping[str, TdsStructure]) -> list[str]:
+    def _member(self, member: StructureMember, indent: str, around: Mapping[str, TdsStructure]) -> list[str]:
         content = member.content
         lines: list[str] = []
         structure_given: dict[str, Given] = {}
@@ -190,10 +190,10 @@ class _Writer:
         lines += self._merged(self._field_given(member), structure_given)
         return [f"{indent}- {head}", *(f"{indent}  {line}" for line in lines)]
 
-    def _stands_inline(self, member: Member, structure: Structure) -> bool:
+    def _stands_inline(self, member: StructureMember, structure: Structure) -> bool:
         return structure.name == _local(member.name) and (not structure.name or self.uses[id(structure)] == 1)
 
-    def _inline(self, member: Member, structure: Structure, name: str, indent: str) -> tuple[str, list[str]]:
+    def _inline(self, member: StructureMember, structure: Structure, name: str, indent: str) -> tuple[str, list[str]]:
         word = _GROUPS[structure.composition]
         if not member.name:
             head = word + _occurs(member)
@@ -204,7 +204,7 @@ class _Writer:
             return listing[0], listing[1:]
         return f"{name}:", self._listing(f"{indent}    {word}:", structure, f"{indent}      ")
 
-    def _name(self, member: Member) -> str:
+    def _name(self, member: StructureMember) -> str:
         name = member.name
         if not name:
             return "_" + _occurs(member)
@@ -218,7 +218,7 @@ class _Writer:
             raise InvalidArgument("name of an element", name, "a name without blanks, brackets, ?, * and +")
         return _scalar(name + _occurs(member))
 
-    def _value_lines(self, simple: Simple, member: Member) -> Iterator[str]:
+    def _value_lines(self, simple: Simple, member: StructureMember) -> Iterator[str]:
         if simple.format:
             yield f"format: {_scalar(simple.format)}"
         if simple.length_max is not None and simple.type not in (ValueType.STRING, ValueType.BINARY):
@@ -233,7 +233,7 @@ class _Writer:
         if member.default is not None:
             yield f"default: {_scalar(member.default)}"
 
-    def _field_given(self, member: Member) -> dict[str, Given]:
+    def _field_given(self, member: StructureMember) -> dict[str, Given]:
         simple = member.content if isinstance(member.content, Simple) else None
         size = simple.length_max if simple and simple.type in (ValueType.STRING, ValueType.BINARY) else None
         found: dict[str, Given] = {}
@@ -258,13 +258,13 @@ class _Writer:
         lines = []
         for kind in Kind:
             names = [name for name, each in self.set.formats.items() if each.kind is kind]
-            said = [field_given.get(name, {}) | structure_given.get(name, {}) for name in names]
-            if not any(said):
+            given = [field_given.get(name, {}) | structure_given.get(name, {}) for name in names]
+            if not any(given):
                 continue
-            if all(each == said[0] for each in said):
-                lines.append(f"{kind.value.lower()}: {_flow(said[0])}")
+            if all(each == given[0] for each in given):
+                lines.append(f"{kind.value.lower()}: {_flow(given[0])}")
             else:
-                lines += [f"{_scalar(name)}: {_flow(each)}" for name, each in zip(names, said, strict=True) if each]
+                lines += [f"{_scalar(name)}: {_flow(each)}" for name, each in zip(names, given, strict=True) if each]
         return lines
 
 
@@ -294,7 +294,7 @@ def _local(name: str) -> str:
     return name[name.find("}") + 1 :]
 
 
-def _occurs(member: Member) -> str:
+def _occurs(member: StructureMember) -> str:
     least, most = member.min_occurs, member.max_occurs
     if (least, most) == (1, 1):
         return ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 
 from entrepot.models.logical import MessageSet
-from entrepot.models.swift.field_formats import FieldFormat, Mistake
+from entrepot.models.swift.field_formats import FieldFormat, FormatMistake
 from entrepot.models.swift.model import swift_set
 from entrepot.models.swift.rules import MESSAGES, field_formats
 from entrepot.models.swift.validation import require_valid, validate
@@ -20,7 +20,7 @@ from entrepot.models.swift.validation import require_valid, validate
 __all__ = [
     "MESSAGES",
     "FieldFormat",
-    "Mistake",
+    "FormatMistake",
     "field_formats",
     "load_swift",
     "require_valid",

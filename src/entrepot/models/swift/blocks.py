@@ -52,9 +52,9 @@ class RowForm:
 def row_forms(block: str) -> tuple[RowForm, ...]:
     """The forms that block 1 or 2 can have."""
     forms = []
-    for name, said in block_rules().items():
-        if name.startswith(block) and isinstance(said, dict):
-            parts = tuple((key.rstrip("?"), pattern, key.endswith("?")) for key, pattern in said.items())
+    for name, rules in block_rules().items():
+        if name.startswith(block) and isinstance(rules, dict):
+            parts = tuple((key.rstrip("?"), pattern, key.endswith("?")) for key, pattern in rules.items())
             whole = ""
             for _, pattern, may_be_absent in reversed(parts):
                 # What may be absent needs what stands before it: DeliveryMonitoring has no place without Priority.

@@ -25,7 +25,7 @@ from entrepot.models.element_types import NAME
 from entrepot.models.logical import MessageSet
 from entrepot.models.swift.blocks import TEXT_BEGINS, TEXT_ENDS, BlockMistake, read_head, read_tail, write_block
 from entrepot.models.swift.field_elements import FieldElement, field_text
-from entrepot.models.swift.tables import TOP, Entry, Table, message_table
+from entrepot.models.swift.tables import TOP, SequenceEntry, SequenceTable, message_table
 from entrepot.models.tree import Element
 
 _BLOCKS = ("Block1", "Block2", "Block3", "Block4", "Block5", "BlockS")
@@ -72,7 +72,7 @@ class SwiftCodec:
         children: list[Element] = []
         place = TOP
         known = table.fields
-        above: list[tuple[Table, Element, list[Element], int]] = []
+        above: list[tuple[SequenceTable, Element, list[Element], int]] = []
         number = 0
         count = len(fields)
         while number < count:
@@ -155,11 +155,11 @@ class SwiftCodec:
             raise MessageUnwritable("MRM", "MRM.Block4", f"the message is longer than {BODY_BYTES_MAX} bytes")
         return encode("".join(pieces), ccsid, "MRM", domain="MRM", encoding=encoding)
 
-    def _write_text(self, table: Table, sequence: Element, pieces: list[str]) -> None:
+    def _write_text(self, table: SequenceTable, sequence: Element, pieces: list[str]) -> None:
         keys = table.keys
         place = TOP
         children = sequence.children
-        entries: list[Entry] = []
+        entries: list[SequenceEntry] = []
         in_order = True
         for child in children:
             entry = keys.get(child.key)
@@ -219,9 +219,9 @@ def missing_text(text: str, begin: int) -> BlockMistake:
 
 def check_type(blocks: list[Element], message: str) -> None:
     """That block 2 names the type that the message is read as."""
-    said = blocks[1].get("MessageType")
-    if f"MT{said}" != message:
-        raise BlockMistake("MRM.Block2.MessageType", 0, f"block 2 says MT{said}, but it is read as {message}")
+    type_named = blocks[1].get("MessageType")
+    if f"MT{type_named}" != message:
+        raise BlockMistake("MRM.Block2.MessageType", 0, f"block 2 says MT{type_named}, but it is read as {message}")
 
 
 def located(mistake: BlockMistake, text: str, codec: str) -> MessageUnreadable:
@@ -237,7 +237,9 @@ def _path(parent: Element) -> str:
     return f"MRM.{parent.path()}"
 
 
-def _misplaced(table: Table, place: int, parent: Element, fields: list[str], number: int, begin: int) -> BlockMistake:
+def _misplaced(
+    table: SequenceTable, place: int, parent: Element, fields: list[str], number: int, begin: int
+) -> BlockMistake:
     field = fields[number]
     at = begin + len(TEXT_BEGINS) + sum(len(each) + 3 for each in fields[:number]) - 1
     tag, colon, _ = field.partition(":")

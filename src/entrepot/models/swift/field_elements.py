@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields in the tree: the text as it came, and its parts for those who ask.
+"""Fields in the tree: the text as it came, and its parts on first access.
 
     F98A  ':SETT//20240103'
       ├ Qualifier  'SETT'
       └ Date       '20240103'
 
 Most programs look into a few of a message's two hundred fields, so the parts
-are made only when somebody asks for children. When a field with parts is
+are made only when children are asked for. When a field with parts is
 written, the parts count, not the text; setting the text of a field that was
 read throws the parts away.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.swift.field_formats import FieldFormat
-from entrepot.models.swift.format_notation import Unit
+from entrepot.models.swift.format_notation import FormatUnit
 from entrepot.models.swift.rules import field_formats
 from entrepot.models.tree import Element
 
@@ -36,7 +36,7 @@ class FieldElement(Element):
         self.parent = parent
         self._children = None
         self._index = None
-        self._told = False
+        self._has_changed = False
 
     def is_leaf(self) -> bool:
         return not self.children
@@ -81,7 +81,7 @@ def field_text(field: Element, form: FieldFormat) -> str:
     raise ValueError(f"its text is {type(value).__name__}, not characters; set its parts instead")
 
 
-def part_text(value: Any, name: str, unit: Unit | None) -> str:
+def part_text(value: Any, name: str, unit: FormatUnit | None) -> str:
     """Numbers, days and times as SWIFT writes them; characters stay.
 
     Raises:

@@ -18,20 +18,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from entrepot.models.swift.format_notation import (
+    FormatLiteral,
+    FormatPart,
+    FormatReader,
+    FormatUnit,
     Item,
     Line,
     Lines,
-    Literal,
     Maybe,
-    NotationReader,
-    Part,
-    Unit,
     can_be_absent,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class FormatMistake:
     """Where a text leaves its format."""
 
     part: str
@@ -60,7 +60,7 @@ class FieldFormat:
         self.notation = notation
         self.codes = {name: tuple(values) for name, values in (codes or {}).items()}
         self.no_slashes = tuple(no_slashes)
-        reader = NotationReader(notation, parts, self.codes, self.no_slashes)
+        reader = FormatReader(notation, parts, self.codes, self.no_slashes)
         self.lines = reader.lines
         self.parts = reader.names
         """Names of the parts, in order."""
@@ -112,7 +112,7 @@ class FieldFormat:
             raise ValueError(f"{name} {problem}")
         return "\r\n".join(text for text in texts if text)
 
-    def explain(self, text: str) -> Mistake | None:
+    def explain(self, text: str) -> FormatMistake | None:
         """Where the text goes wrong; None when it is valid."""
         if self.is_valid(text) is not None:
             return None
@@ -139,7 +139,7 @@ def _pattern(lines: tuple[Line, ...], *, strict: bool) -> str:
     next_line = _NEXT_LINE[strict]
     for line in lines:
         opening = line[0].items[0] if isinstance(line[0], Maybe) else line[0]
-        first = re.escape(opening.text) if isinstance(opening, Literal) else ""
+        first = re.escape(opening.text) if isinstance(opening, FormatLiteral) else ""
         items = line[0].items if len(line) == 1 and isinstance(line[0], Maybe) else line
         body = _items(items, strict=strict)
         if certain:
@@ -162,16 +162,16 @@ def _pattern(lines: tuple[Line, ...], *, strict: bool) -> str:
 def _items(items: Sequence[Item], *, strict: bool, grouped: bool = True) -> str:
     text = ""
     for number, item in enumerate(items):
-        if isinstance(item, Literal):
+        if isinstance(item, FormatLiteral):
             text += re.escape(item.text)
-        elif isinstance(item, Unit):
+        elif isinstance(item, FormatUnit):
             # A part of any length before something that may be absent takes as little as it can:
             # in 16x[//16x] the first two slashes end it.
             unit = item.pattern(strict=strict, lazy=grouped and number < len(items) - 1)
             text += f"({unit})" if grouped else unit
         elif isinstance(item, Maybe):
             text += f"(?:{_items(item.items, strict=strict, grouped=grouped)})?"
-        elif isinstance(item, Part):
+        elif isinstance(item, FormatPart):
             text += f"({_items(item.items, strict=strict, grouped=False)})"
         else:
             one = _items(item.items, strict=strict, grouped=False)
@@ -185,7 +185,7 @@ def _items(items: Sequence[Item], *, strict: bool, grouped: bool = True) -> str:
 def _join(items: Sequence[Item], given: dict[str, list[str]]) -> str:
     text = ""
     for item in items:
-        if isinstance(item, Literal):
+        if isinstance(item, FormatLiteral):
             text += item.text
         elif isinstance(item, Maybe):
             if any(name in given for name in _names(item.items)):
@@ -201,15 +201,15 @@ def _names(items: Sequence[Item]) -> Iterable[str]:
     for item in items:
         if isinstance(item, Maybe):
             yield from _names(item.items)
-        elif not isinstance(item, Literal):
+        elif not isinstance(item, FormatLiteral):
             yield item.name
 
 
-def _units(items: Sequence[Item]) -> Iterable[Unit]:
+def _units(items: Sequence[Item]) -> Iterable[FormatUnit]:
     for item in items:
         if isinstance(item, Maybe | Lines):
             yield from _units(item.items)
-        elif isinstance(item, Unit):
+        elif isinstance(item, FormatUnit):
             yield item
 
 

@@ -13,8 +13,18 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from entrepot.models.swift.field_formats import Mistake
-from entrepot.models.swift.format_notation import SETS, Item, Line, Lines, Literal, Maybe, Part, Unit, can_be_absent
+from entrepot.models.swift.field_formats import FormatMistake
+from entrepot.models.swift.format_notation import (
+    SETS,
+    FormatLiteral,
+    FormatPart,
+    FormatUnit,
+    Item,
+    Line,
+    Lines,
+    Maybe,
+    can_be_absent,
+)
 
 if TYPE_CHECKING:
     from entrepot.models.swift.field_formats import FieldFormat
@@ -40,10 +50,10 @@ _WHOLE_SAYS = {
 }
 
 
-def find_mistake(field: FieldFormat, text: str) -> Mistake:
+def find_mistake(field: FieldFormat, text: str) -> FormatMistake:
     """The mistake of a text that `field.is_valid` refuses."""
     if not text:
-        return Mistake("", 0, "it is empty")
+        return FormatMistake("", 0, "it is empty")
     return _Walk(text).whole(field.lines)
 
 
@@ -52,11 +62,11 @@ class _Walk:
         self.text = text
         self.reach = -1
         self.rank = -1
-        self.mistake = Mistake("", 0, "it does not fit")
+        self.mistake = FormatMistake("", 0, "it does not fit")
         self.maybe_at = -1
         """Where something begins that may be absent."""
 
-    def fail(self, reach: int, rank: int, mistake: Mistake) -> None:
+    def fail(self, reach: int, rank: int, mistake: FormatMistake) -> None:
         """Remember what stopped a way, if it got further than others; at the same place the higher rank counts."""
         if reach == self.maybe_at:
             # It is not there at all, which is no mistake; what is wanted instead says more.
@@ -64,7 +74,7 @@ class _Walk:
         if (reach, rank) > (self.reach, self.rank):
             self.reach, self.rank, self.mistake = reach, rank, mistake
 
-    def whole(self, lines: Sequence[Line]) -> Mistake:
+    def whole(self, lines: Sequence[Line]) -> FormatMistake:
         text = self.text
         here: set[int] = {0}
         """Ends of the lines so far; 0 while nothing is there yet."""
@@ -79,13 +89,13 @@ class _Walk:
                         continue
                 else:
                     if not can_be_absent(line):
-                        self.fail(place, 0, Mistake("", place, f"a line is missing: {_wanted(line)}"))
+                        self.fail(place, 0, FormatMistake("", place, f"a line is missing: {_wanted(line)}"))
                     continue
                 after |= {end for end in self.items(line, begin) if end > begin}
             here = after
         for place in here:
             if place < len(text):
-                self.fail(place, 1, Mistake("", place, f"nothing more belongs here, found {_shown(text, place)}"))
+                self.fail(place, 1, FormatMistake("", place, f"nothing more belongs here, found {_shown(text, place)}"))
         return self.mistake
 
     def items(self, items: Sequence[Item], begin: int) -> set[int]:
@@ -95,16 +105,16 @@ class _Walk:
         return here
 
     def item(self, item: Item, at: int) -> set[int]:
-        if isinstance(item, Literal):
+        if isinstance(item, FormatLiteral):
             return self.literal(item.text, at)
-        if isinstance(item, Unit):
+        if isinstance(item, FormatUnit):
             return self.unit(item, at)
         if isinstance(item, Maybe):
             outside, self.maybe_at = self.maybe_at, at
             inside = self.items(item.items, at)
             self.maybe_at = outside
             return {at} | inside
-        if isinstance(item, Part):
+        if isinstance(item, FormatPart):
             return self.items(item.items, at)
         return self.many(item, at)
 
@@ -118,14 +128,14 @@ class _Walk:
             if number == lines.count - 1:
                 for place in here:
                     many = f"{lines.count} line{'s' if lines.count > 1 else ''} at most"
-                    self.fail(place, 5, Mistake(lines.name, place, f"{lines.name} has {many}"))
+                    self.fail(place, 5, FormatMistake(lines.name, place, f"{lines.name} has {many}"))
         return ends
 
     def may_begin(self, at: int) -> bool:
         """Whether a line but the first may begin with what stands there."""
         sign = self.text[at : at + 1]
         if sign in ("-", ":"):
-            self.fail(at, 6, Mistake("", at, f"a line must not begin with {sign!r}"))
+            self.fail(at, 6, FormatMistake("", at, f"a line must not begin with {sign!r}"))
             return False
         return True
 
@@ -134,10 +144,10 @@ class _Walk:
         if text.startswith(literal, at):
             return {at + len(literal)}
         matched = next((n for n in range(len(literal)) if text[at + n : at + n + 1] != literal[n]), 0)
-        self.fail(at + matched, 2, Mistake("", at, f"{literal!r} is missing, found {_shown(text, at)}"))
+        self.fail(at + matched, 2, FormatMistake("", at, f"{literal!r} is missing, found {_shown(text, at)}"))
         return set()
 
-    def unit(self, unit: Unit, at: int) -> set[int]:
+    def unit(self, unit: FormatUnit, at: int) -> set[int]:
         text = self.text
         name = unit.name
         run = _RUNS[unit.charset].match(text, at)
@@ -151,19 +161,19 @@ class _Walk:
             return self.number(unit, at, found)
         wanted = f"{name} has {_count(unit)}"
         if not found:
-            self.fail(at, 3, Mistake(name, at, f"{wanted}, found {_shown(text, at)}"))
+            self.fail(at, 3, FormatMistake(name, at, f"{wanted}, found {_shown(text, at)}"))
             return set()
         if unit.exact and len(found) < unit.length:
-            self.fail(stop, 3, Mistake(name, at, f"{wanted}, found {len(found)} ({found!r})"))
+            self.fail(stop, 3, FormatMistake(name, at, f"{wanted}, found {len(found)} ({found!r})"))
             return set()
         if len(found) > unit.length:
-            self.fail(at + unit.length, 3, Mistake(name, at, f"{wanted}, found {len(found)} ({found!r})"))
+            self.fail(at + unit.length, 3, FormatMistake(name, at, f"{wanted}, found {len(found)} ({found!r})"))
         elif stop < len(text) and text[stop] != "\r":
             # What follows may still fit another way; if nothing does, this character is the trouble.
             bad = f"{name} has only {_NOUNS[unit.charset][1]}, found {text[stop]!r}"
             if unit.charset in "xyz":
                 bad = f"{text[stop]!r} is not in SWIFT's character set {unit.charset}"
-            self.fail(stop, 0 if unit.charset not in "xyz" else 3, Mistake(name, stop, bad))
+            self.fail(stop, 0 if unit.charset not in "xyz" else 3, FormatMistake(name, stop, bad))
         shortest = unit.length if unit.exact else 1
         return {
             at + length
@@ -171,47 +181,47 @@ class _Walk:
             if self.acceptable(unit, at, text[at : at + length])
         }
 
-    def acceptable(self, unit: Unit, at: int, value: str) -> bool:
+    def acceptable(self, unit: FormatUnit, at: int, value: str) -> bool:
         """Codes, days and slashes of a value whose characters are right."""
         name = unit.name
         if unit.codes and value not in unit.codes:
             codes = ", ".join(unit.codes)
             what = f"is none of {codes}" if len(unit.codes) > 1 else f"should be {codes}"
-            self.fail(at + len(value), 4, Mistake(name, at, f"{name} {value!r} {what}"))
+            self.fail(at + len(value), 4, FormatMistake(name, at, f"{name} {value!r} {what}"))
             return False
         if unit.whole and not re.fullmatch(unit.pattern(strict=True), value):
-            self.fail(at + len(value), 4, Mistake(name, at, f"{name} {value!r} {_WHOLE_SAYS[unit.whole]}"))
+            self.fail(at + len(value), 4, FormatMistake(name, at, f"{name} {value!r} {_WHOLE_SAYS[unit.whole]}"))
             return False
         if unit.no_slashes and (value[0] == "/" or value[-1] == "/" or "//" in value):
             rule = f"{name} must not begin or end with '/' or have '//' inside, found {value!r}"
-            self.fail(at + len(value), 4, Mistake(name, at, rule))
+            self.fail(at + len(value), 4, FormatMistake(name, at, rule))
             return False
         return True
 
-    def coded(self, unit: Unit, at: int) -> set[int]:
+    def coded(self, unit: FormatUnit, at: int) -> set[int]:
         ends = {at + len(code) for code in unit.codes if self.text.startswith(code, at)}
         if not ends:
             wanted = f"{unit.name} is one of {', '.join(unit.codes)}" if len(unit.codes) > 1 else f"{unit.codes[0]!r}"
-            self.fail(at, 3, Mistake(unit.name, at, f"{wanted}, found {_shown(self.text, at)}"))
+            self.fail(at, 3, FormatMistake(unit.name, at, f"{wanted}, found {_shown(self.text, at)}"))
         return ends
 
-    def identifier(self, unit: Unit, at: int, found: str) -> set[int]:
+    def identifier(self, unit: FormatUnit, at: int, found: str) -> set[int]:
         if re.fullmatch(unit.pattern(strict=True), found):
             return {at + len(found)}
         reach = at + len(found)
         if unit.whole == "lei":
             problem = f"legal entity identifier has 18 letters or digits and 2 digits, found {len(found)} ({found!r})"
-            self.fail(reach, 3, Mistake(unit.name, at, problem))
+            self.fail(reach, 3, FormatMistake(unit.name, at, problem))
         elif len(found) not in (8, 11):
             shown = f"{len(found)} ({found!r})" if found else _shown(self.text, at)
-            self.fail(reach, 3, Mistake(unit.name, at, f"BIC has 8 or 11 characters, found {shown}"))
+            self.fail(reach, 3, FormatMistake(unit.name, at, f"BIC has 8 or 11 characters, found {shown}"))
         else:
             bad = next(n for n in range(6) if not found[n].isalpha())
             problem = f"BIC begins with 6 letters, found {found[bad]!r} in {found!r}"
-            self.fail(reach, 3, Mistake(unit.name, at + bad, problem))
+            self.fail(reach, 3, FormatMistake(unit.name, at + bad, problem))
         return set()
 
-    def number(self, unit: Unit, at: int, found: str) -> set[int]:
+    def number(self, unit: FormatUnit, at: int, found: str) -> set[int]:
         name, reach = unit.name, at + len(found)
         commas = found.count(",")
         if not found:
@@ -224,11 +234,11 @@ class _Walk:
             problem = f"{name} has at most {unit.length} characters with its comma, found {len(found)} ({found!r})"
         else:
             return {reach}
-        self.fail(reach, 3, Mistake(name, at, problem))
+        self.fail(reach, 3, FormatMistake(name, at, problem))
         return set()
 
 
-def _count(unit: Unit) -> str:
+def _count(unit: FormatUnit) -> str:
     one, many = _NOUNS[unit.charset]
     if unit.exact or unit.length == 1:
         return f"{unit.length} {many if unit.length > 1 else one}"
@@ -244,5 +254,5 @@ def _shown(text: str, at: int) -> str:
 
 
 def _wanted(line: Line) -> str:
-    names = [item.name for item in line if not isinstance(item, Literal | Maybe)]
+    names = [item.name for item in line if not isinstance(item, FormatLiteral | Maybe)]
     return " and ".join(names) or "more"

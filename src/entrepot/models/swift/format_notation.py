@@ -56,7 +56,7 @@ WHOLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FormatUnit:
     """A part, or a piece of one: how many characters of which set."""
 
     name: str
@@ -89,7 +89,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class FormatLiteral:
     text: str
 
 
@@ -101,7 +101,7 @@ class Maybe:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormatPart:
     """One part that is written with several units."""
 
     name: str
@@ -117,7 +117,7 @@ class Lines:
     items: tuple[Item, ...]
 
 
-Item = Unit | Literal | Maybe | Part | Lines
+Item = FormatUnit | FormatLiteral | Maybe | FormatPart | Lines
 Line = tuple[Item, ...]
 
 
@@ -126,7 +126,7 @@ def can_be_absent(line: Line) -> bool:
     return all(isinstance(item, Maybe) for item in line)
 
 
-class NotationReader:
+class FormatReader:
     """Reads one format; `lines` and `names` are what it found.
 
     Raises:
@@ -189,7 +189,7 @@ class NotationReader:
             elif sign == "(" and not inside:
                 self._place += 1
                 name = self._name()
-                items.append(Part(name, self._items(")", name)))
+                items.append(FormatPart(name, self._items(")", name)))
             elif sign in "])($":
                 raise self._wrong(f"has {sign!r} where it has no counterpart")
             elif (many := _LINES_OF.match(notation, at)) and not inside:
@@ -200,10 +200,10 @@ class NotationReader:
                 items.append(unit)
             else:
                 self._place += 1
-                if items and isinstance(items[-1], Literal):
-                    items[-1] = Literal(items[-1].text + sign)
+                if items and isinstance(items[-1], FormatLiteral):
+                    items[-1] = FormatLiteral(items[-1].text + sign)
                 else:
-                    items.append(Literal(sign))
+                    items.append(FormatLiteral(sign))
         if until != "$":
             raise self._wrong(f"lacks {until!r} at the end")
         self._place += 1
@@ -213,17 +213,17 @@ class NotationReader:
         items = self._items("]", inside)
         if not items:
             raise self._wrong("has brackets with nothing inside")
-        if len(items) == 1 and isinstance(items[0], Literal) and not inside:
+        if len(items) == 1 and isinstance(items[0], FormatLiteral) and not inside:
             # `[N]` says something by being there, so it is a part.
             text = items[0].text
-            items = (Unit(self._name(), "x", len(text), codes=(text,)),)
+            items = (FormatUnit(self._name(), "x", len(text), codes=(text,)),)
         return Maybe(items)
 
     def _unit(self, inside: str) -> Item | None:
         for text, charset, length, whole in ((_BIC, "c", 11, "bic"), (_LEI, "c", 20, "lei")):
             if self.notation.startswith(text, self._place):
                 self._place += len(text)
-                return Unit(inside or self._name(), charset, length, whole == "lei", whole)
+                return FormatUnit(inside or self._name(), charset, length, whole == "lei", whole)
         match = _UNIT.match(self.notation, self._place)
         if match is None:
             return None
@@ -237,5 +237,7 @@ class NotationReader:
         if charset == "n" and exact and not inside:
             kind = "date" if name.endswith("Date") else "time" if name.endswith("Time") else ""
             whole = f"{kind}{length}" if f"{kind}{length}" in WHOLES else ""
-        unit = Unit(name, charset, length, bool(exact), whole, self._codes.get(name, ()), name in self._no_slashes)
+        unit = FormatUnit(
+            name, charset, length, bool(exact), whole, self._codes.get(name, ()), name in self._no_slashes
+        )
         return Lines(name, int(number), (unit,)) if per_line else unit

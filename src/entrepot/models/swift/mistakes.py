@@ -10,13 +10,13 @@ sender everything, and a mistake seldom brings others with it.
 from __future__ import annotations
 
 from entrepot.models.swift.rules import FieldRule, SequenceRule
-from entrepot.models.swift.tables import TOP, Counted, Entry, Table
+from entrepot.models.swift.tables import TOP, QualifierCount, SequenceEntry, SequenceTable
 
 PROBLEMS_MAX = 100
-"""After so many nobody reads on."""
+"""More than this are not reported."""
 
 
-def explain(table: Table, fields: list[str], first_line: int) -> list[str]:
+def explain(table: SequenceTable, fields: list[str], first_line: int) -> list[str]:
     """The problems of the fields of block 4; `first_line` is the line of the first of them."""
     return _Explainer(table, fields, first_line).problems()
 
@@ -26,7 +26,7 @@ class _Frame:
 
     __slots__ = ("label", "occurrences", "place", "present", "seen", "table")
 
-    def __init__(self, table: Table, label: str) -> None:
+    def __init__(self, table: SequenceTable, label: str) -> None:
         self.table = table
         self.label = label
         self.place = TOP
@@ -37,7 +37,7 @@ class _Frame:
 
 
 class _Explainer:
-    def __init__(self, table: Table, fields: list[str], first_line: int) -> None:
+    def __init__(self, table: SequenceTable, fields: list[str], first_line: int) -> None:
         self.fields = fields
         self.lines: list[int] = []
         line = first_line
@@ -84,10 +84,10 @@ class _Explainer:
 
     # --- places ------------------------------------------------------------------------------------
 
-    def is_again(self, frame: _Frame, entry: Entry) -> bool:
+    def is_again(self, frame: _Frame, entry: SequenceEntry) -> bool:
         return entry.place == frame.place and not entry.repeatable
 
-    def order(self, frame: _Frame, entry: Entry, number: int) -> None:
+    def order(self, frame: _Frame, entry: SequenceEntry, number: int) -> None:
         at = entry.place
         members = frame.table.rule.members
         if at > frame.place:
@@ -158,7 +158,7 @@ class _Explainer:
             self.report(frame, number, f"field {tag} does not belong here; expected {expected}")
         return number + 1
 
-    def open(self, frame: _Frame, entry: Entry) -> None:
+    def open(self, frame: _Frame, entry: SequenceEntry) -> None:
         assert entry.table is not None
         rule = entry.table.rule
         many = frame.occurrences[rule.name] = frame.occurrences.get(rule.name, 0) + 1
@@ -191,7 +191,7 @@ class _Explainer:
 
     # --- fields ------------------------------------------------------------------------------------
 
-    def look_at(self, frame: _Frame, entry: Entry, number: int, value: str) -> None:
+    def look_at(self, frame: _Frame, entry: SequenceEntry, number: int, value: str) -> None:
         assert entry.form is not None
         mistake = entry.form.explain(value)
         if mistake is not None:
@@ -199,7 +199,7 @@ class _Explainer:
         if entry.place in frame.table.counted:
             frame.seen.setdefault(entry.place, []).append((value[1:5], number))
 
-    def count(self, frame: _Frame, counted: Counted, seen: list[tuple[str, int]]) -> None:
+    def count(self, frame: _Frame, counted: QualifierCount, seen: list[tuple[str, int]]) -> None:
         names = [name for name, _ in seen]
         if counted.fits("".join(name.ljust(4) for name in names)):
             return
@@ -246,7 +246,7 @@ def _prefix(frame: _Frame) -> str:
     return f"{frame.label}: " if frame.label else ""
 
 
-def _called(entry: Entry) -> str:
+def _called(entry: SequenceEntry) -> str:
     return f"field {entry.tag}" if entry.table is None else entry.table.rule.label
 
 

@@ -16,12 +16,12 @@ from collections.abc import Iterable
 
 from entrepot.models.logical import (
     Composition,
-    Member,
     MessageModel,
     MessageSet,
     Separation,
     Simple,
     Structure,
+    StructureMember,
     TdsField,
     TdsFormat,
     TdsStructure,
@@ -107,7 +107,7 @@ def _tagged(rules: Iterable[FieldRule | SequenceRule], name: str, indicator: str
     return _structure(name, [_of_rule(rule) for rule in rules], layout)
 
 
-def _of_rule(rule: FieldRule | SequenceRule) -> Member:
+def _of_rule(rule: FieldRule | SequenceRule) -> StructureMember:
     if isinstance(rule, SequenceRule):
         if rule.letter:
             content = _tagged(rule.members, rule.name, f"16R:{rule.name}{_LINE}", f"{_LINE}16S:{rule.name}")
@@ -132,11 +132,11 @@ def _field(tag: str, form: FieldFormat) -> tuple[str, Simple]:
 
 def _member(
     name: str, content: Simple | Structure, field: TdsField | None = None, low: int = 1, high: int | None = 1
-) -> Member:
-    return Member(name, content, low, high, physical={FORMAT: field or TdsField()})
+) -> StructureMember:
+    return StructureMember(name, content, low, high, physical={FORMAT: field or TdsField()})
 
 
 def _structure(
-    name: str, members: Iterable[Member], layout: TdsStructure, composition: Composition = Composition.SEQUENCE
+    name: str, members: Iterable[StructureMember], layout: TdsStructure, composition: Composition = Composition.SEQUENCE
 ) -> Structure:
     return Structure(name, tuple(members), composition, {FORMAT: layout})

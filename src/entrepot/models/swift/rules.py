@@ -104,17 +104,17 @@ class MessageRule:
 def field_formats() -> Mapping[str, FieldFormat]:
     """The format of each field option, by its tag."""
     formats: dict[str, FieldFormat] = {}
-    for tag, said in _load("fields.yaml").items():
-        codes = {part: values.split() for part, values in said.get("codes", {}).items()}
-        formats[str(tag)] = FieldFormat(said["format"], said["parts"].split(), codes, said.get("plain", "").split())
+    for tag, rule in _load("fields.yaml").items():
+        codes = {part: values.split() for part, values in rule.get("codes", {}).items()}
+        formats[str(tag)] = FieldFormat(rule["format"], rule["parts"].split(), codes, rule.get("plain", "").split())
     return formats
 
 
 @cache
 def message_rule(name: str) -> MessageRule:
     """The rules of a message such as MT543."""
-    said = _load(f"{name.lower()}.yaml")
-    return MessageRule(said["message"], said["title"], _sequence(name, "", name, said["title"], "", said["text"]))
+    table = _load(f"{name.lower()}.yaml")
+    return MessageRule(table["message"], table["title"], _sequence(name, "", name, table["title"], "", table["text"]))
 
 
 @cache
@@ -126,24 +126,24 @@ def _load(name: str) -> dict[str, Any]:
     return dict(load_plain((_HERE / name).read_text("utf-8")))
 
 
-def _sequence(file: str, letter: str, name: str, title: str, occurs: str, said: list[Any]) -> SequenceRule:
-    members = tuple(_member(file, entry) for entry in said)
+def _sequence(file: str, letter: str, name: str, title: str, occurs: str, entries: list[Any]) -> SequenceRule:
+    members = tuple(_member(file, entry) for entry in entries)
     low, high = _OCCURS[occurs]
     return SequenceRule(letter, name, title, low, high, members)
 
 
 def _member(file: str, entry: Any) -> FieldRule | SequenceRule:
-    key, said = next(iter(entry.items())) if isinstance(entry, dict) else (entry, None)
+    key, value = next(iter(entry.items())) if isinstance(entry, dict) else (entry, None)
     key = str(key)
     if field := _FIELD.fullmatch(key):
-        return _field(file, field, said)
+        return _field(file, field, value)
     if sequence := _SEQUENCE.fullmatch(key):
         letter, _, name, occurs, title = sequence.groups()
-        return _sequence(file, letter or "", name, title or "", occurs, said or [])
+        return _sequence(file, letter or "", name, title or "", occurs, value or [])
     raise ModelInvalid(f"{file.lower()}.yaml", 1, 1, f"{key!r} is neither a field nor a sequence")
 
 
-def _field(file: str, match: re.Match[str], said: Any) -> FieldRule:
+def _field(file: str, match: re.Match[str], value: Any) -> FieldRule:
     number, letters, occurs = match.groups()
     options = tuple("" if letter == "_" else letter for letter in letters) or ("",)
     low, high = _OCCURS[occurs]
@@ -152,25 +152,25 @@ def _field(file: str, match: re.Match[str], said: Any) -> FieldRule:
         formats = {number + option: known[number + option] for option in options}
     except KeyError as error:
         raise ModelInvalid(f"{file.lower()}.yaml", 1, 1, f"field {error.args[0]} is not in fields.yaml") from None
-    if said is None or said == _ANY:
+    if value is None or value == _ANY:
         return FieldRule(number, options, low, high, (), formats)
     if "Qualifier" not in next(iter(formats.values())).parts:
-        codes = {form.parts[0]: said.split() for form in formats.values()}
+        codes = {form.parts[0]: value.split() for form in formats.values()}
         formats = {
             tag: FieldFormat(form.notation, form.parts, {**form.codes, **codes}, form.no_slashes)
             for tag, form in formats.items()
         }
         return FieldRule(number, options, low, high, (), formats)
-    qualifiers = tuple(_qualifiers(said, options))
+    qualifiers = tuple(_qualifiers(value, options))
     allowed = {option: [each.name for each in qualifiers if option in each.options] for option in options}
     formats = {number + option: formats[number + option].with_qualifiers(allowed[option]) for option in options}
     return FieldRule(number, options, low, high, qualifiers, formats)
 
 
-def _qualifiers(said: Any, options: tuple[str, ...], one_of: bool = False) -> Iterator[Qualifier]:
-    if isinstance(said, str):
-        said = dict.fromkeys(said.split())
-    for key, letters in said.items():
+def _qualifiers(value: Any, options: tuple[str, ...], one_of: bool = False) -> Iterator[Qualifier]:
+    if isinstance(value, str):
+        value = dict.fromkeys(value.split())
+    for key, letters in value.items():
         if key == "one of":
             yield from _qualifiers(letters, options, one_of=True)
             continue

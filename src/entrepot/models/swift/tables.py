@@ -22,7 +22,7 @@ _GOOD_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class SequenceEntry:
     """Where a tag, or a sequence, stands among its neighbours."""
 
     place: int
@@ -33,7 +33,7 @@ class Entry:
     repeatable: bool
     form: FieldFormat | None = None
     """With the qualifiers that are allowed here."""
-    table: Table | None = None
+    table: SequenceTable | None = None
     """What is inside, for a sequence or group."""
 
 
@@ -41,7 +41,7 @@ Quick = tuple[int, bool, Callable[[str], Any], frozenset[str] | None, bool]
 """Place, whether it may be repeated, whether a text is valid, which qualifiers, whether those are counted."""
 
 
-class Counted:
+class QualifierCount:
     """How often the qualifiers of a field may be there."""
 
     __slots__ = ("good", "mandatory", "once", "one_of", "rule")
@@ -70,23 +70,23 @@ class Counted:
 
 
 @dataclass(slots=True, eq=False)
-class Table:
+class SequenceTable:
     """One sequence."""
 
     rule: SequenceRule
-    fields: dict[str, Entry] = field(default_factory=dict)
+    fields: dict[str, SequenceEntry] = field(default_factory=dict)
     """By tag. A group is entered by its first field, so it stands under that field's tags."""
-    opens: dict[str, Entry] = field(default_factory=dict)
+    opens: dict[str, SequenceEntry] = field(default_factory=dict)
     """By `16R:NAME`."""
     quick: dict[str, Quick] = field(default_factory=dict)
     """What the quick walk of validation needs of the fields that are no groups, by tag."""
-    keys: dict[str, Entry] = field(default_factory=dict)
+    keys: dict[str, SequenceEntry] = field(default_factory=dict)
     """By the name in the tree."""
     end: str = ""
     """`16S:NAME`; nothing for the text itself and for groups."""
     required_before: list[int] = field(default_factory=list)
     """For each place, the last place before it that must not be left out; TOP when there is none."""
-    counted: dict[int, Counted] = field(default_factory=dict)
+    counted: dict[int, QualifierCount] = field(default_factory=dict)
     """Places where it matters how often a qualifier is there."""
 
     def __post_init__(self) -> None:
@@ -109,21 +109,21 @@ class Table:
             # To look a qualifier up is quicker than twenty alternatives in an expression.
             allowed = frozenset(form.codes["Qualifier"]) if rule.qualifiers else None
             quick = field_formats()[tag] if rule.qualifiers else form
-            entry = Entry(place, f"F{tag}", tag, repeatable, form)
+            entry = SequenceEntry(place, f"F{tag}", tag, repeatable, form)
             self.keys[entry.key] = self.fields[tag] = entry
             self.quick[tag] = (place, repeatable, quick.is_valid, allowed, bool(rule.qualifiers) and repeatable)
         # A field that comes once has its one qualifier checked by its format.
         if rule.qualifiers and repeatable:
-            self.counted[place] = Counted(rule)
+            self.counted[place] = QualifierCount(rule)
 
     def _add_sequence(self, place: int, rule: SequenceRule, repeatable: bool) -> None:
-        inner = Table(rule)
+        inner = SequenceTable(rule)
         if rule.letter:
             inner.end = f"16S:{rule.name}"
-            entry = Entry(place, rule.name, f"16R:{rule.name}", repeatable, table=inner)
+            entry = SequenceEntry(place, rule.name, f"16R:{rule.name}", repeatable, table=inner)
             self.opens[entry.tag] = entry
         else:
-            entry = Entry(place, rule.name, "", repeatable, table=inner)
+            entry = SequenceEntry(place, rule.name, "", repeatable, table=inner)
             first = rule.members[0]
             assert isinstance(first, FieldRule)
             for tag in first.tags:
@@ -151,6 +151,6 @@ class Table:
 
 
 @cache
-def message_table(name: str) -> Table:
+def message_table(name: str) -> SequenceTable:
     """The table of a message's block 4."""
-    return Table(message_rule(name).text)
+    return SequenceTable(message_rule(name).text)

@@ -24,7 +24,7 @@ from entrepot.models.swift.blocks import (
 from entrepot.models.swift.codec import SwiftCodec, check_type, find_text, located, missing_text
 from entrepot.models.swift.mistakes import explain
 from entrepot.models.swift.rules import MESSAGES
-from entrepot.models.swift.tables import TOP, Entry, Table, message_table
+from entrepot.models.swift.tables import TOP, SequenceEntry, SequenceTable, message_table
 from entrepot.models.tree import Element
 
 
@@ -81,7 +81,7 @@ def _validate_text(text: str, message: str) -> tuple[str, ...]:
             return (_unknown(message),)
         check_type(blocks, message)
     except BlockMistake as mistake:
-        return (_said(mistake, text),)
+        return (_located_text(mistake, text),)
     fields = text[begin + len(TEXT_BEGINS) : end].split("\r\n:")
     table = message_table(message)
     if not is_valid_text(table, fields):
@@ -90,23 +90,23 @@ def _validate_text(text: str, message: str) -> tuple[str, ...]:
     try:
         read_tail(text, end + len(TEXT_ENDS))
     except BlockMistake as mistake:
-        problems.append(_said(mistake, text))
+        problems.append(_located_text(mistake, text))
     return tuple(problems)
 
 
-def _said(mistake: BlockMistake, text: str) -> str:
+def _located_text(mistake: BlockMistake, text: str) -> str:
     error = located(mistake, text, codec_of(1208))
     where, _, problem = error.problem.partition(": ")
     return f"{mistake.path.removeprefix('MRM.')}, {where}: {problem}"
 
 
-def is_valid_text(table: Table, fields: list[str]) -> bool:
+def is_valid_text(table: SequenceTable, fields: list[str]) -> bool:
     """Whether the fields of block 4, without line ends and leading colons, keep all rules."""
     place = TOP
     quick, required = table.quick, table.required_before
     seen: dict[int, str] = {}
     """Qualifiers by place, where they are counted."""
-    above: list[tuple[Table, int, dict[int, str]]] = []
+    above: list[tuple[SequenceTable, int, dict[int, str]]] = []
     number = 0
     count = len(fields)
     while number < count:
@@ -126,7 +126,7 @@ def is_valid_text(table: Table, fields: list[str]) -> bool:
                 place = at
                 number += 1
                 continue
-        entry: Entry | None = table.opens.get(field)
+        entry: SequenceEntry | None = table.opens.get(field)
         if entry is not None:
             number += 1
         elif colon and tag not in quick:
@@ -152,7 +152,7 @@ def is_valid_text(table: Table, fields: list[str]) -> bool:
     return not above and _is_whole(table, place, seen)
 
 
-def _is_whole(table: Table, place: int, seen: dict[int, str]) -> bool:
+def _is_whole(table: SequenceTable, place: int, seen: dict[int, str]) -> bool:
     """Whether a sequence may end here."""
     if table.required_before[-1] > place:
         return False

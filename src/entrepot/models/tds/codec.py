@@ -14,7 +14,7 @@ from entrepot.models.logical import MessageSet, TdsFormat
 from entrepot.models.mrm import Codec
 from entrepot.models.tds.compiler import Compiler
 from entrepot.models.tds.nested import order_of, write_children
-from entrepot.models.tds.trouble import Reading, Unread, Unwritten, found
+from entrepot.models.tds.trouble import Reading, TextMismatch, Unwritten, found
 from entrepot.models.tree import Element
 
 
@@ -63,18 +63,18 @@ class TdsCodec:
             position = self._body.read(text, 0, end, out, reading)
             if position != end:
                 raise self._left_over(text, position, end, reading)
-        except Unread as trouble:
+        except TextMismatch as trouble:
             path = ".".join((self._name, *reversed(trouble.steps)))
             before = encode(text[: trouble.position], ccsid, domain="TDS", encoding=encoding)
             error = MessageTooComplex if trouble.final else MessageUnreadable
             raise error("TDS", path, min(len(before), len(body)), trouble.problem) from None
         return out
 
-    def _left_over(self, text: str, position: int, end: int, reading: Reading) -> Unread:
+    def _left_over(self, text: str, position: int, end: int, reading: Reading) -> TextMismatch:
         if reading.stopped >= position:
             problem = f"{reading.expectation()}, not {found(text, reading.stopped, end)}"
-            return Unread(reading.stopped, problem)
-        return Unread(position, f"the message should end here, but there is {found(text, position, end)}")
+            return TextMismatch(reading.stopped, problem)
+        return TextMismatch(position, f"the message should end here, but there is {found(text, position, end)}")
 
     def render(self, message: Element, ccsid: int, encoding: int) -> bytes:
         """The bytes of a message whose elements are the children of `message`.

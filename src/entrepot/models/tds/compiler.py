@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from entrepot.models.logical import (
     Composition,
-    Member,
     MessageSet,
     Separation,
     Simple,
     Structure,
+    StructureMember,
     TdsField,
     TdsFormat,
     TdsStructure,
@@ -36,7 +36,17 @@ from entrepot.models.tds.nested import (
     references,
     write_nothing,
 )
-from entrepot.models.tds.parts import TAGGED, UNBOUNDED, Body, FirstName, Part, Recognise, Scope, Settings, settle
+from entrepot.models.tds.parts import (
+    TAGGED,
+    UNBOUNDED,
+    Body,
+    FirstName,
+    Part,
+    Recognise,
+    StructureContext,
+    StructureSettings,
+    settle,
+)
 from entrepot.models.tds.patterns import PATTERN_SPAN, compile_safe
 from entrepot.models.tds.positional import PositionalPlan
 from entrepot.models.tds.tagged import TaggedPlan
@@ -55,7 +65,7 @@ class Compiler:
         self.format = format_name
         self._noted: frozenset[str] = frozenset()
         self._beginnings = Beginnings(format_name)
-        self._bodies: dict[tuple[int, Settings, Scope], Body] = {}
+        self._bodies: dict[tuple[int, StructureSettings, StructureContext], Body] = {}
         self._markups: dict[frozenset[str], Markup] = {}
 
     def message(self, structure: Structure, name: str) -> Body:
@@ -65,13 +75,15 @@ class Compiler:
         """
         self._noted = frozenset(references(structure, self.format))
         try:
-            return self._body(structure, self._settings(structure, None, name, 0), Scope(), name, 0)
+            return self._body(structure, self._settings(structure, None, name, 0), StructureContext(), name, 0)
         except RecursionError:
             raise invalid(self.file, 0, f"{name}: structures are nested too deep") from None
 
     # --- structures ---------------------------------------------------------------------------------
 
-    def _settings(self, structure: Structure, around: Settings | None, path: str, line: int) -> Settings:
+    def _settings(
+        self, structure: Structure, around: StructureSettings | None, path: str, line: int
+    ) -> StructureSettings:
         physical = structure.physical.get(self.format)
         if physical is None and around is not None:
             # A group that the model says nothing about is written as what it stands in.
@@ -81,7 +93,9 @@ class Compiler:
         except ValueError as error:
             raise invalid(self.file, line, f"{path}: {error}") from None
 
-    def _body(self, structure: Structure, settings: Settings, scope: Scope, path: str, line: int) -> Body:
+    def _body(
+        self, structure: Structure, settings: StructureSettings, scope: StructureContext, path: str, line: int
+    ) -> Body:
         """A structure that is used at several places with the same surroundings is compiled once."""
         known = (id(structure), settings, scope)
         body = self._bodies.get(known)
@@ -89,13 +103,15 @@ class Compiler:
             body = self._bodies[known] = self._new_body(structure, settings, scope, path, line)
         return body
 
-    def _new_body(self, structure: Structure, settings: Settings, scope: Scope, path: str, line: int) -> Body:
+    def _new_body(
+        self, structure: Structure, settings: StructureSettings, scope: StructureContext, path: str, line: int
+    ) -> Body:
         if scope.depth > NESTING_MAX:
             raise invalid(self.file, line, f"{path[:200]}: structures are nested more than {NESTING_MAX} deep")
         marks = scope.marks | {mark for mark in (settings.delimiter, settings.terminator) if mark}
         # Inside its own terminator or delimiters, a structure's end is known whatever stands around it.
         bounded = scope.bounded or bool(settings.terminator)
-        inside = Scope(marks, bounded, scope.follow_tags, scope.follow_names, scope.depth + 1)
+        inside = StructureContext(marks, bounded, scope.follow_tags, scope.follow_names, scope.depth + 1)
         name = structure.name or path.rpartition(".")[2]
         try:
             parts = [
@@ -112,7 +128,7 @@ class Compiler:
         except ValueError as error:
             raise invalid(self.file, line, f"{path}: {error}") from None
 
-    def _check_tags(self, structure: Structure, parts: list[Part], settings: Settings, path: str) -> None:
+    def _check_tags(self, structure: Structure, parts: list[Part], settings: StructureSettings, path: str) -> None:
         for member, part in zip(structure.members, parts, strict=True):
             where = f"{path}.{_shown(member)}"
             if part.tag:
@@ -131,7 +147,9 @@ class Compiler:
 
     # --- members --------------------------------------------------------------------------------------
 
-    def _part(self, structure: Structure, place: int, settings: Settings, inside: Scope, path: str) -> Part:
+    def _part(
+        self, structure: Structure, place: int, settings: StructureSettings, inside: StructureContext, path: str
+    ) -> Part:
         member = structure.members[place]
         field = member.physical.get(self.format, _NO_FIELD)
         if not isinstance(field, TdsField):
@@ -160,7 +178,9 @@ class Compiler:
             markup = self._markups[marks] = Markup(marks, tds.escape, tds.quote, tds.reserved)
         return markup
 
-    def _simple(self, member: Member, field: TdsField, settings: Settings, inside: Scope, path: str) -> Part:
+    def _simple(
+        self, member: StructureMember, field: TdsField, settings: StructureSettings, inside: StructureContext, path: str
+    ) -> Part:
         if not member.name:
             raise invalid(self.file, member.line, f"{path}: only groups can be without a name")
         extent = self._extent(member, field, settings, path)
@@ -183,7 +203,7 @@ class Compiler:
             part.recognise = lambda text, position, end: peek(text, position, end) in values
         return part
 
-    def _extent(self, member: Member, field: TdsField, settings: Settings, path: str) -> Extent:
+    def _extent(self, member: StructureMember, field: TdsField, settings: StructureSettings, path: str) -> Extent:
         separation = settings.separation
         if separation is Separation.DATA_PATTERN:
             if not field.pattern:
@@ -203,7 +223,13 @@ class Compiler:
         return Extent.OBSERVED if field.length and settings.observe_length else Extent.MARKS
 
     def _complex(
-        self, structure: Structure, place: int, field: TdsField, around: Settings, inside: Scope, path: str
+        self,
+        structure: Structure,
+        place: int,
+        field: TdsField,
+        around: StructureSettings,
+        inside: StructureContext,
+        path: str,
     ) -> Part:
         member = structure.members[place]
         content = member.content
@@ -212,7 +238,9 @@ class Compiler:
         by_pattern = around.separation is Separation.DATA_PATTERN and bool(field.pattern)
         by_length = bool(field.length) and around.separation in _OF_LENGTH
         region = by_pattern or by_length or around.separation is Separation.TAGGED_ENCODED_LENGTH
-        scope = Scope(depth=inside.depth) if region else self._scope_of(structure, place, field, around, inside)
+        scope = (
+            StructureContext(depth=inside.depth) if region else self._scope_of(structure, place, field, around, inside)
+        )
         body = self._body(content, settings, scope, path, member.line)
         read, write = body.read, body.write
         # Delimiters that the structure around it has, too, must stand even for what is absent.
@@ -250,7 +278,9 @@ class Compiler:
             part.fill = lambda pieces, writing: write_nothing(inner_write, member.name, pieces, writing)
         return part
 
-    def _scope_of(self, structure: Structure, place: int, field: TdsField, around: Settings, inside: Scope) -> Scope:
+    def _scope_of(
+        self, structure: Structure, place: int, field: TdsField, around: StructureSettings, inside: StructureContext
+    ) -> StructureContext:
         """What stands around a nested structure."""
         member = structure.members[place]
         sequence = structure.composition is Composition.SEQUENCE
@@ -268,7 +298,7 @@ class Compiler:
         names: frozenset[str] = frozenset()
         if not member.name:
             names = inside.follow_names | {name for other in later for name in self._beginnings.names(other)}
-        return Scope(inside.marks, bounded, inside.follow_tags | tags, names, inside.depth)
+        return StructureContext(inside.marks, bounded, inside.follow_tags | tags, names, inside.depth)
 
 
 _NO_FIELD = TdsField()
@@ -280,5 +310,5 @@ def _matcher(pattern: re.Pattern[str]) -> Recognise:
     return lambda text, position, end: match(text, position, min(end, position + PATTERN_SPAN)) is not None
 
 
-def _shown(member: Member) -> str:
+def _shown(member: StructureMember) -> str:
     return member.name.rpartition("}")[2] or "(group)"

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from entrepot.models.element_types import NAME_VALUE
-from entrepot.models.logical import NUMBERS, Member, Simple, TdsField, TdsFormat, ValueType
+from entrepot.models.logical import NUMBERS, Simple, StructureMember, TdsField, TdsFormat, ValueType
 from entrepot.models.tds.markup import Markup, stands_at
 from entrepot.models.tds.parts import FirstName, Part, Peek, Read, Write, Writing
 from entrepot.models.tds.patterns import PATTERN_SPAN, compile_safe
-from entrepot.models.tds.trouble import Reading, Unread, Unwritten, found
+from entrepot.models.tds.trouble import Reading, TextMismatch, Unwritten, found
 from entrepot.models.tds.values import ValueText, excerpt, value_text
 from entrepot.models.tree import Element
 
@@ -44,7 +44,7 @@ class SimpleField:
     """One simple member while it is compiled."""
 
     def __init__(
-        self, member: Member, field: TdsField, tds: TdsFormat, extent: Extent, markup: Markup, *, noted: bool
+        self, member: StructureMember, field: TdsField, tds: TdsFormat, extent: Extent, markup: Markup, *, noted: bool
     ) -> None:
         assert isinstance(member.content, Simple)
         self.member = member
@@ -139,7 +139,7 @@ class SimpleField:
             except ValueError as error:
                 if blank_is_null and policy != "none" and not data.strip(" ").strip(padding):
                     return None
-                raise Unread(position, str(error)) from None
+                raise TextMismatch(position, str(error)) from None
 
         return convert
 
@@ -160,7 +160,7 @@ class SimpleField:
                 return None
             if string:
                 return ""
-            raise Unread(position, f"there is nothing where its {name} should be")
+            raise TextMismatch(position, f"there is nothing where its {name} should be")
 
         return empty
 
@@ -183,7 +183,7 @@ class SimpleField:
                     try:
                         out.append(Element(key, read_value(text[position:at]), NAME_VALUE))
                     except ValueError as error:
-                        raise Unread(position, str(error)) from None
+                        raise TextMismatch(position, str(error)) from None
                 else:
                     out.append(Element(key, convert(text[position:at], position), NAME_VALUE))
                 return at
@@ -279,7 +279,7 @@ class SimpleField:
             at = position + length
             if at > end:
                 problem = f"it has {length} characters, but only {end - position} are left"
-                raise Unread(position, problem)
+                raise TextMismatch(position, problem)
             data = text[position:at]
             if plain:
                 try:
@@ -302,7 +302,7 @@ class SimpleField:
             at = position + referred(reading.noted, source, position)
             if at > end:
                 problem = f"{source} says {at - position} characters, but only {end - position} are left"
-                raise Unread(position, problem)
+                raise TextMismatch(position, problem)
             data = text[position:at]
             out.append(Element(key, data if string and not data else convert(data, position), NAME_VALUE))
             return at
@@ -319,7 +319,7 @@ class SimpleField:
             if match is None:
                 if optional:
                     return position
-                raise Unread(position, f"{found(text, position, end)} does not match {pattern}")
+                raise TextMismatch(position, f"{found(text, position, end)} does not match {pattern}")
             at = match.end()
             if at > position:
                 out.append(Element(key, convert(text[position:at], position), NAME_VALUE))
@@ -464,4 +464,4 @@ def referred(noted: dict[str, object], source: str, position: int | None) -> int
     problem = f"it needs {source}, which {shown}"
     if position is None:
         raise Unwritten(problem)
-    raise Unread(position, problem)
+    raise TextMismatch(position, problem)

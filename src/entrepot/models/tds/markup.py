@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from entrepot.models.tds.trouble import Unread, Unwritten, found
+from entrepot.models.tds.trouble import TextMismatch, Unwritten, found
 from entrepot.models.tds.values import excerpt
 
 Seek = Callable[[str, int, int], int]
@@ -104,7 +104,7 @@ class Markup:
                     break
                 at = match.end() + 1
                 if at > end:
-                    raise Unread(match.start(), "the escape character has nothing behind it")
+                    raise TextMismatch(match.start(), "the escape character has nothing behind it")
             else:
                 at = end
             data = text[position:at]
@@ -118,7 +118,9 @@ class Markup:
             while True:
                 close = text.find(quote, at, end)
                 if close < 0:
-                    raise Unread(position, f"the quote that {found(text, position, end)} begins with is never closed")
+                    raise TextMismatch(
+                        position, f"the quote that {found(text, position, end)} begins with is never closed"
+                    )
                 pieces.append(text[at:close])
                 at = close + width
                 if not text.startswith(quote, at, end):
@@ -127,7 +129,7 @@ class Markup:
                 pieces.append(quote)
                 at += width
             if not closed(text, at, end):
-                raise Unread(at, f"a delimiter should follow the closing quote, not {found(text, at, end)}")
+                raise TextMismatch(at, f"a delimiter should follow the closing quote, not {found(text, at, end)}")
             return "".join(pieces), at, True
 
         return take

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for characters that nobody can see: `<CR><LF>` in a model is a line end.
+"""Names for characters that cannot be seen: `<CR><LF>` in a model is a line end.
 
 Models write delimiters, tags and paddings with the mnemonics of the MRM:
 control characters by their ASCII names, `<SP>` a space, `<U+0041>` any

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from entrepot.models.logical import Composition, Member, Structure, TdsField
+from entrepot.models.logical import Composition, Structure, StructureMember, TdsField
 from entrepot.models.tds.parts import Read, Write, Writing
 from entrepot.models.tds.patterns import PATTERN_SPAN, compile_safe
-from entrepot.models.tds.trouble import Reading, Unread, Unwritten, found
+from entrepot.models.tds.trouble import Reading, TextMismatch, Unwritten, found
 from entrepot.models.tds.values import excerpt
 from entrepot.models.tree import Element
 
@@ -103,10 +103,10 @@ def pattern_region(read: Read, pattern: str) -> Read:
     def read_region(text: str, position: int, end: int, out: list[Element], reading: Reading) -> int:
         match = match_at(text, position, min(end, position + PATTERN_SPAN))
         if match is None:
-            raise Unread(position, f"{found(text, position, end)} does not match {pattern}")
+            raise TextMismatch(position, f"{found(text, position, end)} does not match {pattern}")
         at = read(text, position, match.end(), out, reading)
         if at != match.end():
-            raise Unread(at, f"{found(text, at, match.end())} is left over inside what {pattern} matches")
+            raise TextMismatch(at, f"{found(text, at, match.end())} is left over inside what {pattern} matches")
         return at
 
     return read_region
@@ -116,10 +116,10 @@ def length_region(read: Read, length: int, padding: str) -> Read:
     def read_region(text: str, position: int, end: int, out: list[Element], reading: Reading) -> int:
         stop = position + length
         if stop > end:
-            raise Unread(position, f"it has {length} characters, but only {end - position} are left")
+            raise TextMismatch(position, f"it has {length} characters, but only {end - position} are left")
         at = read(text, position, stop, out, reading)
         if text[at:stop].strip(padding):
-            raise Unread(at, f"{found(text, at, stop)} is left over inside its {length} characters")
+            raise TextMismatch(at, f"{found(text, at, stop)} is left over inside its {length} characters")
         return stop
 
     return read_region
@@ -141,7 +141,7 @@ def length_region_writer(write: Write, length: int, padding: str) -> Write:
 # --- what the model alone tells -----------------------------------------------------------------------
 
 
-def begins(members: Iterable[Member], composition: Composition) -> Iterator[Member]:
+def begins(members: Iterable[StructureMember], composition: Composition) -> Iterator[StructureMember]:
     """The members that a structure may begin with."""
     for member in members:
         yield member
@@ -149,12 +149,12 @@ def begins(members: Iterable[Member], composition: Composition) -> Iterator[Memb
             return
 
 
-def _may_be_empty(member: Member) -> bool:
+def _may_be_empty(member: StructureMember) -> bool:
     content = member.content
     return not member.name and isinstance(content, Structure) and all(map(_optional, content.members))
 
 
-def _optional(member: Member) -> bool:
+def _optional(member: StructureMember) -> bool:
     return member.min_occurs == 0 or _may_be_empty(member)
 
 
@@ -166,7 +166,7 @@ class Beginnings:
         self._tags: dict[int, frozenset[str]] = {}
         self._names: dict[int, frozenset[str]] = {}
 
-    def tags(self, member: Member) -> frozenset[str]:
+    def tags(self, member: StructureMember) -> frozenset[str]:
         """The tags that a member may begin with."""
         field = member.physical.get(self._format)
         if isinstance(field, TdsField) and field.tag:
@@ -180,7 +180,7 @@ class Beginnings:
             known = self._tags[id(content)] = frozenset().union(*map(self.tags, firsts))
         return known
 
-    def names(self, member: Member) -> frozenset[str]:
+    def names(self, member: StructureMember) -> frozenset[str]:
         """The elements that a member may begin with in the tree."""
         content = member.content
         if member.name or not isinstance(content, Structure):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from entrepot.models.tds.fields import referred
 from entrepot.models.tds.parts import Part, Read, Recognise, Write, Writing
-from entrepot.models.tds.trouble import Reading, Unread, Unwritten, found, step
+from entrepot.models.tds.trouble import Reading, TextMismatch, Unwritten, found, step
 from entrepot.models.tree import Element
 
 
@@ -28,16 +28,16 @@ def read_counted(part: Part, between: str, exact: int) -> Read:
                 count = referred(reading.noted, source, position)
                 # Each occurrence needs a character or a delimiter, or else a number alone could ask for any memory.
                 if count > end - position + 1 or count > most:
-                    raise Unread(position, f"{source} says {count} of it, and there is no room for so many")
+                    raise TextMismatch(position, f"{source} says {count} of it, and there is no room for so many")
             for number in range(1, count + 1):
                 if between and number > 1:
                     if not text.startswith(between, position, end):
                         if number > least and not source:
                             return position
-                        raise Unread(position, f"a delimiter should be here, not {found(text, position, end)}")
+                        raise TextMismatch(position, f"a delimiter should be here, not {found(text, position, end)}")
                     position += len(between)
                 position = one(text, position, end, out, reading)
-        except Unread as trouble:
+        except TextMismatch as trouble:
             if key:
                 trouble.steps.append(step(key, number, most))
             raise
@@ -67,14 +67,14 @@ def read_row(part: Part, between: str, present: Recognise | None, *, each: bool 
                 if position == at and not between:
                     # Nothing was there; it would not be there any number of times.
                     break
-        except Unread as trouble:
+        except TextMismatch as trouble:
             if key:
                 trouble.steps.append(step(key, number, most))
             raise
         if number < least:
             raise missing(part, text, position, end, number)
         if between and number == most and most > 1 and text.startswith(between, position, end) and part.repeat:
-            crowded = Unread(position, f"there may be {most} of it, and here is one more")
+            crowded = TextMismatch(position, f"there may be {most} of it, and here is one more")
             if key:
                 crowded.steps.append(step(key, 0, most))
             raise crowded
@@ -97,7 +97,7 @@ def read_trimmed(read: Read, part: Part) -> Read:
     return read_to_last
 
 
-def missing(part: Part, text: str, position: int, end: int, number: int) -> Unread:
+def missing(part: Part, text: str, position: int, end: int, number: int) -> TextMismatch:
     name = part.key or " or ".join(sorted({first.key for first in part.names})) or "a group"
     if part.least > 1:
         problem = (
@@ -105,7 +105,7 @@ def missing(part: Part, text: str, position: int, end: int, number: int) -> Unre
         )
     else:
         problem = f"{name} is missing; here is {found(text, position, end)}"
-    return Unread(position, problem)
+    return TextMismatch(position, problem)
 
 
 def write_row(part: Part, between: str, pad_to: int) -> Write:
@@ -132,9 +132,9 @@ def write_row(part: Part, between: str, pad_to: int) -> Write:
             if index == start:
                 break
         if source:
-            said = referred(writing, source, None)
-            if said != number:
-                raise Unwritten(f"{source} says {said} of it, but there are {number}", key)
+            count = referred(writing, source, None)
+            if count != number:
+                raise Unwritten(f"{source} says {count} of it, but there are {number}", key)
         wanted = max(pad_to, least)
         while number < wanted:
             if fill is None and number < least and not part.nullable:

@@ -44,7 +44,7 @@ TAGGED = frozenset({Separation.TAGGED_DELIMITED, Separation.TAGGED_FIXED_LENGTH,
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StructureSettings:
     """What a structure says about itself, with the format's defaults filled in."""
 
     separation: Separation
@@ -63,7 +63,7 @@ class Settings:
         return self.separator, self.tag_length
 
 
-def settle(physical: TdsStructure, tds: TdsFormat) -> Settings:
+def settle(physical: TdsStructure, tds: TdsFormat) -> StructureSettings:
     """
     Raises:
         ValueError: It says two things that exclude each other.
@@ -84,7 +84,7 @@ def settle(physical: TdsStructure, tds: TdsFormat) -> Settings:
         delimiter = ""
     elif not delimiter and separation is not Separation.TAGGED_DELIMITED:
         raise ValueError(f"it has {separation.value}, but no delimiter")
-    return Settings(
+    return StructureSettings(
         separation,
         delimiter,
         tds.group_indicator if physical.group_indicator is None else physical.group_indicator,
@@ -99,7 +99,7 @@ def settle(physical: TdsStructure, tds: TdsFormat) -> Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class StructureContext:
     """What stands around a structure while it is compiled."""
 
     marks: frozenset[str] = frozenset()
@@ -107,7 +107,7 @@ class Scope:
     bounded: bool = True
     """Its end is known: that of the message, a mark, a length."""
     follow_tags: frozenset[str] = frozenset()
-    """Tags that may stand behind it, and belong to somebody else then."""
+    """Tags that may stand behind it, and belong to another element then."""
     follow_names: frozenset[str] = frozenset()
     """The same for names of elements, when it is a group that the tree does not show."""
     depth: int = 0

@@ -16,8 +16,19 @@ from dataclasses import dataclass
 from entrepot.models.logical import Composition, Separation
 from entrepot.models.tds.markup import stands_at
 from entrepot.models.tds.occurrences import missing, read_counted, read_row, read_trimmed, write_row
-from entrepot.models.tds.parts import UNBOUNDED, Body, FirstName, Part, Read, Recognise, Scope, Settings, Write, Writing
-from entrepot.models.tds.trouble import Reading, Unread, Unwritten, found, step
+from entrepot.models.tds.parts import (
+    UNBOUNDED,
+    Body,
+    FirstName,
+    Part,
+    Read,
+    Recognise,
+    StructureContext,
+    StructureSettings,
+    Write,
+    Writing,
+)
+from entrepot.models.tds.trouble import Reading, TextMismatch, Unwritten, found, step
 from entrepot.models.tds.values import excerpt
 from entrepot.models.tree import Element
 
@@ -25,10 +36,10 @@ from entrepot.models.tree import Element
 @dataclass(slots=True)
 class PositionalPlan:
     name: str
-    settings: Settings
+    settings: StructureSettings
     composition: Composition
     parts: list[Part]
-    scope: Scope
+    scope: StructureContext
     marks: frozenset[str]
     """Marks in force inside: its own and those around it."""
 
@@ -106,7 +117,9 @@ class PositionalPlan:
         def read_enclosed(text: str, position: int, end: int, out: list[Element], reading: Reading) -> int:
             if indicator:
                 if not text.startswith(indicator, position, end):
-                    raise Unread(position, f"{excerpt(indicator)} should begin it, not {found(text, position, end)}")
+                    raise TextMismatch(
+                        position, f"{excerpt(indicator)} should begin it, not {found(text, position, end)}"
+                    )
                 position += len(indicator)
             position = read(text, position, end, out, reading)
             if terminator:
@@ -114,7 +127,7 @@ class PositionalPlan:
                     at, problem = position, f"{excerpt(terminator)} should end {name}"
                     if reading.stopped >= position:
                         at, problem = reading.stopped, reading.expectation()
-                    raise Unread(at, f"{problem}, not {found(text, at, end)}")
+                    raise TextMismatch(at, f"{problem}, not {found(text, at, end)}")
                 position += len(terminator)
             return position
 
@@ -225,7 +238,7 @@ class PositionalPlan:
                     position += width
                 try:
                     position = reader(text, position, end, out, reading)
-                except Unread as trouble:
+                except TextMismatch as trouble:
                     if names[place]:
                         trouble.steps.append(names[place])
                     raise
@@ -237,7 +250,7 @@ class PositionalPlan:
                     if at_end(text, position, end):
                         raise missing(part, text, position, end, 0)
                     expected = f"{excerpt(delimiter)} and {part.key or 'a group'} should be here"
-                    raise Unread(position, f"{expected}, not {found(text, position, end)}")
+                    raise TextMismatch(position, f"{expected}, not {found(text, position, end)}")
             return position
 
         return read
@@ -287,12 +300,12 @@ class PositionalPlan:
                 return position
             if only:
                 return _named(*unsure[0], text, position, end, out, reading)
-            furthest: Unread | None = None
+            furthest: TextMismatch | None = None
             for reader, part in unsure:
                 attempt: list[Element] = []
                 try:
                     position_behind = _named(reader, part, text, position, end, attempt, reading)
-                except Unread as trouble:
+                except TextMismatch as trouble:
                     if trouble.final:
                         raise
                     reading.work -= 200 + trouble.position - position
@@ -310,7 +323,7 @@ class PositionalPlan:
             if nullable:
                 return position
             names = " or ".join(sorted({name.key for part in parts for name in part.names}))
-            raise Unread(position, f"one of {names} should be here, not {found(text, position, end)}")
+            raise TextMismatch(position, f"one of {names} should be here, not {found(text, position, end)}")
 
         return read
 
@@ -406,7 +419,7 @@ def _beginning(at_end: Recognise, part: Part) -> Recognise:
 def _named(reader: Read, part: Part, text: str, position: int, end: int, out: list[Element], reading: Reading) -> int:
     try:
         return reader(text, position, end, out, reading)
-    except Unread as trouble:
+    except TextMismatch as trouble:
         name = _step(part, reader)
         if name:
             trouble.steps.append(name)

@@ -24,14 +24,14 @@ from entrepot.models.tds.parts import (
     Peek,
     Read,
     Recognise,
-    Scope,
     Search,
-    Settings,
+    StructureContext,
+    StructureSettings,
     Write,
     Writing,
 )
 from entrepot.models.tds.tag_table import TagTable
-from entrepot.models.tds.trouble import Reading, Unread, Unwritten, found, step
+from entrepot.models.tds.trouble import Reading, TextMismatch, Unwritten, found, step
 from entrepot.models.tds.values import excerpt
 from entrepot.models.tree import Element
 
@@ -44,10 +44,10 @@ class TaggedPlan:
     """What reading and writing of one tagged structure share."""
 
     name: str
-    settings: Settings
+    settings: StructureSettings
     composition: Composition
     parts: list[Part]
-    scope: Scope
+    scope: StructureContext
     markup: Markup
     """The marks in force inside."""
 
@@ -179,7 +179,9 @@ class TaggedPlan:
         def read(text: str, position: int, end: int, out: list[Element], reading: Reading) -> int:
             if indicator:
                 if not text.startswith(indicator, position, end):
-                    raise Unread(position, f"{excerpt(indicator)} should begin it, not {found(text, position, end)}")
+                    raise TextMismatch(
+                        position, f"{excerpt(indicator)} should begin it, not {found(text, position, end)}"
+                    )
                 position += len(indicator)
             counts = [0] * size
             current = -1
@@ -228,7 +230,7 @@ class TaggedPlan:
                         continue
                 try:
                     position = reader(text, data if has_tag else at, end, out, reading)
-                except Unread as trouble:
+                except TextMismatch as trouble:
                     key = parts[place].key if choices is None else option_key(place, tag)
                     if key:
                         trouble.steps.append(step(key, counts[place], most[place] if choices is None else 1))
@@ -239,7 +241,7 @@ class TaggedPlan:
                 position += len(terminator)
             if choice:
                 if current < 0 and not nullable:
-                    raise Unread(position, f"one of {table.expected(None)} should be here")
+                    raise TextMismatch(position, f"one of {table.expected(None)} should be here")
                 needed_now = [(current, parts[current].least)] if current >= 0 else []
             else:
                 needed_now = needed
@@ -273,10 +275,10 @@ class TaggedPlan:
             length = encoded_length(text, position, end, width, extra)
             stop = start + length
             if stop > end:
-                raise Unread(position, f"its length says {length} characters, but only {end - start} are left")
+                raise TextMismatch(position, f"its length says {length} characters, but only {end - start} are left")
             at = read(text, start, stop, out, reading)
             if at != stop:
-                raise Unread(at, f"{found(text, at, stop)} is left over before the end that its length says")
+                raise TextMismatch(at, f"{found(text, at, stop)} is left over before the end that its length says")
             return stop
 
         return read_encoded
@@ -288,20 +290,20 @@ class TaggedPlan:
             return f"{part.key or 'the group'} may be here {part.most} time{'s' if part.most > 1 else ''} at most"
         return f"{self.name} expects {table.expected(tag)}"
 
-    def _unended(self, text: str, position: int, end: int, reading: Reading) -> Unread:
+    def _unended(self, text: str, position: int, end: int, reading: Reading) -> TextMismatch:
         if reading.stopped >= position:
-            return Unread(reading.stopped, f"{reading.expectation()}, not {found(text, reading.stopped, end)}")
+            return TextMismatch(reading.stopped, f"{reading.expectation()}, not {found(text, reading.stopped, end)}")
         terminator = excerpt(self.settings.terminator)
-        return Unread(position, f"{terminator} should end {self.name}, not {found(text, position, end)}")
+        return TextMismatch(position, f"{terminator} should end {self.name}, not {found(text, position, end)}")
 
-    def _missing(self, part: Part, count: int, text: str, position: int, end: int, reading: Reading) -> Unread:
+    def _missing(self, part: Part, count: int, text: str, position: int, end: int, reading: Reading) -> TextMismatch:
         tag = f" (tag {excerpt(part.tag)})" if part.tag else ""
         name = part.key or " or ".join(sorted({first.key for first in part.names}))
         problem = f"{name}{tag} is missing"
         if count:
             problem = f"{count} of {name}{tag} are here, and there must be {part.least}"
         at = reading.stopped if reading.stopped >= position else position
-        return Unread(at, f"{problem}; here is {found(text, at, end)}")
+        return TextMismatch(at, f"{problem}; here is {found(text, at, end)}")
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -447,10 +449,10 @@ def encoded_length(text: str, position: int, end: int, width: int, extra: int) -
         length = int(digits) - extra
         if length >= 0:
             return length
-    raise Unread(position, f"{excerpt(digits)} should be its length in {width} digits")
+    raise TextMismatch(position, f"{excerpt(digits)} should be its length in {width} digits")
 
 
-def first_tags(part: Part, settings: Settings, markup: Markup) -> list[FirstTag] | None:
+def first_tags(part: Part, settings: StructureSettings, markup: Markup) -> list[FirstTag] | None:
     """The tags that a member of a tagged structure begins with; None if it does not begin with one."""
     if part.tag:
         if part.values is not None:
@@ -466,7 +468,7 @@ def first_tags(part: Part, settings: Settings, markup: Markup) -> list[FirstTag]
     return body.tags if body.tagging == settings.tagging else None
 
 
-def _tag_in_indicator(indicator: str, settings: Settings, markup: Markup) -> list[FirstTag] | None:
+def _tag_in_indicator(indicator: str, settings: StructureSettings, markup: Markup) -> list[FirstTag] | None:
     """An indicator such as 16R:GENL<CR><LF>: is a tag and a fixed value, and found as quickly as they are."""
     tag, separator, rest = indicator.partition(settings.separator or "\0")
     delimiter = settings.delimiter
@@ -480,7 +482,7 @@ def _tag_in_indicator(indicator: str, settings: Settings, markup: Markup) -> lis
     return [FirstTag(tag, frozenset({value}), None, peek, True, markup.search)]
 
 
-def _encoded_peek(part: Part, settings: Settings) -> Peek | None:
+def _encoded_peek(part: Part, settings: StructureSettings) -> Peek | None:
     peek = part.peek
     if peek is None or settings.separation is not Separation.TAGGED_ENCODED_LENGTH:
         return peek
@@ -489,7 +491,7 @@ def _encoded_peek(part: Part, settings: Settings) -> Peek | None:
     def peek_behind(text: str, position: int, end: int) -> str:
         try:
             stop = position + width + encoded_length(text, position, end, width, extra)
-        except Unread:
+        except TextMismatch:
             return ""
         return peek(text, position + width, min(end, stop))
 

@@ -14,7 +14,7 @@ from entrepot.errors import ModelInvalid
 from entrepot.models.tds.values import excerpt
 
 
-class Unread(Exception):
+class TextMismatch(Exception):
     """The text is not what the model says, at a character offset."""
 
     def __init__(self, position: int, problem: str) -> None:
@@ -28,7 +28,7 @@ class Unread(Exception):
 
 
 class Unwritten(Exception):
-    """The tree has what the model cannot say."""
+    """The tree has what the model cannot express."""
 
     def __init__(self, problem: str, step: str = "") -> None:
         super().__init__(problem)

@@ -22,7 +22,7 @@ from entrepot.models.tds.mnemonics import spell
 from entrepot.models.value_text import TEXTS
 
 DIGITS_MAX = 1000
-"""A number with more digits than this is refused: nobody counts so far, and reading it would cost more than linear."""
+"""A number with more digits than this is refused: reading it would cost more than linear."""
 
 Read = Callable[[str], Any]
 Write = Callable[[Any], str]

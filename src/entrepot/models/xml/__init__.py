@@ -4,8 +4,8 @@
 XMLNSC (and SOAP below Header and Body, soap.py) drops comments,
 processing instructions and text between elements; XMLNS and XML keep them.
 XML knows no namespaces: `<a:b>` is an element named a:b there. A body is parsed
-when somebody looks inside, level by level (elements.py), and a body that
-nobody changed is written as the bytes it came from.
+on first access, level by level (elements.py), and a body that
+was not changed is written as the bytes it came from.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class PrefixedDomain(MixedDomain):
             try:
                 MixedDomain.parse(self, folder)
             except MessageUnreadable:
-                # A prefix that nobody declares is no fault in this domain. Whatever else is wrong, expat says too.
+                # An undeclared prefix is no fault in this domain. Whatever else is wrong, expat reports too.
                 xml_plain_names.parse(folder)
 
 

@@ -27,7 +27,7 @@ _NOT_PLAIN_HERE = re.compile("[^\x20!#-%(-;=?-\ud7ff\ue000-\ufffd\U00010000-\U00
 
 
 class NotXml(ValueError):
-    """Text that XML cannot say."""
+    """Text that cannot be written as XML."""
 
 
 def require_characters(text: str) -> None:

@@ -30,7 +30,7 @@ _BY_KIND = {XML_VERSION: "version", XML_ENCODING: "encoding", XML_STANDALONE: "s
 
 
 class Declaration(Element):
-    """Reads itself when somebody looks inside, which hardly anybody does."""
+    """Read on first access, which is rare."""
 
     __slots__ = ("compact", "text")
 

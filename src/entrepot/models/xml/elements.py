@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that stand for a place in an lxml tree and bring their children when somebody asks.
+"""Elements that stand for a place in an lxml tree and load their children on first access.
 
 Reading with lxml costs less than making elements of our own, so a level is made
 when it is looked at, and a single named child can be found without its siblings.
@@ -91,7 +91,7 @@ class XmlElement(Element):
         self.parent = parent
         self._children = None
         self._index = None
-        self._told = False
+        self._has_changed = False
         self._found: dict[str, XmlElement | None] | None = None
         if len(source):
             self.value = None
@@ -169,7 +169,7 @@ class XmlElement(Element):
         for child in (self._found or {}).values():
             if child is not None:
                 child.parent = None
-                child._told = True
+                child._has_changed = True
         self._found = None
         Element.clear(self)
 

@@ -5,7 +5,7 @@ Routing looks at a field near the beginning of the message. So the beginning is
 cut behind an end tag, the elements that are open there are closed, and that is
 parsed. Every field in it is complete, and is what the whole body would give;
 anything unusual is left to the whole body. A body that is broken further on is
-still refused when somebody reads it all.
+still refused when all of it is read.
 """
 
 from __future__ import annotations

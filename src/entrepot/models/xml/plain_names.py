@@ -38,7 +38,7 @@ def parse(folder: Folder) -> None:
     """
     body = recoded(folder)
     refuse_document_type(folder, body)
-    reader = _Reader(folder)
+    reader = _PlainNameReader(folder)
     parser = expat.ParserCreate(None if body is folder.body else "utf-8")
     parser.buffer_text = True
     parser.ordered_attributes = True
@@ -62,7 +62,7 @@ def parse(folder: Folder) -> None:
     folder.fill(children if declaration is None else [declaration, *children])
 
 
-class _Reader:
+class _PlainNameReader:
     __slots__ = ("folder", "open", "parser", "top")
 
     def __init__(self, folder: Folder) -> None:

@@ -2,7 +2,7 @@
 """From a tree to XML.
 
 When only values changed, they are put into lxml's tree and lxml writes it.
-Otherwise the elements are written one after the other; parts that nobody looked
+Otherwise the elements are written one after the other; parts that were not read
 at still come from lxml. Prefixes come from the namespace declarations in the
 tree, and are NS1, NS2 ... where there is none. Attributes are written into the
 start tag wherever they stand among the children.
@@ -100,7 +100,7 @@ def render(folder: Folder) -> bytes:
         written = _values_only(folder, encoding)
         if written is not None:
             return written
-    writer = _Writer(folder, encoding)
+    writer = _XmlWriter(folder, encoding)
     return writer.document()
 
 
@@ -112,7 +112,7 @@ def encoding_of(folder: Folder) -> str:
 
 
 def _values_only(folder: Folder, encoding: str) -> bytes | None:
-    """The bytes by way of lxml's tree; None when that cannot say what changed."""
+    """The bytes by way of lxml's tree; None when that cannot express what changed."""
     children = folder._children
     if not children or len(children) > 2:
         return None
@@ -131,7 +131,7 @@ def _values_only(folder: Folder, encoding: str) -> bytes | None:
 def values_put_back(
     folder: Folder, source: etree._Element, declaration: Declaration | None, encoding: str
 ) -> bytes | None:
-    """The document `source` with the values that changed in the folder; None when it cannot say them.
+    """The document `source` with the values that changed in the folder; None when it cannot hold them.
 
     Raises:
         MessageUnwritable: A value has something that XML has no place for.
@@ -167,7 +167,7 @@ def _put_back(element: Element) -> bool:
 # --- the whole tree -------------------------------------------------------------------------------
 
 
-class _Scope:
+class _PrefixScope:
     """Which prefixes mean what at one place of the document."""
 
     __slots__ = ("prefixes", "uris")
@@ -176,14 +176,14 @@ class _Scope:
         self.prefixes = prefixes
         self.uris = {uri: prefix for prefix, uri in prefixes.items() if prefix}
 
-    def extended(self, declared: dict[str, str]) -> _Scope:
-        return _Scope({**self.prefixes, **declared})
+    def extended(self, declared: dict[str, str]) -> _PrefixScope:
+        return _PrefixScope({**self.prefixes, **declared})
 
 
-_NOTHING = _Scope({"xml": XML_URI})
+_NOTHING = _PrefixScope({"xml": XML_URI})
 
 
-class _Writer:
+class _XmlWriter:
     __slots__ = ("aware", "encoding", "folder", "generated", "large", "out", "roles")
 
     def __init__(self, folder: Folder, encoding: str) -> None:
@@ -230,8 +230,8 @@ class _Writer:
 
     # --- elements ---
 
-    def write(self, element: Element, scope: _Scope, depth: int) -> None:
-        if not element._told and isinstance(element, XmlElement) and self.dumped(element, scope):
+    def write(self, element: Element, scope: _PrefixScope, depth: int) -> None:
+        if not element._has_changed and isinstance(element, XmlElement) and self.dumped(element, scope):
             return
         children: Sequence[Element] | None = element._children
         if children is None:
@@ -312,7 +312,7 @@ class _Writer:
         except (NotXml, TypeError) as error:
             raise self.refusal(element, str(error)) from None
 
-    def dumped(self, element: XmlElement, scope: _Scope) -> bool:
+    def dumped(self, element: XmlElement, scope: _PrefixScope) -> bool:
         """Let lxml write a folder that was read and is as it came, however much of it was looked at."""
         source = element.source
         if not element.plain or len(source) == 0 or (scope is not _NOTHING and scope.prefixes.get("")):
@@ -320,8 +320,8 @@ class _Writer:
         self.out.append(etree.tostring(source, encoding="unicode", with_tail=False))
         return True
 
-    def loaded(self, element: Element, scope: _Scope) -> Sequence[Element] | None:
-        """The children of an element that nobody looked into; None if it could be written without them."""
+    def loaded(self, element: Element, scope: _PrefixScope) -> Sequence[Element] | None:
+        """The children of an element that was not read; None if it could be written without them."""
         if isinstance(element, XmlElement) and element.plain and not element._found:
             source = element.source
             if len(source) == 0:
@@ -337,7 +337,7 @@ class _Writer:
         return element.load()
 
     def write_with_children(
-        self, element: Element, children: Sequence[Element], text: str, scope: _Scope, depth: int
+        self, element: Element, children: Sequence[Element], text: str, scope: _PrefixScope, depth: int
     ) -> None:
         roles = self.roles
         attributes: list[Element] = []
@@ -414,8 +414,8 @@ class _Writer:
         element: Element,
         declarations: list[Element] | tuple[()],
         attributes: list[Element] | tuple[()],
-        scope: _Scope,
-    ) -> tuple[str, str, _Scope]:
+        scope: _PrefixScope,
+    ) -> tuple[str, str, _PrefixScope]:
         """Tag, the attributes behind it as text, and the scope inside."""
         start = ""
         if declarations:
@@ -457,7 +457,7 @@ class _Writer:
             raise self.refusal(element, str(error)) from None
         return f" {name}={text}"
 
-    def qualified(self, element: Element, scope: _Scope, *, attribute: bool) -> tuple[str, _Scope, str]:
+    def qualified(self, element: Element, scope: _PrefixScope, *, attribute: bool) -> tuple[str, _PrefixScope, str]:
         """The name with its prefix; with the declaration that had to be made for it, and the scope that has it."""
         key = element.key
         if key[:1] != "{":

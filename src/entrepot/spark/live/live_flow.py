@@ -8,7 +8,7 @@
 Exactly once is the queue manager's doing, not Spark's. Spark finds a place
 for each instance, starts it again when it dies, and keeps instances apart.
 Because a cancelled task goes on for seconds, every attempt works under a
-claim with an epoch, and whoever comes later fences those before.
+claim with an epoch, and a later one fences those before.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TASK_FAILED = "most recent failure: "
 _REASON_CHARACTERS = 500
 _WATCH_S = 1.0
 _STOP_S = 30.0
-"""Who was told to stop, by whosoever, and has not ended after so long, is cancelled and fenced."""
+"""A task that was told to stop and has not ended after so long is cancelled and fenced."""
 _FENCED_S = 5.0
 """So long tasks that another run has fenced have to see it, before they are cancelled."""
 _CANCEL_S = 15.0
@@ -119,7 +119,7 @@ class LiveFlow:
     # --- start and stop -----------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Check everything that can be known beforehand, take over from whoever runs it, and begin.
+        """Check everything that can be known beforehand, take over from its last run, and begin.
 
         Raises:
             FlowInvalid, FlowNotReady: It cannot run as it is; says all that is missing. Nothing was begun.
@@ -176,7 +176,7 @@ class LiveFlow:
         return True
 
     def stop(self, timeout_s: float = _STOP_S) -> None:
-        """Let every instance finish its unit of work and end; who does not in time is cancelled and fenced.
+        """Let every instance finish its unit of work and end; one that does not in time is cancelled and fenced.
 
         Returns within `timeout_s` and 15 s.
         """
@@ -201,7 +201,7 @@ class LiveFlow:
         try:
             self._fence(self._deployment.run + 1)
         except (ConnectionLost, ConnectFailed) as error:
-            # A task that outlives this commits nothing while nobody answers, and Spark ends it within seconds.
+            # A task that outlives this commits nothing while there is no answer, and Spark ends it within seconds.
             _LOGGER.warning("flow %s: its instances cannot be fenced: %s", self.name, error)
 
     def _fence(self, run: int) -> None:
@@ -238,8 +238,8 @@ class LiveFlow:
     # --- what it does -------------------------------------------------------------------------
 
     def status(self) -> list[dict[str, Any]]:
-        """What each instance has told last."""
-        return told(self._claims())
+        """What each instance has reported last."""
+        return claims_as_data(self._claims())
 
     def _claims(self) -> list[Claim]:
         lowest = self._deployment.run * ATTEMPTS_MAX
@@ -286,7 +286,7 @@ class LiveFlow:
                     self._error = FlowEnded(self.name, f"Spark has ended: {self._trouble}")
                     return
                 if is_first and _is_foreign(error) and time.monotonic() - begun < _STEADY_S:
-                    # Whoever has been killed may begin again; what cannot even be loaded there never will.
+                    # A killed task may begin again; what cannot even be loaded there never will.
                     self._error = FlowEnded(self.name, f"its tasks fail: {self._trouble}")
                     return
             is_first = False
@@ -306,7 +306,7 @@ class LiveFlow:
                     return
 
     def _is_to_go_on(self, is_first: bool) -> bool:
-        """Whether a job whose tasks have all ended is to run again; if not, and nobody here wanted that, why."""
+        """Whether a job whose tasks have all ended is to run again; if not, and it was not stopped here, why."""
         if self._stopping.is_set():
             return False
         if any(result.get("fenced") or result.get("order") == REPLACED for result in self._last):
@@ -325,7 +325,7 @@ class LiveFlow:
     def _begin_again(self) -> None:
         """
         Raises:
-            FlowEnded: Somebody has begun another run meanwhile, which is the one that counts.
+            FlowEnded: Another run was begun meanwhile, which is the one that counts.
         """
         ours = (self._deployment.run + 1) * ATTEMPTS_MAX
         if any(claim.epoch >= ours for claim in self._connection.claims(self._deployment.claim_prefix)):
@@ -386,13 +386,13 @@ class _Task:
                 try:
                     yield run_instance(self._deployment, number, attempt, process)
                 except Fenced as error:
-                    # A zombie's end. Whoever came after it goes on, so Spark must not try again.
+                    # A zombie's end. Its successor goes on, so Spark must not try again.
                     yield {"fenced": True, "problem": error.what}
         finally:
             process.close()
 
 
-def told(claims: Iterable[Claim]) -> list[dict[str, Any]]:
+def claims_as_data(claims: Iterable[Claim]) -> list[dict[str, Any]]:
     """Claims of flows as plain data."""
     return [
         {
@@ -489,10 +489,10 @@ def _reason(error: BaseException) -> str:
     text = str(error).strip()
     if _TRACEBACK in text:
         lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
-        told = next((line for line in lines if line and not line.startswith(" ")), lines[-1] if lines else text)
-        return told[:_REASON_CHARACTERS]
-    told = text.partition(_TASK_FAILED)[2] or text
-    return told.partition("\n")[0].strip()[:_REASON_CHARACTERS]
+        reason = next((line for line in lines if line and not line.startswith(" ")), lines[-1] if lines else text)
+        return reason[:_REASON_CHARACTERS]
+    reason = text.partition(_TASK_FAILED)[2] or text
+    return reason.partition("\n")[0].strip()[:_REASON_CHARACTERS]
 
 
 def _is_foreign(error: BaseException) -> bool:

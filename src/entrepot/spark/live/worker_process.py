@@ -47,7 +47,7 @@ class WorkerProcess(InstanceProcess):
         self._rearm_at = 0.0
         self._ends_at = 0.0
         self.is_orphan = False
-        """Whoever has started this process is gone."""
+        """The process that started this one is gone."""
         self._closed = threading.Event()
         if is_own:
             self._parent = _parent_at_start()
@@ -92,9 +92,9 @@ class WorkerProcess(InstanceProcess):
 
 def _parent_at_start() -> int:
     """The process that has forked this one, also if it is gone already."""
-    told, parent = int(os.environ.get(DAEMON) or 0), os.getppid()
+    daemon, parent = int(os.environ.get(DAEMON) or 0), os.getppid()
     # One that is told and lives, and is not the parent, is that of a process further up.
-    return told if told and told != parent and not Path(f"/proc/{told}").exists() else parent
+    return daemon if daemon and daemon != parent and not Path(f"/proc/{daemon}").exists() else parent
 
 
 def _log_file() -> Any:

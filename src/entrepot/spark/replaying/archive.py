@@ -145,9 +145,9 @@ def read_message(folder: Path, file: Path) -> tuple[str, Message]:
     if not beside.is_file():
         return "", message
     try:
-        told = json.loads(beside.read_bytes())
-        queue = str(told.pop("queue", ""))
-        fields = {key: _field(key, value) for key, value in told.items()}
+        stored = json.loads(beside.read_bytes())
+        queue = str(stored.pop("queue", ""))
+        fields = {key: _field(key, value) for key, value in stored.items()}
         return queue, replace(message, **fields)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ArchiveUnreadable(str(beside), f"{type(error).__name__}: {error}") from error

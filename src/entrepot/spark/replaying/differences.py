@@ -63,7 +63,7 @@ class Difference(NamedTuple):
     after: str
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """A message and where it went."""
 
     destination: str
@@ -85,8 +85,8 @@ GUESS = Model()
 
 
 def compare(
-    before: Sequence[Sent],
-    after: Sequence[Sent],
+    before: Sequence[SentMessage],
+    after: Sequence[SentMessage],
     *,
     source_id: bytes = b"",
     model: Model = GUESS,

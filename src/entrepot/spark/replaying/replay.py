@@ -25,9 +25,9 @@ from entrepot.errors import ArchiveUnreadable, InvalidArgument
 from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
 from entrepot.spark.replaying.archive import read_archive
-from entrepot.spark.replaying.differences import EVERYTHING, GUESS, Difference, Model, Sent, compare
-from entrepot.spark.replaying.standing import DEAD_LETTERS
-from entrepot.spark.replaying.transform import KernelTime, Runner, Settings, message_rows, rows_in, transform
+from entrepot.spark.replaying.differences import EVERYTHING, GUESS, Difference, Model, SentMessage, compare
+from entrepot.spark.replaying.table_world import DEAD_LETTERS
+from entrepot.spark.replaying.transform import KernelTime, Runner, TaskSettings, message_rows, rows_in, transform
 from entrepot.spark.tables.rows import MESSAGE_COLUMNS, messages_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ReplayReport:
     def is_same(self) -> bool:
         return not self.differing
 
-    def told(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """As plain data."""
         return {
             "flow": self.flow,
@@ -133,8 +133,8 @@ class Replay:
     dead_letters: str = DEAD_LETTERS
     model: Model = GUESS
 
-    def settings(self, flow: FlowDefinition, *, rows_say_queue: bool) -> Settings:
-        return Settings.of(
+    def settings(self, flow: FlowDefinition, *, rows_say_queue: bool) -> TaskSettings:
+        return TaskSettings.of(
             flow,
             point=self.point,
             rows_say_queue=rows_say_queue,
@@ -294,7 +294,7 @@ def _against_flow(inputs: DataFrame, wanted: Replay, against: FlowDefinition, cl
                     was, error_before = before.outputs_of(message, queue)
                     now, error = after.outputs_of(message, queue)
                 kernel_ns += tick() - entered
-                pair = ([Sent(each.destination, each.message) for each in side] for side in (was, now))
+                pair = ([SentMessage(each.destination, each.message) for each in side] for side in (was, now))
                 differing = compare(*pair, source_id=message.message_id, model=model)
                 for side, outputs in enumerate((was, now)):
                     for each in outputs:
@@ -366,7 +366,7 @@ def _key(recorded: DataFrame, match_by: str) -> str:
     return found[0]
 
 
-Row = tuple[bytes, int, Sent, str | None]
+Row = tuple[bytes, int, SentMessage, str | None]
 
 
 def _pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
@@ -374,11 +374,11 @@ def _pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         messages = messages_of(batch)
         columns = (batch.column(name).to_pylist() for name in ("_key", "_side", "_destination", "_error"))
         for key, side, destination, error, message in zip(*columns, messages, strict=True):
-            yield key or b"", side, Sent(destination or "", message), error
+            yield key or b"", side, SentMessage(destination or "", message), error
 
 
-def _sides(rows: Iterable[Row], found: _Found) -> tuple[list[Sent], list[Sent]]:
-    sides: tuple[list[Sent], list[Sent]] = ([], [])
+def _sides(rows: Iterable[Row], found: _Found) -> tuple[list[SentMessage], list[SentMessage]]:
+    sides: tuple[list[SentMessage], list[SentMessage]] = ([], [])
     for _, side, sent, error in rows:
         sides[side].append(sent)
         found.count(sent.destination, side)
@@ -461,4 +461,4 @@ def _read_report(compared: DataFrame, report: ReplayReport, folder: Path | None)
 def _write_report(report: ReplayReport, folder: Path) -> None:
     import json
 
-    (folder / "report.json").write_text(json.dumps(report.told(), indent=2) + "\n")
+    (folder / "report.json").write_text(json.dumps(report.as_data(), indent=2) + "\n")

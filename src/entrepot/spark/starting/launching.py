@@ -107,8 +107,8 @@ def with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
 
 def driver_arguments(settings: Mapping[str, str]) -> list[str]:
     """What SparkSubmit is told: all settings but secrets, which reach Spark later by the private connection."""
-    told = [(key, value) for key, value in settings.items() if not _SECRET.search(key)]
-    return [*(word for key, value in told for word in ("--conf", f"{key}={value}")), "pyspark-shell"]
+    shown = [(key, value) for key, value in settings.items() if not _SECRET.search(key)]
+    return [*(word for key, value in shown for word in ("--conf", f"{key}={value}")), "pyspark-shell"]
 
 
 def last_words(output: bytes | str, lines_max: int = 3) -> str:

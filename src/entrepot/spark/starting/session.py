@@ -4,7 +4,7 @@
     with spark_session(app="orders", long_tasks=2) as spark:
         spark.sparkContext.parallelize(...)
 
-A process has at most one session, as Spark wants it. Whoever has a session
+A process has at most one session, as Spark wants it. A program that has a session
 already passes that one on to flows instead.
 """
 

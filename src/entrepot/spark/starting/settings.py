@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What we tell Spark, and why.
 
-Spark as it comes listens on all addresses without asking who is there, forks
+Spark as it comes listens on all addresses without authentication, forks
 processes for every checkpoint, and lets cancelled Python tasks run on for
-seconds. What a caller sets himself always comes before what stands here.
+seconds. A caller's settings always come before these.
 """
 
 from __future__ import annotations

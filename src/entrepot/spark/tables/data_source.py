@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from entrepot.spark.tables.options import ReadingOptions, WritingOptions
-from entrepot.spark.tables.payload import Payload
+from entrepot.spark.tables.payload import PayloadColumns
 from entrepot.spark.tables.rows import QUEUE_SCHEMA
 from entrepot.spark.tables.sink import BatchWriter, StreamWriter, check_rows
 from entrepot.spark.tables.source import FilteringQueueReader, QueueReader
@@ -38,9 +38,11 @@ class EntrepotDataSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def _reading(self) -> tuple[ReadingOptions, Payload | None]:
+    def _reading(self) -> tuple[ReadingOptions, PayloadColumns | None]:
         options = ReadingOptions.read(self.options)
-        payload = Payload.load(options.model, options.message_type, options.message_format) if options.model else None
+        payload = (
+            PayloadColumns.load(options.model, options.message_type, options.message_format) if options.model else None
+        )
         return options, payload
 
     def schema(self) -> StructType:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exactly once: which batches have been written, remembered by the queue manager itself.
 
-Tasks put rows into units of work and prepare them; nobody sees anything yet.
+Tasks put rows into units of work and prepare them; nothing is visible yet.
 The driver then decides: a record on SYSTEM.SPARK.LEDGER says which units make
 up the batch, and from then on it has happened. The units are committed after
-that, and whoever comes back after a crash finishes what the record says:
+that, and a driver that restarts after a crash finishes what the record says:
 
     {"writer": "5f0c...", "sink": "", "batch": 17, "units": ["spark:5f0c...:17:0:9a1b"]}
 
@@ -38,7 +38,7 @@ _KEY_BYTES = 24
 _FORMAT = "LEDGER"
 
 
-class Record(msgspec.Struct, frozen=True):
+class LedgerRecord(msgspec.Struct, frozen=True):
     """What has been decided."""
 
     writer: str
@@ -54,7 +54,7 @@ class Record(msgspec.Struct, frozen=True):
 def unit_name(writer: str, sink: str, batch: int, partition: int) -> bytes:
     """A transaction id for a unit of work of a batch, never used before.
 
-    Its head tells to whom it belongs, so that what a crashed attempt has left is found.
+    Its head names its owner, so that what a crashed attempt has left is found.
     """
     name = f"{head(writer, sink)}{batch}:{partition}:{secrets.token_hex(6)}".encode()
     return checks.transaction_id(name)
@@ -69,7 +69,7 @@ def _short(sink: str) -> str:
     return hashlib.sha256(sink.encode()).hexdigest()[:8] if sink else ""
 
 
-class Ledger:
+class SinkLedger:
     """The ledger as one writer sees it."""
 
     def __init__(self, connection: Connection, writer: str, sink: str = "") -> None:
@@ -78,7 +78,7 @@ class Ledger:
         self.sink = sink
         self._key = hashlib.sha256(f"{writer}\n{sink}".encode()).digest()[:_KEY_BYTES]
 
-    def written(self) -> Record | None:
+    def written(self) -> LedgerRecord | None:
         """What was decided last."""
         try:
             found = next(self._connection.browse(LEDGER, correlation_id=self._key), None)
@@ -103,7 +103,7 @@ class Ledger:
             return set(units) <= set(last.units)
         if last is not None:
             self._finish(last)
-        record = Record(self.writer, self.sink, batch, list(units))
+        record = LedgerRecord(self.writer, self.sink, batch, list(units))
         self._decide(record, last)
         self._finish(record)
         self._tidy(record)
@@ -123,7 +123,7 @@ class Ledger:
         """A single write is done, and will never come again."""
         self._connection.get(LEDGER, correlation_id=self._key)
 
-    def _decide(self, record: Record, last: Record | None) -> None:
+    def _decide(self, record: LedgerRecord, last: LedgerRecord | None) -> None:
         _require_queue(self._connection)
         with self._connection.unit_of_work() as unit:
             if last is not None and unit.get(LEDGER, correlation_id=self._key) is None:
@@ -131,7 +131,7 @@ class Ledger:
             body = msgspec.json.encode(record)
             unit.put(LEDGER, body, correlation_id=self._key, persistent=True, format=_FORMAT)
 
-    def _finish(self, record: Record) -> None:
+    def _finish(self, record: LedgerRecord) -> None:
         """Commit what was decided and is not committed yet."""
         open_units = set(self._connection.in_doubt()) if record.units else set()
         for name in record.units:
@@ -142,7 +142,7 @@ class Ledger:
         for name in names:
             self._resolve(name, commit=False)
 
-    def _tidy(self, record: Record | None) -> None:
+    def _tidy(self, record: LedgerRecord | None) -> None:
         """Back out what attempts of this writer have left that came to nothing."""
         kept = set(record.units) if record is not None else set()
         start = head(self.writer, self.sink)
@@ -159,23 +159,23 @@ def finish_single_writes(connection: Connection) -> int:
     done = 0
     for record in list(_records(connection)):
         if record.batch < 0:
-            ledger = Ledger(connection, record.writer, record.sink)
+            ledger = SinkLedger(connection, record.writer, record.sink)
             ledger._finish(record)
             ledger.forget()
             done += 1
     return done
 
 
-def _records(connection: Connection) -> Iterator[Record]:
+def _records(connection: Connection) -> Iterator[LedgerRecord]:
     try:
         yield from (_record(message.body) for message in connection.browse(LEDGER))
     except QueueNotFound:
         return
 
 
-def _record(body: bytes) -> Record:
+def _record(body: bytes) -> LedgerRecord:
     try:
-        return msgspec.json.decode(body, type=Record)
+        return msgspec.json.decode(body, type=LedgerRecord)
     except msgspec.MsgspecError as error:
         raise LedgerUnreadable(LEDGER, str(error)) from error
 
@@ -185,7 +185,7 @@ def _require_queue(connection: Connection) -> None:
     try:
         connection.browse(LEDGER)
     except QueueNotFound:
-        # Several drivers may find it missing at once; whoever comes second finds it made.
+        # Several drivers may find it missing at once; the second finds it made.
         with suppress(MqscError):
             connection.mqsc(_DEFINITION)
         connection.browse(LEDGER)

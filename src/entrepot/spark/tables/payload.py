@@ -22,7 +22,7 @@ from entrepot.errors import EntrepotError, InvalidArgument, MessageUnreadable, M
 from entrepot.message import Message
 from entrepot.models import MRM, Element, MessageFormat, MessageSet, find_set, load_set, register_set
 from entrepot.models.assembling import parse_message
-from entrepot.models.logical import CwfField, Member, Simple, Structure, TdsField, ValueType
+from entrepot.models.logical import CwfField, Simple, Structure, StructureMember, TdsField, ValueType
 from entrepot.spark.tables.rows import TIMESTAMP
 
 COLUMN = "payload"
@@ -45,7 +45,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PayloadField:
     """A member of a structure as a field of a struct."""
 
     key: str
@@ -54,7 +54,7 @@ class Field:
     type: pa.DataType
     """Of one occurrence."""
     repeats: bool
-    fields: tuple[Field, ...] = ()
+    fields: tuple[PayloadField, ...] = ()
     value_type: ValueType | None = None
 
     @property
@@ -62,7 +62,7 @@ class Field:
         return pa.list_(self.type) if self.repeats else self.type
 
 
-class Payload:
+class PayloadColumns:
     """One message of a set in one format, as columns."""
 
     def __init__(self, model: MessageFormat) -> None:
@@ -75,7 +75,7 @@ class Payload:
         ]
 
     @classmethod
-    def load(cls, model: str, message_type: str, message_format: str) -> Payload:
+    def load(cls, model: str, message_type: str, message_format: str) -> PayloadColumns:
         """From the options of a data source: a file, or the name of a registered set.
 
         Raises:
@@ -97,7 +97,7 @@ class Payload:
     def read(self, message: Message) -> tuple[dict[str, Any] | None, str | None]:
         """The fields of a message, or why there are none."""
         model = self.model
-        register_set(model.set)  # where this has come to by pickle, nobody knows the set yet
+        register_set(model.set)  # where this was unpickled, the set is not registered yet
         try:
             assembly = parse_message(
                 message,
@@ -141,36 +141,36 @@ def _chosen(found: MessageSet, message_type: str, message_format: str) -> tuple[
 # --- columns ------------------------------------------------------------------------------------------
 
 
-def _fields(structure: Structure, format_name: str) -> tuple[Field, ...]:
-    found: dict[str, Field] = {}
+def _fields(structure: Structure, format_name: str) -> tuple[PayloadField, ...]:
+    found: dict[str, PayloadField] = {}
     for field in _members(structure, format_name, repeated=False):
         # The same name may stand in several branches of a choice; Spark wants each name once, whatever its case.
         found.setdefault(field.column.lower(), field)
     return tuple(found.values())
 
 
-def _members(structure: Structure, format_name: str, *, repeated: bool) -> list[Field]:
-    fields: list[Field] = []
+def _members(structure: Structure, format_name: str, *, repeated: bool) -> list[PayloadField]:
+    fields: list[PayloadField] = []
     for member in structure.members:
-        again = repeated or member.max_occurs != 1
+        repeats = repeated or member.max_occurs != 1
         content = member.content
         if not member.name:
             if isinstance(content, Structure):
-                fields += _members(content, format_name, repeated=again)
+                fields += _members(content, format_name, repeated=repeats)
             continue
         column = member.name[member.name.find("}") + 1 :]
         if isinstance(content, Simple):
             kind = _simple_type(content, member, format_name)
-            fields.append(Field(member.name, column, kind, again, (), content.type))
+            fields.append(PayloadField(member.name, column, kind, repeats, (), content.type))
             continue
         inner = _fields(content, format_name)
         if inner:
             kind = pa.struct([pa.field(field.column, field.arrow) for field in inner])
-            fields.append(Field(member.name, column, kind, again, inner))
+            fields.append(PayloadField(member.name, column, kind, repeats, inner))
     return fields
 
 
-def _simple_type(content: Simple, member: Member, format_name: str) -> pa.DataType:
+def _simple_type(content: Simple, member: StructureMember, format_name: str) -> pa.DataType:
     if content.type is not ValueType.DECIMAL:
         return _TYPES[content.type]
     physical = member.physical.get(format_name)
@@ -181,18 +181,18 @@ def _simple_type(content: Simple, member: Member, format_name: str) -> pa.DataTy
 # --- values -------------------------------------------------------------------------------------------
 
 
-def _struct(element: Element, fields: tuple[Field, ...]) -> dict[str, Any]:
+def _struct(element: Element, fields: tuple[PayloadField, ...]) -> dict[str, Any]:
     return {field.column: _content(element, field) for field in fields}
 
 
-def _content(element: Element, field: Field) -> Any:
+def _content(element: Element, field: PayloadField) -> Any:
     if field.repeats:
         return [_one(child, field) for child in element.all(field.key)]
     child = element.first(field.key)
     return None if child is None else _one(child, field)
 
 
-def _one(child: Element, field: Field) -> Any:
+def _one(child: Element, field: PayloadField) -> Any:
     if field.fields:
         return _struct(child, field.fields)
     value = child.value

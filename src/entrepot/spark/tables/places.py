@@ -25,29 +25,29 @@ AT_A_TIME = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class LaneStretch:
     """A stretch of one lane: all places behind `first` up to `last`, which belongs to it."""
 
     lane: int
     first: int
     last: int
 
-    def split(self, parts: int) -> list[Extent]:
+    def split(self, parts: int) -> list[LaneStretch]:
         """Parts of equal length; numbers are given to all queues in turn, so their messages are about equal."""
         length = self.last - self.first
         parts = max(1, min(parts, length))
         edges = [self.first + length * part // parts for part in range(parts + 1)]
-        return [Extent(self.lane, low, high) for low, high in pairwise(edges)]
+        return [LaneStretch(self.lane, low, high) for low, high in pairwise(edges)]
 
 
-def extents(connection: Connection, queue: str) -> list[Extent]:
+def extents(connection: Connection, queue: str) -> list[LaneStretch]:
     """How far a queue reaches right now, lane by lane; what comes later lies behind it."""
-    found: list[Extent] = []
+    found: list[LaneStretch] = []
     place: Spot | None = None
     while (next_place := _next(connection, queue, place)) is not None:
         lane, first = next_place
         last = _last(connection, queue, lane, first)
-        found.append(Extent(lane, first - 1, last))
+        found.append(LaneStretch(lane, first - 1, last))
         place = (lane, _NUMBER_MAX)
     return found
 
@@ -80,7 +80,7 @@ def _is_beyond(connection: Connection, queue: str, lane: int, number: int) -> bo
 
 
 def pages_within(
-    connection: Connection, queue: str, extent: Extent, criteria: Criteria | None
+    connection: Connection, queue: str, extent: LaneStretch, criteria: Criteria | None
 ) -> Iterator[tuple[Spot, Spot, list[Message]]]:
     """The messages of a stretch that meet the criteria, in pieces, each with the place before it and its last one."""
     place: Spot = (extent.lane, extent.first)
@@ -100,7 +100,9 @@ def pages_within(
             return
 
 
-def messages_within(connection: Connection, queue: str, extent: Extent, criteria: Criteria | None) -> Iterator[Message]:
+def messages_within(
+    connection: Connection, queue: str, extent: LaneStretch, criteria: Criteria | None
+) -> Iterator[Message]:
     """The messages of a stretch that meet the criteria, left where they are."""
     for _, _, found in pages_within(connection, queue, extent, criteria):
         yield from found

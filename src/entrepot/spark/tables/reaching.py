@@ -60,7 +60,7 @@ def _connected(url: str, patience_s: float) -> Connection:
 
 
 def forget(url: str) -> None:
-    """Close this process's connection; the next who wants one opens another."""
+    """Close this process's connection; the next use opens another."""
     opened = _open.pop((os.getpid(), url), None)
     if opened is not None:
         # It is of no use any more, and what it had open is backed out by the other end.

@@ -227,8 +227,8 @@ def _seconds(microseconds: int | None) -> float:
 def _properties(values: Any, kinds: Any, count: int) -> Iterator[Mapping[str, PropertyValue]]:
     if _is_empty(values):
         return repeat(_NO_PROPERTIES, count)
-    told = repeat(None, count) if kinds is None or _is_empty(kinds) else kinds.to_pylist()
-    return map(_one_set_of_properties, values.to_pylist(), told)
+    kind_maps = repeat(None, count) if kinds is None or _is_empty(kinds) else kinds.to_pylist()
+    return map(_one_set_of_properties, values.to_pylist(), kind_maps)
 
 
 def _is_empty(column: pa.Array | pa.ChunkedArray) -> bool:

@@ -20,7 +20,7 @@ from entrepot.client.blocking import Connection, UnitOfWork
 from entrepot.client.options import PutOptions
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message, MessageType
-from entrepot.spark.tables.ledger import Ledger, finish_single_writes, unit_name
+from entrepot.spark.tables.ledger import SinkLedger, finish_single_writes, unit_name
 from entrepot.spark.tables.options import WritingOptions
 from entrepot.spark.tables.reaching import reach, surely
 from entrepot.spark.tables.rows import MESSAGE_COLUMNS, check_columns, messages_of
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 _TOPIC = "topic://"
 _UNIT_BYTES_MAX = 32 << 20
 DESTINATION = "destination"
-NOT_SAID = frozenset(
+FILLED_BY_QUEUE_MANAGER = frozenset(
     {"queue", "put_time", "user", "application", "backout_count", "target_queue", "target_manager", "topic", "retained"}
 )
 """Columns that tables of messages have and that only a queue manager fills; they are passed over."""
-PASSED_OVER = NOT_SAID | {"source_message_id", "node", "error", "payload", "payload_error"}
+PASSED_OVER = FILLED_BY_QUEUE_MANAGER | {"source_message_id", "node", "error", "payload", "payload_error"}
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Putting:
         self._unit: UnitOfWork | None = None
         self._in_unit = 0
         self._unit_bytes = 0
-        self.told = Prepared(writer, batch)
+        self.prepared = Prepared(writer, batch)
 
     def put_all(self, batches: Iterator[pa.RecordBatch]) -> Prepared:
         try:
@@ -70,18 +70,18 @@ class _Putting:
             if self._unit is not None and self._unit.state == "active":
                 self._unit.back_out()
             raise
-        return self.told
+        return self.prepared
 
     def _put_batch(self, batch: pa.RecordBatch) -> None:
         names = set(batch.schema.names)
-        said = tuple(name for name in _SAID if name in names)
+        columns = tuple(name for name in _PUT_COLUMNS if name in names)
         messages = messages_of(batch)
         count = len(messages)
         destinations = batch.column(DESTINATION).to_pylist() if DESTINATION in names else [None] * count
         decided = batch.column("persistent").to_pylist() if "persistent" in names else [None] * count
         ranks = batch.column("priority").to_pylist() if "priority" in names else [None] * count
         for message, destination, persistent, priority in zip(messages, destinations, decided, ranks, strict=True):
-            options = _put_options(message, said)
+            options = _put_options(message, columns)
             chosen = self._options.persistent if persistent is None else persistent
             if chosen is not None:
                 options["persistent"] = chosen
@@ -108,22 +108,22 @@ class _Putting:
     def _prepare(self) -> None:
         if self._unit is None:
             return
-        told = self.told
-        name = unit_name(told.writer, self._options.sink, told.batch, self._partition)
+        prepared = self.prepared
+        name = unit_name(prepared.writer, self._options.sink, prepared.batch, self._partition)
         self._unit.prepare(name)
-        told.units.append(name.decode())
-        told.rows += self._in_unit
+        prepared.units.append(name.decode())
+        prepared.rows += self._in_unit
         self._unit, self._in_unit, self._unit_bytes = None, 0, 0
 
 
-_SAID = tuple(
+_PUT_COLUMNS = tuple(
     name for name in PutOptions.__annotations__ if name in MESSAGE_COLUMNS and name not in ("persistent", "priority")
 )
 
 
-def _put_options(message: Message, said: Sequence[str]) -> PutOptions:
+def _put_options(message: Message, columns: Sequence[str]) -> PutOptions:
     options: dict[str, Any] = {}
-    for name in said:
+    for name in columns:
         value = getattr(message, name)
         if value is None or value in (b"", ""):
             continue
@@ -146,7 +146,7 @@ def check_rows(schema: StructType, options: WritingOptions, *, overwrite: bool) 
     known = {*MESSAGE_COLUMNS, DESTINATION, *PASSED_OVER}
     strange = [name for name in arrow.names if name not in known]
     if strange:
-        expected = ", ".join([DESTINATION, *(name for name in MESSAGE_COLUMNS if name not in NOT_SAID)])
+        expected = ", ".join([DESTINATION, *(name for name in MESSAGE_COLUMNS if name not in FILLED_BY_QUEUE_MANAGER)])
         raise InvalidArgument("rows", f"no message has {', '.join(strange)}", f"only these columns: {expected}")
     if not options.destination and DESTINATION not in arrow.names:
         raise InvalidArgument("option queue", "nothing says where rows go", "queue, topic, or a column destination")
@@ -173,7 +173,7 @@ class BatchWriter(DataSourceArrowWriter):
         units = _units(messages)
 
         def decide(connection: Connection) -> None:
-            ledger = Ledger(connection, self.writer, self.options.sink)
+            ledger = SinkLedger(connection, self.writer, self.options.sink)
             written = ledger.written()
             ledger.commit(-1, units if written is None else written.units)
             ledger.forget()
@@ -185,7 +185,7 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         surely(
             self.options.url,
-            lambda connection: Ledger(connection, self.writer, self.options.sink).abort(-1, _units(messages)),
+            lambda connection: SinkLedger(connection, self.writer, self.options.sink).abort(-1, _units(messages)),
         )
 
 
@@ -214,4 +214,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = next((message.writer for message in messages if isinstance(message, Prepared)), None)
         if query is not None:
             units = _units(messages)
-            surely(self.options.url, lambda connection: verb(Ledger(connection, query, self.options.sink), units))
+            surely(self.options.url, lambda connection: verb(SinkLedger(connection, query, self.options.sink), units))

@@ -20,8 +20,8 @@ from entrepot.engine.criteria import Criteria
 from entrepot.errors import InvalidArgument
 from entrepot.message import Message
 from entrepot.spark.tables.options import ReadingOptions
-from entrepot.spark.tables.payload import Payload
-from entrepot.spark.tables.places import Extent, extents, messages_within
+from entrepot.spark.tables.payload import PayloadColumns
+from entrepot.spark.tables.places import LaneStretch, extents, messages_within
 from entrepot.spark.tables.reaching import reach, surely
 from entrepot.spark.tables.rows import cut_for_spark, queue_batch
 
@@ -34,14 +34,14 @@ class Stretch(InputPartition):
     """What one task reads."""
 
     queue: str
-    extent: Extent
+    extent: LaneStretch
 
 
 def wanted(selector: str) -> Criteria | None:
     return criteria({"selector": selector}) if selector else None
 
 
-def with_payload(queue: str, messages: list[Message], payload: Payload | None) -> pa.RecordBatch:
+def with_payload(queue: str, messages: list[Message], payload: PayloadColumns | None) -> pa.RecordBatch:
     """Messages as a batch of rows, with the columns of their model if one was named."""
     import pyarrow as pa
 
@@ -55,7 +55,7 @@ def with_payload(queue: str, messages: list[Message], payload: Payload | None) -
 class QueueReader(DataSourceReader):
     """One batch read."""
 
-    def __init__(self, options: ReadingOptions, payload: Payload | None) -> None:
+    def __init__(self, options: ReadingOptions, payload: PayloadColumns | None) -> None:
         self.options = options
         self.payload = payload
         if options.consume:

@@ -3,7 +3,7 @@
 
 In mode consume an offset lists the messages of its batch, by place and id.
 Order of delivery does not matter then: what comes before others because of
-its priority, or back to its old place because somebody backed out, is simply
+its priority, or back to its old place because a unit was backed out, is simply
 in a later batch. The messages are taken off when Spark asks for the batch
 behind theirs, since only then it is through with them.
 
@@ -27,8 +27,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from entrepot.client.blocking import Connection
 from entrepot.message import Message
 from entrepot.spark.tables.options import ReadingOptions
-from entrepot.spark.tables.payload import Payload
-from entrepot.spark.tables.places import Extent, Spot, extents, messages_within, pages_within
+from entrepot.spark.tables.payload import PayloadColumns
+from entrepot.spark.tables.places import LaneStretch, Spot, extents, messages_within, pages_within
 from entrepot.spark.tables.reaching import forget, reach, surely
 from entrepot.spark.tables.rows import cut_for_spark
 from entrepot.spark.tables.source import Stretch, wanted, with_payload
@@ -73,11 +73,11 @@ class Pages(InputPartition):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """What both modes share."""
 
-    def __init__(self, options: ReadingOptions, payload: Payload | None) -> None:
+    def __init__(self, options: ReadingOptions, payload: PayloadColumns | None) -> None:
         self.options = options
         self.payload = payload
         self.criteria = wanted(options.selector)
-        self.targets: dict[str, list[Extent]] | None = None
+        self.targets: dict[str, list[LaneStretch]] | None = None
         """How far the queues reached when a query began that is to end there."""
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's name
@@ -86,14 +86,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         self.targets = surely(self.options.url, self._reach)
 
-    def _reach(self, connection: Connection) -> dict[str, list[Extent]]:
+    def _reach(self, connection: Connection) -> dict[str, list[LaneStretch]]:
         return {name: extents(connection, name) for name in self.options.names(connection)}
 
-    def _within_targets(self, queue: str, extent: Extent) -> Extent:
+    def _within_targets(self, queue: str, extent: LaneStretch) -> LaneStretch:
         if self.targets is None:
             return extent
         last = next((each.last for each in self.targets.get(queue, ()) if each.lane == extent.lane), 0)
-        return Extent(extent.lane, extent.first, min(extent.last, last))
+        return LaneStretch(extent.lane, extent.first, min(extent.last, last))
 
     def _rows_max(self, limit: ReadLimit | None) -> int:
         if isinstance(limit, ReadAllAvailable):
@@ -107,7 +107,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class ConsumingReader(_StreamReader):
     """Takes messages off, each in exactly one batch."""
 
-    def __init__(self, options: ReadingOptions, payload: Payload | None) -> None:
+    def __init__(self, options: ReadingOptions, payload: PayloadColumns | None) -> None:
         super().__init__(options, payload)
         self._removed = -1
         """The last batch whose messages this process has taken off."""
@@ -164,7 +164,7 @@ class ConsumingReader(_StreamReader):
 
     def _messages(self, connection: Connection, page: Page) -> Iterator[Message]:
         listed = dict.fromkeys(page.messages)
-        stretch = Extent(page.last[0], page.before[1], page.last[1])
+        stretch = LaneStretch(page.last[0], page.before[1], page.last[1])
         for message in messages_within(connection, page.queue, stretch, self.criteria):
             if (message.message_id, mark_of(message)) in listed:
                 yield message
@@ -230,7 +230,7 @@ class BrowsingReader(_StreamReader):
             for lane, last in lanes.items():
                 first = start.get(queue, {}).get(lane, 0)
                 if last > first:
-                    stretch = Extent(int(lane), first, last)
+                    stretch = LaneStretch(int(lane), first, last)
                     found += [Stretch(queue, part) for part in stretch.split(self.options.partitions)]
         return found
 
@@ -241,5 +241,5 @@ class BrowsingReader(_StreamReader):
             yield with_payload(partition.queue, piece, self.payload)
 
 
-def _behind(extent: Extent, lanes: dict[str, int]) -> Extent:
-    return Extent(extent.lane, max(extent.first, lanes.get(str(extent.lane), 0)), extent.last)
+def _behind(extent: LaneStretch, lanes: dict[str, int]) -> LaneStretch:
+    return LaneStretch(extent.lane, max(extent.first, lanes.get(str(extent.lane), 0)), extent.last)

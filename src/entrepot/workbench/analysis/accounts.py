@@ -9,12 +9,12 @@ import numpy
 from numpy.typing import NDArray
 
 from entrepot.workbench.analysis.observed import Observed
-from entrepot.workbench.statistics.counting import NUMBER_BITS, SENDERS_MAX, Account, account
+from entrepot.workbench.statistics.counting import NUMBER_BITS, SENDERS_MAX, TrialAccount, account
 
-NOTHING = Account(0, 0, 0, 0, 0, 0)
+NOTHING = TrialAccount(0, 0, 0, 0, 0, 0)
 
 
-def account_of(observed: Observed) -> Account:
+def account_of(observed: Observed) -> TrialAccount:
     """All messages of the trial, those outside of its window too; a trial without any has nothing to account for."""
     if not len(observed.sent.sender):
         return NOTHING
@@ -23,10 +23,10 @@ def account_of(observed: Observed) -> Account:
     compare = _by_topic if observed.record.load == "publish" else _compare
     found = compare(observed, ~foreign)
     strays = int(numpy.count_nonzero(foreign))
-    return _sum([found, Account(0, 0, 0, 0, 0, strays)])
+    return _sum([found, TrialAccount(0, 0, 0, 0, 0, strays)])
 
 
-def _by_topic(observed: Observed, ours: NDArray[numpy.bool_]) -> Account:
+def _by_topic(observed: Observed, ours: NDArray[numpy.bool_]) -> TrialAccount:
     """As the load deals them out: topic n has the publishers and the subscribers whose number leaves n."""
     topics, receivers = (int(observed.record.effective.get(name, "1")) for name in ("topics", "receivers"))
     return _sum(
@@ -45,7 +45,7 @@ def _compare(
     came: NDArray[numpy.bool_],
     went: NDArray[numpy.bool_] | slice = slice(None),
     all_receive: range | None = None,
-) -> Account:
+) -> TrialAccount:
     sent, received = observed.sent, observed.received
     return account(
         sent.sender[went],
@@ -65,6 +65,6 @@ def _is_header(senders: NDArray[numpy.int64], numbers: NDArray[numpy.int64]) -> 
     return found
 
 
-def _sum(accounts: Iterable[Account]) -> Account:
+def _sum(accounts: Iterable[TrialAccount]) -> TrialAccount:
     rows = [(one.sent, one.received, one.lost, one.duplicated, one.reordered, one.strays) for one in accounts]
-    return Account(*(sum(column) for column in zip(*rows, strict=True)))
+    return TrialAccount(*(sum(column) for column in zip(*rows, strict=True)))

@@ -12,7 +12,7 @@ from entrepot.workbench.statistics.trends import theil_sen
 from entrepot.workbench.systems import base_name
 
 EMBEDDED = "entrepot-embedded"
-"""Lives in the generators' process, so nobody can tell their processor time from its own."""
+"""Lives in the generators' process, so their processor time cannot be told from its own."""
 SERVER_THREADS = {
     "entrepot-unix": 1,
     "entrepot-tcp": 1,
@@ -24,7 +24,7 @@ SERVER_THREADS = {
 """How many cores a server can use at a time: one event loop a queue manager, of which channels have two. The others use
 as many as there are."""
 _FILLING_LOADS = frozenset({"send", "calls"})
-"""Nobody takes anything away, so depth grows by design."""
+"""Nothing takes messages away, so depth grows by design."""
 _DEPTHS_MIN = 4
 
 

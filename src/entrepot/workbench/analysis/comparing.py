@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from entrepot.workbench.analysis.trial_result import TrialResult
-    from entrepot.workbench.statistics.intervals import Interval
+    from entrepot.workbench.statistics.intervals import ConfidenceInterval
 
 FIGURES_SCHEMA = """host string, scenario string, point string, metric string, system string, other string,
 value double, other_value double, low double, high double, samples array<double>"""
@@ -43,12 +43,12 @@ def require_one_host(runs: Iterable[RunRecord]) -> None:
         first, *others = found.values()
         differing = next(run for run in others if run.host != first.host)
         keys = sorted(set(first.environment) | set(differing.environment))
-        told = [
+        lines = [
             f"{key} is {first.environment.get(key, 'unknown')} and {differing.environment.get(key, 'unknown')}"
             for key in keys
             if key in HOST_KEYS and first.environment.get(key) != differing.environment.get(key)
         ]
-        raise HostsDiffer(tuple(found), "; ".join(told) or f"their hosts are {', '.join(hosts)}")
+        raise HostsDiffer(tuple(found), "; ".join(lines) or f"their hosts are {', '.join(hosts)}")
 
 
 def figures_and_ratios(
@@ -135,7 +135,7 @@ def _figures(series: Series) -> Iterator[dict[str, Any]]:
             yield row | {"low": found.low, "high": found.high} | _bracket(series, metric, system, found)
 
 
-def _bracket(series: Series, metric: str, system: str, found: Interval) -> dict[str, float]:
+def _bracket(series: Series, metric: str, system: str, found: ConfidenceInterval) -> dict[str, float]:
     """What a search found is known no better than from the rate that was borne to the one that was not."""
     if metric != "mst":
         return {}
@@ -165,10 +165,10 @@ def _ratios(series: Series) -> Iterator[dict[str, Any]]:
 
 def _ratio_of_brackets(series: Series, row: dict[str, Any]) -> dict[str, float]:
     """At least from the lowest that ours bears by the highest that theirs may, to the other way round."""
-    from entrepot.workbench.statistics.intervals import Interval
+    from entrepot.workbench.statistics.intervals import ConfidenceInterval
 
     ours, theirs = (
-        _bracket(series, "mst", row[name], Interval(row[value], row[value], row[value]))
+        _bracket(series, "mst", row[name], ConfidenceInterval(row[value], row[value], row[value]))
         for name, value in (("system", "value"), ("other", "other_value"))
     )
     high = ours["high"] / theirs["low"] if theirs["low"] > 0 else row["high"]

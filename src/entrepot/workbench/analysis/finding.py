@@ -15,14 +15,14 @@ from entrepot.workbench.analysis.capacities import capacities
 from entrepot.workbench.analysis.comparing import figures_and_ratios, ratios_to_published, require_one_host
 from entrepot.workbench.analysis.findings import (
     Accounting,
-    Comparison,
     Figure,
+    FigureComparison,
     Findings,
-    Mark,
-    Moment,
-    Probe,
+    ProbeFinding,
     Published,
     SystemSeen,
+    TrialSecond,
+    UnusableTrial,
 )
 from entrepot.workbench.analysis.metric import metric_of
 from entrepot.workbench.analysis.published import placed_rows, published
@@ -30,7 +30,7 @@ from entrepot.workbench.analysis.reading import Tables, naming_broken_files, rea
 from entrepot.workbench.analysis.trial_result import JudgedProbe, TrialResult
 from entrepot.workbench.analysis.trial_results import trial_results
 from entrepot.workbench.measuring.record import TrialRecord
-from entrepot.workbench.statistics.counting import Account
+from entrepot.workbench.statistics.counting import TrialAccount
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -65,7 +65,7 @@ def _findings(tables: Tables, results: Results, compared: list[Row]) -> Findings
         figures=figures,
         comparisons=_comparisons(records, compared),
         moments=tuple(
-            Moment(**_place(records[result.trial]), **msgspec.structs.asdict(second))
+            TrialSecond(**_place(records[result.trial]), **msgspec.structs.asdict(second))
             for result in results.values()
             for second in result.seconds
         ),
@@ -139,9 +139,11 @@ def _busy(records: Sequence[TrialRecord]) -> str:
 
 def _common_verdict(records: list[TrialRecord], results: Results) -> tuple[str, str]:
     """What most repetitions say, with the evidence of the last that says so; and that they do not agree, if so."""
-    told = [results[record.trial] for record in records if record.trial in results]
+    judged = [results[record.trial] for record in records if record.trial in results]
     # Of a search, the probes that were too much for the system show what limits it.
-    found = [one.verdict for one in told if one.verdict and (one.probe is None or one.probe.answer == "not_sustained")]
+    found = [
+        one.verdict for one in judged if one.verdict and (one.probe is None or one.probe.answer == "not_sustained")
+    ]
     if not found:
         return "unknown", "nothing was sampled"
     counted = Counter(name for name, _ in found)
@@ -151,12 +153,12 @@ def _common_verdict(records: list[TrialRecord], results: Results) -> tuple[str, 
     return name, f"{evidence} (in {counted[name]} of {len(found)} trials; others: {others})" if others else evidence
 
 
-def _comparisons(records: Records, rows: list[Row]) -> tuple[Comparison, ...]:
+def _comparisons(records: Records, rows: list[Row]) -> tuple[FigureComparison, ...]:
     reduced = {
         (record.host, record.scenario, record.point, record.system): record.reduced for record in records.values()
     }
     found = [
-        Comparison(
+        FigureComparison(
             host=row["host"],
             scenario=row["scenario"],
             point=row["point"],
@@ -182,14 +184,14 @@ def _place(record: TrialRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in ("trial", "scenario", "point", "system", "repetition", "host")}
 
 
-def _probe(record: TrialRecord, probe: JudgedProbe) -> Probe:
-    told = msgspec.structs.asdict(probe)
-    return Probe(**_place(record), probe=record.probe, sustained=told.pop("answer") == "sustained", **told)
+def _probe(record: TrialRecord, probe: JudgedProbe) -> ProbeFinding:
+    fields = msgspec.structs.asdict(probe)
+    return ProbeFinding(**_place(record), probe=record.probe, sustained=fields.pop("answer") == "sustained", **fields)
 
 
-def _mark(record: TrialRecord, result: TrialResult) -> Mark:
+def _mark(record: TrialRecord, result: TrialResult) -> UnusableTrial:
     where = (record.trial, record.scenario, record.point, record.system)
-    return Mark(*where, result.status, result.problem, host=record.host)
+    return UnusableTrial(*where, result.status, result.problem, host=record.host)
 
 
 def _systems(records: Iterable[TrialRecord]) -> tuple[SystemSeen, ...]:
@@ -210,6 +212,6 @@ def _systems(records: Iterable[TrialRecord]) -> tuple[SystemSeen, ...]:
     return tuple(seen[key] for key in sorted(seen))
 
 
-def _accounting(accounts: Sequence[Account]) -> Accounting:
-    names = [field.name for field in fields(Account)]
+def _accounting(accounts: Sequence[TrialAccount]) -> Accounting:
+    names = [field.name for field in fields(TrialAccount)]
     return Accounting(len(accounts), **{name: sum(getattr(one, name) for one in accounts) for name in names})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the analysis brings home: plain rows, which the report and the command line show.
 
-`Findings` holds no DataFrame, so whoever shows it needs no Spark.
+`Findings` holds no DataFrame, so showing it needs no Spark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FigureComparison:
     """One published figure beside ours, or one peer's beside ours (`other` says which); never across hosts."""
 
     host: str
@@ -68,7 +68,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TrialSecond:
     """One second of one trial: what is drawn against time."""
 
     trial: str
@@ -86,7 +86,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeFinding:
     """One rate that a search tried."""
 
     trial: str
@@ -128,7 +128,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class UnusableTrial:
     """A trial that gives no figure, and why."""
 
     trial: str
@@ -187,11 +187,11 @@ class Findings:
     scales: Mapping[str, str]
     """Run → scale."""
     figures: tuple[Figure, ...]
-    comparisons: tuple[Comparison, ...]
-    moments: tuple[Moment, ...]
-    probes: tuple[Probe, ...]
+    comparisons: tuple[FigureComparison, ...]
+    moments: tuple[TrialSecond, ...]
+    probes: tuple[ProbeFinding, ...]
     capacities: tuple[Capacity, ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[UnusableTrial, ...]
     published: tuple[Published, ...]
     absent: Mapping[str, str]
     """Systems that were asked for and were not installed."""

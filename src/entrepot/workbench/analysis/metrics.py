@@ -16,7 +16,7 @@ import numpy
 from entrepot.workbench.analysis.metric import ACCOUNTS
 from entrepot.workbench.analysis.observed import REPLY_LOADS, Numbers, Observed, Reals
 from entrepot.workbench.measuring.observations import CALL_NAMES, NONE_NS
-from entrepot.workbench.statistics.counting import Account
+from entrepot.workbench.statistics.counting import TrialAccount
 
 SEARCH = "sustained"
 PERCENTILES = (50, 90, 99)
@@ -32,7 +32,7 @@ _FULL_MACHINE_TABLES = ("wbimb-hpux-v5", "2.")
 _ONE_WAY = frozenset({"stream", "open-loop", "publish", "forward", "flow", "receive"})
 
 
-def metrics(observed: Observed, account: Account) -> dict[str, float]:
+def metrics(observed: Observed, account: TrialAccount) -> dict[str, float]:
     """Everything that this trial gives a figure for, by the names of metric.py.
 
     A search gives what it found and what that cost: the rate of a probe is no figure.
@@ -60,14 +60,14 @@ def problem(observed: Observed) -> str:
 
 
 def latency_s(observed: Observed) -> Reals:
-    """Of every message that was meant to be sent in the window: until it was received, or acknowledged where nobody
-    receives; strays have none."""
+    """Of every message that was meant to be sent in the window: until it was received, or acknowledged where nothing
+    is received; strays have none."""
     if observed.record.load == "send":
         sent = observed.sent
         chosen = observed.window.holds(sent.intended_ns) & (sent.acknowledged_ns != NONE_NS)
         return _seconds(sent.intended_ns[chosen], sent.acknowledged_ns[chosen])
     if observed.record.load in ("receive", "calls"):
-        # It lay in the queue before anybody was there to receive it.
+        # It lay in the queue before a receiver was there.
         return numpy.empty(0)
     received = observed.received
     chosen = observed.window.holds(received.intended_ns) & (received.intended_ns != NONE_NS)
@@ -86,13 +86,13 @@ def _too_late(observed: Observed) -> str:
     own_s = float(numpy.percentile(observed.own_lateness_ns, 99)) / 1e9
     bound_s = lateness_bound_s(observed)
     busiest = observed.per_second("cpu_s", "busiest generator")
-    told = (
+    reason = (
         f"the generator was too late: 99 % of its messages within {{:.1f}} ms, and {bound_s * 1e3:.1f} ms are allowed"
     )
     if own_s > bound_s:
-        return told.format(own_s * 1e3)
+        return reason.format(own_s * 1e3)
     if late_s > bound_s and busiest is not None and busiest >= GENERATOR_BUSY_CORES:
-        return told.format(late_s * 1e3) + f"; a process of it used {busiest:.2f} cores"
+        return reason.format(late_s * 1e3) + f"; a process of it used {busiest:.2f} cores"
     return ""
 
 

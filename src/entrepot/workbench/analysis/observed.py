@@ -77,7 +77,7 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Calls:
+class ObservedCalls:
     call: Numbers = field(default_factory=_no_numbers)
     bytes: Numbers = field(default_factory=_no_numbers)
     begun_ns: Numbers = field(default_factory=_no_numbers)
@@ -85,7 +85,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Window:
+class SteadyWindow:
     """From when to when a trial was steady."""
 
     begun_ns: int
@@ -111,7 +111,7 @@ class Observed:
     """Of the run (measuring/environment.py)."""
     sent: Sent = field(default_factory=Sent)
     received: Received = field(default_factory=Received)
-    calls: Calls = field(default_factory=Calls)
+    calls: ObservedCalls = field(default_factory=ObservedCalls)
     samples: Mapping[tuple[str, str], tuple[Numbers, Reals]] = field(default_factory=dict)
     """(measure, subject) → times and values, in the order of time."""
 
@@ -137,10 +137,10 @@ class Observed:
         return numpy.sort(done)
 
     @cached_property
-    def window(self) -> Window:
+    def window(self) -> SteadyWindow:
         """From the end of the warm-up, as MSER-5 finds it in the rate of completions, to the end of the load."""
         begun, ended = self.record.begun_ns, self._ended_ns
-        whole = Window(begun, ended)
+        whole = SteadyWindow(begun, ended)
         if ended <= begun or whole.count(self.completed_ns) < EVENTS_MIN:
             return whole
         bin_ns = max(BIN_NS_MIN, -(-(ended - begun) // BINS))
@@ -154,7 +154,7 @@ class Observed:
             if is_steady or self.record.load in UNSTEADY_LOADS
             else _unsettled(counts / bin_ns * 1e9, self.record.scale)
         )
-        return Window(begun if problem else begun + cut * bin_ns, ended, problem)
+        return SteadyWindow(begun if problem else begun + cut * bin_ns, ended, problem)
 
     @property
     def _ended_ns(self) -> int:
@@ -168,12 +168,12 @@ class Observed:
     # --- samples --------------------------------------------------------------------------------------
 
     @cached_property
-    def sampled(self) -> Window:
+    def sampled(self) -> SteadyWindow:
         """The part of the steady window that the samples cover."""
         times, _ = self.series("cpu_busy_s", "machine")
         if len(times) < 2:
-            return Window(0, 0)
-        return Window(max(self.window.begun_ns, int(times[0])), min(self.window.ended_ns, int(times[-1])))
+            return SteadyWindow(0, 0)
+        return SteadyWindow(max(self.window.begun_ns, int(times[0])), min(self.window.ended_ns, int(times[-1])))
 
     def series(self, measure: str, subject: str) -> tuple[Numbers, Reals]:
         return self.samples.get((measure, subject), (_NOTHING, numpy.empty(0)))
@@ -181,7 +181,7 @@ class Observed:
     def subjects(self, measure: str) -> list[str]:
         return sorted(subject for name, subject in self.samples if name == measure)
 
-    def grown(self, measure: str, subject: str, window: Window | None = None) -> float | None:
+    def grown(self, measure: str, subject: str, window: SteadyWindow | None = None) -> float | None:
         """By how much a cumulative measure grew in the sampled window; None when it was not sampled."""
         window = window or self.sampled
         times, values = self.series(measure, subject)

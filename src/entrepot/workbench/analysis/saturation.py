@@ -10,7 +10,7 @@ from entrepot.workbench.analysis.metrics import SEARCH
 from entrepot.workbench.analysis.observed import Observed
 from entrepot.workbench.analysis.trial_result import JudgedProbe
 from entrepot.workbench.measuring.observations import RECEIVED, SENT
-from entrepot.workbench.search.evidence import Criteria, Evidence, judge
+from entrepot.workbench.search.evidence import Evidence, SustainCriteria, judge
 from entrepot.workbench.search.observing import evidence_from
 from entrepot.workbench.statistics.counting import NUMBER_BITS, SENDERS_MAX
 
@@ -21,7 +21,7 @@ def judged_again(observed: Observed) -> JudgedProbe | None:
     if record.load != SEARCH or record.offered_per_s is None or record.ended_ns <= record.begun_ns:
         return None
     evidence = evidence_of(observed)
-    verdict = judge(evidence, Criteria())
+    verdict = judge(evidence, SustainCriteria())
     return JudgedProbe(
         answer=verdict.answer,
         offered_per_s=float(evidence.offered_per_s),
@@ -34,7 +34,7 @@ def judged_again(observed: Observed) -> JudgedProbe | None:
 
 
 def evidence_of(observed: Observed) -> Evidence:
-    """What had not come although the queues were drained is lost; where they were not, nobody knows."""
+    """What had not come although the queues were drained is lost; where they were not, it is unknown."""
     record, times = observed.record, observed.depth
     received = observed.received
     ours = (received.sender >= 0) & (received.sender < SENDERS_MAX) & (received.number < 1 << NUMBER_BITS)

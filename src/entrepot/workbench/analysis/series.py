@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy
 
-from entrepot.workbench.analysis.observed import Observed, Window
+from entrepot.workbench.analysis.observed import Observed, SteadyWindow
 from entrepot.workbench.analysis.trial_result import Second
 from entrepot.workbench.measuring.observations import NONE_NS
 
@@ -31,7 +31,7 @@ def seconds(observed: Observed) -> Iterator[Second]:
         return
     last = max([ended, *arrived[-1:].tolist()])
     for second in range(min(SECONDS_MAX, -(-(last - begun) // SECOND_NS))):
-        window = Window(begun + second * SECOND_NS, min(begun + (second + 1) * SECOND_NS, last))
+        window = SteadyWindow(begun + second * SECOND_NS, min(begun + (second + 1) * SECOND_NS, last))
         if second and window.ended_ns - window.begun_ns < REST_NS:
             return
         first, end = numpy.searchsorted(arrived, [window.begun_ns, window.ended_ns])
@@ -49,14 +49,14 @@ def seconds(observed: Observed) -> Iterator[Second]:
         )
 
 
-def _depth(observed: Observed, window: Window) -> float | None:
+def _depth(observed: Observed, window: SteadyWindow) -> float | None:
     times, values = observed.depth
     if not len(times) or window.begun_ns > times[-1]:
         return None
     return float(numpy.interp(window.ended_ns, times, values))
 
 
-def _server_cpu_percent(observed: Observed, window: Window) -> float | None:
+def _server_cpu_percent(observed: Observed, window: SteadyWindow) -> float | None:
     """Of one core, as `top` counts."""
     times, _ = observed.series("cpu_s", "server")
     if not len(times) or window.ended_ns > times[-1] + REST_NS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from entrepot.workbench.statistics.counting import Account
+from entrepot.workbench.statistics.counting import TrialAccount
 
 
 class Second(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """Why it gives no figure; its status then says whether it failed or is invalid."""
     metrics: dict[str, float] = {}
     """By their names in metric.py; empty when it gives no figure."""
-    account: Account | None = None
+    account: TrialAccount | None = None
     seconds: list[Second] = []
     probe: JudgedProbe | None = None
     verdict: tuple[str, str] | None = None

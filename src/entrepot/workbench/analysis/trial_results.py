@@ -29,7 +29,7 @@ _SENT, _RECEIVED = 0, 1
 
 def trial_results(spark: SparkSession, tables: Tables) -> dict[str, TrialResult]:
     """Trial → what it tells; read and judged by Spark's workers, of whose answers none is large."""
-    trials = _noted(tables).groupBy("id").cogroup(_aside(spark, tables).groupBy("id"))
+    trials = _noted(tables).groupBy("id").cogroup(_trial_extras(spark, tables).groupBy("id"))
     rows = trials.applyInArrow(_encoded_result, "result binary").collect()
     results = [msgspec.msgpack.decode(row["result"], type=TrialResult) for row in rows]
     return {result.trial: result for result in sorted(results, key=lambda result: result.trial)}
@@ -61,16 +61,16 @@ def _noted(tables: Tables) -> DataFrame:
     return sent.unionByName(received)
 
 
-def _aside(spark: SparkSession, tables: Tables) -> DataFrame:
+def _trial_extras(spark: SparkSession, tables: Tables) -> DataFrame:
     """Samples, calls, and one row with the trial's record and what its machine is like."""
     import pyarrow
 
     environments = {record.run: json.dumps(record.environment) for record in tables.run_records}
-    told = list(tables.records.values())
+    trials = list(tables.records.values())
     columns = {
-        "trial": [record.trial for record in told],
-        "record": [msgspec.json.encode(record).decode() for record in told],
-        "environment": [environments.get(record.run, "{}") for record in told],
+        "trial": [record.trial for record in trials],
+        "record": [msgspec.json.encode(record).decode() for record in trials],
+        "environment": [environments.get(record.run, "{}") for record in trials],
     }
     arrays = {name: pyarrow.array(values, type=pyarrow.string()) for name, values in columns.items()}
     records = spark.createDataFrame(pyarrow.table(arrays))
@@ -79,10 +79,10 @@ def _aside(spark: SparkSession, tables: Tables) -> DataFrame:
     return everything.selectExpr("xxhash64(trial) AS id", "*").drop("trial")
 
 
-def _encoded_result(noted: pyarrow.Table, aside: pyarrow.Table) -> pyarrow.Table:
+def _encoded_result(noted: pyarrow.Table, extras: pyarrow.Table) -> pyarrow.Table:
     import pyarrow
 
-    encoded = msgspec.msgpack.encode(result_of(observed_from(noted, aside)))
+    encoded = msgspec.msgpack.encode(result_of(observed_from(noted, extras)))
     return pyarrow.table({"result": pyarrow.array([encoded], type=pyarrow.binary())})
 
 
@@ -107,25 +107,25 @@ def result_of(observed: Observed) -> TrialResult:
     )
 
 
-def observed_from(noted: pyarrow.Table, aside: pyarrow.Table) -> Observed:
+def observed_from(noted: pyarrow.Table, extras: pyarrow.Table) -> Observed:
     """Arrays of one trial from the two tables of a group."""
     import pyarrow.compute
 
-    from entrepot.workbench.analysis.observed import Calls, Observed
+    from entrepot.workbench.analysis.observed import Observed, ObservedCalls
 
-    told = aside.filter(pyarrow.compute.is_valid(aside["record"]))
-    assert told.num_rows == 1, f"a trial has one record, and here are {told.num_rows}"
-    record = msgspec.json.decode(told["record"][0].as_py(), type=TrialRecord)
-    environment: dict[str, str] = json.loads(told["environment"][0].as_py())
-    calls = _columns(aside.filter(pyarrow.compute.is_valid(aside["call"])), ("call", "bytes", "begun_ns", "ended_ns"))
+    recorded = extras.filter(pyarrow.compute.is_valid(extras["record"]))
+    assert recorded.num_rows == 1, f"a trial has one record, and here are {recorded.num_rows}"
+    record = msgspec.json.decode(recorded["record"][0].as_py(), type=TrialRecord)
+    environment: dict[str, str] = json.loads(recorded["environment"][0].as_py())
+    calls = _columns(extras.filter(pyarrow.compute.is_valid(extras["call"])), ("call", "bytes", "begun_ns", "ended_ns"))
     sent, received = _messages(noted)
     return Observed(
         record=record,
         environment=environment,
         sent=sent,
         received=received,
-        calls=Calls(**calls),
-        samples=_samples(aside.filter(pyarrow.compute.is_valid(aside["measure"]))),
+        calls=ObservedCalls(**calls),
+        samples=_samples(extras.filter(pyarrow.compute.is_valid(extras["measure"]))),
     )
 
 

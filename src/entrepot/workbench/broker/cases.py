@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker document's cases: which flows each has, what comes in, and who else takes part."""
+"""The broker document's cases: which flows each has, what comes in, and what else takes part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLOWS = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
-class Case:
+class BrokerCase:
     """One measurement of the document."""
 
     name: str
@@ -35,7 +35,7 @@ class Case:
     content: str = ""
     database: bool = False
     echo: str = ""
-    """A queue whose requests somebody has to answer."""
+    """A queue whose requests the load has to answer."""
 
     def definitions(self, size: int = MODEL_BYTES) -> list[FlowDefinition]:
         """Its flows; where their model has fixed lengths, with the model of messages of that size."""
@@ -53,12 +53,12 @@ class Case:
 
 
 @cache
-def cases() -> dict[str, Case]:
-    told: dict[str, dict[str, Any]] = load_plain((FLOWS / "cases.yaml").read_text())
-    return {name: msgspec.convert({"name": name, **facts}, Case) for name, facts in told.items()}
+def cases() -> dict[str, BrokerCase]:
+    tables: dict[str, dict[str, Any]] = load_plain((FLOWS / "cases.yaml").read_text())
+    return {name: msgspec.convert({"name": name, **facts}, BrokerCase) for name, facts in tables.items()}
 
 
-def find_case(name: str) -> Case:
+def find_case(name: str) -> BrokerCase:
     """
     Raises:
         ScenarioInvalid: There is no such case.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A case's flows at work as instances on a Spark that is open already.
 
-Whoever has a Spark, a test for instance, uses `deployed`; measurements have
+A program that has a Spark, a test for instance, uses `deployed`; measurements have
 one in a process tree of its own (engine.py), so that what it costs can be
 told from what the generators cost.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from entrepot.flows.definition import FlowDefinition
-from entrepot.workbench.broker.cases import Case, find_case
+from entrepot.workbench.broker.cases import BrokerCase, find_case
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,7 +28,7 @@ _LOOK_S = 0.02
 _BEGIN_S = 60.0
 
 
-class Wanted(msgspec.Struct, kw_only=True, frozen=True):
+class DeploymentRequest(msgspec.Struct, kw_only=True, frozen=True):
     """What is to run, as it travels to the engine."""
 
     case: str
@@ -65,7 +65,7 @@ class Deployed:
 
 
 @contextlib.contextmanager
-def deployed(context: SparkContext, wanted: Wanted) -> Iterator[Deployed]:
+def deployed(context: SparkContext, wanted: DeploymentRequest) -> Iterator[Deployed]:
     """The case's flows, from when every instance is at work to the end of the block; their queues have to be there.
 
     Raises:
@@ -98,7 +98,7 @@ def deployed(context: SparkContext, wanted: Wanted) -> Iterator[Deployed]:
         yield found
 
 
-def definitions(case: Case, message_bytes: int, suffix: str) -> list[FlowDefinition]:
+def definitions(case: BrokerCase, message_bytes: int, suffix: str) -> list[FlowDefinition]:
     """The flows of a case with the suffix at the end of their names, queues, topics and aggregations."""
     found = case.definitions(message_bytes)
     if suffix:
@@ -117,7 +117,7 @@ def _rename(properties: dict[str, Any], suffix: str) -> None:
         properties["statements"] = properties["statements"].replace("BROKER.REPLIES", f"BROKER.REPLIES{suffix}")
 
 
-def queues_of(case: Case, suffix: str = "") -> list[str]:
+def queues_of(case: BrokerCase, suffix: str = "") -> list[str]:
     """Every queue that its flows name."""
     found: dict[str, None] = {}
     for flow in definitions(case, case.sizes[0], suffix):
@@ -127,7 +127,7 @@ def queues_of(case: Case, suffix: str = "") -> list[str]:
     return list(found)
 
 
-def databases_of(case: Case, url: str) -> dict[str, str]:
+def databases_of(case: BrokerCase, url: str) -> dict[str, str]:
     from entrepot.workbench.broker.database import DATA_SOURCE
 
     return {DATA_SOURCE: url} if case.database else {}

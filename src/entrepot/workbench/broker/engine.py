@@ -24,7 +24,7 @@ from typing import IO, Any, Protocol, Self
 import msgspec
 
 from entrepot.errors import EntrepotError, SystemFailed
-from entrepot.workbench.broker.deploying import Deployed, Wanted, deployed
+from entrepot.workbench.broker.deploying import Deployed, DeploymentRequest, deployed
 from entrepot.workbench.systems.processes import descendants
 
 NAME = "the engine of the flows"
@@ -36,7 +36,7 @@ END_S = 30.0
 class FlowsAtWork(Protocol):
     """What the load asks of whatever runs the flows."""
 
-    def deployed(self, wanted: Wanted) -> contextlib.AbstractContextManager[None]: ...
+    def deployed(self, wanted: DeploymentRequest) -> contextlib.AbstractContextManager[None]: ...
 
     @property
     def pids(self) -> Sequence[int]:
@@ -71,7 +71,7 @@ class Engine:
         self._end()
 
     @contextlib.contextmanager
-    def deployed(self, wanted: Wanted) -> Iterator[None]:
+    def deployed(self, wanted: DeploymentRequest) -> Iterator[None]:
         """
         Raises:
             SystemFailed: It does not run, or the engine has died; says why.
@@ -121,7 +121,7 @@ class Engine:
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
-            # It is ours, and so is what it started; nobody else would end Java.
+            # It is ours, and so is what it started; no other process would end Java.
             for pid in family:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, 9)
@@ -135,8 +135,8 @@ class Engine:
 def main(tasks: int, commands: IO[bytes], answers: IO[bytes]) -> None:
     from entrepot.spark.starting.session import close_session, open_context
 
-    def answer(told: dict[str, Any]) -> None:
-        answers.write(msgspec.json.encode(told) + b"\n")
+    def answer(values: dict[str, Any]) -> None:
+        answers.write(msgspec.json.encode(values) + b"\n")
         answers.flush()
 
     begun = time.monotonic()
@@ -159,7 +159,9 @@ def _serve(context: Any, commands: IO[bytes], answer: Any) -> None:
             command = msgspec.json.decode(line)
             try:
                 if "deploy" in command:
-                    running = stack.enter_context(deployed(context, msgspec.convert(command["deploy"], Wanted)))
+                    running = stack.enter_context(
+                        deployed(context, msgspec.convert(command["deploy"], DeploymentRequest))
+                    )
                     answer({"pids": running.pids})
                 elif "stop" in command:
                     stack.close()

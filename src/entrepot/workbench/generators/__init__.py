@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who makes the load: clients in processes of their own, gathered at a gate, on a schedule."""
+"""What makes the load: clients in processes of their own, gathered at a gate, on a schedule."""

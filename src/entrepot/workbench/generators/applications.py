@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from entrepot.errors import GeneratorFailed
 from entrepot.workbench.generators.client import Client
-from entrepot.workbench.generators.gate import Gate, fork
+from entrepot.workbench.generators.gate import StartGate, fork
 
 GATHER_S = 60.0
 """How long a client may take until it is connected."""
@@ -36,7 +36,7 @@ Function = Callable[..., None]
 class Applications:
     """Starts clients, waits for them, and kills what still runs at the end of its block."""
 
-    def __init__(self, gate: Gate, *, one_process: bool) -> None:
+    def __init__(self, gate: StartGate, *, one_process: bool) -> None:
         self._gate = gate
         self._one_process = one_process
         self._processes: list[tuple[str, Any]] = []

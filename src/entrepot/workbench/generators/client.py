@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the system under measurement, as a load sees it: who it is, the gate, and where it notes what happens."""
+"""A client of the measured system, as a load sees it: number and role, the gate, and where it notes what happens."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from entrepot.workbench.generators.gate import Gate
-from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, Notes
+from entrepot.workbench.generators.gate import StartGate
+from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, ObservationRows
 from entrepot.workbench.systems.system import System
 
 HEADER_BYTES = 8
@@ -20,7 +20,7 @@ _NUMBER_MASK = (1 << _NUMBER_BITS) - 1
 class Client:
     """One thread of a generator. Whatever it noted is written when its function returns."""
 
-    def __init__(self, role: str, number: int, slot: int, system: System, gate: Gate, folder: Path) -> None:
+    def __init__(self, role: str, number: int, slot: int, system: System, gate: StartGate, folder: Path) -> None:
         self.role = role
         self.number = number
         """From 0, among the clients of its role."""
@@ -28,19 +28,19 @@ class Client:
         self.gate = gate
         self._slot = slot
         self._folder = folder
-        self._noted: dict[str, Notes] = {}
+        self._noted: dict[str, ObservationRows] = {}
 
     @cached_property
-    def sent(self) -> Notes:
-        return self._noted.setdefault("sent", Notes(SENT))
+    def sent(self) -> ObservationRows:
+        return self._noted.setdefault("sent", ObservationRows(SENT))
 
     @cached_property
-    def received(self) -> Notes:
-        return self._noted.setdefault("received", Notes(RECEIVED))
+    def received(self) -> ObservationRows:
+        return self._noted.setdefault("received", ObservationRows(RECEIVED))
 
     @cached_property
-    def calls(self) -> Notes:
-        return self._noted.setdefault("calls", Notes(CALLS))
+    def calls(self) -> ObservationRows:
+        return self._noted.setdefault("calls", ObservationRows(CALLS))
 
     def count(self, total: int) -> None:
         """Tell the leader how many messages this client has sent or seen."""

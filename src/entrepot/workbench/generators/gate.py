@@ -16,7 +16,7 @@ CLIENTS_MAX = 4096
 fork = multiprocessing.get_context("fork")
 
 
-class Gate:
+class StartGate:
     """Opened once a trial. Times are of the monotonic clock, in ns."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Gate:
         self._waits_ns[client] = total_ns
 
     def waits_s(self, clients: range) -> list[float]:
-        """Of those that have told; who takes no messages never does."""
+        """Of those that have reported; clients that take no messages never do."""
         return [waited_ns / 1e9 for waited_ns in self._waits_ns[clients.start : clients.stop] if waited_ns]
 
 

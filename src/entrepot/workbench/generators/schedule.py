@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When messages are meant to be sent: constant, Poisson, or as a trace has it.
 
-A schedule is made before the load begins and does not wait for anybody, so
+A schedule is made before the load begins and waits for nothing, so
 a system that stalls is measured with all the messages that were meant to be
 sent meanwhile. Several senders share one schedule: the i-th takes every
 n-th moment.

@@ -26,7 +26,7 @@ WARM_UP_ROUNDS = 5
 LIMIT_S = 600.0
 
 
-class Calls(Load):
+class CallsLoad(Load):
     name = "calls"
     needs = frozenset({"calls"})
     parameters = {"message_bytes": 2048, "binding": ""}

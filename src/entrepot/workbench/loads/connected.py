@@ -48,7 +48,7 @@ class Connected(Load):
         apps, rate_per_app_hour = stage.number("apps"), stage.number("rate_per_app_hour")
         system = stage.system
         system.create_queues([REQUESTS])
-        steps = Steps()
+        steps = OpeningSteps()
         with stage.trial(queues=[REQUESTS], offered_per_s=apps * rate_per_app_hour / 3600) as trial:
             trial.start("replier", reply, stage.number("workers"))
             trial.gather()
@@ -70,7 +70,7 @@ class Connected(Load):
             trial.applications.join("driver", timeout_s=REPLY_S + 60)
 
 
-class Steps:
+class OpeningSteps:
     """Between connecting and the start: the reply queues are opened when the leader has looked at the memory."""
 
     def __init__(self) -> None:
@@ -104,14 +104,14 @@ def _require_connections(trial: Trial, apps: int) -> None:
         raise GeneratorFailed("driver", f"there are {apps} clients, but the server has {files} files open")
 
 
-def live(client: Client, message_bytes: int, apps: int, rate_per_app_hour: int, steps: Steps) -> None:
+def live(client: Client, message_bytes: int, apps: int, rate_per_app_hour: int, steps: OpeningSteps) -> None:
     """Every PROCESSES-th of all clients, on one event loop."""
     numbers = range(client.number, apps, min(PROCESSES, apps))
     asyncio.run(_live_on_loop(client, numbers, padding(message_bytes), 3600e9 / rate_per_app_hour, apps, steps))
 
 
 async def _live_on_loop(
-    client: Client, numbers: range, tail: bytes, interval_ns: float, apps: int, steps: Steps
+    client: Client, numbers: range, tail: bytes, interval_ns: float, apps: int, steps: OpeningSteps
 ) -> None:
     at_once = asyncio.Semaphore(CONNECTING_AT_ONCE)
 
@@ -125,7 +125,7 @@ async def _live_on_loop(
 
     requesters = await asyncio.gather(*map(connect, numbers))
     client.gate.arrive()
-    # The loop goes on meanwhile, or the heartbeats of those who came first would be missed.
+    # The loop goes on meanwhile, or the heartbeats of the first connections would be missed.
     await asyncio.to_thread(steps.wait)
     await asyncio.gather(*map(open_queue, requesters))
     steps.done()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow: a case of the broker document, from the input queue through flows on Spark to whoever takes what comes out.
+"""Flow: a case of the broker document, from the input queue through flows on Spark to its receivers.
 
 As chapter 8 of the document has it, a sender keeps messages waiting on the
 input queue, so that the rate is the flows' own; the rate is that of whole
@@ -28,7 +28,7 @@ from entrepot.workbench.scenario import Parameter
 
 if TYPE_CHECKING:
     from entrepot.client.blocking import Connection
-    from entrepot.workbench.broker.cases import Case
+    from entrepot.workbench.broker.cases import BrokerCase
     from entrepot.workbench.broker.engine import FlowsAtWork
     from entrepot.workbench.generators.client import Client
 
@@ -61,7 +61,7 @@ SWEEP_COMMIT, SWEEP_MAX = 10, 500
 SUBSCRIBER_DEPTH_MAX = 999_999_999
 
 
-class Administered(Protocol):
+class QueueManagerAccess(Protocol):
     """A queue manager, as its administrator and the flows on its machine reach it."""
 
     @property
@@ -77,10 +77,10 @@ class Reachable(Protocol):
     def url(self) -> str: ...
 
     @property
-    def manager(self) -> Administered: ...
+    def manager(self) -> QueueManagerAccess: ...
 
 
-class Database(Protocol):
+class CaseDatabase(Protocol):
     """What the Database nodes of a case talk to."""
 
     @property
@@ -112,20 +112,20 @@ class Flow(Load):
     def run(self, stage: Stage) -> None:
         from entrepot.workbench.broker.engine import Engine
 
-        plan = Plan(stage)
+        plan = FlowLoadPlan(stage)
         with plan.database() as database:
             stage.say("starting Spark")
             with Engine(stage.scratch, tasks=plan.tasks) as engine:
                 measure(stage, plan, engine, database)
 
 
-class Plan:
+class FlowLoadPlan:
     """What a point asks for, on this machine."""
 
     def __init__(self, stage: Stage, suffix: str = "") -> None:
         from entrepot.workbench.broker.cases import find_case
 
-        self.case: Case = find_case(stage.text("case"))
+        self.case: BrokerCase = find_case(stage.text("case"))
         self.suffix = suffix
         self.message_bytes = stage.number("message_bytes")
         self.groups = stage.number("execution_groups")
@@ -172,7 +172,7 @@ class Plan:
         return max(WAITING_MIN, min(WAITING_MAX, WAITING_BYTES_MAX // each_bytes))
 
     @contextlib.contextmanager
-    def database(self) -> Iterator[Database | None]:
+    def database(self) -> Iterator[CaseDatabase | None]:
         """The case's database, if it has one."""
         if not self.case.database:
             yield None
@@ -187,7 +187,7 @@ class Plan:
 # --- the leader's part -----------------------------------------------------------------------------------
 
 
-def measure(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Database | None = None) -> None:
+def measure(stage: Stage, plan: FlowLoadPlan, engine: FlowsAtWork, database: CaseDatabase | None = None) -> None:
     """One trial of a case whose flows `engine` runs.
 
     Raises:
@@ -198,16 +198,18 @@ def measure(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Database | 
 
 
 @contextlib.contextmanager
-def at_work(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Database | None = None) -> Iterator[Pids]:
-    """Queues, subscribers and flows; yields who can tell the processes that belong to the system beside its own.
+def at_work(
+    stage: Stage, plan: FlowLoadPlan, engine: FlowsAtWork, database: CaseDatabase | None = None
+) -> Iterator[Pids]:
+    """Queues, subscribers and flows; yields what can tell the processes that belong to the system beside its own.
 
     They change: a database has one for each connection, which a flow opens when its first message comes.
     """
-    from entrepot.workbench.broker.deploying import Wanted, databases_of, queues_of
+    from entrepot.workbench.broker.deploying import DeploymentRequest, databases_of, queues_of
 
     manager = _reachable(stage).manager
     stage.system.create_queues(queues_of(plan.case, plan.suffix))
-    wanted = Wanted(
+    wanted = DeploymentRequest(
         case=plan.case.name,
         url=manager.unix_url,
         message_bytes=plan.message_bytes,
@@ -220,7 +222,7 @@ def at_work(stage: Stage, plan: Plan, engine: FlowsAtWork, database: Database | 
         yield lambda: [*engine.pids, *(database.pids if database is not None else ())]
 
 
-def run_trial(stage: Stage, plan: Plan, engine: FlowsAtWork, servers: Pids) -> None:
+def run_trial(stage: Stage, plan: FlowLoadPlan, engine: FlowsAtWork, servers: Pids) -> None:
     with stage.trial(queues=[plan.source, plan.target], servers=servers) as trial:
         _drive(stage, plan, trial, _reachable(stage).url)
         if problem := engine.problem():
@@ -228,7 +230,7 @@ def run_trial(stage: Stage, plan: Plan, engine: FlowsAtWork, servers: Pids) -> N
         _tell(plan, trial)
 
 
-def _drive(stage: Stage, plan: Plan, trial: Trial, url: str) -> None:
+def _drive(stage: Stage, plan: FlowLoadPlan, trial: Trial, url: str) -> None:
     held_ns = fork.RawValue("q", 0)
     trial.start("receiver", receive, 1, url, plan.target, plan.persistent)
     consumed = plan.subscriber_queues[:-1]
@@ -257,7 +259,7 @@ def _drive(stage: Stage, plan: Plan, trial: Trial, url: str) -> None:
         trial.reason = "the sender could not keep messages waiting on the input queue, so the rate is its own"
 
 
-def _tell(plan: Plan, trial: Trial) -> None:
+def _tell(plan: FlowLoadPlan, trial: Trial) -> None:
     """What a message cost the machine's server side; and the rate, where the whole machine was to be used."""
     import numpy
 
@@ -284,7 +286,7 @@ def _reachable(stage: Stage) -> Reachable:
 
 
 @contextlib.contextmanager
-def _subscribed(plan: Plan, manager: Administered) -> Iterator[None]:
+def _subscribed(plan: FlowLoadPlan, manager: QueueManagerAccess) -> Iterator[None]:
     """Subscribers with a queue each."""
     names = plan.subscriber_queues
     if not names:
@@ -307,7 +309,9 @@ def _subscribed(plan: Plan, manager: Administered) -> Iterator[None]:
 # --- the clients' parts ----------------------------------------------------------------------------------
 
 
-def send(client: Client, url: str, plan: Plan, template: Template, senders: range, others: int, held_ns: Any) -> None:
+def send(
+    client: Client, url: str, plan: FlowLoadPlan, template: Template, senders: range, others: int, held_ns: Any
+) -> None:
     """Put until the gate closes, and pause while enough is under way.
 
     What is under way is bounded by what the flows do in WAITING_S, so that a
@@ -344,7 +348,7 @@ def send(client: Client, url: str, plan: Plan, template: Template, senders: rang
             client.count(number)
 
 
-def _putter(connection: Connection, plan: Plan, template: Template, sender: int) -> Callable[[range], None]:
+def _putter(connection: Connection, plan: FlowLoadPlan, template: Template, sender: int) -> Callable[[range], None]:
     """Persistent messages in units of work; others without waiting for answers, which the count of journeys gives."""
     queue, form, make = plan.source, template.format, template.body
     if not plan.persistent:

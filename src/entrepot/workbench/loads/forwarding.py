@@ -29,7 +29,7 @@ from entrepot.workbench.systems.system import System
 
 QUEUE = "BENCH.FORWARD"
 FOREIGN = ("rabbitmq", "activemq", "jetstream", "redis-streams", "postgresql")
-"""Who may be the foreign broker, when the point does not say; the first that is installed."""
+"""What may be the foreign broker, when the point does not say; the first that is installed."""
 WINDOW = 1000
 _LOOK_S = 0.1
 
@@ -92,7 +92,7 @@ def _choose(parameters: Mapping[str, Parameter]) -> tuple[str, str]:
 
 
 class CpuShares:
-    """Who used how much of one processor while the load lasted."""
+    """How much of one processor each process used while the load lasted."""
 
     def __init__(self, trial: Trial, foreign: System) -> None:
         applications, system = trial.applications, trial.stage.system

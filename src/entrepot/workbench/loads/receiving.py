@@ -10,7 +10,7 @@ from entrepot.workbench.loads.load import Load
 from entrepot.workbench.measuring.observations import NONE_NS
 from entrepot.workbench.measuring.stage import Stage, Trial
 from entrepot.workbench.scenario import Parameter
-from entrepot.workbench.systems.system import Receiver, System
+from entrepot.workbench.systems.system import System, SystemReceiver
 
 QUEUE = "BENCH.RECEIVE"
 FILL_AT_ONCE = 100
@@ -31,7 +31,7 @@ class Receive(Load):
 
     @classmethod
     def unsuitable(cls, system: type[System], parameters: dict[str, Parameter]) -> str:  # type: ignore[override]
-        kept = "" if system.keeps_messages else "it keeps no message that nobody waits for"
+        kept = "" if system.keeps_messages else "it keeps no message without a waiting receiver"
         return super().unsuitable(system, parameters) or kept
 
     def run(self, stage: Stage) -> None:
@@ -88,7 +88,7 @@ def receive_at_once(client: Client, queue: str) -> None:
     take(client, receiver, 100)
 
 
-def take(client: Client, source: Receiver, batch: int) -> None:
+def take(client: Client, source: SystemReceiver, batch: int) -> None:
     """Note what comes until the gate says that all is finished."""
     commits = client.system.quality.is_persistent
     note, clock, me, gate = client.received.add, time.monotonic_ns, client.number, client.gate

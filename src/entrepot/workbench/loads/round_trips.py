@@ -44,7 +44,7 @@ class RoundTrip(Load):
         offered = apps * rate_per_app_hour / 3600 if rate_per_app_hour else None
         with stage.trial(queues=[REQUESTS], offered_per_s=offered) as trial:
             trial.start("replier", reply, stage.number("workers"))
-            # Only then the drivers, whose first requests would find nobody otherwise.
+            # Only then the drivers, whose first requests would find no replier otherwise.
             trial.gather()
             trial.start("driver", drive, apps, stage.number("message_bytes"), apps, rate_per_app_hour)
             trial.gather()

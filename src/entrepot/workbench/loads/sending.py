@@ -29,7 +29,7 @@ class Send(Load):
 
     @classmethod
     def unsuitable(cls, system: type[System], parameters: dict[str, Parameter]) -> str:  # type: ignore[override]
-        kept = "" if system.keeps_messages else "it keeps no message that nobody waits for"
+        kept = "" if system.keeps_messages else "it keeps no message without a waiting receiver"
         return super().unsuitable(system, parameters) or kept
 
     def run(self, stage: Stage) -> None:

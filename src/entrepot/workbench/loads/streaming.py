@@ -3,7 +3,7 @@
 
 SonicMQ's queue tests. With `queue_limit_bytes` the queue may hold no more,
 and what a system does to its senders then (backpressure) is what the two
-graphs of that document show. Without it, senders that nobody holds back
+graphs of that document show. Without it, senders that are not held back
 pause while WINDOW messages of theirs are under way, so that no system is
 judged by how it bears a backlog; `window: 0` lets them run free.
 """
@@ -23,7 +23,7 @@ QUEUE = "BENCH.STREAM"
 WINDOW = 10_000
 
 
-class Stream(Load):
+class StreamLoad(Load):
     name = "stream"
     needs = frozenset({"queues"})
     pipelines = True

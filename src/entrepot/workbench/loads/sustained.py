@@ -29,7 +29,7 @@ START_SHARE = 0.5
 """Of what the closed loop brought through."""
 
 
-class Sustained(Load):
+class SustainedLoad(Load):
     name = "sustained"
     repeats = False
     needs = frozenset({"queues"})

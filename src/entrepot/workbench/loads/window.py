@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from entrepot.workbench.generators.gate import Gate
+from entrepot.workbench.generators.gate import StartGate
 
 PAUSE_S = 0.001
 LOOK_MAX = 100
@@ -13,7 +13,7 @@ OVERSHOOT_SHARE = 0.1
 class Window:
     """One sender's view of what all senders have counted and all receivers have not; a size of 0 is never full."""
 
-    def __init__(self, gate: Gate, size: int, sending: range, taking: range, copies: int = 1) -> None:
+    def __init__(self, gate: StartGate, size: int, sending: range, taking: range, copies: int = 1) -> None:
         """`copies` is how much a message of a sender counts, as a publication counts for each subscriber."""
         self._gate, self._size, self._sending, self._taking = gate, size, sending, taking
         self._every = look_every(size, len(sending) * copies)

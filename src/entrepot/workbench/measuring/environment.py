@@ -65,8 +65,8 @@ def busy_reason() -> str:
 
 def fingerprint(environment: dict[str, str]) -> str:
     """The host, short enough to stand in a table."""
-    told = "\n".join(f"{key}={environment.get(key, '')}" for key in HOST_KEYS)
-    return f"{environment.get('host', 'host')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    facts = "\n".join(f"{key}={environment.get(key, '')}" for key in HOST_KEYS)
+    return f"{environment.get('host', 'host')}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
 def force_latency(folder: Path) -> dict[str, str]:

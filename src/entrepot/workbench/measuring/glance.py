@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first look at a trial, in plain NumPy, for whoever waits at the terminal; figures to quote come from the analysis.
+"""A first look at a trial, in plain NumPy, for the terminal; figures to quote come from the analysis.
 
 Counts everything between the opening of the gate and the end of the load,
 warm-up included, so it says less than the analysis says later.

@@ -42,7 +42,7 @@ its two ends), getters, a device, a queue."""
 _NULLABLE = {"acknowledged_ns", "committed_ns"}
 
 
-class Notes:
+class ObservationRows:
     """Rows of integers that a generator appends to while it is being measured; one array, so that it stays cheap."""
 
     def __init__(self, columns: Sequence[str]) -> None:

@@ -153,7 +153,7 @@ def _writes(pids: Iterable[int]) -> dict[str, float]:
 
 
 def _disk(device: str) -> dict[str, float]:
-    """Of the whole device, so of everybody who writes to it."""
+    """Of the whole device, so of all that write to it."""
     for line in Path("/proc/diskstats").read_text().splitlines():
         fields = line.split()
         if fields[2] == device and len(fields) >= 20:

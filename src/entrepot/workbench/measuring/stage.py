@@ -29,7 +29,7 @@ import msgspec
 from entrepot.errors import MeasurementError, SystemFailed
 from entrepot.workbench.generators.applications import Applications
 from entrepot.workbench.generators.client import Client
-from entrepot.workbench.generators.gate import Gate, sleep_until
+from entrepot.workbench.generators.gate import StartGate, sleep_until
 from entrepot.workbench.measuring.effort import Effort
 from entrepot.workbench.measuring.observations import CALLS, RECEIVED, SENT, samples_to_parquet, to_parquet
 from entrepot.workbench.measuring.quiet import busy_mark
@@ -53,7 +53,7 @@ class Trial:
 
     def __init__(self, stage: Stage, queues: Sequence[str], servers: Pids) -> None:
         self.stage = stage
-        self.gate = Gate()
+        self.gate = StartGate()
         self.facts: dict[str, float] = {}
         self.evidence: dict[str, str] = {}
         self.reason = ""
@@ -99,7 +99,7 @@ class Trial:
         """Open the gate and sample until the time is over, or `until` says that there is nothing left to do.
 
         Raises:
-            GeneratorFailed, SystemFailed: Somebody has died; the trial gives no figure.
+            GeneratorFailed, SystemFailed: A process has died; the trial gives no figure.
         """
         self.gate.open(seconds)
         sleep_until(self.gate.begun_ns)
@@ -194,7 +194,7 @@ class Stage:
         self.effort = effort
         self.scratch = scratch
         self.say = say
-        """Tells whoever watches what is going on."""
+        """Reports progress."""
         self._parameters = {**defaults, **point.effective}
         self._run, self._host, self._repetition, self._results = run, host, repetition, results
         self.trials: list[TrialRecord] = []
@@ -215,7 +215,7 @@ class Stage:
         return str(self._parameters[name])
 
     def messages_max(self, message_bytes: int, senders: int) -> int:
-        """How many messages each sender may put where nobody takes them away at the same time."""
+        """How many messages each sender may put where nothing takes them away at the same time."""
         return max(
             10, min(self.effort.messages_max, self.effort.bytes_max // max(message_bytes, 64) // max(senders, 1))
         )

@@ -3,7 +3,7 @@
 
 Run as `python -m entrepot.workbench.measuring.visit`, with a VisitPlan as
 JSON on its input. It says on its output, line by line, what it is doing.
-The system and the generators die with it, so whoever started it can end
+The system and the generators die with it, so its parent can end
 everything by ending it.
 """
 
@@ -88,8 +88,8 @@ def visit(plan: VisitPlan, say: Say = lambda _: None) -> list[TrialRecord]:
 
 def failed(plan: VisitPlan, reason: str) -> TrialRecord:
     """Leave a mark where a figure would have been."""
-    told = (plan.subject(), plan.point(), plan.effort, plan.run, plan.host, plan.repetition)
-    record = msgspec.structs.replace(unmeasured(find_system(plan.system), *told), reason=reason)
+    identity = (plan.subject(), plan.point(), plan.effort, plan.run, plan.host, plan.repetition)
+    record = msgspec.structs.replace(unmeasured(find_system(plan.system), *identity), reason=reason)
     target = Path(plan.results) / record.trial
     target.mkdir(parents=True, exist_ok=True)
     write_record(target / "trial.json", record)

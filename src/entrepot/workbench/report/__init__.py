@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report: the documents' tables and figures drawn again, as one HTML page and as Markdown.
 
-`material` finds findings again, the builders (`summary`, `glance`,
+`findings_index` finds findings by their keys, the builders (`summary`, `glance`,
 `promises`, `sections`, `tables`, `charts`, `methods`, `planning`) turn them into `blocks`, and
 `html` and `markdown` write those. The same findings give the same bytes.
 """
@@ -18,7 +18,7 @@ from entrepot.workbench.scenario import Scenario
 
 if TYPE_CHECKING:
     from entrepot.workbench.report.blocks import Block, Text
-    from entrepot.workbench.report.material import Material
+    from entrepot.workbench.report.findings_index import FindingsIndex
 
 __all__ = ["write_report"]
 
@@ -36,12 +36,12 @@ def write_report(findings: Findings, scenarios: Mapping[str, Scenario], target: 
     if not findings.runs:
         raise ReportImpossible(str(target), "there are no runs")
     try:
+        from entrepot.workbench.report.findings_index import FindingsIndex
         from entrepot.workbench.report.html import render_page
         from entrepot.workbench.report.markdown import render_markdown
-        from entrepot.workbench.report.material import Material
 
-        material = Material(findings, scenarios)
-        intro, blocks = _intro(material), _blocks(material)
+        index = FindingsIndex(findings, scenarios)
+        intro, blocks = _intro(index), _blocks(index)
     except ModuleNotFoundError as error:
         raise ReportImpossible(
             str(target), f"Python module {error.name} is not installed: pip install 'entrepot[bench]'"
@@ -49,7 +49,7 @@ def write_report(findings: Findings, scenarios: Mapping[str, Scenario], target: 
     page = target / "index.html"
     try:
         target.mkdir(parents=True, exist_ok=True)
-        title = TITLE if material.has_documents else TITLE_OWN
+        title = TITLE if index.has_documents else TITLE_OWN
         _write(target / "report.md", render_markdown(title, intro, blocks))
         _write(page, render_page(title, intro, blocks))
     except OSError as error:
@@ -67,7 +67,7 @@ def _write(path: Path, text: str) -> None:
         written.unlink(missing_ok=True)
 
 
-def _blocks(material: Material) -> list[Block]:
+def _blocks(index: FindingsIndex) -> list[Block]:
     from entrepot.workbench.report.coverage import coverage_section
     from entrepot.workbench.report.documents import documents
     from entrepot.workbench.report.methods import methods_section
@@ -76,28 +76,28 @@ def _blocks(material: Material) -> list[Block]:
     from entrepot.workbench.report.summary import summary_section
 
     known = documents()
-    has_documents = material.has_documents
+    has_documents = index.has_documents
     sections = [
-        summary_section(material, known),
-        own_section(material),
-        coverage_section(material, known) if has_documents else None,
-        *(document_sections(material, known) if has_documents else ()),
-        planning_section(material),
-        methods_section(material),
-        raw_section(material),
+        summary_section(index, known),
+        own_section(index),
+        coverage_section(index, known) if has_documents else None,
+        *(document_sections(index, known) if has_documents else ()),
+        planning_section(index),
+        methods_section(index),
+        raw_section(index),
     ]
     return [section for section in sections if section]
 
 
-def _intro(material: Material) -> list[Text]:
+def _intro(index: FindingsIndex) -> list[Text]:
     """Where, when and how thoroughly."""
-    findings = material.findings
+    findings = index.findings
     places = []
-    for host in material.hosts:
-        told = findings.environments.get(host, {})
-        parts = [told.get("host") or host, told.get("cpu", "")]
-        parts += [f"{told['cores']} cores"] if "cores" in told else []
-        parts += [f"{told['memory_gib']} GiB"] if "memory_gib" in told else []
+    for host in index.hosts:
+        environment = findings.environments.get(host, {})
+        parts = [environment.get("host") or host, environment.get("cpu", "")]
+        parts += [f"{environment['cores']} cores"] if "cores" in environment else []
+        parts += [f"{environment['memory_gib']} GiB"] if "memory_gib" in environment else []
         places.append(", ".join(part for part in parts if part))
     days = sorted({begun[:10] for begun in findings.begun.values()})
     when = [f"Measured {days[0]}" if len(days) == 1 else f"Measured {days[0]} to {days[-1]}"] if days else []

@@ -35,7 +35,7 @@ INK = Look("#1c2128", "#e4e7eb", "", "--ink")
 FAINT = Look("#59626e", "#a3acb8", "", "--faint")
 RULE = Look("#d5dae1", "#3a424d", "", "--rule")
 PAPER = Look("#fffffe", "#14171b", "", "--paper")
-"""Not quite white, so that it can be told from a white that somebody meant."""
+"""Not quite white, so that it can be told from an intended white."""
 
 _LOOKS = {
     "entrepot-unix": Look("#0b5cad", "#6cb2ff", "o", "--entrepot-unix"),

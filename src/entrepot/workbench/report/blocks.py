@@ -15,7 +15,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeBlock:
     text: str
 
 
@@ -25,13 +25,13 @@ class Strong:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Hyperlink:
     text: str
     target: str
     """`#anchor` of this report, or an address."""
 
 
-Inline = str | Code | Strong | Link
+Inline = str | CodeBlock | Strong | Hyperlink
 Text = str | Sequence[Inline]
 
 
@@ -42,12 +42,12 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class BulletList:
     items: Sequence[Text]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FactList:
     """Names and what they are: the machine, the systems."""
 
     pairs: Sequence[tuple[str, Text]]
@@ -101,7 +101,7 @@ EMPTY = Cell("–", kind="empty")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     caption: str
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -113,7 +113,7 @@ Line = Literal["solid", "dashed", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LegendEntry:
     """One line of a legend."""
 
     title: str
@@ -137,7 +137,7 @@ class Drawing:
 
     caption: str
     panels: Sequence[Panel]
-    legend: Sequence[Entry] = ()
+    legend: Sequence[LegendEntry] = ()
 
 
 Badge = Literal["", "measured", "partly", "reduced", "failed", "missing"]
@@ -163,4 +163,4 @@ class Section:
     """Further small words beside the title: which tables and figures it shows."""
 
 
-Block = Paragraph | Listing | Facts | CodeLines | Tiles | Table | Drawing | Section
+Block = Paragraph | BulletList | FactList | CodeLines | Tiles | TableBlock | Drawing | Section

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from entrepot.workbench.analysis.findings import Figure, Moment
+from entrepot.workbench.analysis.findings import Figure, TrialSecond
 from entrepot.workbench.report import drawing
 from entrepot.workbench.report.appearance import FAINT, INK, is_ours, look_of, published_marker
-from entrepot.workbench.report.blocks import Drawing, Entry, Line, Panel
+from entrepot.workbench.report.blocks import Drawing, LegendEntry, Line, Panel
 from entrepot.workbench.report.drawing import Bars, Course, Series
 from entrepot.workbench.report.view import View
 from entrepot.workbench.report.wording import (
@@ -35,7 +35,7 @@ class Chooser(View):
     def drawings(self) -> Iterable[Drawing]:
         if not self.figures() and not self._moments():
             return
-        if self.scenario in self.material.own and len(self._cases()) == 1:
+        if self.scenario in self.index.own and len(self._cases()) == 1:
             # A single bar compares with nothing.
             yield from self._courses()
             return
@@ -83,10 +83,10 @@ class Chooser(View):
     def _published_series(self, metric: str, xs: dict[str, float], scale: Scale) -> Iterable[Series]:
         rows = self.published(metric)
         for place, system in enumerate(self.published_systems()):
-            said = [(xs[row.point], row.value) for row in rows if row.system == system and row.point in xs]
-            if said:
-                values = [scale.of(value) for _, value in said]
-                yield Series(INK, published_marker(place), [x for x, _ in said], values, hollow=True)
+            points = [(xs[row.point], row.value) for row in rows if row.system == system and row.point in xs]
+            if points:
+                values = [scale.of(value) for _, value in points]
+                yield Series(INK, published_marker(place), [x for x, _ in points], values, hollow=True)
 
     # Bars
 
@@ -110,8 +110,8 @@ class Chooser(View):
         scale = self.scale(metric)
         groups = []
         for place, system in enumerate(self.published_systems()):
-            said = {row.point: row.value for row in self.published(metric) if row.system == system}
-            values = [scale.of(said[point]) if point in said else None for point in points]
+            published = {row.point: row.value for row in self.published(metric) if row.system == system}
+            values = [scale.of(published[point]) if point in published else None for point in points]
             groups.append(Bars(INK, published_marker(place), values, hollow=True))
         is_any_measured = False
         for system in self.systems:
@@ -151,9 +151,9 @@ class Chooser(View):
         if self.load == "open-loop":
             yield from self._scheduled()
             return
-        probes = [probe for probe in self.material.findings.probes if probe.scenario == self.scenario]
+        probes = [probe for probe in self.index.findings.probes if probe.scenario == self.scenario]
         points = list(dict.fromkeys(probe.point for probe in probes))
-        systems = sorted({probe.system for probe in probes}, key=self.material.place_of_system)
+        systems = sorted({probe.system for probe in probes}, key=self.index.place_of_system)
         panels = []
         for point in points:
             series = []
@@ -202,30 +202,30 @@ class Chooser(View):
             caption = "Against the programmed rate: what was recorded (on the diagonal a system keeps up), and latency."
             yield self._limited(caption, panels, ["sent", "received", "latency_p99"])
 
-    def _moments(self) -> list[Moment]:
-        return [moment for moment in self.material.findings.moments if moment.scenario == self.scenario]
+    def _moments(self) -> list[TrialSecond]:
+        return [moment for moment in self.index.findings.moments if moment.scenario == self.scenario]
 
     def _courses(self) -> Iterable[Drawing]:
         """Against time, where the document draws it so: open loops, and whatever it publishes no table of."""
         if self.load != "open-loop" and (self.published() or self.load in ("calls", "connected")):
             return
-        trials: dict[str, list[Moment]] = {}
+        trials: dict[str, list[TrialSecond]] = {}
         for moment in self._moments():
             trials.setdefault(moment.trial, []).append(moment)
-        first: dict[tuple[str, str], list[Moment]] = {}
+        first: dict[tuple[str, str], list[TrialSecond]] = {}
         for moments in trials.values():
             key = (moments[0].point, moments[0].system)
             if len(moments) >= _SECONDS_MIN and (key not in first or moments[0].repetition < first[key][0].repetition):
                 first[key] = moments
         points = self.points
         order = sorted(
-            first, key=lambda key: (not is_ours(key[1]), self.material.place_of_system(key[1]), points.index(key[0]))
+            first, key=lambda key: (not is_ours(key[1]), self.index.place_of_system(key[1]), points.index(key[0]))
         )
         panels = []
         for point, system in order[:PANELS_MAX]:
             moments = sorted(first[point, system], key=lambda moment: moment.second)
             label = self.label(point)
-            title = f"{self.material.short_title_of(system)}{': ' + label if label else ''}"
+            title = f"{self.index.short_title_of(system)}{': ' + label if label else ''}"
             course = Course(
                 look_of(system),
                 [float(moment.second) for moment in moments],
@@ -236,8 +236,8 @@ class Chooser(View):
             panels.append(drawing.over_time(title, course))
         if panels:
             legend = [
-                Entry("sending rate, in the colour of the system", INK.css, "", line="solid"),
-                Entry("receiving rate", INK.css, "", line="dashed"),
+                LegendEntry("sending rate, in the colour of the system", INK.css, "", line="solid"),
+                LegendEntry("receiving rate", INK.css, "", line="dashed"),
             ]
             caption = "Sending rate, receiving rate and waiting messages, second by second, in the first repetition."
             yield Drawing(caption + _left_out(len(order) - PANELS_MAX), panels, legend)
@@ -248,7 +248,7 @@ class Chooser(View):
         return {(figure.point, figure.system) for figure in self.figures()}
 
     def _metrics(self) -> list[str]:
-        return [metric for metric in self.material.metrics(self.scenario) if self.figures(metric)]
+        return [metric for metric in self.index.metrics(self.scenario) if self.figures(metric)]
 
     def _points(self, metric: str) -> list[str]:
         """Where something was published or measured."""
@@ -261,7 +261,7 @@ class Chooser(View):
         measured = [point for point in self.points if point in measured_points]
         found = []
         names = list(_AXES)
-        if self.scenario in self.material.own:
+        if self.scenario in self.index.own:
             names += [name for name in self.axes(measured)[0] if name not in names]
         for axis in names:
             values = {self.parameters(point).get(axis, "") for point in measured}
@@ -285,22 +285,22 @@ class Chooser(View):
         left = len(panels) - PANELS_MAX
         return Drawing(caption + _left_out(left), panels[:PANELS_MAX], list(self._legend(metrics)))
 
-    def _legend(self, metrics: Sequence[str]) -> Iterable[Entry]:
+    def _legend(self, metrics: Sequence[str]) -> Iterable[LegendEntry]:
         for place, system in enumerate(self.published_systems()):
             if any(row.system == system and row.metric in metrics for row in self.published()):
-                yield Entry(f"published: {system}", INK.css, drawing.glyph(published_marker(place)), hollow=True)
+                yield LegendEntry(f"published: {system}", INK.css, drawing.glyph(published_marker(place)), hollow=True)
         is_marked = False
         for system in self.systems:
             is_marked = is_marked or bool(self.marks(system=system))
             yield self._entry(system)
         if is_marked and self.scenario.partition("/")[0] in _BAR_DOCUMENTS:
-            yield Entry("no figure: the trial was marked", FAINT.css, "M-4 -4L4 4M-4 4L4 -4")
+            yield LegendEntry("no figure: the trial was marked", FAINT.css, "M-4 -4L4 4M-4 4L4 -4")
 
-    def _entry(self, system: str) -> Entry:
+    def _entry(self, system: str) -> LegendEntry:
         look = look_of(system)
         line: Line = "dashed" if look.dashed else "solid"
-        title = self.material.short_title_of(system)
-        return Entry(title, look.css, drawing.glyph(look.marker), hollow=look.hollow, line=line)
+        title = self.index.short_title_of(system)
+        return LegendEntry(title, look.css, drawing.glyph(look.marker), hollow=look.hollow, line=line)
 
 
 def _is_log(series: Sequence[Series]) -> bool:

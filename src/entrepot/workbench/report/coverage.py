@@ -6,30 +6,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from entrepot.workbench.report.blocks import EMPTY, Cell, Column, Fold, Link, Section, Table
-from entrepot.workbench.report.documents import Document
+from entrepot.workbench.report.blocks import EMPTY, Cell, Column, Fold, Hyperlink, Section, TableBlock
+from entrepot.workbench.report.documents import ReportDocument
+from entrepot.workbench.report.findings_index import PUBLISHED, FindingsIndex
 from entrepot.workbench.report.html import BADGES
-from entrepot.workbench.report.material import PUBLISHED, Material
 from entrepot.workbench.report.wording import listed, slug
 
 _ROWS_OPEN_MAX = 40
 """A longer table is folded: it is an index, and the summary stands above it."""
 
 
-def coverage_section(material: Material, documents: Mapping[str, Document]) -> Section:
+def coverage_section(index: FindingsIndex, documents: Mapping[str, ReportDocument]) -> Section:
     """All scenarios, whatever became of them."""
     rows = []
-    for name, scenario in material.scenarios.items():
-        found = material.coverage(name)
+    for name, scenario in index.scenarios.items():
+        found = index.coverage(name)
         rows.append(
             [
-                Cell([Link(name, f"#{slug(name)}")]),
+                Cell([Hyperlink(name, f"#{slug(name)}")]),
                 Cell(scenario.title, listed(scenario.shows)),
                 Cell(BADGES[found.badge], kind="mark" if found.badge == "failed" else "value"),
                 Cell(f"{found.measured} of {found.points}"),
                 Cell(str(found.reduced) if found.reduced else "–"),
-                Cell(listed(material.short_title_of(system) for system in found.systems) if found.systems else "–"),
-                Cell(why(material, name)),
+                Cell(listed(index.short_title_of(system) for system in found.systems) if found.systems else "–"),
+                Cell(why(index, name)),
             ]
         )
     columns = [
@@ -44,25 +44,25 @@ def coverage_section(material: Material, documents: Mapping[str, Document]) -> S
     caption = f"All {len(rows)} scenarios of the {len(documents)} documents."
     fold: Fold = "open" if len(rows) <= _ROWS_OPEN_MAX else "closed"
     title = "Every scenario, and what became of it"
-    every = Section("coverage-table", title, [Table(caption, columns, rows)], 3, fold, contents="no")
-    return Section("coverage", "Coverage", [_by_document(material, documents), every])
+    every = Section("coverage-table", title, [TableBlock(caption, columns, rows)], 3, fold, contents="no")
+    return Section("coverage", "Coverage", [_by_document(index, documents), every])
 
 
-def _by_document(material: Material, documents: Mapping[str, Document]) -> Table:
+def _by_document(index: FindingsIndex, documents: Mapping[str, ReportDocument]) -> TableBlock:
     compared = {
         (row.scenario, row.point, row.metric, row.other.removeprefix(PUBLISHED))
-        for row in material.findings.comparisons
+        for row in index.findings.comparisons
         if row.other.startswith(PUBLISHED)
     }
     rows = []
     for folder, document in documents.items():
-        names = [name for name in material.scenarios if name.partition("/")[0] == folder]
-        found = Counter(material.coverage(name).badge for name in names)
-        published = [row for name in names for row in material.published(name)]
+        names = [name for name in index.scenarios if name.partition("/")[0] == folder]
+        found = Counter(index.coverage(name).badge for name in names)
+        published = [row for name in names for row in index.published(name)]
         beside = sum((row.scenario, row.point, row.metric, row.system) in compared for row in published)
         rows.append(
             [
-                Cell([Link(document.short, f"#{folder}")]),
+                Cell([Hyperlink(document.short, f"#{folder}")]),
                 Cell(str(len(names))),
                 *(Cell(str(found[badge])) if found[badge] else EMPTY for badge in BADGES),
                 Cell(f"{beside:,} of {len(published):,}"),
@@ -71,17 +71,17 @@ def _by_document(material: Material, documents: Mapping[str, Document]) -> Table
     columns = [Column("Document", numeric=False, heads_row=True), Column("Scenarios")]
     columns += [Column(text.capitalize()) for text in BADGES.values()]
     columns.append(Column("Published figures", detail="with ours beside them"))
-    return Table("Scenarios of each document by what became of them.", columns, rows)
+    return TableBlock("Scenarios of each document by what became of them.", columns, rows)
 
 
-def why(material: Material, scenario: str) -> str:
+def why(index: FindingsIndex, scenario: str) -> str:
     """Why a scenario was not measured, or not wholly."""
-    found = material.coverage(scenario)
+    found = index.coverage(scenario)
     reasons = [f"{mark.status}: {mark.reason}" for mark in found.failures]
     if not found.measured and not reasons:
         return "not among the scenarios of these runs"
     if 0 < found.measured < found.points:
-        scales = sorted(set(material.findings.scales.values()))
+        scales = sorted(set(index.findings.scales.values()))
         reasons.insert(
             0, f"the {listed(scales)} scale leaves points out" if "full" not in scales else "points left out"
         )

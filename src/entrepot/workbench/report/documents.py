@@ -18,7 +18,7 @@ _SHORT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReportDocument:
     folder: str
     """Of its scenarios."""
     title: str
@@ -26,7 +26,9 @@ class Document:
     short: str
 
 
-def documents() -> dict[str, Document]:
+def documents() -> dict[str, ReportDocument]:
     """Folder → document, in the order of the catalogue."""
     known = published.documents()
-    return {folder: Document(folder, known[folder].title, known[folder].year, _SHORT[folder]) for folder in DOCUMENTS}
+    return {
+        folder: ReportDocument(folder, known[folder].title, known[folder].year, _SHORT[folder]) for folder in DOCUMENTS
+    }

@@ -105,7 +105,7 @@ class Range:
     """One row of a forest: a ratio, its interval, and how far single points lie apart."""
 
     title: str
-    said: str
+    label: str
     """The ratio in words, at the end of the row."""
     value: float
     low: float
@@ -242,7 +242,7 @@ def forest(title: str, rows: Sequence[Range], look: Look, marker: str, hollow: b
                 [row.value], [y], marker, markersize=7, markerfacecolor=fill, markeredgecolor=look.light, zorder=4
             )
             axes.text(-0.03, y + 0.26, row.title, transform=across, va="bottom")
-            axes.text(1.03, y + 0.26, row.said, transform=across, va="bottom", ha="right")
+            axes.text(1.03, y + 0.26, row.label, transform=across, va="bottom", ha="right")
         axes.set_yticks([])
         axes.set_ylim(-0.5, len(rows) - 0.2)
         axes.spines["left"].set_visible(False)
@@ -250,7 +250,7 @@ def forest(title: str, rows: Sequence[Range], look: Look, marker: str, hollow: b
         _log_axis(axes, min(ends), max(ends))
         axes.grid(visible=True, axis="x")
         _place(figure, [axes], left=18, bottom=22, top=4)
-        return _panel(figure, title, f"{title}: {', '.join(f'{row.title} {row.said}' for row in rows)}")
+        return _panel(figure, title, f"{title}: {', '.join(f'{row.title} {row.label}' for row in rows)}")
 
 
 def _log_axis(axes: Axes, least: float, most: float) -> None:
@@ -367,15 +367,15 @@ def _figure(width: float, height: float) -> Iterator[Figure]:
         yield figure
 
 
-def _panel(figure: Figure, title: str, said: str, wide: bool = False) -> Panel:
+def _panel(figure: Figure, title: str, description: str, wide: bool = False) -> Panel:
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     width, height = (round(inches * _POINTS_PER_INCH) for inches in figure.get_size_inches())
-    return Panel(title, _adopt(buffer.getvalue(), width, height, said), wide)
+    return Panel(title, _adopt(buffer.getvalue(), width, height, description), wide)
 
 
-def _adopt(svg: str, width: int, height: int, said: str) -> str:
-    """Make a file's SVG part of a page: its colours, its font, no declarations, no names that nobody uses.
+def _adopt(svg: str, width: int, height: int, description: str) -> str:
+    """Make a file's SVG part of a page: its colours, its font, no declarations, no unused names.
 
     Names that are used, of marker shapes and clips, begin with a digest of
     the whole and of what is said of it, so that no two panels of a page have one in common.
@@ -385,7 +385,7 @@ def _adopt(svg: str, width: int, height: int, said: str) -> str:
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     used = set(re.findall(r"#([\w.-]+)", svg))
-    own = f"{crc32((said + svg).encode()):08x}"
+    own = f"{crc32((description + svg).encode()):08x}"
     svg = re.sub(r' id="([\w.-]+)"', lambda found: f' id="{own}{found[1]}"' if found[1] in used else "", svg)
     svg = re.sub(r"(href=\"#|url\(#)([\w.-]+)", rf"\g<1>{own}\2", svg)
     svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
@@ -399,5 +399,5 @@ def _adopt(svg: str, width: int, height: int, said: str) -> str:
     inside = svg[svg.index(">") + 1 :]
     return (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-label="{escape(said)}">{inside.strip()}'
+        f'aria-label="{escape(description)}">{inside.strip()}'
     )

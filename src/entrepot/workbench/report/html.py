@@ -2,7 +2,7 @@
 """Blocks as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
 
 Everything passes `tag` or `escape`; a string becomes markup only as
-`Markup`, so text of a scenario or an error can never become an element.
+`HtmlText`, so text of a scenario or an error can never become an element.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from entrepot.workbench.report import appearance
 from entrepot.workbench.report.blocks import (
     Badge,
     Block,
+    BulletList,
     Cell,
-    Code,
+    CodeBlock,
     CodeLines,
     Column,
     Drawing,
-    Entry,
-    Facts,
+    FactList,
+    Hyperlink,
     Inline,
-    Link,
-    Listing,
+    LegendEntry,
     Paragraph,
     Section,
     Strong,
-    Table,
+    TableBlock,
     Text,
     Tiles,
 )
@@ -46,21 +46,21 @@ BADGES: dict[Badge, str] = {
 }
 
 
-class Markup(str):
+class HtmlText(str):
     """Text that is HTML already."""
 
     __slots__ = ()
 
 
-def escape(text: str) -> Markup:
-    return text if isinstance(text, Markup) else Markup(html.escape(text))
+def escape(text: str) -> HtmlText:
+    return text if isinstance(text, HtmlText) else HtmlText(html.escape(text))
 
 
-def join(parts: Sequence[str]) -> Markup:
-    return Markup("".join(escape(part) for part in parts))
+def join(parts: Sequence[str]) -> HtmlText:
+    return HtmlText("".join(escape(part) for part in parts))
 
 
-def tag(name: str, /, *inside: str, **attributes: str | bool) -> Markup:
+def tag(name: str, /, *inside: str, **attributes: str | bool) -> HtmlText:
     """`tag("td", "a < b", class_="x")`: children and attributes are escaped, unless they are Markup."""
     written = [name]
     for key, value in attributes.items():
@@ -70,9 +70,9 @@ def tag(name: str, /, *inside: str, **attributes: str | bool) -> Markup:
         elif value is not False and value != "":
             written.append(f'{attribute}="{html.escape(str(value))}"')
     if name in _CLOSED:
-        return Markup(f"<{' '.join(written)}/>")
+        return HtmlText(f"<{' '.join(written)}/>")
     opened = f"<{' '.join(written)}>"
-    return Markup(opened if name in _VOID else f"{opened}{join(inside)}</{name}>")
+    return HtmlText(opened if name in _VOID else f"{opened}{join(inside)}</{name}>")
 
 
 def render_page(title: str, intro: Sequence[Text], blocks: Sequence[Block]) -> str:
@@ -83,7 +83,7 @@ def render_page(title: str, intro: Sequence[Text], blocks: Sequence[Block]) -> s
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", title),
-        tag("style", Markup(appearance.variables() + style)),
+        tag("style", HtmlText(appearance.variables() + style)),
     )
     body = tag(
         "body",
@@ -94,23 +94,23 @@ def render_page(title: str, intro: Sequence[Text], blocks: Sequence[Block]) -> s
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def inline(text: Text) -> Markup:
+def inline(text: Text) -> HtmlText:
     return join([_inline(part) for part in ([text] if isinstance(text, str) else text)])
 
 
-def _inline(part: Inline) -> Markup:
+def _inline(part: Inline) -> HtmlText:
     match part:
-        case Code():
+        case CodeBlock():
             return tag("code", part.text)
         case Strong():
             return tag("strong", part.text)
-        case Link():
+        case Hyperlink():
             return tag("a", part.text, href=part.target)
     return escape(part)
 
 
-def _contents(blocks: Sequence[Block]) -> Markup:
-    def entries(inside: Sequence[Block]) -> Iterator[Markup]:
+def _contents(blocks: Sequence[Block]) -> HtmlText:
+    def entries(inside: Sequence[Block]) -> Iterator[HtmlText]:
         for block in inside:
             if isinstance(block, Section) and block.contents == "yes":
                 below = list(entries(block.blocks))
@@ -122,19 +122,19 @@ def _contents(blocks: Sequence[Block]) -> Markup:
     )
 
 
-def _block(block: Block) -> Markup:
+def _block(block: Block) -> HtmlText:
     match block:
         case Paragraph():
             return tag("p", inline(block.text), class_="" if block.kind == "plain" else block.kind)
-        case Listing():
+        case BulletList():
             return tag("ul", *(tag("li", inline(item)) for item in block.items))
-        case Facts():
+        case FactList():
             return tag("dl", *(tag("div", tag("dt", name), tag("dd", inline(text))) for name, text in block.pairs))
         case CodeLines():
             return tag("pre", tag("code", block.text), tabindex="0")
         case Tiles():
             return _tiles(block)
-        case Table():
+        case TableBlock():
             return _table(block)
         case Drawing():
             return _drawing(block)
@@ -142,7 +142,7 @@ def _block(block: Block) -> Markup:
             return _section(block)
 
 
-def _tiles(block: Tiles) -> Markup:
+def _tiles(block: Tiles) -> HtmlText:
     return tag(
         "div",
         *(
@@ -153,7 +153,7 @@ def _tiles(block: Tiles) -> Markup:
     )
 
 
-def _section(section: Section) -> Markup:
+def _section(section: Section) -> HtmlText:
     badge = [tag("span", BADGES[section.badge], class_=f"badge {section.badge}")] if section.badge else []
     words = [tag("span", word, class_="shows") for word in section.extra]
     title = tag(f"h{section.level}", section.title)
@@ -171,7 +171,7 @@ def _section(section: Section) -> Markup:
     )
 
 
-def _table(table: Table) -> Markup:
+def _table(table: TableBlock) -> HtmlText:
     head = [tag("tr", *(_column(column) for column in table.columns))]
     if any(column.group for column in table.columns):
         head.insert(0, tag("tr", *_groups(table.columns)))
@@ -181,9 +181,9 @@ def _table(table: Table) -> Markup:
         for row in table.rows
     ]
     notes = [
-        tag("ol", *(tag("li", tag("b", sign), " ", said) for sign, said in table.notes), class_="notes")
+        tag("ol", *(tag("li", tag("b", sign), " ", note) for sign, note in table.notes), class_="notes")
         if table.notes
-        else Markup("")
+        else HtmlText("")
     ]
     box = tag(
         "div",
@@ -196,7 +196,7 @@ def _table(table: Table) -> Markup:
     return tag("div", box, *notes, class_="table")
 
 
-def _groups(columns: Sequence[Column]) -> Iterator[Markup]:
+def _groups(columns: Sequence[Column]) -> Iterator[HtmlText]:
     for group, members in groupby(columns, key=lambda column: column.group):
         width = len(list(members))
         if group:
@@ -213,12 +213,12 @@ def _group_starts(columns: Sequence[Column]) -> set[int]:
     }
 
 
-def _column(column: Column) -> Markup:
+def _column(column: Column) -> HtmlText:
     detail = [tag("small", column.detail)] if column.detail else []
     return tag("th", column.title, *detail, scope="col", class_="number" if column.numeric else "")
 
 
-def _cell(cell: Cell, column: Column, is_first: bool) -> Markup:
+def _cell(cell: Cell, column: Column, is_first: bool) -> HtmlText:
     marks = [tag("sup", " ".join(cell.marks))] if cell.marks else []
     detail = [tag("small", cell.detail)] if cell.detail else []
     classes = ["number"] if column.numeric else []
@@ -230,11 +230,14 @@ def _cell(cell: Cell, column: Column, is_first: bool) -> Markup:
     return tag("td", *inside, class_=" ".join(classes))
 
 
-def _drawing(drawing: Drawing) -> Markup:
+def _drawing(drawing: Drawing) -> HtmlText:
     legend = tag("ul", *(_entry(entry) for entry in drawing.legend), class_="legend") if drawing.legend else ""
     panels = [
         tag(
-            "div", *([tag("p", panel.title)] if panel.title else []), Markup(panel.svg), class_=_panel_class(panel.wide)
+            "div",
+            *([tag("p", panel.title)] if panel.title else []),
+            HtmlText(panel.svg),
+            class_=_panel_class(panel.wide),
         )
         for panel in drawing.panels
     ]
@@ -245,7 +248,7 @@ def _panel_class(wide: bool) -> str:
     return "panel wide" if wide else "panel"
 
 
-def _entry(entry: Entry) -> Markup:
+def _entry(entry: LegendEntry) -> HtmlText:
     style = f"stroke:{entry.colour};fill:{'var(--paper)' if entry.hollow else entry.colour}"
     stroke = f"stroke:{entry.colour};stroke-width:2" + (";stroke-dasharray:4 3" if entry.line == "dashed" else "")
     drawn = [] if entry.line == "none" else [tag("line", x1="-13", x2="13", y1="0", y2="0", style=stroke)]

@@ -29,11 +29,11 @@ def inline(text: blocks.Text) -> str:
 
 def _inline(part: blocks.Inline) -> str:
     match part:
-        case blocks.Code():
+        case blocks.CodeBlock():
             return f"`{part.text.replace('`', '´').replace('|', '¦')}`"
         case blocks.Strong():
             return f"**{escape(part.text)}**"
-        case blocks.Link():
+        case blocks.Hyperlink():
             return f"[{escape(part.text)}]({part.target})"
     # The spaces at either end part it from its neighbours.
     return f"{' ' * part[:1].isspace()}{escape(part)}{' ' * (len(part) > 1 and part[-1:].isspace())}"
@@ -43,9 +43,9 @@ def _block(block: blocks.Block) -> Iterator[str]:
     match block:
         case blocks.Paragraph():
             yield inline(block.text) if block.kind != "warning" else f"> {inline(block.text)}"
-        case blocks.Listing():
+        case blocks.BulletList():
             yield "\n".join(f"- {inline(item)}" for item in block.items)
-        case blocks.Facts():
+        case blocks.FactList():
             yield "\n".join(f"- **{escape(name)}**: {inline(text)}" for name, text in block.pairs)
         case blocks.CodeLines():
             yield f"```{block.language}\n{block.text}\n```"
@@ -55,7 +55,7 @@ def _block(block: blocks.Block) -> Iterator[str]:
                 + (f" ({escape(tile.detail)})" if tile.detail else "")
                 for tile in block.tiles
             )
-        case blocks.Table():
+        case blocks.TableBlock():
             yield from _table(block)
         case blocks.Drawing():
             return
@@ -72,7 +72,7 @@ def _section(section: blocks.Section) -> Iterator[str]:
         yield from _block(block)
 
 
-def _table(table: blocks.Table) -> Iterator[str]:
+def _table(table: blocks.TableBlock) -> Iterator[str]:
     yield f"**{escape(table.caption)}**"
     titles = [
         escape(f"{column.group}: {column.title}" if column.group and column.group != column.title else column.title)
@@ -83,7 +83,7 @@ def _table(table: blocks.Table) -> Iterator[str]:
     lines += [_row([_cell(cell) for cell in row]) for row in table.rows]
     yield "\n".join(lines)
     if table.notes:
-        yield "\n".join(f"- <sup>{escape(sign)}</sup> {escape(said)}" for sign, said in table.notes)
+        yield "\n".join(f"- <sup>{escape(sign)}</sup> {escape(note)}" for sign, note in table.notes)
 
 
 def _row(cells: Sequence[str]) -> str:

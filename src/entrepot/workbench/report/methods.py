@@ -12,13 +12,23 @@ from collections.abc import Iterator
 
 from entrepot.workbench.analysis.metrics import LATENESS_S_MIN, LATENESS_SHARE
 from entrepot.workbench.measuring.quiet import OTHERS_SHARE_MAX
-from entrepot.workbench.report.blocks import Block, Cell, Column, Listing, Paragraph, Section, Strong, Table, Text
-from entrepot.workbench.report.material import PUBLISHED, Material
+from entrepot.workbench.report.blocks import (
+    Block,
+    BulletList,
+    Cell,
+    Column,
+    Paragraph,
+    Section,
+    Strong,
+    TableBlock,
+    Text,
+)
+from entrepot.workbench.report.findings_index import PUBLISHED, FindingsIndex
 from entrepot.workbench.report.wording import SPANNED_MAX, count, listed, percent, spread
 from entrepot.workbench.systems import is_answered
 
 _LOADS = {
-    "send": "Closed loop. Each thread sends as fast as the system takes messages; nobody receives meanwhile.",
+    "send": "Closed loop. Each thread sends as fast as the system takes messages; nothing is received meanwhile.",
     "receive": "Closed loop. The queue is filled before; each thread receives as fast as the system gives.",
     "stream": "Closed loop at both ends: senders and receivers work on one queue at the same time.",
     "round-trip": "Closed loop. Each driving application puts a request and waits for its reply before the next.",
@@ -45,12 +55,12 @@ _VERDICTS = {
 }
 
 
-def methods_section(material: Material) -> Section:
+def methods_section(index: FindingsIndex) -> Section:
     blocks: list[Block] = []
-    if material.findings.figures:
-        blocks.append(_loads_table(material))
-        blocks.append(Listing(list(_sentences(material))))
-        verdicts = _verdicts_table(material)
+    if index.findings.figures:
+        blocks.append(_loads_table(index))
+        blocks.append(BulletList(list(_sentences(index))))
+        verdicts = _verdicts_table(index)
         if verdicts:
             blocks.append(verdicts)
     else:
@@ -58,41 +68,41 @@ def methods_section(material: Material) -> Section:
     return Section("methods", "How it was measured", blocks)
 
 
-def _loads_table(material: Material) -> Table:
+def _loads_table(index: FindingsIndex) -> TableBlock:
     used: dict[str, list[str]] = {}
-    for name, scenario in (*material.scenarios.items(), *material.own.items()):
-        if material.figures(name):
+    for name, scenario in (*index.scenarios.items(), *index.own.items()):
+        if index.figures(name):
             used.setdefault(scenario.load, []).append(name)
     rows = []
     for load, names in used.items():
         text = _LOADS.get(load, load)
-        if any(_is_rated(material, name) for name in names):
+        if any(_is_rated(index, name) for name in names):
             text += f" {_RATED}"
         arrivals = sorted(
             {
                 figure.parameters["arrivals"]
                 for name in names
-                for figure in material.figures(name)
+                for figure in index.figures(name)
                 if "arrivals" in figure.parameters
             }
         )
         if arrivals:
             text += f" Arrivals: {listed(arrivals)}."
-        trials = material.findings.loads.get(load)
+        trials = index.findings.loads.get(load)
         rows.append([Cell(load), Cell(text), Cell(f"{trials:,}" if trials else "–"), Cell(str(len(names)))])
     columns = [Column("Load", numeric=False, heads_row=True), Column("What it does", numeric=False)]
     columns += [Column("Trials"), Column("Scenarios")]
-    return Table("The load models that were used.", columns, rows)
+    return TableBlock("The load models that were used.", columns, rows)
 
 
-def _is_rated(material: Material, scenario: str) -> bool:
-    told = material.told(scenario)
-    is_trip = told is not None and told.load == "round-trip"
-    return is_trip and any(material.is_rated(scenario, figure.point) for figure in material.figures(scenario))
+def _is_rated(index: FindingsIndex, scenario: str) -> bool:
+    found = index.find(scenario)
+    is_trip = found is not None and found.load == "round-trip"
+    return is_trip and any(index.is_rated(scenario, figure.point) for figure in index.figures(scenario))
 
 
-def _sentences(material: Material) -> Iterator[Text]:
-    findings = material.findings
+def _sentences(index: FindingsIndex) -> Iterator[Text]:
+    findings = index.findings
     metrics = {figure.metric for figure in findings.figures}
     yield [
         Strong("Generators."),
@@ -132,7 +142,7 @@ def _sentences(material: Material) -> Iterator[Text]:
         " is found and not guessed: MSER-5 looks for it in each trial's rate of completions, and what it finds is "
         "left out. A closed loop that had not settled in its first half gives no figure.",
     ]
-    yield from _repetitions(material)
+    yield from _repetitions(index)
     if findings.probes:
         found = sum(probe.sustained for probe in findings.probes)
         yield [
@@ -150,7 +160,7 @@ def _sentences(material: Material) -> Iterator[Text]:
                 "borne the rate and refuted one 5 % above it; beside them stand the highest rate that was borne and "
                 "the lowest that was not.",
             ]
-    yield from _accounts(material)
+    yield from _accounts(index)
     if metrics & {"cpu", "server_cores", "server_cpu_per_message"} or findings.moments:
         yield [
             Strong("Sampler."),
@@ -169,15 +179,15 @@ def _sentences(material: Material) -> Iterator[Text]:
             Strong("Reduced cases"),
             " are those that this machine cannot hold as published; they are marked, and a note says what was run.",
         ]
-    if len(material.hosts) > 1:
+    if len(index.hosts) > 1:
         yield [
             Strong("Hosts."),
-            f" The runs are of {count(len(material.hosts), 'machine')}; no figure of one is divided by one of another.",
+            f" The runs are of {count(len(index.hosts), 'machine')}; no figure of one is divided by one of another.",
         ]
 
 
-def _repetitions(material: Material) -> Iterator[Text]:
-    findings = material.findings
+def _repetitions(index: FindingsIndex) -> Iterator[Text]:
+    findings = index.findings
     numbers = sorted({figure.repetitions for figure in findings.figures})
     if numbers[-1] == 1:
         yield [
@@ -211,31 +221,31 @@ def _repetitions(material: Material) -> Iterator[Text]:
         ]
 
 
-def _accounts(material: Material) -> Iterator[Text]:
-    told = material.findings.accounting
-    if not told.trials:
+def _accounts(index: FindingsIndex) -> Iterator[Text]:
+    sums = index.findings.accounting
+    if not sums.trials:
         return
     faults = [
         count(amount, "message") + f" {what}"
         for amount, what in (
-            (told.lost, "lost"),
-            (told.duplicated, "doubled"),
-            (told.reordered, "overtaken by another"),
-            (told.strays, "received that nobody had sent"),
+            (sums.lost, "lost"),
+            (sums.duplicated, "doubled"),
+            (sums.reordered, "overtaken by another"),
+            (sums.strays, "received that were never sent"),
         )
         if amount
     ]
     yield [
         Strong("Accounts."),
-        f" Every message has a number, and every trial accounts for all of its messages: {count(told.trials, 'trial')} "
-        f"sent {told.sent:,} and received {told.received:,}; "
+        f" Every message has a number, and every trial accounts for all of its messages: {count(sums.trials, 'trial')} "
+        f"sent {sums.sent:,} and received {sums.received:,}; "
         f"{listed(faults) if faults else 'none was lost, doubled or overtaken'}.",
     ]
 
 
-def _verdicts_table(material: Material) -> Table | None:
+def _verdicts_table(index: FindingsIndex) -> TableBlock | None:
     seen: dict[str, set[tuple[str, str, str, str]]] = {}
-    for figure in material.findings.figures:
+    for figure in index.findings.figures:
         if figure.bottleneck:
             place = (figure.host, figure.scenario, figure.point, figure.system)
             seen.setdefault(figure.bottleneck, set()).add(place)
@@ -244,4 +254,4 @@ def _verdicts_table(material: Material) -> Table | None:
     order = [*(name for name in _VERDICTS if name in seen), *sorted(set(seen) - set(_VERDICTS))]
     rows = [[Cell(name), Cell(_VERDICTS.get(name, "–")), Cell(str(len(seen[name])))] for name in order]
     columns = [Column("Verdict", numeric=False, heads_row=True), Column("Means", numeric=False), Column("Cases")]
-    return Table("What held the measured cases back; the evidence stands beside each of them.", columns, rows)
+    return TableBlock("What held the measured cases back; the evidence stands beside each of them.", columns, rows)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.findings_index import FindingsIndex
 
 
 class Letters:
@@ -22,20 +22,20 @@ class Letters:
 class Notes(Letters):
     """With the contracts that stand beside the table's figures."""
 
-    def __init__(self, material: Material) -> None:
+    def __init__(self, index: FindingsIndex) -> None:
         super().__init__()
-        self._material = material
+        self._index = index
         self._numbers: set[int] = set()
 
     def contract(self, system: str, quality: str) -> list[str]:
-        found = self._material.contracts.get((system, quality))
+        found = self._index.contracts.get((system, quality))
         if found is None:
             return []
         self._numbers.add(found)
         return [str(found)]
 
     def all(self) -> list[tuple[str, str]]:
-        contracts = [(str(found), self._material.contract_text(found)) for found in sorted(self._numbers)]
+        contracts = [(str(found), self._index.contract_text(found)) for found in sorted(self._numbers)]
         return contracts + super().all()
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from entrepot.workbench.analysis.capacity import TARGET_UTILISATION, cores_needed, peak_clients, utilisation, waiting_ms
 from entrepot.workbench.analysis.findings import Capacity
 from entrepot.workbench.report.appearance import is_ours
-from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Link, Paragraph, Section, Table
-from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Hyperlink, Paragraph, Section, TableBlock
+from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.notes import Letters
 from entrepot.workbench.report.wording import count, number, percent, slug
 from entrepot.workbench.systems import is_answered
@@ -23,7 +23,7 @@ WAIT_MS_MIN = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class ResourceNeed:
     """What a rate needs of one system at one point."""
 
     rate_per_s: float
@@ -36,7 +36,7 @@ class Need:
     warnings: tuple[str, ...]
 
 
-def need_of(capacity: Capacity, rate_per_s: float) -> Need:
+def need_of(capacity: Capacity, rate_per_s: float) -> ResourceNeed:
     """Utilisation law and M/G/1 (M/G/k where one server does not do)."""
     servers = max(1, math.ceil(utilisation(rate_per_s, capacity.service_ms) / TARGET_UTILISATION))
     cores = cores_needed(rate_per_s, capacity.cpu_ms_per_message)
@@ -53,21 +53,21 @@ def need_of(capacity: Capacity, rate_per_s: float) -> Need:
         if math.isfinite(peak):
             warnings.append(f"the scalability law sees no gain beyond {number(peak, 2)} clients")
     wait = waiting_ms(rate_per_s, capacity.service_ms, capacity.service_variation, servers)
-    return Need(rate_per_s, cores, servers, wait, tuple(warnings))
+    return ResourceNeed(rate_per_s, cores, servers, wait, tuple(warnings))
 
 
-def planning_section(material: Material) -> Section | None:
+def planning_section(index: FindingsIndex) -> Section | None:
     """None when no trial told what a message costs."""
-    capacities = material.findings.capacities
+    capacities = index.findings.capacities
     rows = [row for row in capacities if row.cpu_ms_per_message > 0 and not is_answered(row.system)]
     if not rows:
         return None
-    order = list(material.scenarios)
+    order = list(index.scenarios)
     rows.sort(
         key=lambda row: (
             order.index(row.scenario) if row.scenario in order else len(order),
-            material.points(row.scenario).index(row.point),
-            material.place_of_system(row.system),
+            index.points(row.scenario).index(row.point),
+            index.place_of_system(row.system),
         )
     )
     ours = [row for row in rows if is_ours(row.system)]
@@ -81,24 +81,24 @@ def planning_section(material: Material) -> Section | None:
         )
     ]
     if ours:
-        blocks.append(_needs_table(material, ours))
+        blocks.append(_needs_table(index, ours))
     peers = [row for row in rows if not is_ours(row.system)]
     if peers:
         blocks.append(
             Section(
-                "planning-peers", "The same for the peers", [_needs_table(material, peers)], 3, "closed", contents="no"
+                "planning-peers", "The same for the peers", [_needs_table(index, peers)], 3, "closed", contents="no"
             )
         )
     fits = list(dict.fromkeys((row.scenario, row.system, row.scalability, row.scalability_note) for row in rows))
     fits = [fit for fit in fits if fit[2] is not None or fit[3]]
     if fits:
         blocks.append(
-            Section("planning-fits", "Scalability law", [_fits_table(material, fits)], 3, "closed", contents="no")
+            Section("planning-fits", "Scalability law", [_fits_table(index, fits)], 3, "closed", contents="no")
         )
     return Section("planning", "Capacity planning", blocks)
 
 
-def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
+def _needs_table(index: FindingsIndex, rows: Sequence[Capacity]) -> TableBlock:
     columns = [
         Column("Scenario", numeric=False, heads_row=True),
         Column("System", numeric=False, heads_row=True),
@@ -115,12 +115,12 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
     letters = Letters()
     body = []
     for row in rows:
-        told = material.told(row.scenario)
-        title = told.title if told else row.scenario
-        label = material.label(row.scenario, row.point)
+        found = index.find(row.scenario)
+        title = found.title if found else row.scenario
+        label = index.label(row.scenario, row.point)
         cells = [
-            Cell([Link(row.scenario, f"#{slug(row.scenario)}")], f"{title}: {label}" if label else title),
-            Cell(material.short_title_of(row.system)),
+            Cell([Hyperlink(row.scenario, f"#{slug(row.scenario)}")], f"{title}: {label}" if label else title),
+            Cell(index.short_title_of(row.system)),
             Cell(number(row.cpu_ms_per_message)),
             Cell(number(row.rate_max_per_s)),
         ]
@@ -134,15 +134,17 @@ def _needs_table(material: Material, rows: Sequence[Capacity]) -> Table:
     caption = (
         f"What a rate needs: {count(len(rows), 'measured case')}, cores at {percent(TARGET_UTILISATION)} utilisation."
     )
-    return Table(caption, columns, body, letters.all())
+    return TableBlock(caption, columns, body, letters.all())
 
 
 def _wait(wait_ms: float) -> str:
-    """A model that says nanoseconds says that nobody waits."""
+    """A model that says nanoseconds says that nothing waits."""
     return number(wait_ms, 2) if wait_ms == 0 or wait_ms >= WAIT_MS_MIN else f"< {WAIT_MS_MIN:g}"
 
 
-def _fits_table(material: Material, fits: Sequence[tuple[str, str, tuple[float, float, float] | None, str]]) -> Table:
+def _fits_table(
+    index: FindingsIndex, fits: Sequence[tuple[str, str, tuple[float, float, float] | None, str]]
+) -> TableBlock:
     columns = [
         Column("Scenario", numeric=False, heads_row=True),
         Column("System", numeric=False, heads_row=True),
@@ -154,5 +156,5 @@ def _fits_table(material: Material, fits: Sequence[tuple[str, str, tuple[float, 
     body = []
     for scenario, system, law, note in fits:
         laws = [Cell(number(value)) for value in law] if law else [EMPTY] * 3
-        body.append([Cell(scenario), Cell(material.short_title_of(system)), *laws, Cell(note or "–")])
-    return Table("X(N) = λN / (1 + α(N − 1) + βN(N − 1)), fitted below hard caps only.", columns, body)
+        body.append([Cell(scenario), Cell(index.short_title_of(system)), *laws, Cell(note or "–")])
+    return TableBlock("X(N) = λN / (1 + α(N − 1) + βN(N − 1)), fitted below hard caps only.", columns, body)

@@ -6,11 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from entrepot.workbench.report.blocks import Block, Code, CodeLines, Fold, Listing, Paragraph, Section, Strong, Text
+from entrepot.workbench.report.blocks import (
+    Block,
+    BulletList,
+    CodeBlock,
+    CodeLines,
+    Fold,
+    Paragraph,
+    Section,
+    Strong,
+    Text,
+)
 from entrepot.workbench.report.charts import Chooser
 from entrepot.workbench.report.coverage import why
-from entrepot.workbench.report.documents import Document
-from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.documents import ReportDocument
+from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.tables import CaseTable, metric_table, probe_table
 from entrepot.workbench.report.wording import count, listed, slug
 from entrepot.workbench.scenario import Scenario
@@ -28,127 +38,129 @@ waits.selectExpr("trial", "(received_ns - intended_ns) / 1e6 AS wait_ms") \\
      .groupBy("trial").agg({"wait_ms": "avg"}).show()"""
 
 
-def document_sections(material: Material, documents: Mapping[str, Document]) -> Iterator[Section]:
+def document_sections(index: FindingsIndex, documents: Mapping[str, ReportDocument]) -> Iterator[Section]:
     for folder, document in documents.items():
-        scenarios = [told for name, told in material.scenarios.items() if name.partition("/")[0] == folder]
+        scenarios = [scenario for name, scenario in index.scenarios.items() if name.partition("/")[0] == folder]
         if not scenarios:
             continue
-        measured = sum(bool(material.coverage(told.name).measured) for told in scenarios)
+        measured = sum(bool(index.coverage(scenario.name).measured) for scenario in scenarios)
         lead = Paragraph(f"{measured} of {count(len(scenarios), 'scenario')} measured.", "aside")
-        blocks = [_scenario(material, told) for told in scenarios]
+        blocks = [_scenario(index, scenario) for scenario in scenarios]
         yield Section(
             folder, f"{document.title} ({document.year})", [lead, *blocks], short=f"{document.short}, {document.year}"
         )
 
 
-def own_section(material: Material) -> Section | None:
+def own_section(index: FindingsIndex) -> Section | None:
     """Loads that no document has; None without any."""
-    if not material.own:
+    if not index.own:
         return None
     lead = Paragraph(
         [
             "Loads with parameters of one's own, of ",
-            Code("entrepot bench send"),
+            CodeBlock("entrepot bench send"),
             " and the like: nothing was published of them. Systems are compared where all parameters are the same.",
         ],
         "aside",
     )
-    return Section("own", "Loads of one's own", [lead, *(_scenario(material, told) for told in material.own.values())])
+    return Section("own", "Loads of one's own", [lead, *(_scenario(index, each) for each in index.own.values())])
 
 
-def _scenario(material: Material, told: Scenario) -> Section:
-    found = material.coverage(told.name)
+def _scenario(index: FindingsIndex, scenario: Scenario) -> Section:
+    found = index.coverage(scenario.name)
     blocks: list[Block] = []
-    if told.differs:
-        blocks.append(Paragraph([Strong("How ours differs."), f" {told.differs}"], "aside"))
-    hosts = material.hosts if found.measured or found.failures else material.hosts[:1] or [""]
+    if scenario.differs:
+        blocks.append(Paragraph([Strong("How ours differs."), f" {scenario.differs}"], "aside"))
+    hosts = index.hosts if found.measured or found.failures else index.hosts[:1] or [""]
     for host in hosts:
-        inside = list(_on_host(material, host, told.name))
+        inside = list(_on_host(index, host, scenario.name))
         if len(hosts) > 1 and inside:
-            inside = [Section(f"{slug(told.name)}-{slug(host)}", f"On {host}", inside, 4, contents="no")]
+            inside = [Section(f"{slug(scenario.name)}-{slug(host)}", f"On {host}", inside, 4, contents="no")]
         blocks += inside
     if found.failures:
-        blocks.append(_marks(material, told.name))
+        blocks.append(_marks(index, scenario.name))
     is_shown = bool(found.measured)
     return Section(
-        slug(told.name),
-        f"{told.name}: {told.title}",
+        slug(scenario.name),
+        f"{scenario.name}: {scenario.title}",
         blocks,
         3,
         "open" if is_shown else "closed",
-        aside="" if is_shown else why(material, told.name),
+        aside="" if is_shown else why(index, scenario.name),
         contents="yes" if is_shown else "no",
         badge=found.badge,
-        extra=[listed(told.shows)] if told.shows else [],
+        extra=[listed(scenario.shows)] if scenario.shows else [],
     )
 
 
-def _on_host(material: Material, host: str, scenario: str) -> Iterator[Block]:
-    yield from Chooser(material, host, scenario).drawings()
-    tables = [metric_table(material, host, scenario, metric) for metric in material.metrics(scenario)]
+def _on_host(index: FindingsIndex, host: str, scenario: str) -> Iterator[Block]:
+    yield from Chooser(index, host, scenario).drawings()
+    tables = [metric_table(index, host, scenario, metric) for metric in index.metrics(scenario)]
     known: set[tuple[str, str]] = set()
     for table in filter(None, tables):
         # The signs stay; what they mean is said once.
         yield replace(table, notes=[note for note in table.notes if note not in known or not note[0].isdigit()])
         known.update(table.notes)
-    cases = CaseTable(material, host, scenario)
+    cases = CaseTable(index, host, scenario)
     verdicts = cases.verdicts()
     place = f"{slug(scenario)}-{slug(host)}"
     if verdicts and len(verdicts.rows) <= _ROWS_OPEN_MAX:
         yield verdicts
     elif verdicts:
         yield Section(f"{place}-verdicts", "What held it back", [verdicts], 4, "closed", contents="no")
-    probes = probe_table(material, scenario)
-    if probes and host == material.hosts[0]:
+    probes = probe_table(index, scenario)
+    if probes and host == index.hosts[0]:
         yield Section(f"{place}-probes", "Every probe of the search", [probes], 4, "closed", contents="no")
     own = list(cases.own())
     if own:
         # Nothing of a load of one's own stands in a document's table, so all of it is what was asked for.
-        fold: Fold = "open" if scenario in material.own else "closed"
+        fold: Fold = "open" if scenario in index.own else "closed"
         yield Section(f"{place}-more", "Latency, cost and accounts", own, 4, fold, contents="no")
 
 
-def _marks(material: Material, scenario: str) -> Section:
+def _marks(index: FindingsIndex, scenario: str) -> Section:
     items: list[Text] = [
         [
             Strong(mark.status),
-            f" {material.short_title_of(mark.system)}, {material.label(scenario, mark.point) or 'the only point'}: "
+            f" {index.short_title_of(mark.system)}, {index.label(scenario, mark.point) or 'the only point'}: "
             f"{mark.reason} (",
-            Code(mark.trial),
+            CodeBlock(mark.trial),
             ")",
         ]
-        for mark in material.marks(scenario)
+        for mark in index.marks(scenario)
     ]
     title = f"{count(len(items), 'trial')} without a figure"
     fold: Fold = "open" if len(items) <= _ROWS_OPEN_MAX else "closed"
-    return Section(f"{slug(scenario)}-marks", title, [Listing(items)], 4, fold, contents="no")
+    return Section(f"{slug(scenario)}-marks", title, [BulletList(items)], 4, fold, contents="no")
 
 
-def raw_section(material: Material) -> Section:
-    runs = material.findings.runs
+def raw_section(index: FindingsIndex) -> Section:
+    runs = index.findings.runs
     blocks: list[Block] = [
         Paragraph(
             [
                 f"All figures were computed from the raw observations of {count(len(runs), 'run')}: ",
-                *[part for run in runs for part in (Code(run), ", ")][:-1],
+                *[part for run in runs for part in (CodeBlock(run), ", ")][:-1],
                 ". A run is a folder with ",
-                Code("run.json"),
+                CodeBlock("run.json"),
                 " and, for each trial, ",
-                Code("trials/TRIAL/trial.json"),
+                CodeBlock("trials/TRIAL/trial.json"),
                 " beside ",
-                Code("sent.parquet"),
+                CodeBlock("sent.parquet"),
                 ", ",
-                Code("received.parquet"),
+                CodeBlock("received.parquet"),
                 ", ",
-                Code("samples.parquet"),
+                CodeBlock("samples.parquet"),
                 " and, where calls were timed, ",
-                Code("calls.parquet"),
+                CodeBlock("calls.parquet"),
                 ". The schema is in ",
-                Code("docs/WORKBENCH.md"),
+                CodeBlock("docs/WORKBENCH.md"),
                 ". To look at them yourself:",
             ]
         ),
         CodeLines(_OPENING, "python"),
-        Paragraph(["To make this report again: ", Code("entrepot report RUN… -o report/"), " with their folders."]),
+        Paragraph(
+            ["To make this report again: ", CodeBlock("entrepot report RUN… -o report/"), " with their folders."]
+        ),
     ]
     return Section("raw", "Raw observations", blocks)

@@ -7,28 +7,28 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from entrepot.workbench.analysis.findings import Comparison
+from entrepot.workbench.analysis.findings import FigureComparison
 from entrepot.workbench.report import drawing
 from entrepot.workbench.report.appearance import INK, is_ours, look_of
 from entrepot.workbench.report.blocks import (
     EMPTY,
     Block,
+    BulletList,
     Cell,
     Column,
     Drawing,
-    Facts,
-    Link,
-    Listing,
+    FactList,
+    Hyperlink,
     Paragraph,
     Section,
-    Table,
+    TableBlock,
     Text,
     Tile,
     Tiles,
 )
-from entrepot.workbench.report.documents import Document
+from entrepot.workbench.report.documents import ReportDocument
+from entrepot.workbench.report.findings_index import PUBLISHED, FindingsIndex
 from entrepot.workbench.report.glance import caveats, glance_table
-from entrepot.workbench.report.material import PUBLISHED, Material
 from entrepot.workbench.report.promises import promises_section
 from entrepot.workbench.report.wording import (
     QUALITIES,
@@ -81,7 +81,7 @@ class Ratio:
     """At how many points one of the two was measured on a busy machine."""
 
 
-def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
+def mean_ratio(rows: Sequence[FigureComparison]) -> tuple[float, float, float]:
     """Geometric mean and its interval.
 
     The points are independent trials, so the squared half-widths of their
@@ -94,32 +94,32 @@ def mean_ratio(rows: Sequence[Comparison]) -> tuple[float, float, float]:
     return math.exp(middle), math.exp(middle - below), math.exp(middle + above)
 
 
-def ratios(material: Material, host: str) -> list[Ratio]:
+def ratios(index: FindingsIndex, host: str) -> list[Ratio]:
     """Of each scenario's throughput, the best of ours against the best of the others in any form, point by point.
 
     A rate that a schedule sets says nothing about speed, and a reduced case is not what was published: both are left
     out, as is whatever is no throughput.
     """
-    found: dict[tuple[str, str, bool], list[Comparison]] = {}
-    for scenario, told in material.scenarios.items():
-        metric = material.main_metric(scenario)
-        if not metric or is_less_better(metric) or told.load in _SCHEDULED:
+    found: dict[tuple[str, str, bool], list[FigureComparison]] = {}
+    for scenario, definition in index.scenarios.items():
+        metric = index.main_metric(scenario)
+        if not metric or is_less_better(metric) or definition.load in _SCHEDULED:
             continue
-        for point in material.points(scenario):
-            if material.is_rated(scenario, point):
+        for point in index.points(scenario):
+            if index.is_rated(scenario, point):
                 continue
             for is_published in (True, False):
                 rows = [
                     row
-                    for system in material.systems(scenario, host)
+                    for system in index.systems(scenario, host)
                     if is_ours(system)
                     and not is_answered(system)
-                    and (row := material.best(host, scenario, point, system, metric, is_published)) is not None
+                    and (row := index.best(host, scenario, point, system, metric, is_published)) is not None
                     and not row.reduced
                 ]
                 if rows and min(row.low for row in rows) > 0:
                     best = max(rows, key=lambda row: row.value)
-                    quality = material.parameters(scenario, point).get("quality", "")
+                    quality = index.parameters(scenario, point).get("quality", "")
                     found.setdefault((scenario.partition("/")[0], quality, is_published), []).append(best)
     answers = []
     for (document, quality, is_published), rows in found.items():
@@ -127,57 +127,57 @@ def ratios(material: Material, host: str) -> list[Ratio]:
         single = [row.ratio for row in rows]
         others = dict.fromkeys(row.other for row in rows)
         ends = (value, low, high, min(single), max(single))
-        unsure = any(material.is_estimate(host, row.scenario, row.point, row.system, row.metric) for row in rows)
-        busy = sum(material.is_busy(row) for row in rows)
+        unsure = any(index.is_estimate(host, row.scenario, row.point, row.system, row.metric) for row in rows)
+        busy = sum(index.is_busy(row) for row in rows)
         answers.append(Ratio(document, quality, is_published, *ends, len(rows), tuple(others), unsure, busy))
     return answers
 
 
-def summary_section(material: Material, documents: Mapping[str, Document]) -> Section:
-    blocks: list[Block] = [_tiles(material)]
-    if material.findings.figures:
-        blocks.append(Paragraph(caveats(material), "aside"))
+def summary_section(index: FindingsIndex, documents: Mapping[str, ReportDocument]) -> Section:
+    blocks: list[Block] = [_tiles(index)]
+    if index.findings.figures:
+        blocks.append(Paragraph(caveats(index), "aside"))
     else:
         blocks.append(Paragraph("No trial gave a figure; what follows is what was published.", "warning"))
-    for host in material.hosts:
-        if len(material.hosts) > 1:
+    for host in index.hosts:
+        if len(index.hosts) > 1:
             blocks.append(Paragraph(f"On {host}:"))
-        found = ratios(material, host)
+        found = ratios(index, host)
         if found:
-            blocks.append(_forest(material, found, documents))
-        glance = glance_table(material, host)
+            blocks.append(_forest(index, found, documents))
+        glance = glance_table(index, host)
         if glance:
             blocks.append(glance)
         if found:
-            numbers = _ratio_table(material, found, documents)
+            numbers = _ratio_table(index, found, documents)
             title = "The mean ratios in numbers"
             blocks.append(Section(f"ratios-{slug(host)}", title, [numbers], 4, "closed", contents="no"))
-    missing = list(_missing(material))
+    missing = list(_missing(index))
     if missing:
-        blocks.append(Section("missing", "What failed or is missing", [Listing(missing)], 3, contents="no"))
-    for host in material.hosts:
-        environment = material.findings.environments.get(host, {})
-        title = "The machine" if len(material.hosts) == 1 else f"The machine {host}"
+        blocks.append(Section("missing", "What failed or is missing", [BulletList(missing)], 3, contents="no"))
+    for host in index.hosts:
+        environment = index.findings.environments.get(host, {})
+        title = "The machine" if len(index.hosts) == 1 else f"The machine {host}"
         blocks.append(Section(f"machine-{slug(host)}", title, list(_machine(environment)), 3, contents="no"))
-    promises = promises_section(material)
+    promises = promises_section(index)
     if promises:
         blocks.append(promises)
     return Section("summary", "Summary", blocks)
 
 
-def _tiles(material: Material) -> Tiles:
-    findings = material.findings
-    measured = [name for name in material.scenarios if material.coverage(name).measured]
+def _tiles(index: FindingsIndex) -> Tiles:
+    findings = index.findings
+    measured = [name for name in index.scenarios if index.coverage(name).measured]
     points = {(figure.scenario, figure.point) for figure in findings.figures}
     systems = {base_name(figure.system) for figure in findings.figures}
-    names = [material.short_title_of(system) for system in sorted(systems, key=material.place_of_system)]
+    names = [index.short_title_of(system) for system in sorted(systems, key=index.place_of_system)]
     tiles = []
-    if material.has_documents:
-        own = f", {count(len(material.own), 'load')} of one's own" if material.own else ""
-        scenarios = f"{len(measured)} of {len(material.scenarios)}"
+    if index.has_documents:
+        own = f", {count(len(index.own), 'load')} of one's own" if index.own else ""
+        scenarios = f"{len(measured)} of {len(index.scenarios)}"
         tiles.append(Tile(scenarios, "scenarios measured", count(len(points), "point") + own))
     else:
-        tiles.append(Tile(str(len(points)), "point" if len(points) == 1 else "points", listed(material.own)))
+        tiles.append(Tile(str(len(points)), "point" if len(points) == 1 else "points", listed(index.own)))
     tiles.append(
         Tile(
             str(len(systems)),
@@ -185,12 +185,12 @@ def _tiles(material: Material) -> Tiles:
             listed(dict.fromkeys(name.partition(",")[0] for name in names)),
         )
     )
-    told = findings.accounting
-    if told.trials:
-        faults = told.lost + told.duplicated
-        detail = "none lost, none doubled" if not faults else f"{told.lost:,} lost, {told.duplicated:,} doubled"
-        tiles.append(Tile(_large(told.sent), "messages accounted for", detail))
-    if findings.published and material.has_documents:
+    sums = findings.accounting
+    if sums.trials:
+        faults = sums.lost + sums.duplicated
+        detail = "none lost, none doubled" if not faults else f"{sums.lost:,} lost, {sums.duplicated:,} doubled"
+        tiles.append(Tile(_large(sums.sent), "messages accounted for", detail))
+    if findings.published and index.has_documents:
         compared = {
             (row.scenario, row.point, row.metric, row.other)
             for row in findings.comparisons
@@ -212,7 +212,7 @@ def _large(amount: int) -> str:
     return f"{amount / 1e6:,.1f} million" if amount >= 1_000_000 else f"{amount:,}"
 
 
-def _forest(material: Material, found: Sequence[Ratio], documents: Mapping[str, Document]) -> Drawing:
+def _forest(index: FindingsIndex, found: Sequence[Ratio], documents: Mapping[str, ReportDocument]) -> Drawing:
     panels = []
     years = sorted(document.year for document in documents.values())
     titles = ("Entrepot ÷ best peer on this machine", f"Entrepot ÷ published, {years[0]} to {years[-1]}")
@@ -237,40 +237,40 @@ def _forest(material: Material, found: Sequence[Ratio], documents: Mapping[str, 
             panels.append(drawing.forest(title, rows, look, "s" if is_published else "o", hollow=is_published))
     caption = (
         "How many times as fast Entrepot is: right of 1 it is faster. Markers are geometric means over points, thin "
-        f"lines reach from the lowest to the highest point, thick ones are what {spread(_repetitions(material))} make "
+        f"lines reach from the lowest to the highest point, thick ones are what {spread(_repetitions(index))} make "
         "of the mean."
     )
     return Drawing(caption, panels)
 
 
-def _repetitions(material: Material) -> int:
-    return max(figure.repetitions for figure in material.findings.figures)
+def _repetitions(index: FindingsIndex) -> int:
+    return max(figure.repetitions for figure in index.findings.figures)
 
 
-def _ratio_table(material: Material, found: Sequence[Ratio], documents: Mapping[str, Document]) -> Table:
+def _ratio_table(index: FindingsIndex, found: Sequence[Ratio], documents: Mapping[str, ReportDocument]) -> TableBlock:
     groups: dict[tuple[str, str], dict[bool, Ratio]] = {}
     for row in found:
         groups.setdefault((row.document, row.quality), {})[row.is_published] = row
     body = []
     for document, quality in sorted(groups, key=lambda key: list(documents).index(key[0])):
-        cells = [Cell([Link(documents[document].short, f"#{document}")], QUALITIES.get(quality, quality))]
+        cells = [Cell([Hyperlink(documents[document].short, f"#{document}")], QUALITIES.get(quality, quality))]
         for is_published in (False, True):
             one = groups[document, quality].get(is_published)
-            cells += _ratio_cells(material, one) if one else [EMPTY] * 3
+            cells += _ratio_cells(index, one) if one else [EMPTY] * 3
         body.append(cells)
     columns = [Column("Document", numeric=False, heads_row=True, detail="quality")]
     for group in ("Entrepot ÷ best peer", "Entrepot ÷ published"):
         columns += [Column("Mean", group=group), Column("Points", group=group, detail="lowest to highest")]
         columns.append(Column("Against", group=group, numeric=False))
-    return Table(
-        f"Each scenario's throughput, geometric means over points with {spread(_repetitions(material))}. "
+    return TableBlock(
+        f"Each scenario's throughput, geometric means over points with {spread(_repetitions(index))}. "
         "Rated, scheduled and reduced cases are left out, and peers that promise less than the quality asks for.",
         columns,
         body,
     )
 
 
-def _ratio_cells(material: Material, row: Ratio) -> list[Cell]:
+def _ratio_cells(index: FindingsIndex, row: Ratio) -> list[Cell]:
     is_even = row.low < row.high and row.low <= 1 <= row.high
     return [
         Cell(
@@ -282,13 +282,13 @@ def _ratio_cells(material: Material, row: Ratio) -> list[Cell]:
             span(row.least, row.most) if row.points > 1 else "",
             [f"{row.busy_points} busy"] if row.busy_points else [],
         ),
-        Cell(listed(material.name_of_other(other) for other in row.others)),
+        Cell(listed(index.name_of_other(other) for other in row.others)),
     ]
 
 
-def _missing(material: Material) -> list[Text]:
-    findings = material.findings
-    told: list[Text] = [f"{system} was asked for and is not here: {why}." for system, why in findings.absent.items()]
+def _missing(index: FindingsIndex) -> list[Text]:
+    findings = index.findings
+    texts: list[Text] = [f"{system} was asked for and is not here: {why}." for system, why in findings.absent.items()]
     by_reason: dict[tuple[str, str, str], list[str]] = {}
     for mark in findings.marks:
         # The numbers behind the colon differ from trial to trial; they stand with the scenario.
@@ -296,35 +296,35 @@ def _missing(material: Material) -> list[Text]:
         by_reason.setdefault((mark.status, mark.system, kind), []).append(mark.scenario)
     for (status, system, reason), scenarios in list(by_reason.items())[:_FAILURES_SHOWN]:
         names = list(dict.fromkeys(scenarios))
-        links: list[str | Link] = []
+        links: list[str | Hyperlink] = []
         for name in names[:4]:
-            links += [", " if links else "", Link(name, f"#{slug(name)}")]
+            links += [", " if links else "", Hyperlink(name, f"#{slug(name)}")]
         more = f" and {len(names) - 4} more scenarios" if len(names) > 4 else ""
-        told.append(
+        texts.append(
             [
-                f"{count(len(scenarios), f'{status} trial')} of {material.short_title_of(system)} (",
+                f"{count(len(scenarios), f'{status} trial')} of {index.short_title_of(system)} (",
                 *(link for link in links if link),
                 f"{more}): {reason}",
             ]
         )
     if len(by_reason) > _FAILURES_SHOWN:
-        told.append(f"{len(by_reason) - _FAILURES_SHOWN} more kinds of failure are told with their scenarios.")
-    missing = [name for name in material.scenarios if material.coverage(name).badge == "missing"]
-    if missing and material.has_documents:
-        told.append(
+        texts.append(f"{len(by_reason) - _FAILURES_SHOWN} more kinds of failure are told with their scenarios.")
+    missing = [name for name in index.scenarios if index.coverage(name).badge == "missing"]
+    if missing and index.has_documents:
+        texts.append(
             [
                 f"{count(len(missing), 'scenario was', 'scenarios were')} not part of these runs: see ",
-                Link("the coverage", "#coverage"),
+                Hyperlink("the coverage", "#coverage"),
                 ".",
             ]
         )
-    reduced = [name for name in material.scenarios if material.coverage(name).reduced]
+    reduced = [name for name in index.scenarios if index.coverage(name).reduced]
     if reduced:
-        told.append(
+        texts.append(
             f"{count(len(reduced), 'scenario has', 'scenarios have')} points that this machine cannot hold as "
             "published; they are marked as reduced."
         )
-    return told
+    return texts
 
 
 def _machine(environment: Mapping[str, str]) -> list[Block]:
@@ -332,13 +332,13 @@ def _machine(environment: Mapping[str, str]) -> list[Block]:
         return [Paragraph("Nothing was recorded of it.", "warning")]
     known = [(title, _with_unit(key, environment[key])) for key, title in _MACHINE.items() if environment.get(key)]
     rest = [(key.replace("_", " "), value) for key, value in environment.items() if key not in _MACHINE and value]
-    blocks: list[Block] = [Facts(known)] if known else []
+    blocks: list[Block] = [FactList(known)] if known else []
     if rest:
         blocks.append(
             Section(
                 f"more-{slug(environment.get('host', 'host'))}",
                 "Everything that was recorded",
-                [Facts(rest)],
+                [FactList(rest)],
                 4,
                 "closed",
                 contents="no",

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from entrepot.workbench.analysis.findings import Comparison, Figure, Mark
+from entrepot.workbench.analysis.findings import Figure, FigureComparison, UnusableTrial
 from entrepot.workbench.analysis.metric import Group, metric_of
 from entrepot.workbench.report.appearance import is_ours
-from entrepot.workbench.report.blocks import EMPTY, Cell, CellKind, Column, Table
-from entrepot.workbench.report.material import Material
+from entrepot.workbench.report.blocks import EMPTY, Cell, CellKind, Column, TableBlock
+from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.notes import Notes
 from entrepot.workbench.report.view import View
 from entrepot.workbench.report.wording import (
@@ -43,15 +43,15 @@ _GROUPS: dict[Group, str] = {
 class MetricTable(View):
     """One metric of one scenario on one host."""
 
-    def __init__(self, material: Material, host: str, scenario: str, metric: str) -> None:
-        super().__init__(material, host, scenario)
+    def __init__(self, index: FindingsIndex, host: str, scenario: str, metric: str) -> None:
+        super().__init__(index, host, scenario)
         self._metric = metric
-        self._notes = Notes(material)
+        self._notes = Notes(index)
         self._figures = self.figures(metric)
         self._systems = [system for system in self.systems if self._has(system)]
         self._published = self.published_systems(metric)
 
-    def table(self) -> Table | None:
+    def table(self) -> TableBlock | None:
         """None when the metric has neither a published nor a measured value here."""
         points = [point for point in self.points if self._is_row(point)]
         if not points:
@@ -60,7 +60,7 @@ class MetricTable(View):
         columns = [*_head_columns(varying), *self._columns()]
         rows = [
             [
-                *row_heads(self.material, self.scenario, point, varying),
+                *row_heads(self.index, self.scenario, point, varying),
                 *self._published_cells(point),
                 *(self._system_cell(point, system) for system in self._ours),
                 *self._ratio_cells(point),
@@ -68,7 +68,7 @@ class MetricTable(View):
             ]
             for point in points
         ]
-        return Table(self._caption(constant), columns, rows, self._notes.all())
+        return TableBlock(self._caption(constant), columns, rows, self._notes.all())
 
     @property
     def _ours(self) -> list[str]:
@@ -89,7 +89,7 @@ class MetricTable(View):
         """Systems that gave nothing but marks have a column in the main table only: once is enough."""
         if any(figure.system == system for figure in self._figures):
             return True
-        is_main = self._metric == self.material.main_metric(self.scenario)
+        is_main = self._metric == self.index.main_metric(self.scenario)
         return is_main and bool(self.marks(system=system))
 
     def _is_row(self, point: str) -> bool:
@@ -127,16 +127,16 @@ class MetricTable(View):
     def _columns(self) -> Iterator[Column]:
         yield from (Column(system, group="Published") for system in self._published)
         for system in self._ours:
-            yield Column(self.material.short_title_of(system).partition(", ")[2] or system, group="Entrepot")
+            yield Column(self.index.short_title_of(system).partition(", ")[2] or system, group="Entrepot")
         # Before the peers, which may be many: a narrow screen shows what is asked most without scrolling.
         yield from self._ratio_columns()
         for system in self._peers:
-            client = self.material.title_of(system).partition(", ")[2]
-            yield Column(self.material.short_title_of(system), group="Peers", detail=client)
+            client = self.index.title_of(system).partition(", ")[2]
+            yield Column(self.index.short_title_of(system), group="Peers", detail=client)
 
     def _ratio_columns(self) -> Iterator[Column]:
         for system, is_published in self._ratios():
-            which = f"{self.material.short_title_of(system).partition(', ')[2]} " if len(self._ours) > 1 else ""
+            which = f"{self.index.short_title_of(system).partition(', ')[2]} " if len(self._ours) > 1 else ""
             yield Column(f"{which}÷ {'published' if is_published else 'best peer'}", group="Ratio of Entrepot")
 
     def _ratios(self) -> list[tuple[str, bool]]:
@@ -149,9 +149,9 @@ class MetricTable(View):
     # Cells
 
     def _published_cells(self, point: str) -> Iterator[Cell]:
-        said = {row.system: row for row in self.published(self._metric) if row.point == point}
+        published = {row.system: row for row in self.published(self._metric) if row.point == point}
         for system in self._published:
-            yield Cell(self._scale.write(said[system].value)) if system in said else EMPTY
+            yield Cell(self._scale.write(published[system].value)) if system in published else EMPTY
 
     def _system_cell(self, point: str, system: str) -> Cell:
         figure = self._figure(point, system)
@@ -169,7 +169,7 @@ class MetricTable(View):
         if figure.bottleneck == GENERATOR and has_direction(self._metric) and not is_less_better(self._metric):
             text = f"≥ {text}"
             signs.append(self._notes.letter("The load generator was the limit; the system may be faster."))
-        if self.material.is_estimate(self.host, self.scenario, point, system, self._metric):
+        if self.index.is_estimate(self.host, self.scenario, point, system, self._metric):
             text = f"about {text}"
             signs.append(self._notes.letter("An estimate: the search had to end before long probes had confirmed it."))
         if figure.busy:
@@ -192,32 +192,32 @@ class MetricTable(View):
 
     def _ratio_cells(self, point: str) -> Iterator[Cell]:
         for system, is_published in self._ratios():
-            row = self.material.best(self.host, self.scenario, point, system, self._metric, is_published)
+            row = self.index.best(self.host, self.scenario, point, system, self._metric, is_published)
             yield self._ratio_cell(row) if row else EMPTY
 
-    def _ratio_cell(self, row: Comparison) -> Cell:
+    def _ratio_cell(self, row: FigureComparison) -> Cell:
         signs = [self._notes.letter(sentence(f"Reduced: {row.reduced}"))] if row.reduced else []
-        if self.material.is_busy(row):
+        if self.index.is_busy(row):
             signs.append(self._notes.letter("One of the two was measured on a busy machine."))
-        other = self.material.name_of_other(row.other)
+        other = self.index.name_of_other(row.other)
         detail = f"{span(row.low, row.high)}, {other}" if row.high > row.low else other
         return Cell(f"{'≈ ' if is_even(row) else ''}{ratio(row.ratio)}", detail, signs)
 
 
-def metric_table(material: Material, host: str, scenario: str, metric: str) -> Table | None:
-    return MetricTable(material, host, scenario, metric).table()
+def metric_table(index: FindingsIndex, host: str, scenario: str, metric: str) -> TableBlock | None:
+    return MetricTable(index, host, scenario, metric).table()
 
 
-def is_even(row: Comparison) -> bool:
+def is_even(row: FigureComparison) -> bool:
     """Whether the interval holds 1: neither is faster, as far as was measured."""
     return row.low < row.high and row.low <= 1.0 <= row.high
 
 
-def _distinct(marks: Sequence[Mark]) -> list[Mark]:
+def _distinct(marks: Sequence[UnusableTrial]) -> list[UnusableTrial]:
     return list({(mark.status, mark.reason): mark for mark in reversed(marks)}.values())[::-1]
 
 
-def _also_marked(marks: Sequence[Mark]) -> str:
+def _also_marked(marks: Sequence[UnusableTrial]) -> str:
     """A figure that stands, though not all of its trials do."""
     reasons = "; ".join(f"{mark.status}: {mark.reason}" for mark in _distinct(marks))
     return f"Without {count(len(marks), 'trial')} that {'was' if len(marks) == 1 else 'were'} marked ({reasons})."
@@ -227,43 +227,43 @@ def _head_columns(varying: Sequence[str]) -> list[Column]:
     return [Column(name_of(name), numeric=False, heads_row=True) for name in varying or ["point"]]
 
 
-def row_heads(material: Material, scenario: str, point: str, varying: Sequence[str]) -> list[Cell]:
-    parameters = material.parameters(scenario, point)
+def row_heads(index: FindingsIndex, scenario: str, point: str, varying: Sequence[str]) -> list[Cell]:
+    parameters = index.parameters(scenario, point)
     return [Cell(value_of(name, parameters.get(name, "")) or "–") for name in varying] or [Cell("the only one")]
 
 
 class CaseTable(View):
     """A table with a row for each point and system that was measured."""
 
-    def __init__(self, material: Material, host: str, scenario: str) -> None:
-        super().__init__(material, host, scenario)
+    def __init__(self, index: FindingsIndex, host: str, scenario: str) -> None:
+        super().__init__(index, host, scenario)
         seen: dict[str, set[str]] = {}
         for figure in self.figures():
             seen.setdefault(figure.point, set()).add(figure.system)
         self._cases = [
             (point, system)
             for point in self.points
-            for system in sorted(seen.get(point, ()), key=lambda name: (material.place_of_system(name), name))
+            for system in sorted(seen.get(point, ()), key=lambda name: (index.place_of_system(name), name))
         ]
         self._varying, _ = self.axes(list(dict.fromkeys(point for point, _ in self._cases)))
 
     def _heads(self, point: str, system: str) -> list[Cell]:
-        heads = row_heads(self.material, self.scenario, point, self._varying) if self._varying else []
-        return [*heads, Cell(self.material.short_title_of(system))]
+        heads = row_heads(self.index, self.scenario, point, self._varying) if self._varying else []
+        return [*heads, Cell(self.index.short_title_of(system))]
 
     def _columns(self) -> list[Column]:
         heads = _head_columns(self._varying) if self._varying else []
         return [*heads, Column("System", numeric=False, heads_row=True)]
 
-    def own(self) -> Iterator[Table]:
+    def own(self) -> Iterator[TableBlock]:
         """Rates and latency, cost, accounts: a table each, so that a laptop shows all of it."""
-        metrics = self.material.own_metrics(self.scenario)
+        metrics = self.index.own_metrics(self.scenario)
         for group, caption in _GROUPS.items():
             table = self._of_metrics(caption, [name for name in metrics if metric_of(name).group == group])
             if table:
                 yield table
 
-    def _of_metrics(self, caption: str, metrics: Sequence[str]) -> Table | None:
+    def _of_metrics(self, caption: str, metrics: Sequence[str]) -> TableBlock | None:
         scales = {metric: self.scale(metric) for metric in metrics}
         rows = []
         for point, system in self._cases:
@@ -274,9 +274,9 @@ class CaseTable(View):
         if not rows:
             return None
         columns = [Column(name_of(metric), detail=scales[metric].unit) for metric in metrics]
-        return Table(caption, [*self._columns(), *columns], rows)
+        return TableBlock(caption, [*self._columns(), *columns], rows)
 
-    def verdicts(self) -> Table | None:
+    def verdicts(self) -> TableBlock | None:
         """What held each figure back, with the evidence."""
         rows = []
         for point, system in self._cases:
@@ -285,27 +285,27 @@ class CaseTable(View):
                 for figure in self.figures()
                 if (figure.point, figure.system) == (point, system) and figure.bottleneck
             )
-            rows += [[*self._heads(point, system), Cell(verdict), Cell(told or "–")] for verdict, told in found]
+            rows += [[*self._heads(point, system), Cell(verdict), Cell(reason or "–")] for verdict, reason in found]
         if not rows:
             return None
         columns = [Column("Held back by", numeric=False), Column("Evidence", numeric=False)]
-        return Table("What held each figure back.", [*self._columns(), *columns], rows)
+        return TableBlock("What held each figure back.", [*self._columns(), *columns], rows)
 
 
-def probe_table(material: Material, scenario: str) -> Table | None:
+def probe_table(index: FindingsIndex, scenario: str) -> TableBlock | None:
     """Every rate that a search tried."""
-    points = material.points(scenario)
+    points = index.points(scenario)
     probes = sorted(
-        (probe for probe in material.findings.probes if probe.scenario == scenario),
-        key=lambda row: (points.index(row.point), material.place_of_system(row.system), row.repetition, row.probe),
+        (probe for probe in index.findings.probes if probe.scenario == scenario),
+        key=lambda row: (points.index(row.point), index.place_of_system(row.system), row.repetition, row.probe),
     )
     if not probes:
         return None
-    varying, _ = material.axes(scenario, list(dict.fromkeys(probe.point for probe in probes)))
+    varying, _ = index.axes(scenario, list(dict.fromkeys(probe.point for probe in probes)))
     rows = [
         [
-            *(row_heads(material, scenario, probe.point, varying) if varying else []),
-            Cell(material.short_title_of(probe.system)),
+            *(row_heads(index, scenario, probe.point, varying) if varying else []),
+            Cell(index.short_title_of(probe.system)),
             Cell(str(probe.repetition)),
             Cell(str(probe.probe)),
             Cell(number(probe.offered_per_s)),
@@ -323,4 +323,4 @@ def probe_table(material: Material, scenario: str) -> Table | None:
     columns += [Column("Offered", detail="msg/s"), Column("Delivered", detail="msg/s")]
     columns += [Column("Depth slope", detail="msg/s"), Column("Latency, 99 %", detail="ms"), Column("Lost")]
     columns += [Column("Verdict", numeric=False), Column("Evidence", numeric=False)]
-    return Table(f"The {count(len(probes), 'probe')} of the search.", columns, rows)
+    return TableBlock(f"The {count(len(probes), 'probe')} of the search.", columns, rows)

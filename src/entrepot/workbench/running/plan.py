@@ -26,7 +26,7 @@ OVERHEAD_S = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PlannedVisit:
     """One planned visit, and about how long it takes."""
 
     plan: VisitPlan
@@ -73,7 +73,7 @@ def planned(
     host: str,
     folder: Path,
     strict: bool,
-) -> tuple[list[Visit], dict[str, str]]:
+) -> tuple[list[PlannedVisit], dict[str, str]]:
     """All visits of these scenarios on these systems, in order; and the systems that are not installed.
 
     Raises:
@@ -109,7 +109,7 @@ def planned(
 
 def _ordered(
     cases: list[tuple[Scenario, Point, str]], effort: Effort, run: str, host: str, folder: Path
-) -> Iterator[Visit]:
+) -> Iterator[PlannedVisit]:
     order = random.Random(SEED)  # noqa: S311 - an order, no secret
     for repetition in range(effort.repetitions):
         for scenario, point, system in order.sample(cases, len(cases)):
@@ -129,7 +129,7 @@ def _ordered(
                 results=str(folder / "trials"),
                 scratch=str(folder / "s"),
             )
-            yield Visit(plan, estimate_s(plan))
+            yield PlannedVisit(plan, estimate_s(plan))
 
 
 def estimate_s(plan: VisitPlan) -> float:

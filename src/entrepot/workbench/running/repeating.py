@@ -18,7 +18,7 @@ import msgspec
 
 from entrepot.workbench.measuring.glance import glance
 from entrepot.workbench.measuring.record import TrialRecord
-from entrepot.workbench.running.plan import Visit
+from entrepot.workbench.running.plan import PlannedVisit
 from entrepot.workbench.statistics.repeating import Runs, until_alike, until_steady
 
 RULES = ("fixed", "steady", "alike")
@@ -27,9 +27,9 @@ RUNS_MIN = 5
 
 
 class Watcher(Protocol):
-    """Who shows what is going on."""
+    """What shows progress."""
 
-    def visit_begins(self, number: int, total: int, visit: Visit, left_s: float) -> None: ...
+    def visit_begins(self, number: int, total: int, visit: PlannedVisit, left_s: float) -> None: ...
 
     def visit_says(self, text: str) -> None: ...
 
@@ -40,12 +40,12 @@ class Making(Protocol):
     """What this needs of a run."""
 
     folder: Path
-    visits: Sequence[Visit]
+    visits: Sequence[PlannedVisit]
 
     @property
     def rule(self) -> str: ...
 
-    def make(self, visit: Visit, watcher: Watcher) -> list[TrialRecord]: ...
+    def make(self, visit: PlannedVisit, watcher: Watcher) -> list[TrialRecord]: ...
 
 
 def repeat(run: Making, watcher: Watcher) -> list[TrialRecord]:
@@ -66,13 +66,13 @@ def _until(rule: str, figures: _Figures) -> Iterator[Runs]:
 class _Figures:
     """The rates of one case, run by run; those that were made before come first."""
 
-    def __init__(self, run: Making, first: Visit, watcher: Watcher, found: list[TrialRecord]) -> None:
+    def __init__(self, run: Making, first: PlannedVisit, watcher: Watcher, found: list[TrialRecord]) -> None:
         self._run, self._first, self._watcher, self._found = run, first, watcher, found
         self._repetition = 0
 
     def __call__(self) -> float:
         plan = msgspec.structs.replace(self._first.plan, repetition=self._repetition)
-        visit = Visit(plan, self._first.estimate_s)
+        visit = PlannedVisit(plan, self._first.estimate_s)
         planned = {other.name for other in self._run.visits}
         if visit.name not in planned:
             self._watcher.visit_begins(self._repetition + 1, RUNS_MAX, visit, visit.estimate_s)

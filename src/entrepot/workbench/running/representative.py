@@ -2,8 +2,8 @@
 """The set that `make bench` runs: every document, every load and every system, within half an hour on two cores.
 
 A quick run of everything on all systems would take hours, so the set says
-for each scenario which systems and points it takes. Systems that somebody
-names himself are not narrowed.
+for each scenario which systems and points it takes. Systems that are
+named in the command are not narrowed.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from entrepot.workbench.measuring import environment
 from entrepot.workbench.measuring.effort import EFFORTS, Effort
 from entrepot.workbench.measuring.record import RunRecord, TrialRecord, read_run, read_trials, write_record
 from entrepot.workbench.measuring.visit import VisitPlan, failed
-from entrepot.workbench.running.plan import Visit, planned
+from entrepot.workbench.running.plan import PlannedVisit, planned
 from entrepot.workbench.running.repeating import Watcher, repeat
 from entrepot.workbench.running.representative import chosen
 from entrepot.workbench.scenario import Scenario
@@ -47,8 +47,8 @@ LIMIT_FACTOR, LIMIT_EXTRA_S = 6.0, 240.0
 _MIB = 1024 * 1024
 
 
-class Run:
-    def __init__(self, folder: Path, record: RunRecord, visits: Sequence[Visit]) -> None:
+class WorkbenchRun:
+    def __init__(self, folder: Path, record: RunRecord, visits: Sequence[PlannedVisit]) -> None:
         self.folder = folder
         self.record = record
         self.visits = visits
@@ -59,11 +59,11 @@ class Run:
         return self.record.repeat
 
     @property
-    def open_visits(self) -> list[Visit]:
+    def open_visits(self) -> list[PlannedVisit]:
         """Those that have not come to their end."""
         return [visit for visit in self.visits if not self._mark(visit).exists()]
 
-    def _mark(self, visit: Visit) -> Path:
+    def _mark(self, visit: PlannedVisit) -> Path:
         return self.folder / "visits" / visit.name
 
     def go(self, watcher: Watcher) -> list[TrialRecord]:
@@ -87,7 +87,7 @@ class Run:
             write_record(self.folder / "run.json", self.record)
         return found
 
-    def make(self, visit: Visit, watcher: Watcher) -> list[TrialRecord]:
+    def make(self, visit: PlannedVisit, watcher: Watcher) -> list[TrialRecord]:
         """One visit, and its mark; nothing when it was made before.
 
         Raises:
@@ -105,13 +105,13 @@ class Run:
     def trials(self) -> list[TrialRecord]:
         return list(read_trials(self.folder).values())
 
-    def _forget(self, visit: Visit) -> None:
+    def _forget(self, visit: PlannedVisit) -> None:
         """What an interrupted visit has left would be counted twice."""
         # The tenth repetition's name begins as the first one's does.
         for left in (visit.name, *(probe.name for probe in (self.folder / "trials").glob(f"{visit.name}.*"))):
             shutil.rmtree(self.folder / "trials" / left, ignore_errors=True)
 
-    def _visit(self, visit: Visit, watcher: Watcher) -> list[TrialRecord]:
+    def _visit(self, visit: PlannedVisit, watcher: Watcher) -> list[TrialRecord]:
         problem = _in_a_process(visit, watcher)
         trials = self._trials_of(visit)
         if problem or not trials:
@@ -119,7 +119,7 @@ class Run:
             trials = self._trials_of(visit)
         return trials
 
-    def _trials_of(self, visit: Visit) -> list[TrialRecord]:
+    def _trials_of(self, visit: PlannedVisit) -> list[TrialRecord]:
         trials = read_trials(self.folder).items()
         return [trial for name, trial in trials if name == visit.name or name.startswith(f"{visit.name}.")]
 
@@ -135,7 +135,7 @@ def begin(
     repeat: str = "fixed",
     refuse_busy: bool = False,
     strict: bool = True,
-) -> Run:
+) -> WorkbenchRun:
     """Plan a run and write its run.json; nothing is measured yet.
 
     With `strict`, a system that was named has to be installed. `repeat` says when a case was repeated often enough
@@ -148,13 +148,13 @@ def begin(
     return _begun(wanted, chosen(names, systems), wanted.effort(), folder, strict=strict)
 
 
-def begin_with(scenarios: Sequence[Scenario], systems: Sequence[str], effort: Effort, *, folder: Path) -> Run:
+def begin_with(scenarios: Sequence[Scenario], systems: Sequence[str], effort: Effort, *, folder: Path) -> WorkbenchRun:
     """The same for scenarios that are in no catalogue; such a run cannot be resumed by its folder alone."""
     wanted = _Wanted([scenario.name for scenario in scenarios], systems, effort.scale)
     return _begun(wanted, [(scenario, systems) for scenario in scenarios], effort, folder, strict=True)
 
 
-def resume(folder: Path) -> Run:
+def resume(folder: Path) -> WorkbenchRun:
     """A run that was interrupted, with the visits that are still to be made.
 
     Raises:
@@ -173,7 +173,7 @@ def resume(folder: Path) -> Run:
     wanted = _Wanted(record.scenarios, record.systems, record.scale, *effort)
     cases = chosen(record.scenarios, record.systems)
     visits, _ = planned(cases, wanted.effort(), run=record.run, host=host, folder=folder, strict=False)
-    return Run(folder, record, visits)
+    return WorkbenchRun(folder, record, visits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _begun(
     folder: Path | None,
     *,
     strict: bool,
-) -> Run:
+) -> WorkbenchRun:
     now = datetime.now(UTC)
     name = f"{now:%Y%m%dT%H%M%S}"
     folder = (folder or RUNS / name).resolve()
@@ -229,7 +229,7 @@ def _begun(
         refuse_busy=wanted.refuse_busy,
     )
     write_record(folder / "run.json", record)
-    return Run(folder, record, visits)
+    return WorkbenchRun(folder, record, visits)
 
 
 def require_room(folder: Path, effort: Effort) -> None:
@@ -245,7 +245,7 @@ def require_room(folder: Path, effort: Effort) -> None:
         raise DiskTooFull(str(there), free_mib, wanted_mib)
 
 
-def _in_a_process(visit: Visit, watcher: Watcher) -> str:
+def _in_a_process(visit: PlannedVisit, watcher: Watcher) -> str:
     """Make a visit in a fresh interpreter; what went wrong with it, if anything."""
     limit_s = visit.estimate_s * LIMIT_FACTOR + LIMIT_EXTRA_S
     command = [sys.executable, "-m", "entrepot.workbench.measuring.visit"]

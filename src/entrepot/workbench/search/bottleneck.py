@@ -108,7 +108,7 @@ def verdict(facts: Facts) -> Bottleneck:
     if kept := _kept_rate(facts):
         return Bottleneck("none", kept)
     if facts.getters == 0 and _grows(facts):
-        return Bottleneck("getter shortage", f"{_growing(facts)} and nobody was getting")
+        return Bottleneck("getter shortage", f"{_growing(facts)} and nothing was getting")
     busy = sorted(_busy(facts), key=lambda one: -one.use)
     if busy:
         others = f" (also {'; '.join(f'{one.name}: {one.evidence}' for one in busy[1:])})" if busy[1:] else ""
@@ -208,8 +208,8 @@ def _busy_log(facts: Facts) -> Iterator[_Busy]:
 
 def _nothing_busy(facts: Facts) -> Bottleneck:
     missing = [
-        told
-        for told, value in (
+        reason
+        for reason, value in (
             ("how busy the machine was", facts.machine_busy_share),
             ("what the server used", facts.server_cpu_cores),
             ("what the log did", facts.flushes_per_s if facts.is_persistent else 0.0),
@@ -220,14 +220,14 @@ def _nothing_busy(facts: Facts) -> Bottleneck:
         return Bottleneck("unknown", f"nothing that was sampled was busy, and it is not known {', nor '.join(missing)}")
     forces, rate = facts.flushes_per_s, facts.rate_per_s
     if facts.is_persistent and forces and rate and forces / rate >= FORCES_PER_MESSAGE:
-        told = f"nothing was busy, and {forces:,.0f} flushes/s for {rate:,.0f} messages/s"
-        return Bottleneck("log latency", f"{told}: each waited for a force of its own")
+        reason = f"nothing was busy, and {forces:,.0f} flushes/s for {rate:,.0f} messages/s"
+        return Bottleneck("log latency", f"{reason}: each waited for a force of its own")
     waited = facts.getter_wait_share
     if waited is not None and waited < GETTER_WAIT_SHARE and _grows(facts):
-        told = (
+        reason = (
             f"{_growing(facts)} and nothing was busy, while getters waited for messages only {waited:.0%} of their time"
         )
-        return Bottleneck("getter shortage", told)
+        return Bottleneck("getter shortage", reason)
     waiting = "" if waited is None or not _grows(facts) else f", and getters waited {waited:.0%} of their time"
     log = f", the log flushed {facts.flushes_per_s:,.0f} times/s" if facts.flushes_per_s else ""
     return Bottleneck(

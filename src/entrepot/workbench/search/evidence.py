@@ -54,7 +54,7 @@ class Evidence:
     """Of the 99th percentile, from the intended time; seconds per second."""
     latency_p99_s: float
     lost: int | None
-    """None when the queues were not drained, so that nobody can know."""
+    """None when the queues were not drained, so that it is unknown."""
     duplicated: int
     lateness_p99_s: float
     """How late messages were sent, by the schedule."""
@@ -79,7 +79,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Criteria:
+class SustainCriteria:
     """What sustained means, in numbers."""
 
     growth_share_max: float = 0.005
@@ -106,7 +106,7 @@ class Verdict:
         return f"{self.answer.replace('_', ' ')}: {'; '.join(self.reasons)}"
 
 
-def judge(evidence: Evidence, criteria: Criteria) -> Verdict:
+def judge(evidence: Evidence, criteria: SustainCriteria) -> Verdict:
     """Whether the offered rate can be sustained, and which numbers say so."""
     if evidence.messages < MESSAGES_MIN:
         return Verdict("unsteady", (f"only {evidence.messages:.0f} messages were sent",), 0.5)
@@ -156,7 +156,7 @@ def combined(evidences: Sequence[Evidence]) -> Evidence:
         in_calls_share=worst([one.in_calls_share for one in evidences]),
         call_p99_s=worst([one.call_p99_s for one in evidences]),
         generator_cpu_share=worst([one.generator_cpu_share for one in evidences]),
-        # Who was warm once has warmed up; what looked like it in another probe was the machine.
+        # A system that was warm once has warmed up; what looked like it in another probe was the machine.
         is_warm=any(one.is_warm for one in evidences),
     )
 
@@ -167,12 +167,12 @@ def _mean_trend(trends: Sequence[Trend]) -> Trend:
     return Trend(sum(trend.slope for trend in trends) / count, error)
 
 
-def _caught_up(evidence: Evidence, criteria: Criteria) -> list[bool]:
+def _caught_up(evidence: Evidence, criteria: SustainCriteria) -> list[bool]:
     """Of each probe, whether its backlog came back to where it had been."""
     return [left <= criteria.growth_share_max * evidence.offered_per_s for left in evidence.left_per_s]
 
 
-def _generator_limits(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _generator_limits(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     """Why the generator was the limit; nothing when it kept its schedule, or when the system kept it from doing so."""
     is_behind = evidence.behind_share > criteria.behind_share_max
     is_late = evidence.lateness_p99_s > criteria.lateness_p99_s_max
@@ -197,19 +197,19 @@ def _generator_limits(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]
 
 
 def _is_held_back(evidence: Evidence) -> bool:
-    """Whoever waits in a call is late for the next one: that is the system's doing, and shows in its latency."""
+    """A sender that waits in a call is late for the next one: that is the system's doing, and shows in its latency."""
     is_always_in_calls = (evidence.in_calls_share or 0.0) >= IN_CALLS_SHARE
     return is_always_in_calls or (evidence.call_p99_s or 0.0) >= evidence.lateness_p99_s / 2
 
 
-def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _refutations(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     reasons = []
     growth_max_per_s = criteria.growth_share_max * evidence.offered_per_s
     if evidence.lost is not None and evidence.lost > criteria.lost_max:
         reasons.append(f"{evidence.lost:,} of {evidence.messages:,.0f} messages were lost")
     if evidence.duplicated > criteria.duplicated_max:
         reasons.append(f"{evidence.duplicated:,} of {evidence.messages:,.0f} messages came more than once")
-    # Who was late at the end and had caught up shortly before did not fall behind.
+    # A sender that was late at the end and had caught up shortly before did not fall behind.
     if evidence.behind_share > criteria.behind_share_max and not all(_caught_up(evidence, criteria)):
         reasons.append(
             f"senders were held back in their calls ({evidence.in_calls_share or 0:.0%} of the time) and sent "
@@ -236,11 +236,11 @@ def _refutations(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _doubts(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _doubts(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     reasons = []
     growth_max_per_s = criteria.growth_share_max * evidence.offered_per_s
     if evidence.lost is None:
-        reasons.append("the queues were not drained, so nobody knows whether anything was lost")
+        reasons.append("the queues were not drained, so it is unknown whether anything was lost")
     caught_up = _caught_up(evidence, criteria)
     if not all(caught_up):
         which = (
@@ -255,7 +255,7 @@ def _doubts(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _missing(evidence: Evidence, criteria: Criteria) -> float:
+def _missing(evidence: Evidence, criteria: SustainCriteria) -> float:
     """Messages that ought to have been delivered within the probe and were not."""
     undelivered = (evidence.sent_per_s - evidence.delivered_per_s) * evidence.duration_s
     return undelivered - (1 - criteria.delivered_share_min) * evidence.messages
@@ -266,7 +266,7 @@ def _undelivered(evidence: Evidence) -> str:
     return f"{delivered} were delivered of {sent} sent, {evidence.delivered_share:.1%} of what was offered"
 
 
-def _grounds(evidence: Evidence, criteria: Criteria) -> tuple[str, ...]:
+def _grounds(evidence: Evidence, criteria: SustainCriteria) -> tuple[str, ...]:
     at_a_peak = " when it ended, at a peak of the backlog" if _missing(evidence, criteria) > 0 else ""
     return (
         f"depth, at its lowest, grew by at most {_rate(max(*evidence.left_per_s, 0.0))}",

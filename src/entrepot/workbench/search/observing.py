@@ -209,7 +209,7 @@ def _lateness(sent: Rows, from_ns: int, ended_ns: int) -> tuple[float, float]:
     span_ns = ended_ns - from_ns
     first = late_s[sent_ns < from_ns + _ENDS_SHARE * span_ns]
     last = late_s[sent_ns >= ended_ns - _ENDS_SHARE * span_ns]
-    # Who sent nothing in the last part fell behind by all of it at least.
+    # A sender that sent nothing in the last part fell behind by all of it at least.
     grown_s = (float(numpy.median(last)) if len(last) else float(late_s.max()) + _ENDS_SHARE * span_ns / 1e9) - (
         float(numpy.median(first)) if len(first) else 0.0
     )

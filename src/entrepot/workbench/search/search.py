@@ -24,7 +24,7 @@ from typing import Literal
 
 from entrepot.errors import RateNotSustainable
 from entrepot.workbench.search.edge import Edge
-from entrepot.workbench.search.evidence import Criteria, Evidence, Verdict, combined, judge
+from entrepot.workbench.search.evidence import Evidence, SustainCriteria, Verdict, combined, judge
 
 Phase = Literal["bracket", "refine", "confirm"]
 ABOVE = 1.05
@@ -37,7 +37,7 @@ _ROUNDS = 2
 """Long probes at each of the two rates: one could be a fluke."""
 _ANSWERS = 5
 """That speak for each rate: five throws of a coin fall alike once in 32, so the rate is not above what the machine
-does half of the time. Whoever bears more bears this rate, and whoever fails with less fails with that."""
+does half of the time. A system that bears more bears this rate, and one that fails with less fails with that."""
 _STEPS_SMALL = 2
 """After so many small steps in one direction each goes twice as far as the last: the machine wanders more than that."""
 _STRIDE = 1.2
@@ -114,19 +114,19 @@ def search(
     probe: Probing,
     *,
     start_per_s: float,
-    criteria: Criteria | None = None,
+    criteria: SustainCriteria | None = None,
     effort: SearchEffort | None = None,
     progress: Callable[[Probe], None] = lambda _: None,
 ) -> Sustained:
     """Find the highest rate that a system sustains.
 
     Raises:
-        RateNotSustainable: Nothing was sustained, or the generator was the limit, so that nobody knows what the
+        RateNotSustainable: Nothing was sustained, or the generator was the limit, so that it is unknown what the
             system would have done; the text names the numbers.
     """
     if start_per_s <= 0:
         raise ValueError("a search starts at a rate above 0")
-    searching = _Search(probe, criteria or Criteria(), effort or SearchEffort(), progress)
+    searching = _Search(probe, criteria or SustainCriteria(), effort or SearchEffort(), progress)
     try:
         return searching.confirm(searching.find_edge(start_per_s))
     except _BudgetSpent:
@@ -135,7 +135,7 @@ def search(
 
 class _Search:
     def __init__(
-        self, probing: Probing, criteria: Criteria, effort: SearchEffort, progress: Callable[[Probe], None]
+        self, probing: Probing, criteria: SustainCriteria, effort: SearchEffort, progress: Callable[[Probe], None]
     ) -> None:
         self._probing, self._criteria, self._effort, self._progress = probing, criteria, effort, progress
         self.probes: list[Probe] = []
@@ -166,7 +166,7 @@ class _Search:
                 through = probe.evidence.delivered_per_s
                 rate_per_s = min(rate_per_s / 2, through) if through > rate_per_s / 64 else rate_per_s / 2
                 if rate_per_s < start_per_s / _RATE_SPAN:
-                    raise RateNotSustainable(f"not even {_told(probe)}")
+                    raise RateNotSustainable(f"not even {_outcome_text(probe)}")
         return low, high
 
     def _decided(self, phase: Phase, rate_per_s: float) -> Probe:
@@ -197,7 +197,7 @@ class _Search:
         return max(one.evidence.delivered_per_s for one in self.probes if one.rate_per_s == overloaded_per_s)
 
     def _require_saturated(self) -> None:
-        """The system itself must have been at its limit somewhere; the generator's limit is nobody's figure."""
+        """The system itself must have been at its limit somewhere; the generator's limit is no figure."""
         answers = {probe.verdict.answer for probe in self.probes}
         if "generator_limited" in answers and "not_sustained" not in answers:
             limited = min((one for one in self.probes if one.verdict.answer == "generator_limited"), key=_rate_of)
@@ -205,7 +205,7 @@ class _Search:
                 (one for one in self.probes if one.verdict.answer == "sustained"), key=_rate_of, default=None
             )
             up_to = f"; up to {_rate(sustained.rate_per_s)} the system sustained everything" if sustained else ""
-            raise RateNotSustainable(f"the generator was the limit, not the system: {_told(limited)}{up_to}")
+            raise RateNotSustainable(f"the generator was the limit, not the system: {_outcome_text(limited)}{up_to}")
 
     # --- confirm
 
@@ -288,14 +288,14 @@ class _Search:
         if (sustained.answer, refuted.answer) != ("sustained", "not_sustained"):
             # Together they say something else than each of them did, so this is sure of nothing.
             raise _BudgetSpent
-        told = (
+        reason = (
             f"{_rate(rate_per_s)} was sustained: {'; '.join(sustained.reasons)}; "
             f"{_rate(above_per_s)} was not sustained: {'; '.join(refuted.reasons)}"
         )
         if above_per_s > rate_per_s * WANDERED:
-            told += "; between them some probes were sustained and some not: the machine wandered"
+            reason += "; between them some probes were sustained and some not: the machine wandered"
         low = rate_per_s - max(*lower.left_per_s, lower.depth.high, 0.0)
-        return Sustained(rate_per_s, low, above_per_s, told, True, tuple(self.probes))
+        return Sustained(rate_per_s, low, above_per_s, reason, True, tuple(self.probes))
 
     def _telling(self, rate_per_s: float) -> list[Evidence]:
         """Long probes at a rate, without those whose generator was the limit when there are enough answers without."""
@@ -312,12 +312,12 @@ class _Search:
         self._require_saturated()
         leaking = [one for one in self.probes if self._is_leaking(one)]
         if leaking:
-            raise RateNotSustainable(f"even without overload, {_told(min(leaking, key=_rate_of))}")
+            raise RateNotSustainable(f"even without overload, {_outcome_text(min(leaking, key=_rate_of))}")
         failed = sorted((one for one in self.probes if _likely(one) < 0.5), key=_rate_of)
         borne = [one for one in self.probes if one.verdict.answer == "sustained"]
         sustained = [one for one in borne if not failed or one.rate_per_s < failed[0].rate_per_s]
         if not sustained:
-            last = f"; the lowest: {_told(min(self.probes, key=_rate_of))}" if self.probes else ""
+            last = f"; the lowest: {_outcome_text(min(self.probes, key=_rate_of))}" if self.probes else ""
             raise RateNotSustainable(f"{len(self.probes)} probes sustained nothing for certain{last}")
         best = max(sustained, key=_rate_of)
         refuted = [one for one in failed if one.verdict.answer == "not_sustained"]
@@ -326,13 +326,13 @@ class _Search:
             raise RateNotSustainable(
                 f"{_rate(best.rate_per_s)} was sustained, and the budget ended before a higher rate was refuted"
             )
-        told = f"the budget ended before it was confirmed; {_told(best)}; {_told(higher[0])}"
+        reason = f"the budget ended before it was confirmed; {_outcome_text(best)}; {_outcome_text(higher[0])}"
         low = best.rate_per_s - max(*best.evidence.left_per_s, best.evidence.depth.high, 0.0)
         most = max(borne, key=_rate_of)
         above = [one.rate_per_s for one in higher if one.rate_per_s > most.rate_per_s]
         if most is not best:
-            told += f"; and yet {_told(most)}: the machine wandered"
-        return Sustained(best.rate_per_s, low, min(above, default=math.inf), told, False, tuple(self.probes))
+            reason += f"; and yet {_outcome_text(most)}: the machine wandered"
+        return Sustained(best.rate_per_s, low, min(above, default=math.inf), reason, False, tuple(self.probes))
 
     def _is_leaking(self, probe: Probe) -> bool:
         """Whether nothing but a loss or a repetition was wrong: then it is no matter of the rate, and none is safe."""
@@ -371,7 +371,7 @@ def _through(probe: Probe) -> float:
 
 
 def _likely(probe: Probe) -> float:
-    """How probably the rate can be had; where the generator was the limit it cannot, whoever is to blame."""
+    """How probably the rate can be had; where the generator was the limit it cannot, whatever the cause."""
     return 0.0 if probe.verdict.answer == "generator_limited" else probe.verdict.likely_sustained
 
 
@@ -379,7 +379,7 @@ def _rate_of(probe: Probe) -> float:
     return probe.rate_per_s
 
 
-def _told(probe: Probe) -> str:
+def _outcome_text(probe: Probe) -> str:
     return f"{_rate(probe.rate_per_s)} was {probe.verdict}"
 
 

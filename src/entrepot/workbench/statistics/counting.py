@@ -25,7 +25,7 @@ _NUMBER_MAX = 1 << NUMBER_BITS
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class TrialAccount:
     sent: int
     """Different messages; of a publication, as many as it has receivers."""
     received: int
@@ -45,7 +45,7 @@ def account(
     *,
     received_ns: ArrayLike | None = None,
     all_receive: Sequence[int] | None = None,
-) -> Account:
+) -> TrialAccount:
     """Compare what was sent with what came.
 
     The rows of one receiver have to be in the order in which they came,
@@ -69,7 +69,7 @@ def account(
         came, by = came[mine], by[mine]
         first_comings = sum(_distinct(came[by == one]) for one in set(all_receive))
         expected = len(sent) * len(set(all_receive))
-    return Account(
+    return TrialAccount(
         sent=expected,
         received=len(came),
         lost=expected - first_comings,
@@ -114,7 +114,7 @@ def _reordered(receivers: Integers, keys: Integers) -> int:
     senders, of_sender = numpy.unique(keys >> NUMBER_BITS, return_inverse=True)
     pair = place * len(senders) + of_sender
     # Pairs become contiguous and keep their order inside; their number goes above the message's, so that one running
-    # maximum over everything begins anew with each pair. Pairs that did not meet leave gaps, which harm nobody.
+    # maximum over everything begins anew with each pair. Pairs that did not meet leave gaps, which do no harm.
     _, pair = numpy.unique(pair, return_inverse=True)
     order = numpy.argsort(pair, kind="stable")
     ranked = (pair[order].astype(numpy.int64) << NUMBER_BITS) | (keys[order] & (_NUMBER_MAX - 1))

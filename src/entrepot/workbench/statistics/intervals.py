@@ -27,7 +27,7 @@ Statistic = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     value: float
     low: float
     high: float
@@ -41,7 +41,7 @@ class Interval:
         return width / abs(self.value) if self.value else math.inf
 
 
-def interval(samples: Sequence[float], statistic: Statistic = numpy.mean, seed: int = 0) -> Interval:
+def interval(samples: Sequence[float], statistic: Statistic = numpy.mean, seed: int = 0) -> ConfidenceInterval:
     """A statistic of the runs, and its 95 % percentile interval; one run gives the value itself.
 
     Raises:
@@ -54,7 +54,7 @@ def interval(samples: Sequence[float], statistic: Statistic = numpy.mean, seed: 
 
 def ratio_interval(
     samples: Sequence[float], others: Sequence[float], *, paired: bool = False, seed: int = 0
-) -> Interval:
+) -> ConfidenceInterval:
     """The ratio of the means of two sets of runs, samples / others.
 
     `paired` is for runs that took turns (A B A B …): run i of both met the
@@ -93,8 +93,8 @@ def _draws(runs: int, generator: numpy.random.Generator) -> NDArray[numpy.int64]
     return generator.integers(0, runs, size=(DRAWS, runs))
 
 
-def _between(value: float, drawn: NDArray[numpy.float64]) -> Interval:
+def _between(value: float, drawn: NDArray[numpy.float64]) -> ConfidenceInterval:
     # A value that was drawn and none between two: with few ways to draw, interpolation would make it too narrow.
     low, high = numpy.quantile(drawn, [(1 - SHARE) / 2, (1 + SHARE) / 2], method="inverted_cdf")
     # The value lies inside by definition; of equal runs, rounding could put it beside them.
-    return Interval(value, min(float(low), value), max(float(high), value))
+    return ConfidenceInterval(value, min(float(low), value), max(float(high), value))

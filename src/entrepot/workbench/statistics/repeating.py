@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When to stop repeating a measurement: ours, and the rule that SonicMQ's document used.
 
-Both yield after every run, so whoever iterates can show progress or stop:
+Both yield after every run, so the caller can show progress or stop:
 
     for runs in until_steady(measure):
         show(runs.interval)
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from entrepot.workbench.statistics.intervals import Interval, interval
+from entrepot.workbench.statistics.intervals import ConfidenceInterval, interval
 
 Measure = Callable[[], float]
 """One fresh run; its figure."""
@@ -29,7 +29,7 @@ class Runs:
     """What was measured so far."""
 
     values: tuple[float, ...]
-    interval: Interval
+    interval: ConfidenceInterval
     ended: Ended
     """Why there are no more: what was asked for is reached, or the runs are used up; empty while it goes on."""
 
@@ -39,7 +39,7 @@ def until_steady(
 ) -> Iterator[Runs]:
     """Repeat until half of the 95 % interval is at most this share of the mean, or the runs are used up."""
 
-    def is_steady(values: list[float], found: Interval) -> bool:
+    def is_steady(values: list[float], found: ConfidenceInterval) -> bool:
         return len(values) >= at_least and found.half_width_relative <= half_width
 
     # Two, because the interval of a single run has no width and would always be steady.
@@ -50,7 +50,7 @@ def until_steady(
 def until_alike(measure: Measure, *, within: float = 0.01, at_most: int = 15, seed: int = 0) -> Iterator[Runs]:
     """Repeat until two consecutive runs differ by less than this share of the greater one (SonicMQ's rule)."""
 
-    def is_alike(values: list[float], found: Interval) -> bool:
+    def is_alike(values: list[float], found: ConfidenceInterval) -> bool:
         del found
         if len(values) < 2:
             return False
@@ -62,7 +62,7 @@ def until_alike(measure: Measure, *, within: float = 0.01, at_most: int = 15, se
 
 
 def _repeat(
-    measure: Measure, at_most: int, is_enough: Callable[[list[float], Interval], bool], seed: int
+    measure: Measure, at_most: int, is_enough: Callable[[list[float], ConfidenceInterval], bool], seed: int
 ) -> Iterator[Runs]:
     values: list[float] = []
     while True:

@@ -66,13 +66,13 @@ def is_answered(name: str) -> bool:
 @cache
 def _answered(kind: type[System]) -> type[System]:
     """The same system with senders that wait for each answer, which only express messages do not anyway."""
-    told = {
+    members = {
         "name": f"{kind.name}{ANSWERED}",
         "title": f"{kind.title}, waiting for each answer",
         "contracts": {Quality.EXPRESS: kind.answered_contract},
         "is_answered": True,
     }
-    return type(f"{kind.__name__}Answered", (kind,), told)
+    return type(f"{kind.__name__}Answered", (kind,), members)
 
 
 def absent_reason(name: str) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import activemq_clients as clients
-from entrepot.workbench.systems.processes import LOOPBACK, Server
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess
 from entrepot.workbench.systems.single_server import SingleServer, package_version
-from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.system import Replier, Requester, SystemReceiver, SystemSender
 
 _HOME = "/usr/share/activemq"
 _XSTREAM = Path("/usr/share/java/xstream.jar")
@@ -84,8 +84,8 @@ class ActiveMq(SingleServer):
         if self._has_statistics:
             self._watch = clients.StompWatch(self._port)
 
-    def _launch(self) -> Server:
-        return Server(self._command(), self.folder / "output.log", name=self.name)
+    def _launch(self) -> ServerProcess:
+        return ServerProcess(self._command(), self.folder / "output.log", name=self.name)
 
     @property
     def _has_statistics(self) -> bool:
@@ -129,7 +129,7 @@ class ActiveMq(SingleServer):
         return f"ActiveMQ {package_version('activemq')}; stomp.py {metadata.version('stomp.py')}"
 
     def settings(self) -> dict[str, str]:
-        told = {
+        settings = {
             "heap": "512 MB, as Debian sets it",
             "advisorySupport": "false",
             "TCP_NODELAY": "set on both sides; stomp.py does not by itself, and would wait 40 ms at times",
@@ -140,18 +140,18 @@ class ActiveMq(SingleServer):
             else "not known: package libxstream-java is not installed",
         }
         if self._limit_bytes:
-            told["queue limit"] = (
+            settings["queue limit"] = (
                 f"memoryLimit {self._limit_bytes}, of which a message takes its body and about 1,024 bytes;"
                 " producerFlowControl holds the senders up; pending messages are kept in memory"
             )
-        return told
+        return settings
 
     @property
     def _limit_bytes(self) -> int:
         return int(self.options.get("queue_limit_bytes") or 0)
 
     def create_queues(self, names: Sequence[str]) -> None:
-        """A queue exists as soon as somebody subscribes, and whoever does can empty it."""
+        """A queue exists as soon as a client subscribes, and any subscriber can empty it."""
         for name in names:
             receiver = clients.StompReceiver(self._connection(), Quality.EXPRESS, f"/queue/{name}")
             while receiver.receive(clients.SILENCE_S):
@@ -164,10 +164,10 @@ class ActiveMq(SingleServer):
     def _connection(self, client_id: str = "") -> clients.StompConnection:
         return clients.StompConnection(self._port, client_id)
 
-    def sender(self, queue: str) -> Sender:
+    def sender(self, queue: str) -> SystemSender:
         return clients.StompSender(self._connection(), self.quality, f"/queue/{queue}", receipts=self.is_answered)
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         return clients.StompReceiver(self._connection(), self.quality, f"/queue/{queue}")
 
     def requester(self, requests: str, number: int) -> Requester:
@@ -178,9 +178,9 @@ class ActiveMq(SingleServer):
     def replier(self, requests: str) -> Replier:
         return clients.StompReplier(self._connection(), self.quality, f"/queue/{requests}")
 
-    def publisher(self, topic: str) -> Sender:
+    def publisher(self, topic: str) -> SystemSender:
         return clients.StompSender(self._connection(), self.quality, f"/topic/{topic}", receipts=self.is_answered)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         name = f"{topic}-{number}" if self.quality.is_persistent else ""
         return clients.StompReceiver(self._connection(name), self.quality, f"/topic/{topic}", durable=name)

@@ -70,7 +70,7 @@ class StompConnection(stomp.ConnectionListener):  # type: ignore[misc]
 
     def _fail(self, problem: str) -> None:
         self._failure = self._failure or problem
-        # Whoever waits wakes up and finds the failure.
+        # Waiting threads wake up and find the failure.
         self._messages.put(None)
         self._receipts.put("")
 
@@ -234,7 +234,7 @@ class StompSender:
         _send(self._connection, self._quality, self._destination, bodies, self._headers, receipts=self._receipts)
 
     def flush(self) -> None:
-        # A receipt for a later frame means that all before it were taken; nobody subscribes to this topic.
+        # A receipt for a later frame means that all before it were taken; this topic has no subscriber.
         self._connection.wait_for(self._connection.send_for_receipt("/topic/WORKBENCH.FLUSHED", b"", {}))
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class StompSender:
 
 
 class StompReceiver:
-    """Persistent messages are handed over one by one, so that whoever commits decides what belongs together."""
+    """Persistent messages are handed over one by one, so that the caller's commit decides what belongs together."""
 
     def __init__(self, connection: StompConnection, quality: Quality, destination: str, *, durable: str = "") -> None:
         self._connection = connection
@@ -293,7 +293,7 @@ class StompRequester:
         self._quality = quality
         self._destination = requests
         self._headers = {"reply-to": reply_queue} | ({"persistent": "true"} if quality.is_persistent else {})
-        # A reply queue may hold what came too late for somebody before.
+        # A reply queue may hold what came too late for an earlier client.
         self._numbers = (f"{os.getpid()}-{time.monotonic_ns()}-{count}" for count in itertools.count())
         connection.subscribe(reply_queue, ack="client-individual" if quality.is_persistent else "auto")
 

@@ -17,10 +17,10 @@ from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_server import CHANNEL, EntrepotServer
 from entrepot.workbench.systems.entrepot_system import ON_DISK, depth_max, queue_definition
 from entrepot.workbench.systems.processes import free_port
-from entrepot.workbench.systems.system import REPLY_S, Ability, Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.system import REPLY_S, Ability, Replier, Requester, SystemReceiver, SystemSender
 
 if TYPE_CHECKING:
-    from entrepot.workbench.systems.entrepot_amqp_client import AmqpConnection, ReceivingLink, SendingLink
+    from entrepot.workbench.systems.entrepot_amqp_client import AmqpConnection, ClientReceivingLink, ClientSendingLink
 
 _PRIORITY = 4
 _TURN_S = 1.0
@@ -70,11 +70,11 @@ class EntrepotAmqp(EntrepotServer):
             "reply queue": "one for each requester, " + ("permanent" if self.quality.is_persistent else "temporary"),
         }
 
-    def sender(self, queue: str) -> Sender:
+    def sender(self, queue: str) -> SystemSender:
         queue_max = depth_max(self.options) if self.limited else 0
         return _AmqpSender(self._open(), queue, self.quality, queue_max, waits=self.is_answered)
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         return _AmqpReceiver(self._open(), queue, self.quality, self.read_ahead, self.unit_messages)
 
     def requester(self, requests: str, number: int) -> Requester:
@@ -88,10 +88,10 @@ class EntrepotAmqp(EntrepotServer):
     def replier(self, requests: str) -> Replier:
         return _AmqpReplier(self._open, requests, self.quality)
 
-    def publisher(self, topic: str) -> Sender:
+    def publisher(self, topic: str) -> SystemSender:
         return _AmqpSender(self._open(), f"topic://{topic}", self.quality, waits=self.is_answered)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         durable = f"S{number}" if self.quality.is_persistent else ""
         # The name of a durable subscription begins with its container's.
         connection = self._open("bench" if durable else "")
@@ -146,7 +146,7 @@ class _AmqpSender:
 
     def flush(self) -> None:
         if self._is_settled:
-            # Nobody answers for what is sent settled; but an answer to this comes behind all of it.
+            # What is sent settled is not answered; but an answer to this comes behind all of it.
             with self._connection.transaction():
                 pass
 
@@ -154,14 +154,14 @@ class _AmqpSender:
         self._connection.close()
 
 
-def _send_in_transaction(connection: AmqpConnection, link: SendingLink, messages: Sequence[bytes]) -> None:
+def _send_in_transaction(connection: AmqpConnection, link: ClientSendingLink, messages: Sequence[bytes]) -> None:
     with connection.transaction() as transaction:
         for data in messages:
             link.send(data, transaction)
     link.await_answers()
 
 
-def _accept(connection: AmqpConnection, link: ReceivingLink, done: list[Any], quality: Quality) -> None:
+def _accept(connection: AmqpConnection, link: ClientReceivingLink, done: list[Any], quality: Quality) -> None:
     """Return when the server has it, as safely as the quality asks, that these are done with."""
     if quality is Quality.RECOVERABLE:
         link.accept(done)

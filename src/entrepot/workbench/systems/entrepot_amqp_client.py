@@ -31,7 +31,7 @@ _SESSION_FRAMES = 2048
 _DECLARE, _DISCHARGE, _VALUE = ULong(0x31), ULong(0x32), ULong(0x77)
 _FULL = "amqp:resource-limit-exceeded"
 _SYSTEM = "entrepot-amqp"
-AnyLink = TypeVar("AnyLink", bound="_Link")
+AnyLink = TypeVar("AnyLink", bound="_ClientLink")
 
 
 class AmqpConnection:
@@ -51,24 +51,24 @@ class AmqpConnection:
         self._session = lib.pn_session(self._connection)
         lib.pn_session_set_incoming_capacity(self._session, _SESSION_FRAMES * _FRAME_BYTES_MAX)
         lib.pn_session_open(self._session)
-        self._links: dict[Pointer, _Link] = {}
-        self._coordinator: Coordinator | None = None
+        self._links: dict[Pointer, _ClientLink] = {}
+        self._coordinator: TransactionLink | None = None
 
     # --- links ----------------------------------------------------------------------------------------
 
-    def sender(self, address: str | None, *, settled: bool) -> SendingLink:
+    def sender(self, address: str | None, *, settled: bool) -> ClientSendingLink:
         """To an address, or with None to wherever each message says."""
-        link = SendingLink(self, lib.pn_sender(self._session, self._name()), settled=settled)
+        link = ClientSendingLink(self, lib.pn_sender(self._session, self._name()), settled=settled)
         target = lib.pn_link_target(link.pointer)
         lib.pn_terminus_set_type(target, lib.PN_TARGET)
         if address is not None:
             lib.pn_terminus_set_address(target, address.encode())
         return self._open(link)
 
-    def receiver(self, address: str | None, credit: int, *, settled: bool, durable: str = "") -> ReceivingLink:
+    def receiver(self, address: str | None, credit: int, *, settled: bool, durable: str = "") -> ClientReceivingLink:
         """From an address, or with None from a temporary queue that is made for it; `durable` names a subscription."""
         name = durable.encode() if durable else self._name()
-        link = ReceivingLink(self, lib.pn_receiver(self._session, name), credit)
+        link = ClientReceivingLink(self, lib.pn_receiver(self._session, name), credit)
         source = lib.pn_link_source(link.pointer)
         lib.pn_terminus_set_type(source, lib.PN_SOURCE)
         if address is None:
@@ -87,9 +87,9 @@ class AmqpConnection:
         return link
 
     @property
-    def coordinator(self) -> Coordinator:
+    def coordinator(self) -> TransactionLink:
         if self._coordinator is None:
-            link = Coordinator(self, lib.pn_sender(self._session, self._name()), settled=False)
+            link = TransactionLink(self, lib.pn_sender(self._session, self._name()), settled=False)
             lib.pn_terminus_set_type(lib.pn_link_target(link.pointer), lib.PN_COORDINATOR)
             self._coordinator = self._open(link)
         return self._coordinator
@@ -167,7 +167,7 @@ class AmqpConnection:
         lib.pn_collector_free(self._collector)
 
 
-class _Link:
+class _ClientLink:
     def __init__(self, connection: AmqpConnection, pointer: Pointer) -> None:
         self.connection = connection
         self.pointer = pointer
@@ -177,7 +177,7 @@ class _Link:
         raise NotImplementedError
 
 
-class SendingLink(_Link):
+class ClientSendingLink(_ClientLink):
     """Unsettled messages are counted until the server has accepted them."""
 
     def __init__(self, connection: AmqpConnection, pointer: Pointer, *, settled: bool) -> None:
@@ -224,7 +224,7 @@ class SendingLink(_Link):
         """Something to remember of an answer, for those that have more to say."""
 
 
-class Coordinator(SendingLink):
+class TransactionLink(ClientSendingLink):
     """Declares transactions and discharges them."""
 
     _declared: bytes = b""
@@ -244,7 +244,7 @@ class Coordinator(SendingLink):
             [self._declared] = engine.remote_state_value(delivery)
 
 
-class ReceivingLink(_Link):
+class ClientReceivingLink(_ClientLink):
     """Messages that came by credit; `accept` says that they are done with."""
 
     def __init__(self, connection: AmqpConnection, pointer: Pointer, credit: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from entrepot.client.blocking import Connection, connect
 from entrepot.errors import SystemFailed
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.entrepot_server import USER, QueueManager
+from entrepot.workbench.systems.entrepot_server import USER, QueueManagerProcess
 from entrepot.workbench.systems.entrepot_system import (
     DEPTH_MAX,
     ON_DISK,
@@ -59,8 +59,8 @@ class EntrepotChannels(EntrepotSystem):
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
-        self.sending = QueueManager(folder, "A", self.log)
-        self.receiving = QueueManager(folder, "B", self.log)
+        self.sending = QueueManagerProcess(folder, "A", self.log)
+        self.receiving = QueueManagerProcess(folder, "B", self.log)
         self.pairs = max(1, int(self.options.get("channel_pairs", 1)))
 
     @property
@@ -68,7 +68,7 @@ class EntrepotChannels(EntrepotSystem):
         return self.sending.unix_url
 
     @property
-    def managers(self) -> Sequence[QueueManager]:
+    def managers(self) -> Sequence[QueueManagerProcess]:
         return (self.sending, self.receiving)
 
     def start(self) -> None:
@@ -141,26 +141,26 @@ class EntrepotChannels(EntrepotSystem):
                 time.sleep(_POLL_S)
 
 
-def _channel_states(manager: QueueManager) -> list[Mapping[str, Any]]:
+def _channel_states(manager: QueueManagerProcess) -> list[Mapping[str, Any]]:
     """Of its senders that run, or try to."""
     answers = manager.mqsc("DISPLAY CHSTATUS(*) STATUS CHLTYPE")
     return [row for answer in answers for row in answer.rows if row["CHLTYPE"] == "SDR"]
 
 
-def _channel(here: QueueManager, there: QueueManager, pair: int) -> str:
+def _channel(here: QueueManagerProcess, there: QueueManagerProcess, pair: int) -> str:
     return f"{here.name}.{there.name}.{pair}"
 
 
-def _transmission_queue(there: QueueManager, pair: int) -> str:
+def _transmission_queue(there: QueueManagerProcess, pair: int) -> str:
     return f"TO.{there.name}.{pair}"
 
 
-def _alias(manager: QueueManager, pair: int) -> str:
+def _alias(manager: QueueManagerProcess, pair: int) -> str:
     """Another name of a queue manager, which leads to it by the channel of a pair."""
     return f"{manager.name}.{pair}"
 
 
-def _way(here: QueueManager, there: QueueManager, pairs: int) -> Iterator[str]:
+def _way(here: QueueManagerProcess, there: QueueManagerProcess, pairs: int) -> Iterator[str]:
     for pair in range(pairs):
         channel, transmission = _channel(here, there, pair), _transmission_queue(there, pair)
         yield f"DEFINE QLOCAL({transmission}) USAGE(XMITQ) MAXDEPTH({DEPTH_MAX}) REPLACE"

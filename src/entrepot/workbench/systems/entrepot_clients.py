@@ -21,7 +21,7 @@ from entrepot.client.options import reply_to
 from entrepot.errors import RequestTimedOut
 from entrepot.message import Message
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.system import REPLY_S, Caller, Receiver, Replier, TaskRequester
+from entrepot.workbench.systems.system import REPLY_S, Replier, SystemCaller, SystemReceiver, TaskRequester
 
 if TYPE_CHECKING:
     from entrepot import aio
@@ -104,7 +104,7 @@ def make_receiver(
     read_ahead: int,
     unit_messages: int = 1,
     database: UnitDatabase | None = None,
-) -> Receiver:
+) -> SystemReceiver:
     """Gets from a queue; owns its connection. With a `database`, each message changes a row in its unit of work."""
     if quality is Quality.EXPRESS:
         return _ExpressReceiver(connection, connection.consume(queue, read_ahead=read_ahead))
@@ -112,7 +112,9 @@ def make_receiver(
     return _UnitReceiver(connection, queue, read_ahead, unit_messages, row)
 
 
-def make_subscriber(connection: Connection, topic: str, number: int, quality: Quality, read_ahead: int) -> Receiver:
+def make_subscriber(
+    connection: Connection, topic: str, number: int, quality: Quality, read_ahead: int
+) -> SystemReceiver:
     """Subscribes, durably if the quality is persistent; owns its connection."""
     durable = f"S{number}" if quality.is_persistent else None
     subscription = connection.subscribe(topic, durable=durable)
@@ -301,7 +303,7 @@ class AioRequester(TaskRequester):
 # --- single calls ------------------------------------------------------------------------------------
 
 
-class TimedCaller(Caller):
+class TimedCaller(SystemCaller):
     """The eight calls of the document's MQI tool, as ours has them.
 
     There is no handle to open: a put names its queue. `open` lets a reader

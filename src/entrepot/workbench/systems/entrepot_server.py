@@ -19,12 +19,12 @@ from entrepot.errors import SystemFailed
 from entrepot.server.mqsc import Answer
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.entrepot_system import EntrepotSystem, depth_at
-from entrepot.workbench.systems.processes import LOOPBACK, Server, accepts, chosen_port, script
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess, accepts, chosen_port, script
 from entrepot.workbench.systems.system import Ability
 
 CHANNEL = "APP"
 USER = "bench"
-"""As whom clients over TCP act, who show no password: a channel of the loopback may say so."""
+"""The user of clients over TCP, without a password: a channel of the loopback may say so."""
 _END_S = 60.0
 
 
@@ -34,14 +34,14 @@ def allow_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-class QueueManager:
+class QueueManagerProcess:
     """A server process over a folder of its own, with a listener on a free port of the loopback."""
 
     def __init__(self, folder: Path, name: str = "BENCH", log: LogSettings | None = None, port: int = 0) -> None:
         self.path = folder / name.lower()
         self.name = name
         self._log = log or LogSettings()
-        self._server: Server | None = None
+        self._server: ServerProcess | None = None
         self._port_wanted = port
         self.port = 0
 
@@ -51,7 +51,7 @@ class QueueManager:
             create(self.path, name=self.name, log=self._log)
         self._await_end()
         allow_files()
-        self._server = Server([script("entrepot"), "qm", "start", str(self.path)], self.path.with_suffix(".log"))
+        self._server = ServerProcess([script("entrepot"), "qm", "start", str(self.path)], self.path.with_suffix(".log"))
         self._server.wait_until(self._answers)
         self.port = chosen_port("entrepot", {"port": self._port_wanted})
         self.mqsc(
@@ -96,7 +96,7 @@ class QueueManager:
         return depth_at(self, *queues)
 
     def _await_end(self) -> None:
-        """Let go whoever had the folder: of a process that was killed, threads may still be about to end."""
+        """Wait until the folder is free: of a process that was killed, threads may still be about to end."""
         deadline = time.monotonic() + _END_S
         while (lock := lock_folder(self.path)) is None:
             if time.monotonic() > deadline:
@@ -128,10 +128,10 @@ class EntrepotServer(EntrepotSystem):
 
     def __init__(self, folder: Path, quality: Quality, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, quality, options)
-        self.manager = QueueManager(folder, log=self.log, port=int(self.options.get("port") or 0))
+        self.manager = QueueManagerProcess(folder, log=self.log, port=int(self.options.get("port") or 0))
 
     @property
-    def managers(self) -> Sequence[QueueManager]:
+    def managers(self) -> Sequence[QueueManagerProcess]:
         return (self.manager,)
 
     def settings(self) -> dict[str, str]:

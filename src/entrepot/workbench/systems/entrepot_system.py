@@ -21,12 +21,12 @@ from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import entrepot_clients as clients
 from entrepot.workbench.systems import unit_database
 from entrepot.workbench.systems.system import (
-    Caller,
-    Receiver,
     Replier,
     Requester,
-    Sender,
     System,
+    SystemCaller,
+    SystemReceiver,
+    SystemSender,
     TaskRequester,
 )
 
@@ -35,11 +35,11 @@ DEPTH_MAX = 999_999_999
 TUNED_LOG = LogSettings(primary=12, buffer_bytes=16 * MIB)
 """As the document on MST tunes the log of MQSeries: several times the files and the buffer that it comes with."""
 READ_AHEAD = 100
-"""As the library has it when nobody says otherwise."""
+"""The library's default."""
 _READ_AHEAD_BYTES = 4 * MIB
 """Of messages that wait at one reader; large ones are read ahead in small numbers."""
 
-ON_DISK = "on disk (fdatasync, shared by those who wait) before"
+ON_DISK = "on disk (fdatasync, shared by waiting callers) before"
 CONTRACTS: Mapping[Quality, str] = {
     Quality.EXPRESS: "In memory: lost with the server; sent without waiting for an answer, at most once to its reader.",
     Quality.RECOVERABLE: (
@@ -187,14 +187,14 @@ class EntrepotSystem(System):
     def connect(self) -> Connection:
         return connect(self.url)
 
-    def sender(self, queue: str) -> Sender:
+    def sender(self, queue: str) -> SystemSender:
         return clients.EntrepotSender(self.connect(), queue, self.quality, waits=self.limited or self.is_answered)
 
     def connect_receiver(self) -> Connection:
         """Where receivers and repliers connect."""
         return self.connect()
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         return clients.make_receiver(
             self.connect_receiver(), queue, self.quality, self.read_ahead, self.unit_messages, self.database
         )
@@ -227,11 +227,11 @@ class EntrepotSystem(System):
         there, back = self.way_of(requests, number)
         return clients.AioRequester(await aio.connect(self.url), there, self.common_reply_queue, back)
 
-    def caller(self, queue: str) -> Caller:
+    def caller(self, queue: str) -> SystemCaller:
         return clients.TimedCaller(self.connect, queue, self.quality)
 
-    def publisher(self, topic: str) -> Sender:
+    def publisher(self, topic: str) -> SystemSender:
         return clients.EntrepotSender(self.connect(), topic, self.quality, topic=True, waits=self.is_answered)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         return clients.make_subscriber(self.connect(), topic, number, self.quality, self.read_ahead)

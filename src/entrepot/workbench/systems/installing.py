@@ -67,8 +67,8 @@ def _missing_packages(names: Sequence[str]) -> list[str]:
 
 def _is_installed(package: str) -> bool:
     command = ["dpkg-query", "--show", "--showformat", "${Status}", package]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    return told.stdout == "install ok installed"
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    return finished.stdout == "install ok installed"
 
 
 def _require_apt(names: Sequence[str], packages: Sequence[str]) -> None:
@@ -76,8 +76,8 @@ def _require_apt(names: Sequence[str], packages: Sequence[str]) -> None:
     if shutil.which("apt-get") is None:
         raise SystemAbsent(subject, f"there is no apt-get to install {listed} with; install them by hand")
     if os.geteuid() != 0:
-        again = f"sudo {script('entrepot')} bench peers install {' '.join(names)}"
-        raise SystemAbsent(subject, f"only root can install {listed}; run: {again}")
+        command = f"sudo {script('entrepot')} bench peers install {' '.join(names)}"
+        raise SystemAbsent(subject, f"only root can install {listed}; run: {command}")
 
 
 def _install_packages(packages: Sequence[str]) -> None:

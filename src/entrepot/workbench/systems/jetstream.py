@@ -27,8 +27,8 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.nats_server import COMMAND, QUEUE_GROUP, Inbox, Link, NatsServer
-from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.nats_server import COMMAND, QUEUE_GROUP, Inbox, NatsConnection, NatsServer
+from entrepot.workbench.systems.system import REPLY_S, Replier, Requester, SystemReceiver, SystemSender
 
 REPLIES = "REPLIES"
 UNACKNOWLEDGED_MAX = 1000
@@ -43,10 +43,10 @@ _SYNC_SINCE = (2, 10)
 def forces_always() -> bool:
     """Whether the server that is installed can force its files before it acknowledges."""
     try:
-        told = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True).stdout
+        version = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True).stdout
     except OSError:
         return False
-    found = re.search(r"v(\d+)\.(\d+)", told)
+    found = re.search(r"v(\d+)\.(\d+)", version)
     return found is not None and (int(found[1]), int(found[2])) >= _SYNC_SINCE
 
 
@@ -132,28 +132,28 @@ class JetStream(NatsServer):
         )
 
     def depth(self, queue: str) -> int | None:
-        """What nobody has acknowledged, so what receivers have in their hands counts."""
+        """What is not acknowledged, so what receivers have in their hands counts."""
         return int(self._administer(lambda stream: _messages(stream, queue)))
 
-    def sender(self, queue: str) -> Sender:
-        return _Sender(self.link(), queue, waits=self.is_answered or self.quality.is_persistent)
+    def sender(self, queue: str) -> SystemSender:
+        return _JetStreamSender(self.link(), queue, waits=self.is_answered or self.quality.is_persistent)
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         return _QueueReceiver(self.link(), queue, waits=self.quality.is_persistent)
 
-    def publisher(self, topic: str) -> Sender:
+    def publisher(self, topic: str) -> SystemSender:
         self.create_topics([topic])
         return self.sender(topic)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         self.create_topics([topic])
         return _TopicReceiver(self.link(), topic, number, is_durable=self.quality.is_persistent)
 
     def requester(self, requests: str, number: int) -> Requester:
-        return _Requester(self.link(), requests, number, waits=self.quality.is_persistent)
+        return _JetStreamRequester(self.link(), requests, number, waits=self.quality.is_persistent)
 
     def replier(self, requests: str) -> Replier:
-        return _Replier(self.link(), requests, waits=self.quality.is_persistent)
+        return _JetStreamReplier(self.link(), requests, waits=self.quality.is_persistent)
 
 
 def stream_name(name: str) -> str:
@@ -165,10 +165,10 @@ async def _messages(stream: JetStreamContext, queue: str) -> int:
     return (await stream.stream_info(stream_name(queue))).state.messages
 
 
-class _Sender:
+class _JetStreamSender:
     """Express does not wait for acknowledgements, but for those of PUBLISHED_AT_ONCE before."""
 
-    def __init__(self, link: Link, subject: str, *, waits: bool) -> None:
+    def __init__(self, link: NatsConnection, subject: str, *, waits: bool) -> None:
         self._link = link
         self._stream = link.client.jetstream(timeout=PUBLISH_S)
         self._subject = subject
@@ -196,10 +196,12 @@ class _Sender:
         self._link.close()
 
 
-class _Receiver:
+class _JetStreamReceiver:
     """Express acknowledges what it hands out, without waiting for an answer."""
 
-    def __init__(self, link: Link, subject: str, group: str, consumer: tuple[str, str], *, waits: bool) -> None:
+    def __init__(
+        self, link: NatsConnection, subject: str, group: str, consumer: tuple[str, str], *, waits: bool
+    ) -> None:
         self._link = link
         self._stream = link.client.jetstream(timeout=PUBLISH_S)
         self._consumer = consumer
@@ -241,7 +243,7 @@ class _Receiver:
     async def _close(self) -> None:
         """What was not acknowledged is for others, at once."""
         await self._inbox.subscription.drain()  # type: ignore[no-untyped-call]
-        # Until the server knows that nobody is there, it delivers into the void, and again only after ACKNOWLEDGE_S.
+        # Until the server knows that the client is gone, it delivers into the void, and again only after ACKNOWLEDGE_S.
         deadline = time.monotonic() + UNBOUND_S
         while time.monotonic() < deadline and (await self._stream.consumer_info(*self._consumer)).push_bound:
             await asyncio.sleep(0.001)
@@ -250,16 +252,16 @@ class _Receiver:
         await self._link.flush()
 
 
-class _QueueReceiver(_Receiver):
-    def __init__(self, link: Link, queue: str, *, waits: bool) -> None:
+class _QueueReceiver(_JetStreamReceiver):
+    def __init__(self, link: NatsConnection, queue: str, *, waits: bool) -> None:
         stream = stream_name(queue)
         super().__init__(link, f"deliver.{stream}", QUEUE_GROUP, (stream, QUEUE_GROUP), waits=waits)
 
 
-class _TopicReceiver(_Receiver):
+class _TopicReceiver(_JetStreamReceiver):
     """A consumer of its own, which acknowledges all messages up to one."""
 
-    def __init__(self, link: Link, topic: str, number: int, *, is_durable: bool) -> None:
+    def __init__(self, link: NatsConnection, topic: str, number: int, *, is_durable: bool) -> None:
         stream = stream_name(topic)
         subject = f"deliver.{stream}.{number}"
         super().__init__(link, subject, "", (stream, f"S{number}"), waits=is_durable)
@@ -293,10 +295,10 @@ class _TopicReceiver(_Receiver):
             await self._forget()
 
 
-class _Requester:
+class _JetStreamRequester:
     """Express requests are published without an acknowledgement, because the reply is one."""
 
-    def __init__(self, link: Link, requests: str, number: int, *, waits: bool) -> None:
+    def __init__(self, link: NatsConnection, requests: str, number: int, *, waits: bool) -> None:
         self._link = link
         self._stream = link.client.jetstream(timeout=PUBLISH_S)
         self._requests = requests
@@ -343,10 +345,10 @@ class _Requester:
         self._link.close()
 
 
-class _Replier:
+class _JetStreamReplier:
     """Replies first and acknowledges the request then: a replier that dies in between replies twice."""
 
-    def __init__(self, link: Link, requests: str, *, waits: bool) -> None:
+    def __init__(self, link: NatsConnection, requests: str, *, waits: bool) -> None:
         self._link = link
         self._stream = link.client.jetstream(timeout=PUBLISH_S)
         self._requests = requests

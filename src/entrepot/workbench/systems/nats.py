@@ -2,7 +2,7 @@
 """NATS core with nats-py: subjects, queue groups, and its own request and reply.
 
 Core NATS has no queues: a message goes to a subscriber that is there now,
-or nowhere, and nobody is told. So its receivers have to be there before the
+or nowhere, without notice. So its receivers have to be there before the
 first message is sent (`keeps_messages`). A queue of the workbench is a
 subject whose receivers are one queue group. Replies come through one inbox
 per connection, matched by a token in the subject.
@@ -18,8 +18,8 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as ReplyTimedOut
 
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.nats_server import QUEUE_GROUP, Inbox, Link, NatsServer
-from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.nats_server import QUEUE_GROUP, Inbox, NatsConnection, NatsServer
+from entrepot.workbench.systems.system import REPLY_S, Replier, Requester, SystemReceiver, SystemSender
 
 
 class Nats(NatsServer):
@@ -44,27 +44,27 @@ class Nats(NatsServer):
     def depth(self, queue: str) -> int | None:  # noqa: ARG002 - there is no queue
         return None
 
-    def sender(self, queue: str) -> Sender:
-        return _Publisher(self.link(), queue, waits=self.is_answered)
+    def sender(self, queue: str) -> SystemSender:
+        return _NatsPublisher(self.link(), queue, waits=self.is_answered)
 
-    def receiver(self, queue: str) -> Receiver:
-        return _Subscriber(self.link(), queue, QUEUE_GROUP)
+    def receiver(self, queue: str) -> SystemReceiver:
+        return _NatsSubscriber(self.link(), queue, QUEUE_GROUP)
 
-    def publisher(self, topic: str) -> Sender:
-        return _Publisher(self.link(), topic, waits=self.is_answered)
+    def publisher(self, topic: str) -> SystemSender:
+        return _NatsPublisher(self.link(), topic, waits=self.is_answered)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:  # noqa: ARG002 - none of them outlives its connection
-        return _Subscriber(self.link(), topic, "")
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:  # noqa: ARG002 - none of them outlives its connection
+        return _NatsSubscriber(self.link(), topic, "")
 
     def requester(self, requests: str, number: int) -> Requester:  # noqa: ARG002 - every connection has its own inbox
-        return _Requester(self.link(), requests)
+        return _NatsRequester(self.link(), requests)
 
     def replier(self, requests: str) -> Replier:
-        return _Replier(self.link(), requests)
+        return _NatsReplier(self.link(), requests)
 
 
-class _Publisher:
-    def __init__(self, link: Link, subject: str, *, waits: bool) -> None:
+class _NatsPublisher:
+    def __init__(self, link: NatsConnection, subject: str, *, waits: bool) -> None:
         self._link = link
         self._subject = subject
         self._waits = waits
@@ -83,8 +83,8 @@ class _Publisher:
         self._link.close()
 
 
-class _Subscriber:
-    def __init__(self, link: Link, subject: str, group: str) -> None:
+class _NatsSubscriber:
+    def __init__(self, link: NatsConnection, subject: str, group: str) -> None:
         self._link = link
         self._inbox: Inbox = link.run(link.inbox(subject, group))
 
@@ -98,8 +98,8 @@ class _Subscriber:
         self._link.close()
 
 
-class _Requester:
-    def __init__(self, link: Link, subject: str) -> None:
+class _NatsRequester:
+    def __init__(self, link: NatsConnection, subject: str) -> None:
         self._link = link
         self._subject = subject
 
@@ -114,8 +114,8 @@ class _Requester:
         self._link.close()
 
 
-class _Replier:
-    def __init__(self, link: Link, subject: str) -> None:
+class _NatsReplier:
+    def __init__(self, link: NatsConnection, subject: str) -> None:
         self._link = link
         self._subject = subject
 

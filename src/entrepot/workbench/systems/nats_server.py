@@ -23,7 +23,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from entrepot.errors import SystemFailed
-from entrepot.workbench.systems.processes import LOOPBACK, Server
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess
 from entrepot.workbench.systems.single_server import SingleServer
 
 # Debian keeps it where the path of ordinary users does not lead.
@@ -45,10 +45,10 @@ class NatsServer(SingleServer):
     modules = ("nats", "uvloop")
     start_s = 0.5
 
-    def _launch(self) -> Server:
+    def _launch(self) -> ServerProcess:
         configuration = self.folder / "nats.conf"
         configuration.write_text(self._configuration())
-        return Server([COMMAND, "-c", str(configuration)], self.folder / "log", name=self.name)
+        return ServerProcess([COMMAND, "-c", str(configuration)], self.folder / "log", name=self.name)
 
     def _configuration(self) -> str:
         # A client whose loop stands still answers no ping and reads nothing, which is no reason to cut it off.
@@ -73,12 +73,12 @@ class NatsServer(SingleServer):
             "write_deadline, ping_interval": "10 minutes and 1 hour, so that a client at rest is not cut off",
         }
 
-    def link(self) -> Link:
+    def link(self) -> NatsConnection:
         """A connection of the calling thread."""
-        return Link(self.name, f"nats://{LOOPBACK}:{self._port}")
+        return NatsConnection(self.name, f"nats://{LOOPBACK}:{self._port}")
 
 
-class Link:
+class NatsConnection:
     """A connection of nats-py with its event loop."""
 
     def __init__(self, system: str, address: str) -> None:
@@ -96,7 +96,7 @@ class Link:
         return self.loop.run_until_complete(coroutine)
 
     async def _end(self) -> None:
-        """The connection is closed, so whoever waits would wait for ever."""
+        """The connection is closed, so waiting calls would wait for ever."""
         for inbox in self._inboxes:
             inbox.end()
         for future in self.awaited:

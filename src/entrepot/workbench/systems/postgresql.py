@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PostgreSQL as a queue, with psycopg: a table for each queue, read with SKIP LOCKED.
 
-Who waits asks again, at first after half a millisecond and later after ten.
+A waiting client asks again, at first after half a millisecond and later after ten.
 NOTIFY would be the other way: it takes one lock for the whole server at
 each commit, so that four senders of recoverable messages reached half the
 rate here, and the time to the receiver was the same. A request has a
@@ -26,7 +26,7 @@ from psycopg.pq import ConnStatus, ExecStatus, Format
 from entrepot.errors import SystemFailed
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems.postgresql_server import PostgreSqlServer
-from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.system import REPLY_S, Replier, Requester, SystemReceiver, SystemSender
 
 READ_AT_ONCE = 100
 ASK_AGAIN_S_MIN = 0.0005
@@ -117,30 +117,30 @@ class PostgreSql(PostgreSqlServer):
             found = connection.execute(count, (oldest,)).fetchone()
             return int(found[0]) if found else 0
 
-    def sender(self, queue: str) -> Sender:
+    def sender(self, queue: str) -> SystemSender:
         if self.quality is Quality.RECOVERABLE:
             return _EachSender(self.connect(), queue)
         if self.quality is Quality.EXPRESS and not self.is_answered:
             return _PipelineSender(self.connect(), queue)
         return _UnitSender(self.connect(), queue)
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         if self.quality is Quality.EXPRESS:
-            return _Receiver(self.connect(), queue, READ_AT_ONCE)
+            return _PostgresReceiver(self.connect(), queue, READ_AT_ONCE)
         at_once = 1 if self.quality is Quality.RECOVERABLE else int(self.options.get("batch") or 1)
         if self.quality is Quality.GLOBAL:
             return _TallyingReceiver(self.connect(), queue, at_once)
-        return _UnitReceiver(self.connect(), queue, at_once)
+        return _PostgresUnitReceiver(self.connect(), queue, at_once)
 
     def requester(self, requests: str, number: int) -> Requester:  # noqa: ARG002 - a random correlation id is unique
-        return _Requester(self.connect(), requests)
+        return _PostgresRequester(self.connect(), requests)
 
     def replier(self, requests: str) -> Replier:
-        return _Replier(self.connect(), requests)
+        return _PostgresReplier(self.connect(), requests)
 
 
 class _Patience:
-    """Between two questions that found nothing: longer and longer, so that who is idle takes little of the server."""
+    """Between two questions that found nothing: longer and longer, so that idle clients cost the server little."""
 
     def __init__(self, timeout_s: float) -> None:
         self._deadline = time.monotonic() + timeout_s
@@ -242,7 +242,7 @@ class _EachSender:
         self._connection.close()
 
 
-class _Receiver:
+class _PostgresReceiver:
     """Each taking is a commit."""
 
     def __init__(self, connection: psycopg.Connection[Any], queue: str, at_once: int) -> None:
@@ -267,7 +267,7 @@ class _Receiver:
         self._connection.close()
 
 
-class _UnitReceiver(_Receiver):
+class _PostgresUnitReceiver(_PostgresReceiver):
     """What was taken since the last commit is one unit of work; closing backs it out."""
 
     def __init__(self, connection: psycopg.Connection[Any], queue: str, at_once: int) -> None:
@@ -278,7 +278,7 @@ class _UnitReceiver(_Receiver):
         self._connection.commit()
 
 
-class _TallyingReceiver(_UnitReceiver):
+class _TallyingReceiver(_PostgresUnitReceiver):
     """Counts each message in a row of its own, in the same unit of work."""
 
     def __init__(self, connection: psycopg.Connection[Any], queue: str, at_once: int) -> None:
@@ -298,7 +298,7 @@ class _TallyingReceiver(_UnitReceiver):
         return bodies
 
 
-class _Requester:
+class _PostgresRequester:
     def __init__(self, connection: psycopg.Connection[Any], requests: str) -> None:
         self._connection = connection
         self._cursor = connection.cursor(binary=True)
@@ -320,7 +320,7 @@ class _Requester:
         self._connection.close()
 
 
-class _Replier:
+class _PostgresReplier:
     """Takes one request at a time; the end of the request and its reply are one statement, and so one unit of work."""
 
     def __init__(self, connection: psycopg.Connection[Any], requests: str) -> None:

@@ -2,7 +2,7 @@
 """A PostgreSQL process in a folder of its own, as a system under measurement and as a database beside one.
 
 PostgreSQL refuses to run as root, so root starts it as the user postgres,
-who must be able to get to the folder; permissions of folders that are not
+which must be able to reach the folder; permissions of folders that are not
 ours are never changed. It starts again on what is in its folder, even if it
 was killed.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from entrepot.errors import SystemFailed
-from entrepot.workbench.systems.processes import LOOPBACK, Server, descendants
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess, descendants
 from entrepot.workbench.systems.system import is_running
 
 USER = "ent"
@@ -52,7 +52,7 @@ class PostgreSqlProcess:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._name = name
-        self._server: Server | None = None
+        self._server: ServerProcess | None = None
         self.port = 0
 
     def start(self, port: int, parameters: Mapping[str, str], answers: Callable[[], bool]) -> None:
@@ -63,7 +63,7 @@ class PostgreSqlProcess:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         if closed := closed_folder(self._folder):
-            problem = f"runs as the user {_OWNER}, who cannot get to {self._folder}: {closed} is closed to others"
+            problem = f"runs as the user {_OWNER}, which cannot reach {self._folder}: {closed} is closed to others"
             raise SystemFailed(self._name, problem)
         owner = _OWNER if os.geteuid() == 0 else ""
         if owner:
@@ -72,14 +72,14 @@ class PostgreSqlProcess:
         self._wait_until_alone()
         if not (self._data / "PG_VERSION").exists():
             self._create(owner)
-        # It may name a dead process that nobody has buried yet, which would pass for a living one.
+        # It may name a dead process that was not waited for yet, which would pass for a living one.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         command = [program("postgres"), "-D", str(self._data), "-p", str(port)]
         settings = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "on", **parameters}
         for key, value in settings.items():
             command += ["-c", f"{key}={value}"]
         self.port = port
-        self._server = Server(command, self._folder / "log", name=self._name, user=owner)
+        self._server = ServerProcess(command, self._folder / "log", name=self._name, user=owner)
         self._server.wait_until_listening(port)
         self._server.wait_until(answers)
 
@@ -94,7 +94,7 @@ class PostgreSqlProcess:
         if self._server is None:
             return
         if self.is_alive():
-            # What Server.stop sends makes PostgreSQL wait for its clients; this one makes it send them away.
+            # What ServerProcess.stop sends makes PostgreSQL wait for its clients; this one makes it send them away.
             os.kill(self._server.pid, signal.SIGINT)
             deadline = time.monotonic() + _STOP_S
             while self.is_alive() and time.monotonic() < deadline:
@@ -104,7 +104,7 @@ class PostgreSqlProcess:
 
     @property
     def pids(self) -> list[int]:
-        """The head, and who it has started: a process for each connection, so this changes."""
+        """The head, and its children: a process for each connection, so this changes."""
         return [] if self._server is None else descendants(self._server.pid)
 
     def is_alive(self) -> bool:
@@ -126,13 +126,13 @@ class PostgreSqlProcess:
 
 def program(name: str) -> str:
     folder = programs()
-    assert folder is not None, "who asks has looked before whether it is installed"
+    assert folder is not None, "callers have checked that it is installed"
     return str(folder / name)
 
 
 def version() -> str:
-    told = subprocess.run([program("postgres"), "--version"], capture_output=True, text=True, check=True)
-    return told.stdout.strip()
+    finished = subprocess.run([program("postgres"), "--version"], capture_output=True, text=True, check=True)
+    return finished.stdout.strip()
 
 
 def _works_in(folder: Path) -> bool:

@@ -31,7 +31,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _held_ports: list[socket.socket] = []
 
 
-class Server:
+class ServerProcess:
     """A child process with its output in a file; it dies with us, however we die.
 
     To the kernel, "us" is the thread that made it: let a thread start servers
@@ -84,7 +84,7 @@ class Server:
         """Return when this process itself accepts connections on a port of the loopback.
 
         Raises:
-            PortTaken: Somebody else does; whoever measured there would measure another server.
+            PortTaken: Another process does; a trial would measure that server.
             SystemFailed: The process has ended, or READY_S have passed.
         """
         try:
@@ -121,7 +121,7 @@ def free_port() -> int:
     """A port for a server of ours, now and whenever it is started again while this process lives."""
     held = socket.socket()
     held.bind((LOOPBACK, 0))
-    # Bound and not listening, it keeps the kernel from giving the port to anybody else, while a server, which names
+    # Bound and not listening, it keeps the kernel from giving the port to another process, while a server, which names
     # the port and sets the same option, can have it. A port that was only looked up may be gone before a JVM is up.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _held_ports.append(held)
@@ -149,7 +149,7 @@ def chosen_port(system: str, options: Mapping[str, Any]) -> int:
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody listens on a port of the loopback."""
+    """Whether a process listens on a port of the loopback."""
     try:
         socket.create_connection((LOOPBACK, port), timeout=1).close()
     except OSError:
@@ -212,13 +212,13 @@ def descendants(pid: int) -> list[int]:
 
 
 def busy_s() -> float:
-    """Time that all processors of the machine have spent on anybody, what the hypervisor took included."""
+    """Time that all processors of the machine have spent, what the hypervisor took included."""
     user, nice, system, _, _, *interrupts = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
     return sum(map(int, (user, nice, system, *interrupts))) / _TICKS_PER_S
 
 
 class CpuTimes:
-    """Who uses the processors while a window lasts: the server, its clients, and others."""
+    """What uses the processors while a window lasts: the server, its clients, and others."""
 
     def __init__(self, servers: Sequence[int], clients: Sequence[int]) -> None:
         self._servers, self._clients = servers, clients

@@ -17,9 +17,9 @@ from importlib import metadata
 
 from entrepot.workbench.quality import Quality
 from entrepot.workbench.systems import rabbitmq_clients as clients
-from entrepot.workbench.systems.processes import LOOPBACK, Server, free_port
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess, free_port
 from entrepot.workbench.systems.single_server import SingleServer, package_version
-from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.system import Replier, Requester, SystemReceiver, SystemSender
 
 # Debian's command in the path insists on a user and a log folder of its own, so start what it wraps.
 _COMMAND = "/usr/lib/rabbitmq/bin/rabbitmq-server"
@@ -48,20 +48,20 @@ class RabbitMq(SingleServer):
     )
     start_s = 8.0
 
-    _mapper: Server | None = None
+    _mapper: ServerProcess | None = None
     _watch: clients.PikaWatch | None = None
 
     def start(self) -> None:
         super().start()
         self._watch = clients.PikaWatch(self._port)
 
-    def _launch(self) -> Server:
+    def _launch(self) -> ServerProcess:
         mapper_port = free_port()
         erlang = {"ERL_EPMD_PORT": str(mapper_port), "ERL_EPMD_ADDRESS": LOOPBACK, "HOME": str(self.folder)}
         # Erlang would start its port mapper by itself, and leave it running for ever.
-        self._mapper = Server(["epmd"], self.folder / "epmd.log", erlang, name=f"{self.name} (epmd)")
+        self._mapper = ServerProcess(["epmd"], self.folder / "epmd.log", erlang, name=f"{self.name} (epmd)")
         self._mapper.wait_until_listening(mapper_port)
-        return Server([_COMMAND], self.folder / "output.log", erlang | self._environment(), name=self.name)
+        return ServerProcess([_COMMAND], self.folder / "output.log", erlang | self._environment(), name=self.name)
 
     def _environment(self) -> dict[str, str]:
         (self.folder / "enabled_plugins").write_text("[].\n")
@@ -94,7 +94,7 @@ class RabbitMq(SingleServer):
         return f"RabbitMQ {package_version('rabbitmq-server')}; pika {metadata.version('pika')}"
 
     def settings(self) -> dict[str, str]:
-        told = {
+        settings = {
             "queue": "classic, version 1",
             "prefetch": f"{clients.PREFETCH} of a receiver, {clients.PREFETCH_REPLIER} of a replier",
             "reply queue": "one per requester",
@@ -102,10 +102,10 @@ class RabbitMq(SingleServer):
             "depth": "messages that no receiver has been sent yet",
         }
         if self._limit_bytes:
-            told["queue limit"] = f"x-max-length-bytes {self._limit_bytes}, a refused publication is made again"
+            settings["queue limit"] = f"x-max-length-bytes {self._limit_bytes}, a refused publication is made again"
         elif self.options.get("queue_limit_bytes"):
-            told["queue limit"] = "none: a tx of which one publication was refused would be committed in part"
-        return told
+            settings["queue limit"] = "none: a tx of which one publication was refused would be committed in part"
+        return settings
 
     @property
     def _limit_bytes(self) -> int:
@@ -127,13 +127,13 @@ class RabbitMq(SingleServer):
     def _channel(self) -> clients.PikaChannel:
         return clients.PikaChannel(self._port)
 
-    def sender(self, queue: str) -> Sender:
+    def sender(self, queue: str) -> SystemSender:
         limited = self._limit_bytes > 0
         return clients.PikaSender(
             self._channel(), self.quality, "", queue, limited=limited, confirms=self.is_answered or limited
         )
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         return clients.PikaReceiver(self._channel(), self.quality, queue)
 
     def requester(self, requests: str, number: int) -> Requester:
@@ -142,10 +142,10 @@ class RabbitMq(SingleServer):
     def replier(self, requests: str) -> Replier:
         return clients.PikaReplier(self._channel(), self.quality, requests)
 
-    def publisher(self, topic: str) -> Sender:
+    def publisher(self, topic: str) -> SystemSender:
         return clients.PikaSender(self._channel(), self.quality, clients.TOPICS, topic, confirms=self.is_answered)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         channel, persistent = self._channel(), self.quality.is_persistent
         queue = f"{topic}.SUBSCRIBER.{number}"
         channel.call(channel.verbs.queue_declare, queue, durable=persistent, exclusive=not persistent)

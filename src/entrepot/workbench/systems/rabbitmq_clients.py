@@ -41,7 +41,7 @@ class PikaChannel:
         self._failure = ""
         opened: list[Any] = []
         self._connection = pika.SelectConnection(
-            # Between two calls nobody would answer a heartbeat.
+            # Between two calls heartbeats would not be answered.
             pika.ConnectionParameters(LOOPBACK, port, heartbeat=0),
             on_open_callback=opened.append,
             on_open_error_callback=self._fail,
@@ -231,7 +231,7 @@ def _refused(queue: str) -> NoReturn:
 
 
 class PikaReceiver:
-    """Persistent messages are handed over one by one, so that whoever commits decides what belongs together."""
+    """Persistent messages are handed over one by one, so that the caller's commit decides what belongs together."""
 
     def __init__(self, channel: PikaChannel, quality: Quality, queue: str) -> None:
         self._channel = channel
@@ -286,7 +286,7 @@ class PikaRequester:
         self._requests, self._reply_queue = requests, reply_queue
         self._persistent = persistent = quality.is_persistent
         self._publishing = _Publishing(channel, quality)
-        # A durable reply queue may hold what came too late for somebody before.
+        # A durable reply queue may hold what came too late for an earlier client.
         self._numbers = (f"{os.getpid()}-{time.monotonic_ns()}-{count}" for count in itertools.count())
         self._awaited = ""
         self._reply: bytes | None = None

@@ -29,7 +29,7 @@ from entrepot.workbench.systems.redis_server import (
     execute,
     new_name,
 )
-from entrepot.workbench.systems.system import REPLY_S, Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.system import REPLY_S, Replier, Requester, SystemReceiver, SystemSender
 
 _TAKEN = ":taken:"
 _FAN_OUT = """
@@ -38,9 +38,7 @@ for _, list in ipairs(redis.call('SMEMBERS', KEYS[1])) do
 end
 """
 _PUBSUB_LIMIT_BYTES = 1 << 30
-_EXPRESS = (
-    "memory alone; a popped message is gone if its reader fails, and a publication without a subscriber reaches nobody"
-)
+_EXPRESS = "memory alone; a popped message is gone if its reader fails, and a publication without a subscriber is lost"
 
 
 class RedisLists(RedisServer):
@@ -82,34 +80,34 @@ class RedisLists(RedisServer):
         with contextlib.closing(self.client()) as client:
             return int(client.llen(queue))
 
-    def sender(self, queue: str) -> Sender:
+    def sender(self, queue: str) -> SystemSender:
         is_express = self.quality is Quality.EXPRESS
-        sender = _ExpressSender if is_express else _Sender
+        sender = _ExpressSender if is_express else _ListSender
         is_unit = self.quality is Quality.TRANSACTIONAL
         return sender(self.client(), queue, waits=self.sender_waits, is_unit=is_unit)
 
-    def receiver(self, queue: str) -> Receiver:
+    def receiver(self, queue: str) -> SystemReceiver:
         if self.quality is Quality.EXPRESS:
             return _Popper(self.client(), queue, self.received_at_once())
         return _Mover(self.client(), queue, self.received_at_once())
 
-    def publisher(self, topic: str) -> Sender:
-        publisher = _FanOut if self.quality.is_persistent else _Publisher
+    def publisher(self, topic: str) -> SystemSender:
+        publisher = _FanOut if self.quality.is_persistent else _ListPublisher
         return publisher(self.client(), topic, waits=self.sender_waits)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         if not self.quality.is_persistent:
-            return _Subscriber(self.client(), topic)
+            return _ListSubscriber(self.client(), topic)
         client = self.client()
         own = f"{topic}:subscriber:{number}"
         client.sadd(_subscribers(topic), own)
         return _Mover(client, own, self.received_at_once())
 
     def requester(self, requests: str, number: int) -> Requester:
-        return _Requester(self.client(), requests, f"{requests}:replies:{number}")
+        return _ListRequester(self.client(), requests, f"{requests}:replies:{number}")
 
     def replier(self, requests: str) -> Replier:
-        return _Replier(self.client(), requests, moves=self.quality.is_persistent)
+        return _ListReplier(self.client(), requests, moves=self.quality.is_persistent)
 
 
 def _subscribers(topic: str) -> str:
@@ -122,7 +120,7 @@ def _give_back(client: Any, queue: str, taken: Any) -> None:
         pass
 
 
-class _Sender(RedisSender):
+class _ListSender(RedisSender):
     def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
         return [("LPUSH", self._place, body) for body in bodies]
 
@@ -183,7 +181,7 @@ class _Mover:
         self._client.close()
 
 
-class _Publisher(RedisSender):
+class _ListPublisher(RedisSender):
     def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
         return [("PUBLISH", self._place, body) for body in bodies]
 
@@ -198,7 +196,7 @@ class _FanOut(RedisSender):
         self._push(keys=[_subscribers(self._place)], args=bodies)
 
 
-class _Subscriber:
+class _ListSubscriber:
     def __init__(self, client: Any, topic: str) -> None:
         self._client = client
         self._pubsub = client.pubsub(ignore_subscribe_messages=True)
@@ -227,7 +225,7 @@ class _Subscriber:
         self._client.close()
 
 
-class _Requester(RedisRequester):
+class _ListRequester(RedisRequester):
     def _ask(self, correlation: bytes, body: bytes) -> None:
         self._client.lpush(self._requests, b"%b %b %b" % (self._replies.encode(), correlation, body))
 
@@ -239,7 +237,7 @@ class _Requester(RedisRequester):
         return correlation, body
 
 
-class _Replier:
+class _ListReplier:
     """Takes one request at a time; with `moves`, the reply and the end of the request are one unit."""
 
     def __init__(self, client: Any, requests: str, *, moves: bool) -> None:

@@ -22,7 +22,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems.processes import LOOPBACK, Server
+from entrepot.workbench.systems.processes import LOOPBACK, ServerProcess
 from entrepot.workbench.systems.single_server import SingleServer
 from entrepot.workbench.systems.system import REPLY_S
 
@@ -48,11 +48,11 @@ class RedisServer(SingleServer):
         with contextlib.closing(self.client()) as client:
             self.give_back(client)
 
-    def _launch(self) -> Server:
+    def _launch(self) -> ServerProcess:
         command = [COMMAND, "--port", str(self._port), "--bind", LOOPBACK, "--dir", str(self.folder), "--save", ""]
         if self.quality.is_persistent:
             command += ["--appendonly", "yes", "--appendfsync", "always"]
-        return Server(command, self.folder / "log", name=self.name)
+        return ServerProcess(command, self.folder / "log", name=self.name)
 
     def _answers(self) -> bool:
         with contextlib.closing(self.client()) as client:

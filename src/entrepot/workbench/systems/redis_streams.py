@@ -26,7 +26,7 @@ from entrepot.workbench.systems.redis_server import (
     execute,
     new_name,
 )
-from entrepot.workbench.systems.system import Receiver, Replier, Requester, Sender
+from entrepot.workbench.systems.system import Replier, Requester, SystemReceiver, SystemSender
 
 GROUP = "workers"
 TRIM_EVERY = 1000
@@ -72,35 +72,35 @@ class RedisStreams(RedisServer):
                 client.xgroup_create(name, GROUP, id="0", mkstream=True)
 
     def depth(self, queue: str) -> int | None:
-        """What nobody is done with, so what receivers have in their hands counts."""
+        """What is not acknowledged, so what receivers have in their hands counts."""
         with contextlib.closing(self.client()) as client:
             return int(client.xlen(queue))
 
-    def sender(self, queue: str) -> Sender:
-        return _Sender(self.client(), queue, waits=self.sender_waits, is_unit=self._is_unit)
+    def sender(self, queue: str) -> SystemSender:
+        return _StreamSender(self.client(), queue, waits=self.sender_waits, is_unit=self._is_unit)
 
     @property
     def _is_unit(self) -> bool:
         return self.quality is Quality.TRANSACTIONAL
 
-    def receiver(self, queue: str) -> Receiver:
-        return _Receiver(self, queue, GROUP, deletes=True)
+    def receiver(self, queue: str) -> SystemReceiver:
+        return _StreamReceiver(self, queue, GROUP, deletes=True)
 
-    def publisher(self, topic: str) -> Sender:
-        return _Publisher(self.client(), topic, waits=self.sender_waits, is_unit=self._is_unit)
+    def publisher(self, topic: str) -> SystemSender:
+        return _StreamPublisher(self.client(), topic, waits=self.sender_waits, is_unit=self._is_unit)
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         group = f"S{number}"
         with contextlib.closing(self.client()) as client, contextlib.suppress(redis.ResponseError):
             # One that is there already is durable, and goes on where it was.
             client.xgroup_create(topic, group, id="$", mkstream=True)
-        return _Receiver(self, topic, group, deletes=False)
+        return _StreamReceiver(self, topic, group, deletes=False)
 
     def requester(self, requests: str, number: int) -> Requester:
-        return _Requester(self.client(), requests, f"{requests}:replies:{number}")
+        return _StreamRequester(self.client(), requests, f"{requests}:replies:{number}")
 
     def replier(self, requests: str) -> Replier:
-        return _Replier(self.client(), requests, is_acknowledged=self.quality.is_persistent)
+        return _StreamReplier(self.client(), requests, is_acknowledged=self.quality.is_persistent)
 
 
 def _give_back(client: Any, stream: Any, group: Any, consumer: str | None) -> None:
@@ -117,12 +117,12 @@ def _wait_ms(timeout_s: float) -> int:
     return max(int(timeout_s * 1000), 1)
 
 
-class _Sender(RedisSender):
+class _StreamSender(RedisSender):
     def _commands(self, bodies: Sequence[bytes]) -> list[Sequence[Any]]:
         return [("XADD", self._place, "*", _BODY, body) for body in bodies]
 
 
-class _Publisher(_Sender):
+class _StreamPublisher(_StreamSender):
     _until_trim = TRIM_EVERY
 
     def send(self, bodies: Sequence[bytes]) -> None:
@@ -149,7 +149,7 @@ def _order(entry_id: bytes) -> tuple[int, int]:
     return int(milliseconds), int(number)
 
 
-class _Receiver:
+class _StreamReceiver:
     def __init__(self, system: RedisStreams, stream: str, group: str, *, deletes: bool) -> None:
         self._client = system.client()
         self._stream = stream
@@ -217,7 +217,7 @@ class _Receiver:
         self._client.close()
 
 
-class _Requester(RedisRequester):
+class _StreamRequester(RedisRequester):
     """Reads a stream of its own from where it was, and deletes what it has read."""
 
     _read_up_to = b"0-0"
@@ -234,7 +234,7 @@ class _Requester(RedisRequester):
         return reply[_CORRELATION], reply[_BODY]
 
 
-class _Replier:
+class _StreamReplier:
     """Takes one request at a time; the reply and the end of the request are one unit."""
 
     def __init__(self, client: Any, requests: str, *, is_acknowledged: bool) -> None:

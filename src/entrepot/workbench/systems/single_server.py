@@ -6,18 +6,18 @@ from __future__ import annotations
 import subprocess
 from abc import abstractmethod
 
-from entrepot.workbench.systems.processes import Server, chosen_port
+from entrepot.workbench.systems.processes import ServerProcess, chosen_port
 from entrepot.workbench.systems.system import System
 
 
 class SingleServer(System):
-    """What is kept in the server, and for whom, is a subclass's affair."""
+    """What is kept in the server is a subclass's affair."""
 
     _port = 0
-    _server: Server | None = None
+    _server: ServerProcess | None = None
 
     def start(self) -> None:
-        # Of one that was killed, threads may still be about to end; nobody else may work in its folder before.
+        # Of one that was killed, threads may still be about to end; no other process may work in its folder before.
         self.stop()
         self.folder.mkdir(parents=True, exist_ok=True)
         # Started again, it is where its clients know it to be.
@@ -26,7 +26,7 @@ class SingleServer(System):
         self._server.wait_until_listening(self._port)
 
     @abstractmethod
-    def _launch(self) -> Server:
+    def _launch(self) -> ServerProcess:
         """Start the process, which is to listen on `_port`."""
 
     def stop(self) -> None:

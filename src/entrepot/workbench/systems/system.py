@@ -26,7 +26,7 @@ REPLY_S = 30.0
 """How long a requester waits before it calls a reply lost."""
 
 
-class Sender(Protocol):
+class SystemSender(Protocol):
     """Puts on one queue, or publishes on one topic."""
 
     def send(self, bodies: Sequence[bytes]) -> None:
@@ -43,7 +43,7 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
-class Receiver(Protocol):
+class SystemReceiver(Protocol):
     """Gets from one queue, or from one subscription."""
 
     def receive(self, timeout_s: float) -> Sequence[bytes]:
@@ -67,7 +67,7 @@ class Replier(Protocol):
         """Answer each request with its own body until the process ends; `ready` once requests can come."""
 
 
-class Caller(Protocol):
+class SystemCaller(Protocol):
     """One application's calls, each of which can be timed by itself; used by one thread, in this order."""
 
     def connect(self) -> None: ...
@@ -127,7 +127,7 @@ class System(ABC):
     one_process: ClassVar[bool] = False
     """It lives inside of its application, so all clients of a trial are threads of the leader, and so is the server."""
     keeps_messages: ClassVar[bool] = True
-    """Whether a message that nobody waits for stays on its queue."""
+    """Whether a message without a waiting receiver stays on its queue."""
     start_s: ClassVar[float] = 2.0
     """How long a start takes, for the estimate of the time that is left."""
 
@@ -191,10 +191,10 @@ class System(ABC):
         """How many messages wait there; None when the system cannot tell. Called once a second by the sampler."""
 
     @abstractmethod
-    def sender(self, queue: str) -> Sender: ...
+    def sender(self, queue: str) -> SystemSender: ...
 
     @abstractmethod
-    def receiver(self, queue: str) -> Receiver: ...
+    def receiver(self, queue: str) -> SystemReceiver: ...
 
     def requester(self, requests: str, number: int) -> Requester:
         """A client that puts on `requests` and waits for the reply; `number` is unique among requesters."""
@@ -207,14 +207,14 @@ class System(ABC):
         """A requester for asyncio, connected; for systems with the ability `connections`."""
         raise NotImplementedError
 
-    def caller(self, queue: str) -> Caller:
+    def caller(self, queue: str) -> SystemCaller:
         """For systems with the ability `calls`; not connected yet."""
         raise NotImplementedError
 
-    def publisher(self, topic: str) -> Sender:
+    def publisher(self, topic: str) -> SystemSender:
         raise NotImplementedError
 
-    def subscriber(self, topic: str, number: int) -> Receiver:
+    def subscriber(self, topic: str, number: int) -> SystemReceiver:
         """A subscription that exists when this returns, durable if the quality is persistent."""
         raise NotImplementedError
 

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import Any
 
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import FlowWorld
 from entrepot.flows.journey import Earlier, Journey
 from entrepot.flows.live.deployment import Deployment
 from entrepot.flows.live.instance import STOP, Instance
-from entrepot.flows.outside import Outside
 from entrepot.message import Message
 
 from .staged import Stage, drawn, reads, writes
@@ -93,13 +93,13 @@ class Outcomes:
         """Each message, and how often it is held to have been tried."""
         self.careful: list[bool] = []
 
-    def __call__(self, point: Any, message: Message, outside: Outside, earlier: Earlier) -> Journey:
+    def __call__(self, point: Any, message: Message, world: FlowWorld, earlier: Earlier) -> Journey:
         self.seen.append((message.body.decode(), earlier.tries))
-        self.careful.append(outside.careful)
+        self.careful.append(world.careful)
         error = self._errors.pop(0) if self._errors else None
         if error is not None:
             raise error
-        return Journey(message, outside)
+        return Journey(message, world)
 
 
 def stepped(stage: Stage, flow: FlowDefinition, *sources: Script, **options: Any) -> Instance:

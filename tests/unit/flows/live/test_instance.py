@@ -354,7 +354,7 @@ def test_without_any_place_a_message_stays_the_other_input_goes_on_and_all_recov
         )
         stage.put(source, order(1), order("bad"), order(2))
         with stage.running(flow) as running:
-            running.until(lambda: "nobody takes it" in running.problem, "it tells")
+            running.until(lambda: "no terminal or queue takes it" in running.problem, "it tells")
             assert "bad is bad" in running.problem
             running.until(lambda: stage.bodies(target) == [order(1)], "who stood before the bad one is through")
             for number in range(20):

@@ -13,11 +13,11 @@ from sqlalchemy import create_engine
 from entrepot.client.blocking import Reader, UnitOfWork
 from entrepot.errors import ConnectionLost, DatabaseFailed, Fenced, OnePhaseTwice
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import Output
 from entrepot.flows.journey import Journey
 from entrepot.flows.live import instance as instances
 from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
 from entrepot.flows.live.instance import STOP, Instance, run_instance
-from entrepot.flows.outside import Output
 from entrepot.message import Message
 from open_files import open_files
 
@@ -281,12 +281,12 @@ def test_nothing_of_a_message_in_a_unit_that_a_database_has_undone_reaches_the_q
         if problems:
             raise problems.pop()
 
-    def process(point: Any, came: Message, outside: Any, earlier: Any) -> Journey:
-        journey = Journey(came, outside)
+    def process(point: Any, came: Message, world: Any, earlier: Any) -> Journey:
+        journey = Journey(came, world)
         journey.outputs.append(Output("Q", Message(bytes(2 * 1024 * 1024))))
         return journey
 
-    monkeypatch.setattr(instance._outside, "require_sound", require_sound)
+    monkeypatch.setattr(instance._world, "require_sound", require_sound)
     instance.kernel.process = process  # type: ignore[method-assign]
     assert instance._serve(instance._inputs[0], 0.0)
     assert (source.told, sent) == (["backed out 1"], [])
@@ -333,8 +333,8 @@ def test_what_is_to_be_done_after_the_commit_is_done_though_the_source_or_anothe
     def fails() -> None:
         raise ValueError("too late as well")
 
-    def process(point: Any, came: Message, outside: Any, earlier: Any) -> Journey:
-        journey = Journey(came, outside)
+    def process(point: Any, came: Message, world: Any, earlier: Any) -> Journey:
+        journey = Journey(came, world)
         journey.after_commit += [fails, lambda: done.append("answer")]
         return journey
 

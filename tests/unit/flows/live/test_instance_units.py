@@ -327,8 +327,8 @@ def test_when_a_unit_was_given_back_queues_are_asked_again_what_they_say(
     instance = stepped(stage, flow, Script(instance_clock, *orders(1)))
     instance.kernel.process = Outcomes(_fault(ValueError("x")))  # type: ignore[method-assign]
     instance.open()
-    assert instance._outside.facts(queue).threshold == 1
+    assert instance._world.facts(queue).threshold == 1
     stage.connection.mqsc(f"ALTER QLOCAL({queue}) BOTHRESH(3)")
     instance._serve(instance._inputs[0], 0.0)
-    assert instance._outside.facts(queue).threshold == 3
+    assert instance._world.facts(queue).threshold == 3
     instance.close()

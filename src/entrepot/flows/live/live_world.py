@@ -39,10 +39,10 @@ from entrepot.errors import (
     UnitFinished,
 )
 from entrepot.esql import Database
-from entrepot.flows.journey import Journey, Kept
+from entrepot.flows.flow_world import TOPIC, Output, QueueFacts
+from entrepot.flows.journey import Journey, KeptState
 from entrepot.flows.live.steady_clock import SteadyClock
-from entrepot.flows.outside import TOPIC, Output, QueueFacts
-from entrepot.flows.rehearsal import NoDatabase
+from entrepot.flows.memory_world import NoDatabase
 from entrepot.message import Message, PutInUnit, Report
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ _OUTAGES = (
     UnitBackedOut,
     UnitFinished,
 )
-"""What is no message's fault, and ends by itself or by somebody's help."""
+"""What is no message's fault, and ends by itself or with help."""
 _OUTAGE_STATES = ("08", "53", "57P", "58", "25P03")
 """How the SQLSTATE begins of a connection that failed, and of a database that lacks something or is shut down."""
 _CONFLICT_STATES = ("40", "55P03")
@@ -84,8 +84,8 @@ _AFTERMATH = "25P02"
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6
 
 
-class FlowOutside:
-    """An `Outside` for one instance of a flow."""
+class LiveWorld:
+    """A `FlowWorld` for one instance of a flow."""
 
     own_time = False
 
@@ -108,7 +108,7 @@ class FlowOutside:
         self._write_trace = trace
         self.careful = False
         self._unit: Unit | None = None
-        self._states: dict[tuple[str, bytes], Kept | None] = {}
+        self._states: dict[tuple[str, bytes], KeptState | None] = {}
         """What this batch has taken from stores or will leave there."""
         self._got: Counter[str] = Counter()
         """How many states of each store this unit of work has."""
@@ -159,10 +159,10 @@ class FlowOutside:
             if kept is not None:
                 self._keep(store, key, kept)
         self._states = {}
-        # A database that commits by itself must not do so before it is known that nobody refuses the messages.
+        # A database that commits by itself must not do so before it is known that the messages are accepted.
         self._send(answered=self._databases is not None and self._databases.has_own_work)
 
-    def _keep(self, store: str, key: bytes, kept: Kept) -> None:
+    def _keep(self, store: str, key: bytes, kept: KeptState) -> None:
         self.require_queue(store)
         message = replace(
             kept.message,
@@ -184,7 +184,7 @@ class FlowOutside:
         try:
             self._connection.mqsc(f"DEFINE QLOCAL('{name}') DEFPSIST(YES) MAXDEPTH(999999999) NOREPLACE")
         except (MqscError, NotAuthorized):
-            # Another instance may have been quicker, or somebody else has to define queues here.
+            # Another instance may have been quicker, or this user may not define queues.
             self._connection.mqsc(f"DISPLAY QLOCAL('{name}')")
         self._stores.add(name)
 
@@ -238,7 +238,7 @@ class FlowOutside:
             described = self._connection.mqsc(f"DISPLAY QUEUE('{queue}') BOTHRESH BOQNAME")[0].rows
             manager = self._connection.mqsc("DISPLAY QMGR DEADQ")[0].rows
         except (MqscError, NotAuthorized):
-            return QueueFacts()  # who may not look is told nothing, and tries a message once
+            return QueueFacts()  # without authority to look, a message is tried once
         row: dict[str, Any] = dict(described[0]) if described else {}
         dead: dict[str, Any] = dict(manager[0]) if manager else {}
         return QueueFacts(
@@ -285,7 +285,7 @@ class FlowOutside:
             if browse:
                 found = next(iter(self._connection.browse(queue, **wanted)), None)
                 if found is None:
-                    time.sleep(min(part_s, 0.01))  # nobody tells a browser that something has come
+                    time.sleep(min(part_s, 0.01))  # a browser is not notified of arrivals
             elif transactional and self._unit is not None:
                 found = self._unit.get(queue, wait_s=part_s, **wanted)
             else:
@@ -306,7 +306,7 @@ class FlowOutside:
         if found is not None:
             self._got[store] += 1
             # Should the message fail, or not keep it itself, it is put back as it was.
-            self._states[place] = Kept(found, found.expiry_s, found.reply_to)
+            self._states[place] = KeptState(found, found.expiry_s, found.reply_to)
         return found
 
     def is_kept(self, store: str, key: bytes) -> bool:

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from entrepot.errors import DatabaseFailed, NowhereToSetAside
+from entrepot.flows.flow_world import TOPIC, Output, QueueFacts
 from entrepot.flows.journey import Journey
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.outside import TOPIC, Output, QueueFacts
-from entrepot.flows.rehearsal import Rehearsal
+from entrepot.flows.memory_world import MemoryWorld
 from entrepot.message import Message
 
 from .drawn import drawn, node, reads, writes
 
 
 def test_puts_arrive_with_an_id_and_the_time() -> None:
-    world = Rehearsal(now=50.0)
+    world = MemoryWorld(now=50.0)
     world.put_now(Output("A", Message(b"1")))
     world.put_now(Output(TOPIC + "t/x", Message(b"2")))
     (message,) = world.queues["A"]
@@ -28,7 +28,7 @@ def test_puts_arrive_with_an_id_and_the_time() -> None:
 
 
 def test_messages_are_got_in_order_by_id_by_selector_and_by_browsing() -> None:
-    world = Rehearsal()
+    world = MemoryWorld()
     for number in range(4):
         message = Message(b"%d" % number, correlation_id=b"%d" % (number % 2), properties={"n": number})
         world.put_now(Output("A", message))
@@ -52,21 +52,21 @@ def test_a_flow_feeds_itself_by_its_own_queue() -> None:
         Last=writes("LAST"),
     )
     counting.link("Next", "Last")
-    kernel, world = Kernel(counting), Rehearsal()
+    kernel, world = Kernel(counting), MemoryWorld()
     world.feed(kernel, "IN", Message(b"<n>go</n>"))
     assert len(world.queues["NEXT"]) == 1
     assert world.run_all(kernel) == 1
     assert (len(world.queues["NEXT"]), len(world.queues["LAST"])) == (0, 1)
 
 
-def keeps(world: Rehearsal, key: bytes, body: bytes, **options: Any) -> None:
+def keeps(world: MemoryWorld, key: bytes, body: bytes, **options: Any) -> None:
     journey = Journey(Message(b""), world)
     journey.keep("STORE", key, Message(body), **options)
     world.settle(journey)
 
 
 def test_a_state_is_taken_once_and_only_by_a_message_that_succeeds() -> None:
-    world = Rehearsal()
+    world = MemoryWorld()
     keeps(world, b"k", b"state")
     lost = Journey(Message(b""), world)
     assert lost.take("STORE", b"k").body == b"state"  # type: ignore[union-attr]
@@ -79,7 +79,7 @@ def test_a_state_is_taken_once_and_only_by_a_message_that_succeeds() -> None:
 
 
 def test_a_state_that_expires_goes_where_it_was_told_with_its_key() -> None:
-    world = Rehearsal(now=0.0)
+    world = MemoryWorld(now=0.0)
     keeps(world, b"later", b"2", expires_s=20, then="TIMERS")
     keeps(world, b"sooner", b"1", expires_s=10, then="TIMERS")
     keeps(world, b"gone", b"0", expires_s=5)
@@ -96,7 +96,7 @@ def test_a_state_that_expires_goes_where_it_was_told_with_its_key() -> None:
 
 def test_what_expires_enters_the_flow_when_one_is_given() -> None:
     kernel = Kernel(drawn("In -> Out", In=reads("TIMERS", domain="BLOB"), Out=writes()))
-    world = Rehearsal(now=0.0)
+    world = MemoryWorld(now=0.0)
     keeps(world, b"k", b"tick", expires_s=10, then="TIMERS")
     world.pass_time(30, kernel)
     assert [message.body for message in world.queues["OUT"]] == [b"tick"]
@@ -104,7 +104,7 @@ def test_what_expires_enters_the_flow_when_one_is_given() -> None:
 
 def test_actions_for_after_the_commit_run_when_the_message_has_succeeded() -> None:
     done: list[str] = []
-    world = Rehearsal()
+    world = MemoryWorld()
     journey = Journey(Message(b""), world)
     journey.after_commit.append(lambda: done.append("after"))
     assert done == []
@@ -114,7 +114,7 @@ def test_actions_for_after_the_commit_run_when_the_message_has_succeeded() -> No
 
 def test_a_message_that_nobody_takes_leaves_the_world_as_it_was() -> None:
     kernel = Kernel(drawn("In -> Get -> Fail", In=reads(), Get=node("MQGet", queue="PARTS"), Fail=node("Throw")))
-    world = Rehearsal(facts={"IN": QueueFacts()})
+    world = MemoryWorld(facts={"IN": QueueFacts()})
     world.put_now(Output("PARTS", Message(b"<part/>")))
     with pytest.raises(NowhereToSetAside):
         world.feed(kernel, "IN", Message(b"<order/>", persistent=True))
@@ -123,12 +123,12 @@ def test_a_message_that_nobody_takes_leaves_the_world_as_it_was() -> None:
 
 def test_without_databases_a_data_source_is_refused_by_name() -> None:
     with pytest.raises(DatabaseFailed, match="'SHOP' is not known here"):
-        Rehearsal().database.query("SHOP", "SELECT 1", ())
+        MemoryWorld().database.query("SHOP", "SELECT 1", ())
 
 
 def test_expired_messages_are_not_brought_in() -> None:
     kernel = Kernel(drawn("In -> Out", In=reads(), Out=writes()))
-    world = Rehearsal(now=0.0)
+    world = MemoryWorld(now=0.0)
     world.put_now(Output("IN", Message(b"<short/>", expiry_s=5)))
     world.put_now(Output("IN", Message(b"<long/>", expiry_s=50)))
     world.pass_time(10, kernel)

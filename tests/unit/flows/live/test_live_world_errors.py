@@ -18,7 +18,7 @@ from entrepot.errors import (
     QueueFull,
     UnitBackedOut,
 )
-from entrepot.flows.live.flow_outside import TraceFiles, is_aftermath, is_conflict, is_outage, reason_of
+from entrepot.flows.live.live_world import TraceFiles, is_aftermath, is_conflict, is_outage, reason_of
 
 
 class Refusal(Exception):

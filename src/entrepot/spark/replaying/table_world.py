@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a kernel stands in a Spark worker: compiled once for all tasks of the process, with databases to read.
 
-`Standing` is the world outside of a flow over a table: there are no queues
+`TableWorld` is the world outside of a flow over a table: there are no queues
 to get from and no states to keep, so all it has to do is to be quick. Message
 ids come from the message that gave rise to them, so that a task which is tried
 again makes the same ones.
@@ -19,10 +19,10 @@ from typing import Any
 from entrepot.errors import DatabaseFailed, FlowNotStreamable, InvalidArgument
 from entrepot.esql import Database
 from entrepot.flows.definition import FlowDefinition
+from entrepot.flows.flow_world import Output, QueueFacts
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import Point
-from entrepot.flows.outside import Output, QueueFacts
-from entrepot.flows.rehearsal import NoDatabase
+from entrepot.flows.memory_world import NoDatabase
+from entrepot.flows.nodes.input_node import EntryPoint
 from entrepot.flows.subflows import expand
 from entrepot.message import Message
 from entrepot.models import collect_seldom
@@ -84,8 +84,8 @@ def _read_only(source: str) -> DatabaseFailed:
     return DatabaseFailed(problem, sqlstate="25006")
 
 
-class Standing:
-    """An `Outside` for one message after another."""
+class TableWorld:
+    """A `FlowWorld` for one message after another."""
 
     careful = False
 
@@ -148,7 +148,7 @@ class Standing:
         """Nothing here has limits of time."""
 
     def trace(self, destination: str, text: str) -> None:
-        """A user trace of a million rows is of no use to anybody."""
+        """A user trace of a million rows is of no use."""
 
 
 def require_streamable(flow: FlowDefinition) -> None:
@@ -163,7 +163,7 @@ def require_streamable(flow: FlowDefinition) -> None:
             raise FlowNotStreamable(flow.name, node.name, node.type, refused[node.type])
 
 
-def points_by_queue(kernel: Kernel, name: str, *, rows_say: bool) -> dict[str, Point]:
+def points_by_queue(kernel: Kernel, name: str, *, rows_say: bool) -> dict[str, EntryPoint]:
     """Where messages enter, by the queue that they come from; the empty one stands for all.
 
     `rows_say`: each row tells its queue, so that a flow with several input nodes gets what each of them would.
@@ -186,7 +186,7 @@ def points_by_queue(kernel: Kernel, name: str, *, rows_say: bool) -> dict[str, P
     raise InvalidArgument("point", f"the flow {kernel.flow.name} has {len(points)} input nodes", f"one of {names}")
 
 
-class Worker:
+class ReplayWorker:
     """A kernel and its databases in one process."""
 
     def __init__(self, flow: FlowDefinition, databases: Mapping[str, str]) -> None:
@@ -195,10 +195,10 @@ class Worker:
         self.database: ReadOnlyDatabase | NoDatabase = ReadOnlyDatabase(databases) if databases else NoDatabase()
 
 
-_workers: dict[tuple[int, bytes], Worker] = {}
+_workers: dict[tuple[int, bytes], ReplayWorker] = {}
 
 
-def worker_for(pickled: bytes) -> Worker:
+def worker_for(pickled: bytes) -> ReplayWorker:
     """The kernel of a pickled (flow, databases), compiled when this process first needs it."""
     key = (os.getpid(), hashlib.blake2b(pickled, digest_size=16).digest())
     found = _workers.get(key)
@@ -206,5 +206,5 @@ def worker_for(pickled: bytes) -> Worker:
         while len(_workers) >= _KERNELS_MAX:
             del _workers[next(iter(_workers))]
         flow, databases = pickle.loads(pickled)  # noqa: S301 -- our own driver has pickled it
-        found = _workers[key] = Worker(flow, databases)
+        found = _workers[key] = ReplayWorker(flow, databases)
     return found

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from entrepot.workbench.analysis.findings import Comparison, Figure, Findings, Mark, Published
+from entrepot.workbench.analysis.findings import Figure, FigureComparison, Findings, Published, UnusableTrial
 from entrepot.workbench.analysis.metric import in_order, metric_of, metrics_of_load
 from entrepot.workbench.report.appearance import is_ours, short_title
 from entrepot.workbench.report.blocks import Badge
@@ -49,7 +49,7 @@ class Coverage:
     measured: int
     reduced: int
     systems: tuple[str, ...]
-    failures: tuple[Mark, ...]
+    failures: tuple[UnusableTrial, ...]
 
     @property
     def badge(self) -> Badge:
@@ -60,7 +60,7 @@ class Coverage:
         return "measured" if self.measured >= self.points else "partly"
 
 
-class Material:
+class FindingsIndex:
     def __init__(self, findings: Findings, scenarios: Mapping[str, Scenario]) -> None:
         self.findings = findings
         self.scenarios = scenarios
@@ -72,13 +72,13 @@ class Material:
         for figure in findings.figures:
             self._figures[figure.scenario].append(figure)
             self._cells[figure.host, figure.scenario, figure.point, figure.system, figure.metric] = figure
-        self._comparisons: dict[tuple[str, str, str, str, str], list[Comparison]] = defaultdict(list)
+        self._comparisons: dict[tuple[str, str, str, str, str], list[FigureComparison]] = defaultdict(list)
         for row in findings.comparisons:
             self._comparisons[row.host, row.scenario, row.point, row.system, row.metric].append(row)
         self._published: dict[str, list[Published]] = defaultdict(list)
-        for said in findings.published:
-            self._published[said.scenario].append(said)
-        self._marks: dict[str, list[Mark]] = defaultdict(list)
+        for published in findings.published:
+            self._published[published.scenario].append(published)
+        self._marks: dict[str, list[UnusableTrial]] = defaultdict(list)
         for mark in findings.marks:
             self._marks[mark.scenario].append(mark)
         self._parameters = {
@@ -93,19 +93,19 @@ class Material:
 
     def _number_contracts(self) -> dict[tuple[str, str], int]:
         """(system, quality) → the number of its contract in the whole report; equal sentences share one."""
-        said = sorted(
+        texts = sorted(
             {(figure.system, figure.quality, figure.contract) for figure in self.findings.figures if figure.contract},
             key=lambda row: (self.place_of_system(row[0]), row),
         )
         numbers: dict[tuple[str, str], int] = {}
         found: dict[str, int] = {}
-        for system, quality, contract in said:
+        for system, quality, contract in texts:
             numbers.setdefault((system, quality), found.setdefault(contract, len(found) + 1))
         self._contract_texts = {place: contract for contract, place in found.items()}
         return numbers
 
     def contract_text(self, number: int) -> str:
-        """Who promises it, and what."""
+        """Which systems promise it, and what."""
         systems = dict.fromkeys(
             self.short_title_of(system).partition(",")[0]
             for (system, _), place in self.contracts.items()
@@ -115,7 +115,7 @@ class Material:
 
     @staticmethod
     def place_of_system(system: str) -> int:
-        """Ours first, then peers as the registry lists them, then whoever was added."""
+        """Ours first, then peers as the registry lists them, then those that were added."""
         return NAMES.index(system) if system in NAMES else len(NAMES)
 
     @property
@@ -123,7 +123,7 @@ class Material:
         """Whether the documents are what this report is about: only runs of one's own loads say nothing of them."""
         return not self.own or any(self._figures[name] or self._marks[name] for name in self.scenarios)
 
-    def told(self, scenario: str) -> Scenario | None:
+    def find(self, scenario: str) -> Scenario | None:
         return self.scenarios.get(scenario) or self.own.get(scenario)
 
     @property
@@ -138,7 +138,7 @@ class Material:
         return short_title(system) or self.title_of(system).partition(",")[0]
 
     def name_of_other(self, other: str) -> str:
-        """Of whom a comparison divides by."""
+        """Of the system that a comparison divides by."""
         return other.removeprefix(PUBLISHED) if other.startswith(PUBLISHED) else self.short_title_of(other)
 
     def systems(self, scenario: str, host: str) -> list[str]:
@@ -158,7 +158,7 @@ class Material:
     def published_systems(self, scenario: str, metric: str = "") -> list[str]:
         return list(dict.fromkeys(row.system for row in self.published(scenario, metric)))
 
-    def marks(self, scenario: str, point: str = "", system: str = "") -> list[Mark]:
+    def marks(self, scenario: str, point: str = "", system: str = "") -> list[UnusableTrial]:
         return [mark for mark in self._marks[scenario] if point in ("", mark.point) and system in ("", mark.system)]
 
     def metrics(self, scenario: str) -> list[str]:
@@ -166,8 +166,8 @@ class Material:
         found = dict.fromkeys(row.metric for row in self._published[scenario])
         measured = dict.fromkeys(figure.metric for figure in self._figures[scenario])
         if not found:
-            told = self.told(scenario)
-            wanted = metrics_of_load(told.load if told else "", measured)
+            definition = self.find(scenario)
+            wanted = metrics_of_load(definition.load if definition else "", measured)
             if scenario in self.own and "latency_p99" in measured:
                 wanted.append("latency_p99")
             found = dict.fromkeys(wanted or list(measured)[:1])
@@ -188,8 +188,8 @@ class Material:
 
     def points(self, scenario: str) -> list[str]:
         """As the scenario lists them, then any that it no longer lists."""
-        told = self.told(scenario)
-        found = dict.fromkeys(point.key for point in told.points) if told else {}
+        definition = self.find(scenario)
+        found = dict.fromkeys(point.key for point in definition.points) if definition else {}
         found.update(dict.fromkeys(figure.point for figure in self._figures[scenario]))
         found.update(dict.fromkeys(row.point for row in self._published[scenario]))
         found.update(dict.fromkeys(mark.point for mark in self._marks[scenario]))
@@ -238,7 +238,7 @@ class Material:
         confirmed = self.figure(host, scenario, point, system, "mst_confirmed")
         return metric == "mst" and confirmed is not None and confirmed.value < 1
 
-    def is_busy(self, row: Comparison) -> bool:
+    def is_busy(self, row: FigureComparison) -> bool:
         """Whether one of the two that are compared was measured while others used the processors."""
         found = (
             self.figure(row.host, row.scenario, row.point, system, row.metric) for system in (row.system, row.other)
@@ -247,7 +247,7 @@ class Material:
 
     def best(
         self, host: str, scenario: str, point: str, system: str, metric: str, published: bool
-    ) -> Comparison | None:
+    ) -> FigureComparison | None:
         """The comparison with the best other: of the published systems, or of the peers that promise as much.
 
         A peer counts in its better form; where our senders wait for each answer, so must those of the peer.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The world in memory: a flow runs against dictionaries, in milliseconds.
 
-    stage = Rehearsal(now=0.0)
+    stage = MemoryWorld(now=0.0)
     journey = stage.feed(kernel, "ORDERS", message)
     stage.queues["DONE"]            what it has put
     stage.pass_time(30)             timers fire
@@ -26,10 +26,10 @@ from msgspec.structs import replace
 
 from entrepot.errors import DatabaseFailed
 from entrepot.esql import Database
-from entrepot.flows.journey import NEVER, Journey, Kept, NotAlone
+from entrepot.flows.flow_world import TOPIC, Output, QueueFacts
+from entrepot.flows.journey import NEVER, Journey, KeptState, NotAlone
 from entrepot.flows.kernel import Kernel
-from entrepot.flows.nodes.input_node import InputNode, Point
-from entrepot.flows.outside import TOPIC, Output, QueueFacts
+from entrepot.flows.nodes.input_node import EntryPoint, InputNode
 from entrepot.message import Message
 
 
@@ -50,8 +50,8 @@ class NoDatabase:
 
 
 def _no_database(source: str) -> DatabaseFailed:
-    said = f"the data source {source!r}" if source else "a data source"
-    return DatabaseFailed(f"{said} is not known here; name its database when the flow is started", sqlstate="IM002")
+    name = f"the data source {source!r}" if source else "a data source"
+    return DatabaseFailed(f"{name} is not known here; name its database when the flow is started", sqlstate="IM002")
 
 
 class _WatchedDatabase:
@@ -79,14 +79,14 @@ class _WatchedDatabase:
 
     def finish_all(self, commit: bool) -> None:
         for source in sorted(self.used):
-            # One that was never there has nothing to end; who asked it was told so.
+            # One that was never there has nothing to end; the caller was told so.
             with contextlib.suppress(DatabaseFailed):
                 self.finish(source, commit)
         self.used.clear()
 
 
-class Rehearsal:
-    """An `Outside` in memory."""
+class MemoryWorld:
+    """A `FlowWorld` in memory."""
 
     careful = False
     own_time = True
@@ -104,7 +104,7 @@ class Rehearsal:
         self.database: Database = self._watched
         self.queues: dict[str, list[Message]] = defaultdict(list)
         self.published: dict[str, list[Message]] = defaultdict(list)
-        self.stores: dict[tuple[str, bytes], tuple[Kept, float | None]] = {}
+        self.stores: dict[tuple[str, bytes], tuple[KeptState, float | None]] = {}
         """What is kept, and when it expires."""
         self.traces: list[tuple[str, str]] = []
         self._ids = itertools.count(1)
@@ -150,7 +150,7 @@ class Rehearsal:
         browse: bool = False,
         transactional: bool = True,
     ) -> Message | None:
-        """Nobody else puts anything here, so there is no waiting."""
+        """Nothing else puts messages here, so there is no waiting."""
         matches = _condition(selector)
         self._discard_expired(queue)
         for index, message in enumerate(self.queues[queue]):
@@ -188,11 +188,11 @@ class Rehearsal:
 
     # --- running ------------------------------------------------------------------------------
 
-    def feed(self, kernel: Kernel, point: str | Point, message: Message) -> Journey:
+    def feed(self, kernel: Kernel, point: str | EntryPoint, message: Message) -> Journey:
         """Take a message through a flow, and let everything happen that it brings about.
 
         Raises:
-            NowhereToSetAside: It failed, and nobody takes it. Nothing of it has happened.
+            NowhereToSetAside: It failed, and no terminal or queue takes it. Nothing of it has happened.
         """
         if kernel not in self._begun:
             self.prime(kernel)
@@ -256,7 +256,7 @@ class Rehearsal:
             done += 1
         return done
 
-    def _is_waiting(self, point: Point) -> bool:
+    def _is_waiting(self, point: EntryPoint) -> bool:
         if not point.queue:
             return False
         self._discard_expired(point.queue)
@@ -290,7 +290,7 @@ class Rehearsal:
 
 
 DEAD_LETTERS = "DEAD.LETTERS"
-"""Where messages go that nobody takes care of."""
+"""Where unhandled messages go."""
 _USUAL = QueueFacts(dead_letter_queue=DEAD_LETTERS)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a flow's nodes may ask of the world.
 
-A kernel is pure: it knows neither queues nor Spark. Whoever runs it stands
-outside and offers this: `spark/` with a queue manager behind it, `rehearsal`
-with dictionaries in memory, for tests and for replaying archives.
+A kernel is pure: it knows neither queues nor Spark. Its caller passes a world
+in: `live/` one with a queue manager behind it, `memory_world` one of
+dictionaries for tests, `entrepot.spark` one for the rows of a table.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class QueueFacts(NamedTuple):
     """What an input node wants to know about its queue."""
 
     threshold: int = 0
-    """Tries after which a message is set aside; 0: nobody has said."""
+    """Tries after which a message is set aside; 0: not set."""
     backout_queue: str = ""
     dead_letter_queue: str = ""
 
 
-class Outside(Protocol):
+class FlowWorld(Protocol):
     """The world beyond the flow, while messages travel."""
 
     careful: bool
@@ -50,7 +50,7 @@ class Outside(Protocol):
         """Seconds since 1970; a test may say what time it is."""
 
     def steady_now(self) -> float:
-        """The same, for what waits: it only goes forward, whatever somebody sets the clock to."""
+        """The same, for what waits: it only goes forward, whatever the clock is set to."""
 
     def new_message_id(self) -> bytes:
         """24 bytes that no other message has."""
@@ -77,7 +77,7 @@ class Outside(Protocol):
         """A message for MQGet, in the unit of work or outside of it."""
 
     def take(self, store: str, key: bytes) -> Message | None:
-        """What was kept under a key, if it is there and nobody else has it; in the unit of work."""
+        """What was kept under a key, if it is there and free; in the unit of work."""
 
     def is_kept(self, store: str, key: bytes) -> bool:
         """Whether something is kept under a key; another instance may have it at the moment."""

@@ -10,9 +10,9 @@ import pytest
 
 from entrepot.client.blocking import Connection, connect
 from entrepot.errors import DatabaseFailed
+from entrepot.flows.flow_world import Output
 from entrepot.flows.journey import Journey
-from entrepot.flows.live.flow_outside import FlowOutside
-from entrepot.flows.outside import Output
+from entrepot.flows.live.live_world import LiveWorld
 from entrepot.message import Message
 
 from .staged import Stage
@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 
 
 class Databases:
-    """What a `FlowOutside` asks of its databases."""
+    """What a `LiveWorld` asks of its databases."""
 
     def __init__(self) -> None:
         self.used = True
@@ -61,8 +61,8 @@ def traced() -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def outside(connection: Connection, traced: list[tuple[str, str]]) -> FlowOutside:
-    return FlowOutside(connection, None, lambda destination, text: traced.append((destination, text)))
+def world(connection: Connection, traced: list[tuple[str, str]]) -> LiveWorld:
+    return LiveWorld(connection, None, lambda destination, text: traced.append((destination, text)))
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def sent(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
     return sent
 
 
-def _journey(outside: FlowOutside, *outputs: Output) -> Journey:
-    journey = Journey(Message(b""), outside)
+def _journey(world: LiveWorld, *outputs: Output) -> Journey:
+    journey = Journey(Message(b""), world)
     journey.outputs.extend(outputs)
     return journey
 
@@ -89,74 +89,74 @@ def _journey(outside: FlowOutside, *outputs: Output) -> Journey:
 
 
 def test_outputs_are_sent_together_and_seen_with_the_commit(
-    stage: Stage, connection: Connection, outside: FlowOutside, sent: list[tuple[int, bool]]
+    stage: Stage, connection: Connection, world: LiveWorld, sent: list[tuple[int, bool]]
 ) -> None:
     queue = stage.queue()
     with connection.unit_of_work() as unit:
-        outside.begin(unit)
+        world.begin(unit)
         for number in range(3):
-            outside.accept(_journey(outside, Output(queue, Message(b"%d" % number, persistent=True))))
+            world.accept(_journey(world, Output(queue, Message(b"%d" % number, persistent=True))))
         assert sent == []
-        outside.settle()
+        world.settle()
         assert stage.bodies(queue) == []
     assert stage.bodies(queue) == ["0", "1", "2"]
     assert sent == [(3, False)]
 
 
 def test_nothing_is_sent_when_there_is_nothing_and_nothing_of_an_earlier_unit(
-    stage: Stage, connection: Connection, outside: FlowOutside, sent: list[tuple[int, bool]]
+    stage: Stage, connection: Connection, world: LiveWorld, sent: list[tuple[int, bool]]
 ) -> None:
     queue = stage.queue()
-    outside.begin(connection.unit_of_work())
-    outside.accept(_journey(outside, Output(queue, Message(b"given back"))))
+    world.begin(connection.unit_of_work())
+    world.accept(_journey(world, Output(queue, Message(b"given back"))))
     with connection.unit_of_work() as unit:
-        outside.begin(unit)
-        outside.settle()
+        world.begin(unit)
+        world.settle()
     assert sent == []
     assert stage.bodies(queue) == []
 
 
 @pytest.mark.parametrize("begun", ["never", "once", "after a frame"])
 def test_more_than_a_mebibyte_of_outputs_is_sent_at_once(
-    stage: Stage, connection: Connection, outside: FlowOutside, sent: list[tuple[int, bool]], begun: str
+    stage: Stage, connection: Connection, world: LiveWorld, sent: list[tuple[int, bool]], begun: str
 ) -> None:
     queue = stage.queue()
     unit = connection.unit_of_work()
-    outside._unit = unit
+    world._unit = unit
     if begun != "never":
-        outside.begin(unit)
+        world.begin(unit)
     if begun == "after a frame":
-        outside.accept(_journey(outside, Output(queue, Message(bytes(MIB + 1)))))
+        world.accept(_journey(world, Output(queue, Message(bytes(MIB + 1)))))
         sent.clear()
-    outside.accept(_journey(outside, Output(queue, Message(bytes(MIB)))))
+    world.accept(_journey(world, Output(queue, Message(bytes(MIB)))))
     assert sent == [], "a mebibyte may wait"
-    outside.accept(_journey(outside, Output(queue, Message(b"x"))))
+    world.accept(_journey(world, Output(queue, Message(b"x"))))
     assert sent == [(2, False)]
     unit.back_out()
 
 
 def test_outputs_are_put_one_by_one_where_each_is_to_be_answered(
-    stage: Stage, connection: Connection, outside: FlowOutside, sent: list[tuple[int, bool]]
+    stage: Stage, connection: Connection, world: LiveWorld, sent: list[tuple[int, bool]]
 ) -> None:
     queue = stage.queue()
-    assert not outside.careful
-    outside.careful = True
+    assert not world.careful
+    world.careful = True
     with connection.unit_of_work() as unit:
-        outside.begin(unit)
-        journey = Journey(Message(b""), outside)
+        world.begin(unit)
+        journey = Journey(Message(b""), world)
         journey.put(Output(queue, Message(b"in the unit", persistent=True, priority=7)))
-        outside.put_now(Output(queue, Message(b"at once", persistent=True, priority=3)))
+        world.put_now(Output(queue, Message(b"at once", persistent=True, priority=3)))
         assert stage.bodies(queue) == ["at once"]
-        outside.accept(journey)
-        outside.settle()
+        world.accept(journey)
+        world.settle()
     came = [(message.body, message.persistent, message.priority) for message in stage.messages(queue)]
     assert sorted(came) == [(b"at once", True, 3), (b"in the unit", True, 7)]
     assert sent == []
 
 
-def test_message_ids_have_24_bytes_and_come_once(connection: Connection, outside: FlowOutside) -> None:
-    another = FlowOutside(connection, None, lambda *_: None)
-    ids = [each.new_message_id() for each in (outside, another) for _ in range(300)]
+def test_message_ids_have_24_bytes_and_come_once(connection: Connection, world: LiveWorld) -> None:
+    another = LiveWorld(connection, None, lambda *_: None)
+    ids = [each.new_message_id() for each in (world, another) for _ in range(300)]
     assert {len(each) for each in ids} == {24}
     assert len(set(ids)) == 600
 
@@ -170,11 +170,11 @@ def databases() -> Databases:
 
 
 @pytest.fixture
-def storing(connection: Connection, databases: Any) -> FlowOutside:
-    return FlowOutside(connection, databases, lambda *_: None)
+def storing(connection: Connection, databases: Any) -> LiveWorld:
+    return LiveWorld(connection, databases, lambda *_: None)
 
 
-def test_databases_hear_whose_unit_it_is(connection: Connection, storing: FlowOutside, databases: Databases) -> None:
+def test_databases_hear_whose_unit_it_is(connection: Connection, storing: LiveWorld, databases: Databases) -> None:
     coordinated = connection.global_unit_of_work()
     storing.begin(connection.unit_of_work())
     storing.careful = True
@@ -184,7 +184,7 @@ def test_databases_hear_whose_unit_it_is(connection: Connection, storing: FlowOu
 
 
 def test_databases_are_committed_backed_out_and_finished_when_the_flow_is(
-    storing: FlowOutside, databases: Databases
+    storing: LiveWorld, databases: Databases
 ) -> None:
     storing.commit_databases()
     storing.back_out_databases()
@@ -193,19 +193,19 @@ def test_databases_are_committed_backed_out_and_finished_when_the_flow_is(
 
 
 def test_each_message_is_asked_whether_it_has_used_a_database(
-    outside: FlowOutside, storing: FlowOutside, databases: Databases
+    world: LiveWorld, storing: LiveWorld, databases: Databases
 ) -> None:
     assert storing.database_used()
     storing.next_message()
     assert not storing.database_used()
     databases.used = True
     assert storing.database_used()
-    assert not outside.database_used(), "a flow without databases"
+    assert not world.database_used(), "a flow without databases"
 
 
 @pytest.mark.parametrize("own_work", [False, True])
 def test_a_database_that_commits_by_itself_does_so_after_the_queue_manager_has_answered(
-    connection: Connection, storing: FlowOutside, databases: Databases, sent: list[tuple[int, bool]], own_work: bool
+    connection: Connection, storing: LiveWorld, databases: Databases, sent: list[tuple[int, bool]], own_work: bool
 ) -> None:
     databases.has_own_work = own_work
     with connection.unit_of_work() as unit:
@@ -215,10 +215,10 @@ def test_a_database_that_commits_by_itself_does_so_after_the_queue_manager_has_a
 
 
 def test_a_unit_that_a_database_has_undone_is_not_sound(
-    outside: FlowOutside, storing: FlowOutside, databases: Databases
+    world: LiveWorld, storing: LiveWorld, databases: Databases
 ) -> None:
     storing.require_sound()
-    outside.require_sound()
+    world.require_sound()
     databases.problem = DatabaseFailed("undone", sqlstate="25P02")
     with pytest.raises(DatabaseFailed, match="undone"):
         storing.require_sound()
@@ -227,6 +227,6 @@ def test_a_unit_that_a_database_has_undone_is_not_sound(
 # --- trace ------------------------------------------------------------------------------------------------------
 
 
-def test_what_nodes_trace_is_written(outside: FlowOutside, traced: list[tuple[str, str]]) -> None:
-    outside.trace("/file", "text")
+def test_what_nodes_trace_is_written(world: LiveWorld, traced: list[tuple[str, str]]) -> None:
+    world.trace("/file", "text")
     assert traced == [("/file", "text")]

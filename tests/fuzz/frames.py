@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames that are nearly right, for the compiled parser of a server (src/entrepot/compiled/express.pyx).
+
+    PYTHONPATH=tests python -m fuzz.frames --runs 10000000 --sanitized     `make torture` does this
+    PYTHONPATH=tests python -m fuzz.frames --runs 100000                   without AddressSanitizer
+    PYTHONPATH=tests python -m fuzz.frames FILE                            one input once more, as a finding tells
+
+atheris sees nothing of compiled code, so frames are changed at random, from
+seeds. What the parser takes must be what msgspec and the vetting of messages
+take too; what it answers, delivers and leaves on queues must be readable.
+With `--sanitized` (see sanitized.py) the byte behind the last frame is
+poisoned: a parser that reads it ends the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ctypes
+import mmap
+import random
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entrepot.compiled import compiled
+from entrepot.errors import EntrepotError, ProtocolError
+from entrepot.message import Message, MessageType
+from entrepot.server import vetting
+from entrepot.server.wire import verbs
+from entrepot.server.wire.codec import decode_asked, encode
+from entrepot.server.wire.frame import HEAD, HEAD_BYTES
+from entrepot.server.wire.verbs import Verb
+from unit.server.guests import Guest, House
+
+from .running_loop import RunningHouse, stop_all
+
+FRAMES_OF_A_VISIT = 2000
+FRAMES_BETWEEN_TURNS = 100
+"""Then the loop turns: what was put for the log is forced and answered, and queues are emptied."""
+FRAME_BYTES_MAX = 100 * 1024
+MEMORY_BYTES = 4 * (FRAME_BYTES_MAX + 1024)
+QUEUES = """
+DEFINE QLOCAL(STANDING) REPLACE
+DEFINE QLOCAL(DURABLE) DEFPSIST(YES) REPLACE
+DEFINE QLOCAL(SHORT) MAXMSGL(20) MAXDEPTH(3) REPLACE
+DEFINE QALIAS(ALIAS) TARGET(STANDING) REPLACE
+"""
+_ANSWERED = (Verb.GET, Verb.REQUEST)
+NAMES = ("R", "STANDING", "DURABLE", "SHORT", "ALIAS", "Q")
+
+_TELLING = bytes((0, 1, 0x7F, 0x80, 0x90, 0x91, 0x94, 0x9F, 0xA0, 0xA1, 0xBF, 0xC0, 0xC2, 0xC3, 0xC4, 0xC5, 0xC6, 0xCB))
+_TELLING += bytes((0xCC, 0xCD, 0xCE, 0xCF, 0xD9, 0xDA, 0xDC, 0xDD, 0xE0, 0xFF))
+"""Bytes that mean something to MessagePack."""
+
+
+class Finding(Exception):
+    """What the parser has done must not be done."""
+
+
+# --- frames that are right ------------------------------------------------------------------------
+
+
+def _messages() -> list[Message]:
+    return [
+        Message(b""),
+        Message(b"body", b"m" * 24),
+        Message(b"b" * 40, b"m1", type=MessageType.REQUEST, reply_to="R", expiry_s=30.0),
+        Message(b"b", b"", b"m1", type=MessageType.REPLY),
+        Message(b"b" * 300, b"i" * 128, b"c" * 128, reply_to="Q" * 48),
+        Message(b"b", properties={"k": 1}),
+        Message(b"b", user="somebody", application="something"),
+        Message(b"b", group_id=b"g", sequence=2),
+    ]
+
+
+def samples() -> list[bytes]:
+    """Payloads behind their verb: each verb that the lane knows in every form that it knows."""
+    found: list[tuple[Verb, Any]] = []
+    messages = _messages()
+    for message in messages:
+        for queue in ("Q", "STANDING", "DURABLE"):
+            for persistent in (None, False, True):
+                found += [(Verb.PUT, verbs.Put(queue, 0, persistent, None, 0.0, message))]
+        found.append((Verb.PUT, verbs.Put("R", 0, False, 7, 0.0, message)))
+        found.append((Verb.PUT, verbs.Put("SHORT", 0, None, 9, 0.0, message)))
+        found.append((Verb.PUT, verbs.Put("ALIAS", 1, None, 0, 1.0, message)))
+        found += [(Verb.REQUEST, verbs.Request("Q", "R", 30.0, False, None, message))] * 3
+        found.append((Verb.REQUEST, verbs.Request("STANDING", "R", 0.5, None, 3, message)))
+    found.append((Verb.PUT, verbs.Put("STANDING", 0, False, None, 0.0, Message(b"b" * 70_000))))
+    for unit in (0, 1, 2, 300):
+        for size in (1, 2, 17):
+            puts = [
+                (("Q", "STANDING", "DURABLE")[n % 3], (None, False, True)[n % 3], None, messages[n % 5])
+                for n in range(size)
+            ]
+            found.append((Verb.PUT_MANY, verbs.PutMany(unit, puts)))
+            found.append((Verb.PUT_MANY, verbs.PutMany(unit, [("STANDING", True, 4, messages[1])] * size)))
+        found += [(Verb.COMMIT, verbs.Commit(unit))] * 4
+    for queue in NAMES:
+        found += [(Verb.GET, verbs.Get(queue)), (Verb.GET, verbs.Get(queue, 0, 0.5))] * 2
+    for used, more in ((0, 1), (1, 1), (3, 100), (200, 50), (70_000, 100_000)):
+        found += [(Verb.CREDIT, verbs.Credit(1, used, more))] * 4
+        found.append((Verb.CREDIT, verbs.Credit(2, used, more)))
+    return [bytes((verb,)) + encode(verb, 0, payload)[HEAD_BYTES:] for verb, payload in found]
+
+
+def plain_put() -> bytes:
+    """A frame that is right: its last byte has to be looked at."""
+    return encode(Verb.PUT, 0, verbs.Put("STANDING", 0, False, None, 0.0, Message(b"body")))
+
+
+# --- changing them --------------------------------------------------------------------------------
+
+
+class Changing:
+    """Frames that are right, nearly right, or wrong; the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._all = self._samples = samples()
+
+    def turn_page(self) -> None:
+        """For the next visit: half of them request nothing, as who waits for replies cannot commit on the flat way."""
+        silent = [sample for sample in self._all if sample[0] != Verb.REQUEST]
+        self._samples = silent if self._samples is self._all else self._all
+
+    def many(self) -> int:
+        """How many frames come together; most come alone, so that all bytes of theirs are looked at."""
+        return (1, 1, 1, 1, 1, 1, 2, 4)[self._random.getrandbits(3)]
+
+    def frame(self) -> bytes:
+        """The next one, with its head."""
+        draw = self._random
+        bits = draw.getrandbits(64)
+        said = self._samples[(bits & 0xFFFF) % len(self._samples)]
+        bits >>= 16
+        for _ in range((0, 0, 1, 1, 1, 1, 2, 4)[bits & 7]):
+            said = self._changed(said)
+        said = said[: FRAME_BYTES_MAX + 500]
+        bits >>= 3
+        # Most frames want no answer; numbers come again, as a careless partner's would.
+        number = (0, 0, 0, bits >> 8 & 0xFFFF)[bits & 3] if said[0] not in _ANSWERED else bits >> 8 & 0xFFFF
+        length = HEAD_BYTES - 4 + len(said) - 1
+        if bits >> 2 & 0x3F == 0:
+            length = (length + (bits >> 30 & 7) - 4) & 0xFFFFFFFF
+        return HEAD.pack(length, said[0], number) + said[1:]
+
+    def _changed(self, said: bytes) -> bytes:
+        bits = self._random.getrandbits(64)
+        kind, bits = bits & 7, bits >> 3
+        # Behind the verb; beginnings and ends are where the structure is.
+        room = max(1, len(said) - 1)
+        place = 1 + (bits & 0xFFFF) % (min(room, 64) if bits & 0x10000 else room)
+        bits >>= 17
+        if kind <= 2:
+            return said[:place] + bytes((_TELLING[bits % len(_TELLING)],)) + said[place + 1 :]
+        if kind == 3:
+            return said[:place] + bytes((bits & 0xFF,)) + said[place + 1 :]
+        if kind == 4:
+            old = said[place] if place < len(said) else 0
+            return said[:place] + bytes(((old + (bits & 7) - 4) & 0xFF,)) + said[place + 1 :]
+        if kind == 5:
+            return said[:place]
+        size = 1 + (bits & 15)
+        if kind == 6:
+            return said[:place] + said[place + size :]
+        if bits & 0x100:
+            return said[:place] + self._random.randbytes(size) + said[place:]
+        other = self._samples[(bits >> 9) % len(self._samples)]
+        return said[:place] + other[1 + (bits >> 20) % len(other) :]
+
+
+# --- what hears them ------------------------------------------------------------------------------
+
+
+class Memory:
+    """What the lane reads; behind its content nothing may be touched."""
+
+    def __init__(self) -> None:
+        self.content = bytearray(MEMORY_BYTES)
+        self._view = memoryview(self.content)
+        self._address = ctypes.addressof((ctypes.c_char * MEMORY_BYTES).from_buffer(self.content))
+        self._end = MEMORY_BYTES
+        program = ctypes.CDLL(None)
+        self._poison: Callable[[int, int], None] = getattr(program, "__asan_poison_memory_region", _nothing)
+        self._unpoison: Callable[[int, int], None] = getattr(program, "__asan_unpoison_memory_region", _nothing)
+        for function in (self._poison, self._unpoison):
+            if function is not _nothing:
+                function.argtypes = [ctypes.c_void_p, ctypes.c_size_t]  # type: ignore[attr-defined]
+                function.restype = None  # type: ignore[attr-defined]
+
+    def fill(self, data: bytes, hidden: int = 0) -> None:
+        """Let it hold these bytes; `hidden` of them are poisoned already, which shows that a sanitizer looks."""
+        end, address = len(data), self._address
+        self._unpoison(address, end)
+        self._view[:end] = data
+        self._poison(address + end - hidden, max(self._end, end) - end + hidden)
+        self._end = end
+
+    def close(self) -> None:
+        self._unpoison(self._address, MEMORY_BYTES)
+
+
+def _nothing(address: int, size: int) -> None:
+    del address, size
+
+
+class Ear:
+    """A lane of a connection; what it leaves to others is counted and forgotten."""
+
+    def __init__(self, guest: Guest, memory: Memory, note: Callable[[bytes], None]) -> None:
+        link = guest.link
+        self._memory = memory
+        self._note = note
+        self._left: int | None = None
+        self._rests: list[bytes] = []
+        self.guest = guest
+        self.lane = compiled("express").Lane(
+            link, link.conversation, memory.content, FRAME_BYTES_MAX, self._leave, self._put_rest
+        )
+
+    def _leave(self, count: int, heard: int) -> None:
+        del count
+        self._left = heard
+
+    def _put_rest(self, conversation: Any, payload: bytes, first: int) -> None:
+        del conversation
+        self._rests.append(payload)
+        with contextlib.suppress(ProtocolError):  # for which the connection would be closed
+            if len(decode_asked(Verb.PUT_MANY, payload).puts) <= first:
+                raise Finding("there is no rest to put")
+
+    def hear(self, frames: list[bytes]) -> tuple[int, int]:
+        """Let the lane hear frames that came together; how many it has looked at, and how many of them it took."""
+        data = b"".join(frames)
+        self._note(data)
+        self._memory.fill(data)
+        self._left, self._rests = None, []
+        self.lane.buffer_updated(len(data))
+        end = len(data) if self._left is None else self._left
+        at = taken = 0
+        while at < end:
+            length, verb, _ = HEAD.unpack_from(data, at)
+            payload = data[at + HEAD_BYTES : at + 4 + length]
+            if payload not in self._rests:
+                require_readable(verb, payload)
+            at += 4 + length
+            taken += 1
+        if at != end:
+            raise Finding(f"{end} bytes were heard, which is not the end of a frame")
+        return taken + (end < len(data)), taken
+
+
+def require_readable(verb: int, payload: bytes) -> None:
+    """What the lane took without msgspec, msgspec and the vetting of messages take as well."""
+    try:
+        asked = decode_asked(verb, payload)
+        if verb in (Verb.PUT, Verb.REQUEST):
+            vetting.vetted(asked.message, user="u", application="a")
+            vetting.priority(asked.priority)
+        elif verb == Verb.PUT_MANY:
+            for _, _, priority, message in asked.puts:
+                vetting.vetted(message, user="u", application="a")
+                vetting.priority(priority)
+    except EntrepotError as error:
+        raise Finding(f"{Verb(verb).name} was taken: {payload!r}") from error
+
+
+@dataclass
+class Count:
+    """What became of frames."""
+
+    looked_at: int = 0
+    taken: int = 0
+
+
+class FrameHouse(RunningHouse):
+    """A server with queues of several kinds."""
+
+    async def _open(self) -> None:
+        await super()._open()
+        self.house.mqsc(QUEUES)
+
+
+_HOUSE = FrameHouse()
+
+
+def fuzz(seed: int, runs: int, note: Callable[[bytes], None] = lambda _: None) -> Count:
+    """Let a server hear so many changed frames.
+
+    Raises:
+        Finding: Of what should not be taken, or said.
+        Exception: What the lane must not raise.
+    """
+    changing, memory, count = Changing(seed), Memory(), Count()
+
+    def next_frames() -> list[bytes]:
+        return [changing.frame() for _ in range(changing.many())]
+
+    try:
+        while count.looked_at < runs:
+            changing.turn_page()
+            until = min(runs, count.looked_at + FRAMES_OF_A_VISIT)
+            _HOUSE.visit(lambda house, until=until: _visit(house, memory, note, next_frames, count, until))
+    finally:
+        memory.close()
+    return count
+
+
+async def _visit(
+    house: House,
+    memory: Memory,
+    note: Callable[[bytes], None],
+    next_frames: Callable[[], list[bytes]],
+    count: Count,
+    until: int,
+) -> None:
+    guest = await _expected(house)
+    ear, turn_at = Ear(guest, memory, note), count.looked_at + FRAMES_BETWEEN_TURNS
+    while count.looked_at < until:
+        looked_at, taken = ear.hear(next_frames())
+        count.looked_at += looked_at
+        count.taken += taken
+        if count.looked_at >= turn_at:
+            turn_at += FRAMES_BETWEEN_TURNS
+            await asyncio.sleep(0)
+            _empty(house)
+    guest.frames()
+    guest.wire.lose()
+
+
+async def _expected(house: House) -> Guest:
+    """A partner with a consumer; all queues have been put to once, so that the way to them is known."""
+    guest = await house.admitted()
+    for name in NAMES:
+        await guest.put(name, b"first")
+    _empty(house)
+    await guest.ask(Verb.CONSUME, 2, verbs.Consume("Q", 1, 100, together=True))
+    return guest
+
+
+def _empty(house: House) -> None:
+    """Read and remove what stands on the queues: a parser that never finds room would do nothing."""
+    for name in NAMES:
+        queue = house.host.manager.objects.queues.get(name)
+        if queue is not None and queue.depth:
+            with house.host.lock:
+                found = [entry.message for entry in queue.after(None)]
+            if not all(isinstance(message, Message) for message in found):
+                raise Finding(f"{name} holds what is no message")
+            with contextlib.suppress(EntrepotError):  # units of work hold some of it
+                house.host.clear(name)
+
+
+# --- one input once more --------------------------------------------------------------------------
+
+
+def run_once(data: bytes, hidden: int = 0) -> None:
+    """Let a server hear bytes that came together."""
+    memory = Memory()
+
+    async def visit(house: House) -> None:
+        guest = await _expected(house)
+        ear = Ear(guest, memory, lambda _: None)
+        memory.fill(data, hidden)
+        ear.lane.buffer_updated(len(data))
+        guest.wire.lose()
+
+    try:
+        _HOUSE.visit(visit)
+    finally:
+        memory.close()
+
+
+class Last:
+    """A file with the last input, which a process that is ended leaves behind."""
+
+    _SIZE = struct.Struct("<I")
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(bytes(4 + MEMORY_BYTES))
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+
+    def __call__(self, data: bytes) -> None:
+        self._SIZE.pack_into(self._map, 0, len(data))
+        self._map[4 : 4 + len(data)] = data
+
+    @classmethod
+    def read(cls, path: Path) -> bytes:
+        content = path.read_bytes()
+        (size,) = cls._SIZE.unpack_from(content)
+        return content[4 : 4 + size]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="fuzz.frames")
+    parser.add_argument("--runs", type=int, default=100_000, help="frames in all")
+    parser.add_argument("--seed", type=int, default=1, help="of the first process; the next ones count on")
+    parser.add_argument("--processes", type=int, default=0, help="one for each processor unless given")
+    parser.add_argument("--sanitized", action="store_true", help="build the compiled modules with AddressSanitizer")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--hidden", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("file", nargs="?", type=Path)
+    asked = parser.parse_args()
+    if asked.inside is not None:
+        try:
+            count = fuzz(asked.seed, asked.runs, Last(asked.inside))
+        finally:
+            stop_all()
+        print(f"{count.looked_at} {count.taken}")
+        return 0
+    if asked.file is not None and not asked.sanitized:
+        run_once(asked.file.read_bytes(), asked.hidden)
+        print(f"{asked.file} is heard")
+        return 0
+    from . import sanitized
+
+    return sanitized.campaign(asked.seed, asked.runs, asked.processes, sanitize=asked.sanitized, file=asked.file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

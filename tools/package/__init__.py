@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds, installs and tries what is published."""
