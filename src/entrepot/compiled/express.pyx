@@ -53,6 +53,7 @@ cdef enum:
     WAITING_MAX = 10000
     LONG_BODY_BYTES = 65536
     FRAMES_AT_ONCE = 1000
+    ASKED_BYTES_MAX = 65536
     WAYS_MAX = 1000
     UNITS_MAX = 1000
     OVERHEAD_BYTES = 640
@@ -323,6 +324,8 @@ cdef class Lane:
         end = count if self.is_clean else <Py_ssize_t>self.reader.standing(count)
         if link._held is None:
             heard = self.take(end)
+            if link.closed:
+                return
         if heard == end and end:
             if not self.is_clean:
                 self.reader.done()
@@ -851,7 +854,7 @@ cdef class Lane:
         cdef uint64_t count, index = 0, done, unit = 0
         cdef const uint8_t* begin = p
         cdef bint together
-        if end - p < 4 or p[0] != 0x92:
+        if end - p < 4 or end - p > ASKED_BYTES_MAX or p[0] != 0x92:
             return False
         p = whole(p + 1, end, &unit)
         if p == NULL or end - p < 3 or (number and not unit):
@@ -866,6 +869,8 @@ cdef class Lane:
             return False
         if unit:
             return self.plan(number, unit, count, p, end)
+        if not are_plain(p, end, count):
+            return False  # none of them is put if one cannot be understood
         together = self.engine.turn is None
         if together:
             self.engine.__enter__()
@@ -877,12 +882,11 @@ cdef class Lane:
                         if index == 0:
                             return False
                         self.put_rest(self.conversation, begin[: end - begin], index)
+                        if self.session.blocked:
+                            self.link.hold()
                         return True
                     done = 1
                 index += done
-            if p != end:
-                # There is more than was announced: the general way closes the connection for it.
-                self.put_rest(self.conversation, begin[: end - begin], count)
         finally:
             if together:
                 self.engine.__exit__()
@@ -1053,7 +1057,8 @@ cdef class Lane:
             stays = persistent == 0xc3 or (persistent == 0xc0 and way.default_persistent)
             if stays and way.temporary:
                 return False
-            places[way] = places.get(way, 0) + 1
+            # By queue, because several names may lead to it.
+            places[way.queue] = places.get(way.queue, 0) + 1
             body_bytes += message.body.size
             planned.append(
                 plain_put(
@@ -1072,17 +1077,16 @@ cdef class Lane:
         try:
             if unit.clock_steps != self.steady.count:
                 return False
-            for way, taken in places.items():
-                queue = way.queue
-                if <long long>queue.depth + <long long>queue.reserved + <long long>taken > way.depth_max:
+            for queue, taken in places.items():
+                if <long long>queue.depth + <long long>queue.reserved + <long long>taken > queue.definition.depth_max:
                     return False
             try:
                 unit.require_active()
                 unit.require_room(body_bytes, len(planned))
             except EntrepotError:
                 return False  # the general way tells
-            for way, taken in places.items():
-                way.queue.reserved += taken
+            for queue, taken in places.items():
+                queue.reserved += taken
             unit.puts += planned
             unit.body_bytes += body_bytes
         finally:

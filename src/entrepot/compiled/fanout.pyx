@@ -289,6 +289,7 @@ cdef class Fanout(Publications):
     cdef bint take_many(self, const uint8_t* begin, const uint8_t* end) except -1:
         """unit, [[queue, persistent, priority, message], ...]"""
         cdef const uint8_t* p = begin + HEAD_BYTES
+        cdef Publication found
         cdef Py_ssize_t taken
         cdef int count, done = 0
         if little(begin + 8) or not 4 <= end - p <= ASKED_BYTES_MAX or p[0] != 0x92 or p[1] != 0:
@@ -302,11 +303,15 @@ cdef class Fanout(Publications):
             p += 3
         else:
             return False
+        if find_publication(p, end, True, &found) == 0 or not are_plain(p, end, count):
+            return False  # none of them is published if one cannot be understood
         while done < count:
             taken = self.take_some(p, end, count - done, &done)
             if taken == 0:
                 if done:
                     self.put_rest(self.conversation, (begin + HEAD_BYTES)[: end - begin - HEAD_BYTES], done)
+                    if self.session.blocked:
+                        self.link.hold()
                 return done > 0
             p += taken
         return count > 0

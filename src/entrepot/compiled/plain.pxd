@@ -309,3 +309,22 @@ cdef inline uint8_t* put_plain(
     q = put_bytes(q, middle(), MIDDLE_BYTES)
     q = put_bytes(q, sender, sender_bytes)
     return put_bytes(q, ending(), ENDING_BYTES)
+
+
+cdef inline bint are_plain(const uint8_t* p, const uint8_t* end, uint64_t count) noexcept nogil:
+    """Whether a PUT_MANY ends with so many puts of plain messages, in which nothing is left to understand."""
+    cdef uint64_t index
+    cdef Piece name
+    cdef Plain message
+    for index in range(count):
+        if end - p < 2 or p[0] != 0x94:
+            return False
+        p = text(p + 1, end, &name)
+        if p == NULL or end - p < 2 or not is_ascii(name.content, name.size):
+            return False
+        if p[0] != 0xc0 and p[0] != 0xc2 and p[0] != 0xc3 or p[1] != 0xc0 and p[1] > 0x7f:
+            return False
+        if not find_plain(p + 2, end, &message):
+            return False
+        p = message.end
+    return p == end

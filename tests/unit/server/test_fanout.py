@@ -236,9 +236,9 @@ subscriptions = st.builds(
     selector=st.sampled_from(["", "", "", "", "colour = 'red'"]),
     content=st.sampled_from(["", "", "", "", "xpath:/a[. = 7]"]),
 ).map(lambda each: msgspec.structs.replace(each, durable=each.name == "NAMED", shared=each.name == "SHARED"))
-many_alike = st.tuples(st.sampled_from(["a", "a/b"]), st.integers(2, 20), st.sampled_from([b"z" * 3, b"z" * 5_000])).map(
-    lambda alike: [put(f"topic:{alike[0]}", alike[2], persistent=False, wait_s=1.0)] * alike[1]
-)
+many_alike = st.tuples(
+    st.sampled_from(["a", "a/b"]), st.integers(2, 20), st.sampled_from([b"z" * 3, b"z" * 5_000])
+).map(lambda alike: [put(f"topic:{alike[0]}", alike[2], persistent=False, wait_s=1.0)] * alike[1])
 whom = st.integers(0, 9)
 steps = st.one_of(
     st.tuples(st.just("publish"), st.lists(puts, min_size=1, max_size=5) | many_alike,
