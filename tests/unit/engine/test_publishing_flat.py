@@ -83,7 +83,8 @@ class World:
             queue = self.manager.objects.queues[name]
             messages = [_seen(entry) for entry in queue.after(None)]
             waiting = [self.readers.index(waiter) for waiter in queue.waiters.all()]
-            indexed = [sorted(map(len, index.values())) for index in (queue._by_message_id or {}, queue._by_correlation_id)]
+            indexes = (queue._by_message_id or {}, queue._by_correlation_id)
+            indexed = [sorted(map(len, index.values())) for index in indexes]
             found.append((messages, queue.depth, queue.reserved, queue.uncommitted_gets, waiting, indexed))
         return found, [(_of(waiter), [_seen(take.entry) for take in waiter.unit.takes]) for waiter in self.readers]
 

@@ -353,9 +353,7 @@ def test_publications_of_one_read_come_in_one_frame(inside: Inside, only_flat: C
 
 
 @requires_compiled
-def test_what_finds_no_credit_waits_and_comes_when_there_is_some(
-    inside: Inside, only_flat: Callable[[], None]
-) -> None:
+def test_what_finds_no_credit_waits_and_comes_when_there_is_some(inside: Inside, only_flat: Callable[[], None]) -> None:
     async def work(house: House) -> None:
         publisher = await house.admitted()
         eager, _ = await subscribed(house, 100)
