@@ -29,7 +29,8 @@ from entrepot.engine.settlement import Settlement
 from entrepot.engine.subscribers import Member, Plan, Ruling, Shape, Subscriber, compile_conditions
 from entrepot.engine.subscription_owner import TRUSTED, Holder
 from entrepot.engine.topics import Content, Filter, Pattern, parse_pattern, require_topic
-from entrepot.engine.unit_of_work import PendingPut, Unit, give_up_places, memory_bytes
+from entrepot.engine.unit_of_work import PendingPut, Take, Unit, give_up_places, memory_bytes
+from entrepot.engine.waiting import StandingWaiter
 from entrepot.errors import (
     DurabilityNotAllowed,
     EntrepotError,
@@ -82,6 +83,8 @@ class Publishing:
         self._made_up = 0
         self._judged: Message | None = None
         self._verdicts: Verdicts = {}
+        self.flat = True
+        """Whether streams that wait are served without asking whether anything is special about them."""
 
     # --- publish ----------------------------------------------------------------------------------
 
@@ -209,6 +212,8 @@ class Publishing:
             for queue in queues:
                 manager.key_next += 1
                 queue.reserved -= 1
+                if self.flat and hand_to_stream(queue, manager.key_next, copy, shared):
+                    continue
                 try:
                     manager.arrive(queue, QueuedMessage(manager.key_next, queue.number, copy, shared=shared))
                 except SpillFailed:
@@ -491,6 +496,31 @@ class Publishing:
         other = self._subscribers.topics.get(topic.topic)
         if other is not None and other.name != topic.name:
             raise TopicObjectTaken(topic.topic, other.name)
+
+
+def hand_to_stream(queue: Queue, key: int, message: Message, shared: SharedBody | None) -> bool:
+    """Give a nonpersistent publication to a stream that waits and takes anything; False: `arrive` has to."""
+    waiters = queue.waiters
+    if (
+        not waiters.any
+        or waiters.by_correlation
+        or queue.unoffered
+        or queue.watched
+        or message.expiry_s is not None
+        or message.group_id
+    ):
+        return False
+    waiter = next(iter(waiters.any.values()))
+    unit = waiter.unit
+    if waiter.__class__ is not StandingWaiter or waiter.criteria is not None or unit is None or unit.counted:
+        return False
+    waiter.take_turn()
+    entry = QueuedMessage(key, queue.number, message, shared=shared)
+    queue.depth += 1
+    queue.hold(entry)
+    unit.takes.append(Take(queue, entry))
+    waiter.serve(message)
+    return True
 
 
 def _reserve(copies: _Copies, copy: Message, queue: Queue) -> None:

@@ -346,7 +346,8 @@ class Session(SessionAuthority):
         """
         count = len(self.waiting) + len(self.consumers) + 1
         if count > self._waiting_held:
-            held = count + -count % _WAITING_STEP
+            # Twice as many each time: the user is seldom asked for, and a connection with one reader counts as one.
+            held = min(1 << (count - 1).bit_length(), count + -count % _WAITING_STEP)
             limited = not self.identity.administrator
             try:
                 self.engine.manager.quotas.hold(WAITING_GETS, self.identity.user, self.number, held, limited=limited)

@@ -12,10 +12,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from entrepot import limits
 from entrepot.compiled import compiled
+from entrepot.engine.loop_host import LoopHost
+from entrepot.engine.publishing import Publishing
 from entrepot.errors import EntrepotError, NotAuthorized
 from entrepot.message import Message
 from entrepot.server import native, stream
@@ -264,8 +267,8 @@ beginnings = [
 
 
 @requires_compiled
-@settings(max_examples=60, deadline=None, phases=[Phase.generate])
-@given(script=st.lists(steps, max_size=20))
+@settings(max_examples=30, deadline=None)
+@given(script=st.lists(steps, max_size=16))
 def test_both_ways_lead_to_the_same_state(founded: Path, script: list[Any]) -> None:
     async def work(flat_house: House) -> None:
         worlds.append(World(flat_house, flat=True))
@@ -294,3 +297,171 @@ def test_both_ways_lead_to_the_same_state(founded: Path, script: list[Any]) -> N
         flat_path = Path(folder) / "flat" / "QM1"
         shutil.copytree(founded, flat_path)
         live(flat_path, work)
+
+
+# --- what is special -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def only_flat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """From its call on, what takes the general way fails."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it took the general way")
+
+    def begin() -> None:
+        monkeypatch.setattr(Publishing, "publish", refuse)
+        monkeypatch.setattr(LoopHost, "get_some_or_wait", refuse)
+
+    yield begin
+    monkeypatch.undo()
+
+
+async def subscribed(house: House, credit: int, *, together: bool = True, topic: str = "a") -> tuple[Guest, str]:
+    guest = await house.admitted()
+    queue = (await guest.ask(Verb.SUBSCRIBE, 2, verbs.Subscribe("", topic))).value[1]
+    await guest.ask(Verb.CONSUME, 3, verbs.Consume(queue, 1, credit, together=together))
+    return guest, queue
+
+
+def publications(count: int, size: int = 10, first: int = 0, topic: str = "a") -> bytes:
+    bodies = [b"%06d" % number + b"x" * size for number in range(first, first + count)]
+    return b"".join(encode(Verb.PUT, 0, put(f"topic:{topic}", body, persistent=False, wait_s=60.0)) for body in bodies)
+
+
+def came(guest: Guest) -> list[int]:
+    return [int(message.body[:6]) for message in guest.deliveries()]
+
+
+@requires_compiled
+def test_publications_of_one_read_come_in_one_frame(inside: Inside, only_flat: Callable[[], None]) -> None:
+    async def work(house: House) -> None:
+        publisher = await house.admitted()
+        readers = [await subscribed(house, 100) for _ in range(3)]
+        publisher.say_bytes(publications(1))
+        only_flat()
+        publisher.say_bytes(publications(20, first=1))
+        many = [("topic:a", False, None, Message(b"%06d" % number)) for number in range(21, 24)]
+        publisher.say(Verb.PUT_MANY, 0, verbs.PutMany(0, many))
+        for guest, queue in readers:
+            assert [len(batch) for batch in guest.batches()] == [1, 20, 3]
+            assert came(guest) == list(range(24))
+            assert {message.topic for message in guest.deliveries()} == {"a"}
+            assert (house.depth(queue), house.held(queue)) == (24, 24)
+
+    inside(work)
+
+
+@requires_compiled
+def test_what_finds_no_credit_waits_and_comes_when_there_is_some(inside: Inside, only_flat: Callable[[], None]) -> None:
+    async def work(house: House) -> None:
+        publisher = await house.admitted()
+        eager, _ = await subscribed(house, 100)
+        slow, queue = await subscribed(house, 5, together=False)
+        publisher.say_bytes(publications(1))
+        only_flat()
+        publisher.say_bytes(publications(30, first=1))
+        assert came(eager) == list(range(31))
+        assert came(slow) == list(range(5))
+        slow.say(Verb.CREDIT, 0, verbs.Credit(1, 5, 40))
+        assert came(slow) == list(range(31))
+        assert {len(batch) for batch in slow.batches()} == {1}, "it takes one at a time"
+        assert (house.depth(queue), house.held(queue)) == (26, 26)
+        publisher.say_bytes(publications(1, first=31))
+        assert came(slow) == list(range(32)), "it waits again"
+
+    inside(work)
+
+
+@requires_compiled
+def test_a_subscriber_that_does_not_read_holds_up_nobody_and_gets_everything_later(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        publisher = await house.admitted()
+        (reading, _), (deaf, queue) = await subscribed(house, 1000), await subscribed(house, 1000)
+        deaf.wire.partner_reads = False
+        for first in range(0, 100, 4):
+            publisher.say_bytes(publications(4, 30_000, first))
+        assert came(reading) == list(range(100))
+        assert len(came(deaf)) < 50, "about 1 MiB"
+        assert house.depth(queue) == 100
+        deaf.wire.read_all()
+        await deaf.until(lambda: len(came(deaf)) == 100)
+        assert came(deaf) == list(range(100))
+
+    inside(work)
+
+
+@requires_compiled
+def test_a_reader_keeps_no_more_bodies_in_memory_than_it_may(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        publisher = await house.admitted()
+        guest, queue = await subscribed(house, 1000)
+        conversation = guest.link.conversation
+        assert conversation is not None
+        # It has bodies of so many bytes already, but for two messages.
+        conversation.consumers._streams[1]._held_bytes = stream._HELD_BYTES_MAX - 30
+        for number in range(5):
+            publisher.say_bytes(publications(1, 10, number))
+        assert came(guest) == [0, 1]
+        assert (house.depth(queue), house.held(queue)) == (5, 2)
+        guest.say(Verb.CREDIT, 0, verbs.Credit(1, 1, 0))
+        assert came(guest) == list(range(5)), "as many as are there, once it may have one more"
+
+    inside(work)
+
+
+@requires_compiled
+def test_a_message_that_several_queues_have_is_decoded_once(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        publisher = await house.admitted()
+        queues = [(await subscribed(house, 0))[1] for _ in range(2)]
+        publisher.say_bytes(publications(1))
+        publisher.say_bytes(publications(2, first=1))
+        objects = house.host.manager.objects
+        first, second = ([entry.message for entry in objects.queues[name].after(None)] for name in queues)
+        assert first[2] is second[2]
+        assert first[2].body == b"000002" + b"x" * 10
+
+    inside(work)
+
+
+@requires_compiled
+def test_what_memory_has_no_room_for_goes_to_disk_and_comes_back(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RUN_BYTES", 20_000)
+
+    async def work(house: House) -> None:
+        house.mqsc("ALTER QMODEL(SYSTEM.NDURABLE.MODEL.QUEUE) BUFFER(64)")
+        publisher = await house.admitted()
+        readers = [await subscribed(house, 0) for _ in range(2)]
+        for first in range(0, 300, 30):
+            publisher.say_bytes(publications(30, 1_000, first))
+        objects = house.host.manager.objects
+        assert all(objects.queues[queue].run_count for _, queue in readers)
+        for guest, _ in readers:
+            guest.say(Verb.CREDIT, 0, verbs.Credit(1, 0, 1000))
+            await guest.until(lambda guest=guest: len(came(guest)) == 300)
+            assert came(guest) == list(range(300))
+
+    inside(work)
+
+
+@requires_compiled
+def test_who_may_not_publish_is_refused_whenever_the_right_is_taken(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        grant = "SET AUTHREC OBJTYPE(TOPIC) PROFILE(SYSTEM.BASE.TOPIC) PRINCIPAL('ann') "
+        ann = await house.admitted("ann")
+        reader, _ = await subscribed(house, 100)
+        with pytest.raises(NotAuthorized):
+            await ann.put("topic:a", b"000000")
+        house.mqsc(grant + "AUTHADD(PUB)")
+        for number in range(1, 4):
+            await ann.put("topic:a", b"%06d" % number)
+        house.mqsc(grant + "AUTHRMV(PUB)")
+        with pytest.raises(NotAuthorized):
+            await ann.put("topic:a", b"000009")
+        assert came(reader) == [1, 2, 3]
+        assert {message.user for message in reader.deliveries()} == {"ann"}
+
+    inside(work)

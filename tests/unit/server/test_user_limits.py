@@ -231,9 +231,22 @@ def test_waiting_gets_and_consumers_of_one_user_are_counted(inside: Inside) -> N
     inside(leaving(work))
 
 
+def test_a_connection_with_one_reader_counts_as_one(inside: Inside) -> None:
+    async def work(house: House) -> None:
+        house.mqsc(RIGHTS + "\nALTER QMGR USRWAIT(100)")
+        users = [User(house, "ann") for _ in range(100)]
+        for user in users:
+            user.session.consume("R", None, lambda *_: None, lambda _: None)
+        assert house.host.manager.quotas.held(quotas.WAITING_GETS, "ann") == 100
+        for user in users:
+            user.session.close()
+
+    inside(leaving(work))
+
+
 def test_a_request_beyond_the_limit_of_waiting_gets_is_refused_before_it_is_put(inside: Inside) -> None:
     async def work(house: House) -> None:
-        house.mqsc(RIGHTS + "\nALTER QMGR USRWAIT(64)")
+        house.mqsc(RIGHTS + "\nALTER QMGR USRWAIT(1)")
         User(house, "ann").session.get("R", None, None, 60.0, lambda *_: None)
         guest = await house.admitted("ann")
         for persistent in (False, True):
