@@ -305,13 +305,11 @@ def test_a_queue_that_was_read_by_message_id_is_so_afterwards(alike: Alike) -> N
 
 @pytest.mark.parametrize(
     "change",
-    ["PUT(DISABLED)", "MAXDEPTH(0)", "MAXMSGL(1)", "TRIGGER INITQ(INIT) PROCESS(PROG)", "STREAMQ(COPY)", "DEFPSIST(YES)",
-     "DEFPRTY(7)", "MSGDLVSQ(FIFO)", "BUFFER(0)"],
+    ["PUT(DISABLED)", "MAXDEPTH(0)", "MAXMSGL(1)", "TRIGGER INITQ(INIT) PROCESS(PROG)", "STREAMQ(COPY)",
+     "DEFPSIST(YES)", "DEFPRTY(7)", "MSGDLVSQ(FIFO)", "BUFFER(0)"],
 )  # fmt: skip
 @pytest.mark.parametrize("persistent", [False, True, None])
-def test_a_changed_definition_counts_from_the_next_put_on(
-    alike: Alike, change: str, persistent: bool | None
-) -> None:
+def test_a_changed_definition_counts_from_the_next_put_on(alike: Alike, change: str, persistent: bool | None) -> None:
     async def work(twins: Twins) -> None:
         await twins.warm(0, "Q")
         await twins.tell(0, (Verb.PUT, put("Q", b"before", persistent=persistent)))
@@ -418,7 +416,8 @@ def test_a_reader_keeps_no_more_than_so_many_bytes(alike: Alike, persistent: boo
         await twins.tell(1, consume(credit=1000))
         body = b"x" * 1_000_000
         for number in range(68):
-            await twins.say(0, lambda _: [(Verb.PUT, put("Q", b"%d" % number + body, persistent=persistent), True)])
+            frame = put("Q", b"%d" % number + body, persistent=persistent)
+            await twins.say(0, lambda _, frame=frame: [(Verb.PUT, frame, True)])
         if joined:
             await twins.tell(0, (Verb.PUT_MANY, many("Q", *NAMES[:5], persistent=persistent), False))
         twins.compare_heard(in_order=True)
@@ -612,6 +611,38 @@ def test_a_unit_of_messages_with_no_body_survives(alike: Alike) -> None:
     alike(work)
 
 
+def test_keys_and_ids_are_given_out_under_the_lock(alike: Alike) -> None:
+    async def work(twins: Twins) -> None:
+        await twins.warm(0, "Q", "R")
+        await twins.warm(1, "Q")
+        manager, lock = twins.fast.manager, twins.fast.host.lock
+        unlocked = []
+
+        class Watched(type(manager)):  # type: ignore[misc]
+            @property
+            def key_next(self) -> int:
+                return int(self.__dict__["key_next"])
+
+            @key_next.setter
+            def key_next(self, key: int) -> None:
+                if not lock._is_owned():
+                    unlocked.append(key)
+                self.__dict__["key_next"] = key
+
+        manager.__class__ = Watched
+        await twins.tell(1, consume(credit=2))
+        for persistent in (False, True):
+            puts = [("Q", persistent, None, Message(b"no id"))] * 3
+            await twins.tell(0, (Verb.PUT, put("Q", b"x", persistent=persistent)), lane=True)
+            await twins.tell(0, (Verb.PUT_MANY, verbs.PutMany(0, puts), False), lane=True)
+            await twins.tell(0, (Verb.PUT_MANY, verbs.PutMany(1, puts)), lane=True)
+            await twins.tell(0, COMMIT, lane=persistent)
+        await twins.tell(0, (Verb.REQUEST, request()))
+        assert unlocked == []
+
+    alike(work)
+
+
 def test_one_refused_put_refuses_its_frame_and_its_unit(alike: Alike) -> None:
     async def work(twins: Twins) -> None:
         await twins.warm(0, "Q")
@@ -659,7 +690,9 @@ def test_a_full_log_lets_what_comes_behind_wait(alike: Alike, what: str) -> None
         await twins.tell(0, (Verb.PUT_MANY, many("Q", b"in unit", b"too", unit=1, persistent=True)), lane=True)
         for twin in twins.twins:
             fill_log(twin)
-        joined = verbs.PutMany(0, [("Q", persistent, None, Message(b"1", message_id=b"1")) for persistent in (False, True)])
+        joined = verbs.PutMany(
+            0, [("Q", persistent, None, Message(b"1", message_id=b"1")) for persistent in (False, True)]
+        )
         frames = {
             "put": (Verb.PUT, put("Q", b"1", persistent=True)),
             "joined": (Verb.PUT_MANY, joined, False),

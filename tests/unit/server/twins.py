@@ -509,7 +509,9 @@ class Twins:
             if not unforced:
                 return
             if len(unforced) == 1:
-                raise Differ(f"nobody forces what is promised in the house {'with' if unforced[0].lane else 'without'} lane")
+                raise Differ(
+                    f"nobody forces what is promised in the house {'with' if unforced[0].lane else 'without'} lane"
+                )
             for twin in self.twins:
                 twin.host._force_all()  # the housekeeper would, by and by
         raise AssertionError(f"they never become quiet: {[self._is_busy(twin) for twin in self.twins]}")
