@@ -28,7 +28,7 @@ SPECIAL_QUEUES = ("SHORT", "SHUT", "MUTE", "STREAMED", "TRIG", "FAR", "LIST", "N
 READ_QUEUES = ("Q", "Q", "R", "FIFO", "SMALL", "LASTING", "COPY", "FAILED", "TIGHT", "TEMP", "ALIAS", "TRIG")
 HOT: dict[str, float] = {"put": 30, "many": 14, "commit": 10, "request": 6, "reply": 8, "credit": 16}
 COLD: dict[str, float] = {
-    "consume": 20, "back_out": 8, "stop": 3, "get": 8, "get_many": 4, "browse": 2, "cancel": 6, "acknowledge": 10,
+    "consume": 20, "back_out": 8, "get": 8, "get_many": 4, "browse": 2, "cancel": 6, "acknowledge": 10,
     "sync": 8, "dynamic": 2, "claim": 1,
 }  # fmt: skip
 CORRELATION_IDS = (b"", b"", b"", b"", b"one", b"two")
@@ -78,6 +78,9 @@ class _Writer:
             return ("advance", random.choice([0.1, 1.0, 40.0]))
         if what < 0.09:
             return ("say", guest, 1, [("return", random.randrange(1, 3), random.randrange(3), random.randrange(3))])
+        if what < 0.1:
+            # Alone: what was handed over in the same read may have been sent by then, or not.
+            return ("say", guest, 1, [("stop", random.randrange(1, 4), "", True)])
         kinds = HOT if random.random() < 0.75 else HOT | COLD
         frames = [self._frame(kinds) for _ in range(random.choice([1, 1, 1, 2, 4, 8]))]
         return ("say", guest, random.choice([1, 1, 1, 3, 10, 50]), frames)
@@ -96,7 +99,9 @@ class _Writer:
                     for _ in range(random.choice([1, 2, 3, 5, 20]))]  # fmt: skip
             return ("many", unit, puts, numbered and unit > 0)
         if kind == "request":
-            reply_queue = "R" if random.random() >= self._strangeness else random.choice(["Q", "TEMP", "MUTE", "NOWHERE"])
+            reply_queue = (
+                "R" if random.random() >= self._strangeness else random.choice(["Q", "TEMP", "MUTE", "NOWHERE"])
+            )
             message = replace(self._message(), reply_to=reply_queue)
             return ("request", self._queue(), reply_queue, *self._asked(), message, random.random() < 0.98)
         if kind == "reply":
@@ -327,10 +332,10 @@ def require_alike(path: Path, seed: int, done: list[tuple[int, int]], steps: int
 @pytest.mark.parametrize("part", range(6))
 def test_random_scripts_end_alike_with_and_without_the_lane(tmp_path: Path, part: int) -> None:
     done: list[tuple[int, int]] = []
-    for seed in range(part * 8, part * 8 + 8):
+    for seed in range(part * 5, part * 5 + 5):
         require_alike(tmp_path, seed, done)
     # Else they would compare the general way with itself.
-    assert sum(by_lane for _, by_lane in done) > 0.25 * sum(said for said, _ in done)
+    assert sum(by_lane for _, by_lane in done) > 0.1 * sum(said for said, _ in done)
 
 
 @pytest.mark.torture

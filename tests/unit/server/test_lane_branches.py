@@ -239,6 +239,7 @@ def test_the_time_of_a_message_in_a_frame_of_many_is_watched(alike: Alike, reads
             await twins.tell(1, consume(credit=1))
         await twins.tell(0, (Verb.PUT_MANY, many("Q", *NAMES[:3], expiry_s=5.0), False))
         await twins.advance(6.0)
+        twins.compare_state()
         assert twins.slow.manager.objects.queues["Q"].depth == (1 if reads else 0)
         await twins.tell(0, (Verb.GET, verbs.Get("Q")))
 
