@@ -540,6 +540,16 @@ cdef class Lane:
             return PyBytes_FromStringAndSize(<const char*>message.message_id.content, message.message_id.size)
         return self.new_message_id()
 
+    cdef bytes locked_id_of(self, const Plain* message):
+        """The same where the host's lock is not held, under which alone keys are given out."""
+        if message.message_id.size:
+            return self.id_of(message)
+        self.lock_acquire()
+        try:
+            return self.new_message_id()
+        finally:
+            self.lock_release()
+
     cdef bytes splice(self, const Plain* message, bytes message_id, bint persistent, uint8_t priority, double now):
         """The message with what the queue manager has settled, as the wire and the log have it."""
         cdef Py_ssize_t sender_bytes = PyBytes_GET_SIZE(self.sender)
@@ -1062,8 +1072,8 @@ cdef class Lane:
             body_bytes += message.body.size
             planned.append(
                 plain_put(
-                    queues, self.splice(&message, self.id_of(&message), stays, priority, now), message.body.size, stays,
-                    message.correlation_id.size > 0, priority,
+                    queues, self.splice(&message, self.locked_id_of(&message), stays, priority, now),
+                    message.body.size, stays, message.correlation_id.size > 0, priority,
                 )
             )
         if p != end:

@@ -20,9 +20,8 @@ from entrepot.message import Message, MessageType
 from entrepot.server.wire import verbs
 from entrepot.server.wire.verbs import Verb
 from entrepot.testing.faults import Fault, PlannedFaults
-
-from ..server.guests import put
-from ..server.twins import WHY_NOT, Twins, live_twice
+from unit.server.guests import put
+from unit.server.twins import WHY_NOT, Twins, live_twice
 
 durable = compiled("durable")
 pytestmark = pytest.mark.skipif(durable is None, reason=WHY_NOT)
@@ -119,22 +118,22 @@ def test_a_disk_that_takes_no_more_is_told_alike(
         assert twins.fast.general[before:] == [Verb.SYNCHRONIZE] * (SYNC in frames)
         assert (twins.slow.manager.failure is not None) == (error_number == BROKEN)
         # And afterwards, as far as it goes on.
-        for frame in (PUT, (Verb.PUT, put("Q", b"more", persistent=False)), many("Q", b"last", unit=2), SYNC):
-            await twins.tell(0, frame)
+        for later in (PUT, (Verb.PUT, put("Q", b"more", persistent=False)), many("Q", b"last", unit=2), SYNC):
+            await twins.tell(0, later)
         await twins.tell(0, (Verb.COMMIT, verbs.Commit(2)))
         assert error_number == BROKEN or twins.slow.manager.objects.queues["Q"].reserved in (0, 2)
 
     alike(work)
 
 
-@pytest.mark.parametrize("frame", [PUT, COMMIT])
-def test_a_full_log_is_for_the_general_way(alike: Alike, frame: Any) -> None:
+@pytest.mark.parametrize("asked", [PUT, COMMIT])
+def test_a_full_log_is_for_the_general_way(alike: Alike, asked: Any) -> None:
     async def work(twins: Twins) -> None:
         await twins.warm(0, "Q")
         await twins.tell(0, many("Q", b"one", b"two", unit=1), lane=True)
         for twin in twins.twins:
             _fill(twin)
-        await twins.tell(0, frame, lane=False)
+        await twins.tell(0, asked, lane=False)
         for twin in twins.twins:
             del twin.manager.log.require_room
         await twins.tell(0, PUT, lane=True)

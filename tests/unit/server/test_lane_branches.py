@@ -239,6 +239,7 @@ def test_the_time_of_a_message_in_a_frame_of_many_is_watched(alike: Alike, reads
             await twins.tell(1, consume(credit=1))
         await twins.tell(0, (Verb.PUT_MANY, many("Q", *NAMES[:3], expiry_s=5.0), False))
         await twins.advance(6.0)
+        twins.compare_state()
         assert twins.slow.manager.objects.queues["Q"].depth == (1 if reads else 0)
         await twins.tell(0, (Verb.GET, verbs.Get("Q")))
 
@@ -305,8 +306,8 @@ def test_a_queue_that_was_read_by_message_id_is_so_afterwards(alike: Alike) -> N
 
 @pytest.mark.parametrize(
     "change",
-    ["PUT(DISABLED)", "MAXDEPTH(0)", "MAXMSGL(1)", "TRIGGER INITQ(INIT) PROCESS(PROG)", "STREAMQ(COPY)", "DEFPSIST(YES)",
-     "DEFPRTY(7)", "MSGDLVSQ(FIFO)", "BUFFER(0)"],
+    ["PUT(DISABLED)", "MAXDEPTH(0)", "MAXMSGL(1)", "TRIGGER INITQ(INIT) PROCESS(PROG)", "STREAMQ(COPY)",
+     "DEFPSIST(YES)", "DEFPRTY(7)", "MSGDLVSQ(FIFO)", "BUFFER(0)"],
 )  # fmt: skip
 @pytest.mark.parametrize("persistent", [False, True, None])
 def test_a_changed_definition_counts_from_the_next_put_on(alike: Alike, change: str, persistent: bool | None) -> None:
@@ -416,7 +417,8 @@ def test_a_reader_keeps_no_more_than_so_many_bytes(alike: Alike, persistent: boo
         await twins.tell(1, consume(credit=1000))
         body = b"x" * 1_000_000
         for number in range(68):
-            await twins.say(0, lambda _: [(Verb.PUT, put("Q", b"%d" % number + body, persistent=persistent), True)])
+            frame = put("Q", b"%d" % number + body, persistent=persistent)
+            await twins.say(0, lambda _, frame=frame: [(Verb.PUT, frame, True)])
         if joined:
             await twins.tell(0, (Verb.PUT_MANY, many("Q", *NAMES[:5], persistent=persistent), False))
         twins.compare_heard(in_order=True)
@@ -606,6 +608,38 @@ def test_a_unit_of_messages_with_no_body_survives(alike: Alike) -> None:
         puts = [("Q", True, at, Message(b"", message_id=b"id %d" % at)) for at in range(4)]
         await twins.tell(0, (Verb.PUT_MANY, verbs.PutMany(1, puts)), COMMIT, lane=True)
         assert len(twins.slow.messages()["Q"]) == 4
+
+    alike(work)
+
+
+def test_keys_and_ids_are_given_out_under_the_lock(alike: Alike) -> None:
+    async def work(twins: Twins) -> None:
+        await twins.warm(0, "Q", "R")
+        await twins.warm(1, "Q")
+        manager, lock = twins.fast.manager, twins.fast.host.lock
+        unlocked = []
+
+        class Watched(type(manager)):  # type: ignore[misc]
+            @property
+            def key_next(self) -> int:
+                return int(self.__dict__["key_next"])
+
+            @key_next.setter
+            def key_next(self, key: int) -> None:
+                if not lock._is_owned():
+                    unlocked.append(key)
+                self.__dict__["key_next"] = key
+
+        manager.__class__ = Watched
+        await twins.tell(1, consume(credit=2))
+        for persistent in (False, True):
+            puts = [("Q", persistent, None, Message(b"no id"))] * 3
+            await twins.tell(0, (Verb.PUT, put("Q", b"x", persistent=persistent)), lane=True)
+            await twins.tell(0, (Verb.PUT_MANY, verbs.PutMany(0, puts), False), lane=True)
+            await twins.tell(0, (Verb.PUT_MANY, verbs.PutMany(1, puts)), lane=True)
+            await twins.tell(0, COMMIT, lane=persistent)
+        await twins.tell(0, (Verb.REQUEST, request()))
+        assert unlocked == []
 
     alike(work)
 

@@ -450,6 +450,8 @@ class Twins:
         self.twins = [Twin(path, disk.copy(), log, lane=lane) for lane in (True, False)]
         self._plain = [Plain(), Plain()]
         self.compares_log = True
+        self.said = 0
+        """How many frames each house was told."""
 
     @property
     def fast(self) -> Twin:
@@ -465,6 +467,7 @@ class Twins:
             guest = await twin.guest(index)
             data = b""
             for verb, payload, numbered in make(twin):
+                self.said += twin.lane
                 twin.numbers[index] += 1
                 data += encode(verb, 10 + twin.numbers[index] if numbered else 0, payload)
             guest.say_bytes(data, at_a_time=len(data) // pieces + 1)
@@ -572,6 +575,8 @@ class Twins:
                 guest.wire.lose()
         await asyncio.sleep(0)
         await self.quiet()
+        if self.fast.manager.failure is None:
+            await self.advance(100.0)  # what was given back for later is there again
         try:
             self.compare("left", self.fast.state(), self.slow.state())
             self.compare("messages", self.fast.messages(), self.slow.messages())
