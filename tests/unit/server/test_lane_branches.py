@@ -435,6 +435,7 @@ def test_too_much_credit_ends_the_connection(alike: Alike) -> None:
     alike(work)
 
 
+@pytest.mark.torture  # 64 MiB, twice
 @pytest.mark.parametrize(("persistent", "joined"), [(False, False), (False, True), (True, False)])
 def test_a_reader_keeps_no_more_than_so_many_bytes(alike: Alike, persistent: bool, joined: bool) -> None:
     async def work(twins: Twins) -> None:
