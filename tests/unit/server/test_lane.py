@@ -107,10 +107,9 @@ class _Writer:
         if kind == "reply":
             return ("reply", *self._asked(), self._message())
         if kind == "consume":
-            return (
-                "consume", random.choice([*READ_QUEUES, *self._queues * 4]), random.randrange(1, 4), random.choice([0, 1, 2, 5, 100]),
-                random.random() < 0.2, random.random() < 0.6, random.choice([None, None, None, b"one"]),
-            )  # fmt: skip
+            queue = random.choice([*READ_QUEUES, *self._queues * 4])
+            held, together, wanted = random.random() < 0.2, random.random() < 0.6, random.choice([None] * 3 + [b"one"])
+            return ("consume", queue, random.randrange(1, 4), random.choice([0, 1, 2, 5, 100]), held, together, wanted)
         if kind == "credit":
             return ("credit", random.randrange(1, 4), random.choice([0, 0, 0, 1, 3]), random.choice([0, 1, 3, 50]),
                     random.random() < 0.1)  # fmt: skip

@@ -258,6 +258,18 @@ def test_a_queue_past_its_buffer_goes_to_disk(alike: Alike) -> None:
     alike(work)
 
 
+def test_all_priorities_of_a_queue_share_its_buffer(alike: Alike) -> None:
+    async def work(twins: Twins) -> None:
+        for priority in (9, 4):
+            await twins.tell(0, (Verb.PUT, put("TIGHT", b"x", persistent=False, priority=priority)))
+        await twins.tell(0, (Verb.GET_MANY, verbs.GetMany("TIGHT", 1, 9)), COMMIT)
+        for priority in (9, 4, 9):
+            await twins.tell(0, (Verb.PUT, put("TIGHT", b"x" * 1000, persistent=False, priority=priority)))
+        assert twins.slow.state()["queues"]["TIGHT"]["back"] != [0, 0]
+
+    alike(work)
+
+
 def test_a_persistent_put_stands_before_what_came_while_it_was_forced(alike: Alike) -> None:
     async def work(twins: Twins) -> None:
         await twins.warm(0, "Q")
@@ -332,6 +344,7 @@ def test_a_revoked_authority_counts_at_once(alike: Alike) -> None:
         await twins.tell(2, (Verb.PUT, put("Q", b"allowed", persistent=False)), lane=True)
         for twin in twins.twins:
             twin.house.mqsc("SET AUTHREC OBJTYPE(QUEUE) PROFILE(Q) PRINCIPAL('ann') AUTHRMV(PUT)")
+        await twins.tell(0, (Verb.PUT, put("Q", b"another's", persistent=False)))  # the lane knows the queue again
         for persistent in (False, True):
             assert kinds(await twins.tell(2, (Verb.PUT, put("Q", b"no", persistent=persistent)))) == [Verb.FAILED]
         assert kinds(await twins.tell(2, (Verb.PUT_MANY, many("Q", b"no", unit=1)))) == [Verb.FAILED]
@@ -401,6 +414,18 @@ def test_a_backlog_is_delivered_by_credit(alike: Alike, together: bool) -> None:
     alike(work)
 
 
+def test_a_backlog_that_was_looked_at_is_delivered(alike: Alike) -> None:
+    async def work(twins: Twins) -> None:
+        await twins.warm(0, "Q")
+        await twins.tell(1, consume(credit=0))
+        await twins.tell(0, (Verb.PUT_MANY, many("Q", *NAMES[:6]), False), lane=True)
+        await twins.tell(0, (Verb.BROWSE, verbs.Browse("Q", None, 2)))
+        assert bodies(await twins.tell(1, credit(0, 1))) == NAMES[:1]
+        assert bodies(await twins.tell(1, credit(1, 9))) == NAMES[1:6]
+
+    alike(work)
+
+
 def test_too_much_credit_ends_the_connection(alike: Alike) -> None:
     async def work(twins: Twins) -> None:
         await twins.tell(1, consume(credit=10))
@@ -410,6 +435,7 @@ def test_too_much_credit_ends_the_connection(alike: Alike) -> None:
     alike(work)
 
 
+@pytest.mark.torture  # 64 MiB, twice
 @pytest.mark.parametrize(("persistent", "joined"), [(False, False), (False, True), (True, False)])
 def test_a_reader_keeps_no_more_than_so_many_bytes(alike: Alike, persistent: bool, joined: bool) -> None:
     async def work(twins: Twins) -> None:

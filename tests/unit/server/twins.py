@@ -249,6 +249,7 @@ class Twin:
                 "available": queue.available,
                 "memory_bytes": queue.memory_bytes,
                 "runs": queue.run_count,
+                "back": [len(lane._back) for lane in queue._order],
                 "any": [
                     ("standing", waiter.credit) if isinstance(waiter, StandingWaiter) else "get"
                     for waiter in queue.waiters.any.values()
