@@ -50,7 +50,6 @@ cdef enum:
     # Limits, as in limits.py, engine/express.py and server/.
     BODY_BYTES_MAX = 1048576
     CREDIT_MAX = 100000
-    WAITING_MAX = 10000
     LONG_BODY_BYTES = 65536
     FRAMES_AT_ONCE = 1000
     ASKED_BYTES_MAX = 65536
@@ -265,6 +264,7 @@ cdef class Lane:
     cdef bint administrator
     cdef dict ways
     cdef Publications publications
+    cdef Py_ssize_t waiting_max
     # What the link reads into; a view of it that the link has keeps it from being resized.
     cdef bytearray memory_read
     cdef Py_ssize_t frame_bytes_max
@@ -306,6 +306,7 @@ cdef class Lane:
         fanout = compiled("fanout")
         self.publications = Publications() if fanout is None else fanout.Fanout(link, conversation, put_rest)
         self.frame_bytes_max = frame_bytes_max
+        self.waiting_max = conversation.waiting_max
         self.memory_read = memory_read
 
     # --- what the transport asks a protocol ---
@@ -727,7 +728,7 @@ cdef class Lane:
             return False
         conversation, session = self.conversation, self.session
         asked, leases = <dict>conversation._asked, <dict>conversation._leases
-        if number == 0 or number in asked or len(asked) + len(leases) >= WAITING_MAX:
+        if number == 0 or number in asked or len(asked) + len(leases) >= self.waiting_max:
             return False
         queue_name = PyUnicode_DecodeASCII(<const char*>name.content, name.size, NULL)
         way = self.way(queue_name)
@@ -809,13 +810,17 @@ cdef class Lane:
             return False
         conversation, session = self.conversation, self.session
         asked = <dict>conversation._asked
-        if number == 0 or number in asked or len(asked) + len(<dict>conversation._leases) >= WAITING_MAX:
-            return False
-        if len(<set>session.waiting) + len(<set>session.consumers) + 1 > session._waiting_held:
+        if number == 0 or number in asked or len(asked) + len(<dict>conversation._leases) >= self.waiting_max:
             return False
         reply_queue = PyUnicode_DecodeASCII(<const char*>replies.content, replies.size, NULL)
         if not self.may(reply_queue, "GET") and reply_queue not in <list>session.temporary:
             return False
+        waiting = len(<set>session.waiting) + len(<set>session.consumers) + 1
+        if waiting > session._waiting_held:
+            try:
+                session.hold_waiting(waiting)
+            except EntrepotError:
+                return False  # the general way tells
         way = self.way(reply_queue)
         if way is None or not way.gives or way.queue.depth:
             return False

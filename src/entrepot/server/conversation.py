@@ -91,7 +91,7 @@ class Conversation:
 
     __slots__ = (
         "_asked", "_errors", "_leases", "_outstanding", "_syncing", "_units", "consumers", "desk", "holder", "partner",
-        "session",
+        "session", "waiting_max",
     )  # fmt: skip
 
     def __init__(self, partner: Partner, session: Session) -> None:
@@ -106,6 +106,7 @@ class Conversation:
         """What went wrong with verbs that wanted no answer, by unit; 0 is outside of any."""
         self._asked: dict[int, WaitingGet | WaitingGroup] = {}
         self._leases: dict[int, Unit] = {}
+        self.waiting_max = WAITING_PER_CONNECTION_MAX
         self._outstanding = 0
         self._syncing: list[int] = []
 
@@ -260,8 +261,8 @@ class Conversation:
     def _require_number(self, number: int) -> None:
         if not number or number in self._asked:
             raise FrameUnreadable(f"{number} is still being asked, or 0")
-        if len(self._asked) + len(self._leases) >= WAITING_PER_CONNECTION_MAX:
-            raise FrameUnreadable(f"more than {WAITING_PER_CONNECTION_MAX} gets at a time, or not acknowledged")
+        if len(self._asked) + len(self._leases) >= self.waiting_max:
+            raise FrameUnreadable(f"more than {self.waiting_max} gets at a time, or not acknowledged")
 
     def _got(self, number: int, message: Message | None, lease: Unit | None, error: EntrepotError | None) -> None:
         self._asked.pop(number, None)

@@ -346,15 +346,23 @@ class Session(SessionAuthority):
         """
         count = len(self.waiting) + len(self.consumers) + 1
         if count > self._waiting_held:
-            # Twice as many each time: the user is seldom asked for, and a connection with one reader counts as one.
-            held = min(1 << (count - 1).bit_length(), count + -count % _WAITING_STEP)
-            limited = not self.identity.administrator
             try:
-                self.engine.manager.quotas.hold(WAITING_GETS, self.identity.user, self.number, held, limited=limited)
+                self.hold_waiting(count)
             except UserLimitReached as error:
                 self.tell_refused(error)
                 raise
-            self._waiting_held = held
+
+    def hold_waiting(self, count: int) -> None:
+        """Let so many gets and consumers count for its user, or some more: not each has to be counted.
+
+        Raises:
+            UserLimitReached
+        """
+        # Twice as many each time, so that a connection with one reader counts as one.
+        held = min(1 << (count - 1).bit_length(), count + -count % _WAITING_STEP)
+        limited = not self.identity.administrator
+        self.engine.manager.quotas.hold(WAITING_GETS, self.identity.user, self.number, held, limited=limited)
+        self._waiting_held = held
 
     def leased(self, guard: Unit) -> Unit | None:
         """The guard, if it holds anything: a lease until it is settled."""
