@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
+from entrepot.compiled import compiled
 from entrepot.errors import InvalidArgument
 from entrepot.limits import TEXT_BYTES_MAX
 from entrepot.message import Message
@@ -31,6 +32,16 @@ class ConsumedMessage(Message, frozen=True, array_like=True, gc=False):
 
 
 _FIELDS = len(Message.__struct_fields__)
+
+
+def delivered(kind: Any, message: Message, source: Any, number: int) -> Any:
+    """A message as a delivery of `kind`."""
+    return kind(*astuple(message)[:_FIELDS], source, number)
+
+
+_compiled = compiled("line")
+if not TYPE_CHECKING and _compiled is not None:
+    delivered = _compiled.delivered
 
 
 def reason_text(reason: object) -> str:

@@ -37,17 +37,22 @@ class Consumption(AsyncIterator[Delivery]):
 
     async def get(self, wait_s: float = 0.0) -> Delivery | None:
         """The next message, or None when none comes within `wait_s`; settles the one before it."""
-        await self.settle()
+        incoming = self._incoming
+        if self._at_hand and incoming is not None:
+            await incoming.done()
+            self._at_hand = False
         if self._closed:
             return None
-        if self._incoming is None:
-            self._incoming = await self._open()
-        message = await self._receive(self._incoming, wait_s)
+        if incoming is None:
+            incoming = self._incoming = await self._open()
+        message = incoming.take()
+        if message is None:
+            message = await self._receive(incoming, wait_s)
         if message is None or self._closed:  # by another, who has returned it
             return None
-        self._number += 1
+        self._number = number = self._number + 1
         self._at_hand = True
-        return delivery(message, self, self._number)
+        return delivery(message, self, number)
 
     async def _receive(self, incoming: Incoming, wait_s: float) -> Message | None:
         return await incoming.get(wait_s)

@@ -25,6 +25,9 @@ _IDLE_S = 0.02
 class Incoming(Protocol):
     """Messages one after another; the last one is at hand until it is settled or returned."""
 
+    def take(self) -> Message | None:
+        """The next message if it is here already; nothing is at hand when this is called."""
+
     async def get(self, wait_s: float) -> Message | None:
         """The next message, or None when none comes within `wait_s`; nothing is at hand when this is called."""
 
@@ -71,6 +74,9 @@ class NearIncoming:
         self._unit: RemoteUnit | None = None
         self._is_getting = False
         self._ended = False
+
+    def take(self) -> Message | None:
+        return None
 
     async def get(self, wait_s: float) -> Message | None:
         if self._ended:
@@ -130,6 +136,9 @@ class FarIncoming:
             partial(self._calls.core.consume, self._name, self._which, self._read_ahead)
         )
 
+    def take(self) -> Message | None:
+        return None if self._ended or self._ahead is None else self._ahead.next()
+
     async def get(self, wait_s: float) -> Message | None:
         deadline = time.monotonic() + wait_s
         asked = False
@@ -178,11 +187,8 @@ class FarIncoming:
 
     async def done(self) -> None:
         ahead = self._opened
-        if ahead.is_lost:
-            return
-        ahead.given += 1
-        if ahead.given - ahead.told >= ahead.credit_step:
-            self._calls.line.do_if_connected(partial(self._calls.core.used, ahead))
+        if ahead.use():
+            self._calls.line.used(ahead)
 
     async def ack(self) -> None:
         slot = self._calls.line.slot()

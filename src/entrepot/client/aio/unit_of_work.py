@@ -142,6 +142,13 @@ class UnitOfWork(Verbs):
             InvalidArgument: An argument is wrong, or an option belongs to one message; nothing was put.
             MessageTooLong: The channel would not take one of them; nothing was put.
         """
+        persistent = options.get("persistent")
+        if (
+            len(options) == (persistent.__class__ is bool)
+            and bodies.__class__ is list
+            and set(map(type, bodies)) == {bytes}
+        ):
+            return await self.calls.put_bodies(self.remote, queue, bodies, persistent, self._sender)
         return await self.calls.put_many(self.remote, drafts(queue, bodies, options, self._sender))
 
     async def put_messages(self, puts: Sequence[PutInUnit], *, answered: bool = False) -> list[bytes]:
