@@ -189,7 +189,7 @@ cdef object message_of(const Plain* found):
     return PyObject_Vectorcall(_Message, args, FIELDS, NULL)
 
 
-def delivered(kind, message, source, number):
+cpdef delivered(kind, message, source, number):
     """A message as a delivery of `kind`: with two more fields."""
     cdef PyObject* args[FIELDS + 2]
     cdef tuple fields = astuple(message)
@@ -383,6 +383,34 @@ cdef class ReadAhead:
             return False
         self.given += 1
         return self.given - self.told >= self.credit_step
+
+
+cdef class Turns:
+    """The usual turn of a loop over a consumer's messages; see `client/consumed.py`."""
+
+    cdef public object _incoming
+    cdef public Py_ssize_t _number
+    cdef public bint _at_hand
+    cdef public bint _closed
+
+    cpdef turn(self, kind):
+        """See `client.consumed.Turns.turn`."""
+        cdef ReadAhead ahead
+        if self._closed or self._incoming is None:
+            return None
+        found = self._incoming.ahead
+        if type(found) is not ReadAhead:
+            return None
+        ahead = <ReadAhead>found
+        if ahead.lost or not ahead.arrived:
+            return None
+        if self._at_hand:
+            if ahead.given + 1 - ahead.told >= ahead.credit_step:
+                return None
+            ahead.given += 1
+        self._number += 1
+        self._at_hand = True
+        return delivered(kind, ahead.arrived.popleft(), self, self._number)
 
 
 cdef class PlainCore:

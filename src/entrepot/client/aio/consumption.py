@@ -17,11 +17,12 @@ from typing import Self
 
 from entrepot.client.aio.delivery import Delivery, delivery
 from entrepot.client.aio.incoming import Incoming
+from entrepot.client.consumed import Turns
 from entrepot.errors import DeliverySettled
 from entrepot.message import Message
 
 
-class Consumption(AsyncIterator[Delivery]):
+class Consumption(Turns, AsyncIterator[Delivery]):
     """Messages one after another; for one user at a time, though any may close it."""
 
     def __init__(self, open_incoming: Callable[[], Awaitable[Incoming]], incoming: Incoming, wait_s: float) -> None:
@@ -37,6 +38,9 @@ class Consumption(AsyncIterator[Delivery]):
 
     async def get(self, wait_s: float = 0.0) -> Delivery | None:
         """The next message, or None when none comes within `wait_s`; settles the one before it."""
+        found: Delivery | None = self.turn(Delivery)
+        if found is not None:
+            return found
         incoming = self._incoming
         if self._at_hand and incoming is not None:
             await incoming.done()
@@ -142,7 +146,10 @@ class _Loop(AsyncIterator[Delivery]):
         self._consumption = consumption
 
     async def __anext__(self) -> Delivery:
-        message = await self._consumption.get(self._consumption._wait_s)
+        consumption = self._consumption
+        message: Delivery | None = consumption.turn(Delivery)
+        if message is None:
+            message = await consumption.get(consumption._wait_s)
         if message is None:
             raise StopAsyncIteration
         return message

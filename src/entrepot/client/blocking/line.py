@@ -467,7 +467,7 @@ class Line(PlainLine):
     @property
     def _is_occupied(self) -> bool:
         """Whether this very thread is in the middle of a verb, so that another one must not begin."""
-        return self._reader_thread == threading.get_ident() or self._lock._is_owned()  # type: ignore[attr-defined]
+        return self._reader_thread == threading.get_ident() or self._lock._is_owned()
 
     # --- waiting and reading ----------------------------------------------------------------------
 

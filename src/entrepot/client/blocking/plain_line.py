@@ -30,12 +30,14 @@ class PlainLine:
         _socket: Any
         _backlog: list[memoryview]
         answer: Any
-        _is_fresh: bool
         _make_ready: Any
         _interrupted: Any
         _relieve: Any
         _send: Any
         _wait: Any
+
+        @property
+        def _is_fresh(self) -> bool: ...
 
     def put_plain(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
         """See `lines.Line.put_plain`."""
