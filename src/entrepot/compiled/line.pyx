@@ -1124,6 +1124,8 @@ cdef class PlainLine:
             elif problem == EINTR:
                 self.heed_signals()
             elif problem == EAGAIN:
+                # A signal that came before the system call has not interrupted it.
+                self.heed_signals()
                 is_late = True
             else:
                 self._break(opened, os.strerror(problem))
