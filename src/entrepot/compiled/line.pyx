@@ -1002,16 +1002,6 @@ cdef class PlainLine:
             self._relieve()
         return message_id
 
-    def used(self, ahead):
-        """See `lines.Line.used`."""
-        lock = self._lock
-        lock.acquire()
-        try:
-            if self._socket is not None and not ahead.is_lost:
-                self.core.gather_credit(ahead)
-        finally:
-            lock.release()
-
     def arrived(self, ahead, double deadline):
         """See `lines.Line.arrived`."""
         cdef Slot slot

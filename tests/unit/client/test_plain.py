@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import threading
@@ -246,6 +247,11 @@ def test_frames_are_heard_as_msgspec_reads_them_however_they_are_cut(
     assert short.state == general.state
 
 
+def shown(state: Any) -> str:
+    """A state as text, since NaN differs from itself; without addresses of MessagePack's own types."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(state))
+
+
 @settings(max_examples=400, deadline=None)
 @given(answers, st.integers(0, 5), st.data())
 def test_a_frame_that_is_damaged_is_the_same_error(answer: tuple[Verb, Any], number: int, data: st.DataObject) -> None:
@@ -262,7 +268,7 @@ def test_a_frame_that_is_damaged_is_the_same_error(answer: tuple[Verb, Any], num
     short, general = Hearing(short=True), Hearing(short=False)
     for hearing in (short, general):
         hearing.hear(frame)
-    assert repr(short.state) == repr(general.state)  # a number that is none is equal to none
+    assert shown(short.state) == shown(general.state)
 
 
 @pytest.mark.parametrize("length", [0, 7, 8, 2**31 + 1, 2**32 - 1])

@@ -25,6 +25,7 @@ from entrepot.client.blocking import keeper
 from entrepot.client.blocking.plain_line import PlainLine
 from entrepot.client.blocking.slot import Slot
 from entrepot.client.protocol import ANSWER_BYTES_MAX, GATHER_BYTES, NOT_ASKED, ClientCore, waited_for
+from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -348,6 +349,20 @@ class Line(PlainLine):
             result = step()
             self._send()
         return result
+
+    def used(self, ahead: ReadAhead) -> None:
+        """See `lines.Line.used`."""
+        with self._lock:
+            opened = self._socket
+            if opened is None or ahead.is_lost:
+                return
+            if self._has_gone(opened):
+                # The server has taken back what it does not know to be used: let none of that be used again.
+                self._give_up(opened, _CLOSED)
+                return
+            self.core.gather_credit(ahead)
+            if time.monotonic() - self._heard >= _STALE_S:
+                self._send()  # an application that takes its time may not say anything for long
 
     def do_later(self, step: Callable[[], Any]) -> None:
         """See `lines.Line.do_later`."""

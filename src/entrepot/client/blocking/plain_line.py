@@ -114,12 +114,6 @@ class PlainLine:
         reply: Message = self.answer(slot)
         return reply
 
-    def used(self, ahead: ReadAhead) -> None:
-        """See `lines.Line.used`."""
-        with self._lock:
-            if self._socket is not None and not ahead.is_lost:
-                self.core.gather_credit(ahead)
-
     def arrived(self, ahead: ReadAhead, deadline: float) -> None:
         """See `lines.Line.arrived`."""
         if ahead.arrived or ahead.error is not None:
