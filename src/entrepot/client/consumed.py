@@ -47,7 +47,7 @@ class Turns:
     _at_hand: bool
     _closed: bool
 
-    def turn(self, kind: Any) -> Any:
+    def _turn(self, kind: Any) -> Any:
         """Settle the message at hand and return the next one; None, and nothing is done, when that takes more.
 
         It does when no message is here, or when the server has to hear how far the consumer has come.

@@ -33,7 +33,6 @@ from entrepot.client.requests import queue_name
 from entrepot.errors import EntrepotError, ProtocolError
 from entrepot.message import Message, MessageType
 from entrepot.server.wire.codec import LONG_BODY_BYTES as _LONG_BODY_BYTES
-from entrepot.server.wire.verbs import Verb
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** args, size_t count, PyObject* names)
@@ -393,8 +392,8 @@ cdef class Turns:
     cdef public bint _at_hand
     cdef public bint _closed
 
-    cpdef turn(self, kind):
-        """See `client.consumed.Turns.turn`."""
+    cpdef _turn(self, kind):
+        """See `client.consumed.Turns._turn`."""
         cdef ReadAhead ahead
         if self._closed or self._incoming is None:
             return None

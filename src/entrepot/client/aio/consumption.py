@@ -38,7 +38,7 @@ class Consumption(Turns, AsyncIterator[Delivery]):
 
     async def get(self, wait_s: float = 0.0) -> Delivery | None:
         """The next message, or None when none comes within `wait_s`; settles the one before it."""
-        found: Delivery | None = self.turn(Delivery)
+        found: Delivery | None = self._turn(Delivery)
         if found is not None:
             return found
         incoming = self._incoming
@@ -147,7 +147,7 @@ class _Loop(AsyncIterator[Delivery]):
 
     async def __anext__(self) -> Delivery:
         consumption = self._consumption
-        message: Delivery | None = consumption.turn(Delivery)
+        message: Delivery | None = consumption._turn(Delivery)
         if message is None:
             message = await consumption.get(consumption._wait_s)
         if message is None:

@@ -39,7 +39,7 @@ class Consumption(Turns, Iterator[Delivery]):
 
     def get(self, wait_s: float = 0.0) -> Delivery | None:
         """The next message, or None when none comes within `wait_s`; settles the one before it."""
-        found: Delivery | None = self.turn(Delivery)
+        found: Delivery | None = self._turn(Delivery)
         if found is not None:
             return found
         incoming = self._incoming
@@ -148,7 +148,7 @@ class _Loop(Iterator[Delivery]):
 
     def __next__(self) -> Delivery:
         consumption = self._consumption
-        message: Delivery | None = consumption.turn(Delivery)
+        message: Delivery | None = consumption._turn(Delivery)
         if message is None:
             message = consumption.get(consumption._wait_s)
         if message is None:
