@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
+from entrepot.compiled import compiled
 from entrepot.errors import InvalidArgument
 from entrepot.limits import TEXT_BYTES_MAX
 from entrepot.message import Message
@@ -31,6 +32,42 @@ class ConsumedMessage(Message, frozen=True, array_like=True, gc=False):
 
 
 _FIELDS = len(Message.__struct_fields__)
+
+
+def delivered(kind: Any, message: Message, source: Any, number: int) -> Any:
+    """A message as a delivery of `kind`."""
+    return kind(*astuple(message)[:_FIELDS], source, number)
+
+
+class Turns:
+    """The usual turn of a loop over messages that came ahead; it has a compiled form."""
+
+    _incoming: Any
+    _number: int
+    _at_hand: bool
+    _closed: bool
+
+    def _turn(self, kind: Any) -> Any:
+        """Settle the message at hand and return the next one; None, and nothing is done, when that takes more.
+
+        It does when no message is here, or when the server has to hear how far the consumer has come.
+        """
+        ahead = None if self._closed or self._incoming is None else self._incoming.ahead
+        if ahead is None or ahead.is_lost or not ahead.arrived:
+            return None
+        if self._at_hand:
+            if ahead.given + 1 - ahead.told >= ahead.credit_step:
+                return None
+            ahead.given += 1
+        self._number = number = self._number + 1
+        self._at_hand = True
+        return delivered(kind, ahead.arrived.popleft(), self, number)
+
+
+_compiled = compiled("line")
+if not TYPE_CHECKING and _compiled is not None:
+    delivered = _compiled.delivered
+    Turns = _compiled.Turns
 
 
 def reason_text(reason: object) -> str:

@@ -15,10 +15,11 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from entrepot.client.plain import PUT_MANY_BYTES, PlainCore
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit
 from entrepot.client.requests import queue_name, queue_names, subscribe_frame
 from entrepot.engine.definitions import Subscription
@@ -35,13 +36,16 @@ from entrepot.errors import (
     UnitFinished,
 )
 from entrepot.limits import KIB
-from entrepot.message import Message, PutInUnit
+from entrepot.message import Message, MessageType, PutInUnit
 from entrepot.server.mqsc import Answer, only_reads
 from entrepot.server.wire import verbs
-from entrepot.server.wire.codec import LONG_BODY_BYTES, encode, encode_parts
+from entrepot.server.wire.codec import LONG_BODY_BYTES, decode, encode, encode_parts
 from entrepot.server.wire.error_form import from_wire
-from entrepot.server.wire.frame import VERSION
+from entrepot.server.wire.frame import VERSION, FrameReader
 from entrepot.server.wire.verbs import MAGIC, Verb
+
+if TYPE_CHECKING:
+    from entrepot.client.options import Sender
 
 NOT_ASKED = object()
 """In place of an answer: the connection that a verb was for is no longer there, and it was not sent."""
@@ -128,16 +132,15 @@ class OpenSubscription:
         self.error = error
 
 
-PUT_MANY_BYTES = 56 * KIB
-"""What a frame of many puts has at most; a server takes no longer frames whose parts it has not looked at."""
 _PUT_BYTES = 800
 """More than the descriptor of a message takes that has no properties."""
 
 
-class ClientCore:
+class ClientCore(PlainCore):
     """One connection after another to the same queue manager."""
 
     def __init__(self, peer: str, *, framed: bool = True) -> None:
+        super().__init__()
         self.peer = peer
         self._framed = framed
         """Whether verbs become bytes; those for a queue manager in this process need not."""
@@ -162,9 +165,8 @@ class ClientCore:
         """Those whose puts may not have been answered for."""
         self._joins = False
         """Whether the server takes several puts in one frame."""
-        self._joined: list[Any] = []
-        self._joined_bytes = 0
-        """Puts that are to share a frame; its other parts are in no hurry, either."""
+        self.body_bytes_max = 0
+        """The longest body that the server takes."""
         self._token = os.urandom(_TOKEN_BYTES)
         self._number = 0
         self._consumer_next = 0
@@ -217,17 +219,8 @@ class ClientCore:
         ):
             self.gather(Verb.PUT, put, None)
             return
-        self._joined_bytes += size
-        if self._joined_bytes > PUT_MANY_BYTES:
-            self._gather_joined()
-            self._joined_bytes = size
-        self._joined.append((put.queue, put.persistent, put.priority, message))
+        self.join_one((put.queue, put.persistent, put.priority, message), size)
         self.out_bytes += len(message.body)
-
-    def _gather_joined(self) -> None:
-        self.out.append(encode(Verb.PUT_MANY, 0, verbs.PutMany(0, self._joined)))
-        self._joined = []
-        self._joined_bytes = 0
 
     def take(self) -> list[bytes]:
         """All that has gathered, to be sent now."""
@@ -248,6 +241,7 @@ class ClientCore:
         self.welcome = welcome
         self.farewell = None
         self._joins = welcome.joins_puts
+        self.body_bytes_max = welcome.body_bytes_max
         self._id_head = welcome.message_id_head
 
     @property
@@ -338,6 +332,67 @@ class ClientCore:
             message = replace(message, message_id=self.message_id())
         return message.message_id, verbs.Put(queue_names(name), unit, persistent, priority, wait_s, message)
 
+    def put_any(
+        self,
+        name: str,
+        body: bytes,
+        persistent: bool | None,
+        priority: int | None,
+        correlation_id: bytes,
+        kind: int,
+        sender: Sender,
+        slot: Slot | None,
+    ) -> bytes:
+        """See `PlainCore.gather_put`."""
+        message = Message(
+            body,
+            correlation_id=correlation_id,
+            type=MessageType(kind),
+            user=sender.user,
+            application=sender.application,
+        )
+        message_id, frame = self.put(name, message, persistent, priority, 0, 0.0)
+        self.gather(Verb.PUT, frame, slot)
+        return message_id
+
+    def join_any(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
+        """See `PlainCore.join_put`."""
+        message = Message(body, user=sender.user, application=sender.application)
+        message_id, frame = self.put(name, message, persistent, None, 0, 0.0)
+        self.join(frame)
+        return message_id
+
+    def request_any(
+        self,
+        name: str,
+        body: bytes,
+        reply_queue: str,
+        timeout_s: float,
+        persistent: bool | None,
+        sender: Sender,
+        slot: Slot,
+    ) -> None:
+        """See `PlainCore.gather_request`."""
+        message = Message(
+            body,
+            type=MessageType.REQUEST,
+            expiry_s=timeout_s,
+            reply_to=reply_queue,
+            user=sender.user,
+            application=sender.application,
+        )
+        self.require_fitting(message)
+        frame = verbs.Request(queue_name(name), reply_queue, timeout_s, persistent, None, message)
+        self.gather(Verb.REQUEST, frame, slot)
+
+    def bodies_any(
+        self, unit: int, name: str, bodies: Sequence[bytes], persistent: bool | None, sender: Sender
+    ) -> list[bytes]:
+        """See `PlainCore.gather_bodies`."""
+        user, application = sender
+        puts = [(name, persistent, None, Message(body, user=user, application=application)) for body in bodies]
+        return self.put_many(unit, puts, None)
+
     def put_many(self, unit: int, puts: Sequence[PutInUnit], slot: Slot | None) -> list[bytes]:
         """Gather many puts of a unit, to be answered for together if there is a slot; their message ids.
 
@@ -390,9 +445,8 @@ class ClientCore:
 
     def require_fitting(self, message: Message) -> None:
         """Refuse what the server would end the connection for."""
-        assert self.welcome is not None
-        if len(message.body) > self.welcome.body_bytes_max:
-            raise MessageTooLong(f"the channel to {self.peer}", len(message.body), self.welcome.body_bytes_max)
+        if len(message.body) > self.body_bytes_max:
+            raise MessageTooLong(f"the channel to {self.peer}", len(message.body), self.body_bytes_max)
 
     # --- consumers ----------------------------------------------------------------------------
 
@@ -438,6 +492,11 @@ class ClientCore:
         return verbs.OfConsumer(ahead.number, tried=ahead.given + 1 if tried else 0)
 
     # --- what comes in ------------------------------------------------------------------------
+
+    def hear_any(self, reader: FrameReader, count: int, start: int) -> None:
+        """`PlainCore.hear` for all frames behind the first `start` bytes."""
+        for verb, number, view in reader.frames(count, start):
+            self.handle(verb, number, decode(verb, view))
 
     def handle(self, verb: int, number: int, payload: Any) -> None:
         """A frame has come.

@@ -7,7 +7,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from entrepot.compiled import compiled
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import ConnectionLost, EntrepotError
 from entrepot.message import Message
@@ -85,6 +87,13 @@ class ReadAhead:
         """Whether the server has taken back what was not settled."""
         return self._lost
 
+    def use(self) -> bool:
+        """What was given last has been used; whether the server should hear of it now."""
+        if self._lost:
+            return False
+        self.given += 1
+        return self.given - self.told >= self.credit_step
+
     def next(self) -> Message | None:
         """What came first, if anything is left."""
         while self.arrived:
@@ -94,6 +103,11 @@ class ReadAhead:
             if not self._lost or not message.persistent:
                 return message
         return None
+
+
+_compiled = compiled("line")
+if not TYPE_CHECKING and _compiled is not None:
+    ReadAhead = _compiled.ReadAhead
 
 
 class HeldAhead(ReadAhead):

@@ -118,7 +118,7 @@ def test_a_connection_that_takes_no_more_is_left_and_who_waits_is_told(server: S
     server.connection.client.problem = BROKEN
     client.put_unanswered("Q", Message(b"x" * size), persistent=None, priority=None)
     assert server.connection.is_left
-    assert incoming._ahead.is_lost
+    assert incoming.ahead.is_lost
 
 
 @pytest.mark.parametrize("size", [10, 1 << 19])
@@ -286,7 +286,7 @@ def test_a_server_that_says_nothing_is_left_after_two_and_a_half_heartbeats(serv
     server.clock.advance(0.1)
     client.look_after()
     assert server.connection.is_left
-    assert incoming._ahead.is_lost
+    assert incoming.ahead.is_lost
 
 
 def test_without_heartbeats_nothing_is_said_and_nobody_is_left(server: Scripted) -> None:

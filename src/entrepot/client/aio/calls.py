@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from entrepot.client.aio.lines import Line
+from entrepot.client.options import Sender
 from entrepot.client.protocol import NOT_ASKED, is_repeatable
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit, ended_with
 from entrepot.client.requests import queue_name, wanted
@@ -145,6 +146,25 @@ class Calls:
         if slot is not None:
             await self._answer_in(unit, slot)
         return message_ids
+
+    async def put_bodies(
+        self, unit: RemoteUnit, name: str, bodies: Sequence[bytes], persistent: bool | None, sender: Sender
+    ) -> list[bytes]:
+        """`put_many` for messages that differ in their bodies only."""
+        core = self.core
+        if self.line.is_near:
+            user, application = sender
+            return await self.put_many(
+                unit,
+                [(name, persistent, None, Message(body, user=user, application=application)) for body in bodies],
+            )
+
+        def step() -> list[bytes]:
+            message_ids = core.gather_bodies(self._number_of(unit), name, bodies, persistent, sender)
+            unit.messages += len(bodies)
+            return message_ids
+
+        return await self.do_in(unit, step, urgent=False)
 
     async def put_unanswered(
         self,

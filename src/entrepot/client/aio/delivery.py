@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec.structs import astuple
-
 from entrepot import checks
-from entrepot.client.consumed import ConsumedMessage, reason_text
+from entrepot.client.consumed import ConsumedMessage, delivered, reason_text
 from entrepot.message import Message
 
 
@@ -66,4 +64,5 @@ class Delivery(ConsumedMessage, frozen=True, array_like=True, gc=False):
 
 def delivery(message: Message, source: Settling, number: int) -> Delivery:
     """A message for its reader."""
-    return Delivery(*astuple(message), source, number)  # type: ignore[call-arg]  # mypy does not count behind the star
+    made: Delivery = delivered(Delivery, message, source, number)
+    return made

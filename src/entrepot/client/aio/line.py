@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from entrepot.client.address import NO_TLS_THERE, Address, closed_at_once, problem_of
 from entrepot.client.aio.lines import Steps
+from entrepot.client.options import Sender
 from entrepot.client.protocol import ANSWER_BYTES_MAX, TAKING, ClientCore, waited_for
 from entrepot.client.read_ahead import ReadAhead
 from entrepot.errors import (
@@ -30,8 +31,8 @@ from entrepot.errors import (
     ProtocolError,
     SecurityError,
 )
+from entrepot.message import Message, MessageType
 from entrepot.server.wire import verbs
-from entrepot.server.wire.codec import decode
 from entrepot.server.wire.frame import SOCKET, FrameReader, read_buffer
 from entrepot.server.wire.verbs import Verb
 
@@ -149,8 +150,7 @@ class _Wire(asyncio.BufferedProtocol):
         line = self._line
         line.heard = line.loop.time()
         try:
-            for verb, number, view in self.reader.frames(nbytes):
-                line.core.handle(verb, number, decode(verb, view))
+            line.core.hear(self.reader, nbytes)
         except ProtocolError as error:
             self.transport.abort()
             line.broken(self, problem_of(error))
@@ -373,6 +373,55 @@ class Line(Steps):
         result = step()
         self._flush_soon()
         return result
+
+    async def put_plain(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
+        """See `lines.Line.put_plain`."""
+        if self._is_hindered:
+            await self._ready()
+        slot = Slot(self.loop.create_future())
+        message_id = self.core.gather_put(name, body, persistent, None, b"", MessageType.DATAGRAM, sender, slot)
+        self._flush_soon()
+        await slot.future
+        return message_id
+
+    async def join_plain(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
+        """See `lines.Line.join_plain`."""
+        if self._is_hindered:
+            await self._ready()
+        message_id = self.core.join_put(name, body, persistent, sender)
+        self._flush_soon()
+        return message_id
+
+    async def reply_plain(
+        self, name: str, body: bytes, priority: int | None, correlation_id: bytes, sender: Sender
+    ) -> bytes:
+        """See `lines.Line.reply_plain`."""
+        if self._is_hindered:
+            await self._ready()
+        message_id = self.core.gather_put(name, body, False, priority, correlation_id, MessageType.REPLY, sender, None)
+        self._flush_soon()
+        return message_id
+
+    async def request_plain(
+        self,
+        name: str,
+        body: bytes,
+        reply_queue: str,
+        timeout_s: float,
+        persistent: bool | None,
+        sender: Sender,
+        opened: int,
+    ) -> Message | None:
+        """See `lines.Line.request_plain`."""
+        if self._is_hindered:
+            await self._ready()
+        if self.core.opened != opened:
+            return None
+        slot = Slot(self.loop.create_future())
+        self.core.gather_request(name, body, reply_queue, timeout_s, persistent, sender, slot)
+        self._flush_soon()
+        reply: Message = await answer_of(self, slot)
+        return reply
 
     def do_if_connected(self, step: Callable[[], Result]) -> Result | None:
         """See `lines.Line.do_if_connected`."""

@@ -45,6 +45,14 @@ class Verbs:
             InvalidArgument: An argument is wrong; nothing was stored.
             DiskFailed: Whether it was stored is unknown; the queue manager has stopped.
         """
+        persistent = options.get("persistent")
+        if (
+            self._unit is None
+            and body.__class__ is bytes
+            and queue.__class__ is str
+            and len(options) == (persistent.__class__ is bool)
+        ):
+            return await self.calls.line.put_plain(queue, body, persistent, self._sender)
         message, persistent, priority, wait_s = draft(body, options, self._sender)
         return await self.calls.put(
             queue, message, persistent=persistent, priority=priority, unit=self._unit, wait_s=wait_s
@@ -142,6 +150,13 @@ class UnitOfWork(Verbs):
             InvalidArgument: An argument is wrong, or an option belongs to one message; nothing was put.
             MessageTooLong: The channel would not take one of them; nothing was put.
         """
+        persistent = options.get("persistent")
+        if (
+            len(options) == (persistent.__class__ is bool)
+            and bodies.__class__ is list
+            and set(map(type, bodies)) == {bytes}
+        ):
+            return await self.calls.put_bodies(self.remote, queue, bodies, persistent, self._sender)
         return await self.calls.put_many(self.remote, drafts(queue, bodies, options, self._sender))
 
     async def put_messages(self, puts: Sequence[PutInUnit], *, answered: bool = False) -> list[bytes]:

@@ -145,6 +145,14 @@ class Connection(Verbs):
             reply_queue, opened = self._reply_queue
             if opened != self.calls.core.opened:
                 reply_queue, opened = self._own_reply_queue()
+            persistent = options.get("persistent")
+            if body.__class__ is bytes and len(options) == (persistent.__class__ is bool):
+                reply = self.calls.line.request_plain(
+                    queue, body, reply_queue, timeout_s, persistent, self._sender, opened
+                )
+                if reply is not None:
+                    return reply
+                continue
             # A request that is waited for no longer is of no use.
             message, persistent, priority, _ = draft(
                 body, options, self._sender, type=MessageType.REQUEST, reply_to=reply_queue, expiry_s=timeout_s
@@ -164,14 +172,9 @@ class Connection(Verbs):
         """
         if options or request.persistent or self.calls.line.is_near:
             return self.put(reply_to(request), body, **reply_options(request, options))
-        message = Message(
-            body if body.__class__ is bytes else checks.body(body),
-            correlation_id=request.message_id,
-            type=MessageType.REPLY,
-            user=self._sender.user,
-            application=self._sender.application,
+        return self.calls.line.reply_plain(
+            reply_to(request), checks.body(body), request.priority, request.message_id, self._sender
         )
-        return self.calls.put_unanswered(reply_to(request), message, persistent=False, priority=request.priority)
 
     def reply_queue(self) -> str:
         """The temporary queue on which this connection waits for replies."""

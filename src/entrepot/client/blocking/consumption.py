@@ -18,11 +18,12 @@ from typing import Self
 
 from entrepot.client.blocking.delivery import Delivery, delivery
 from entrepot.client.blocking.incoming import Incoming
+from entrepot.client.consumed import Turns
 from entrepot.errors import DeliverySettled
 from entrepot.message import Message
 
 
-class Consumption(Iterator[Delivery]):
+class Consumption(Turns, Iterator[Delivery]):
     """Messages one after another; for one user at a time, though any may close it."""
 
     def __init__(self, open_incoming: Callable[[], Incoming], incoming: Incoming, wait_s: float) -> None:
@@ -38,17 +39,25 @@ class Consumption(Iterator[Delivery]):
 
     def get(self, wait_s: float = 0.0) -> Delivery | None:
         """The next message, or None when none comes within `wait_s`; settles the one before it."""
-        self.settle()
+        found: Delivery | None = self._turn(Delivery)
+        if found is not None:
+            return found
+        incoming = self._incoming
+        if self._at_hand and incoming is not None:
+            incoming.done()
+            self._at_hand = False
         if self._closed:
             return None
-        if self._incoming is None:
-            self._incoming = self._open()
-        message = self._receive(self._incoming, wait_s)
+        if incoming is None:
+            incoming = self._incoming = self._open()
+        message = incoming.take()
+        if message is None:
+            message = self._receive(incoming, wait_s)
         if message is None or self._closed:  # by another, who has returned it
             return None
-        self._number += 1
+        self._number = number = self._number + 1
         self._at_hand = True
-        return delivery(message, self, self._number)
+        return delivery(message, self, number)
 
     def _receive(self, incoming: Incoming, wait_s: float) -> Message | None:
         return incoming.get(wait_s)
@@ -138,7 +147,10 @@ class _Loop(Iterator[Delivery]):
         self._consumption = consumption
 
     def __next__(self) -> Delivery:
-        message = self._consumption.get(self._consumption._wait_s)
+        consumption = self._consumption
+        message: Delivery | None = consumption._turn(Delivery)
+        if message is None:
+            message = consumption.get(consumption._wait_s)
         if message is None:
             raise StopIteration
         return message

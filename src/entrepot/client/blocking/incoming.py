@@ -26,6 +26,13 @@ _IDLE_S = 0.02
 class Incoming(Protocol):
     """Messages one after another; the last one is at hand until it is settled or returned."""
 
+    @property
+    def ahead(self) -> ReadAhead | None:
+        """Where messages come before they are asked for, if they do."""
+
+    def take(self) -> Message | None:
+        """The next message if it is here already; nothing is at hand when this is called."""
+
     def get(self, wait_s: float) -> Message | None:
         """The next message, or None when none comes within `wait_s`; nothing is at hand when this is called."""
 
@@ -65,6 +72,8 @@ def open_incoming(calls: Calls, name: str, criteria: Criteria | None, read_ahead
 class NearIncoming:
     """Each message in a unit of work of its own, so that its try is counted before a crash could hide it."""
 
+    ahead = None
+
     def __init__(self, calls: Calls, name: str, criteria: Criteria | None) -> None:
         self._calls = calls
         self._name = name
@@ -72,6 +81,9 @@ class NearIncoming:
         self._unit: RemoteUnit | None = None
         self._is_getting = False
         self._ended = False
+
+    def take(self) -> Message | None:
+        return None
 
     def get(self, wait_s: float) -> Message | None:
         if self._ended:
@@ -123,13 +135,16 @@ class FarIncoming:
         self._name = queue_name(name)
         self._which = wanted(criteria)
         self._read_ahead = read_ahead
-        self._ahead: ReadAhead | None = None
+        self.ahead: ReadAhead | None = None
         self._ended = False
 
     def open(self) -> None:
-        self._ahead, _ = self._calls.open_ahead(
+        self.ahead, _ = self._calls.open_ahead(
             partial(self._calls.core.consume, self._name, self._which, self._read_ahead)
         )
+
+    def take(self) -> Message | None:
+        return None if self._ended or self.ahead is None else self.ahead.next()
 
     def get(self, wait_s: float) -> Message | None:
         deadline = time.monotonic() + wait_s
@@ -174,16 +189,13 @@ class FarIncoming:
 
     @property
     def _opened(self) -> ReadAhead:
-        assert self._ahead is not None
-        return self._ahead
+        assert self.ahead is not None
+        return self.ahead
 
     def done(self) -> None:
         ahead = self._opened
-        if ahead.is_lost:
-            return
-        ahead.given += 1
-        if ahead.given - ahead.told >= ahead.credit_step:
-            self._calls.line.do_if_connected(partial(self._calls.core.used, ahead))
+        if ahead.use():
+            self._calls.line.used(ahead)
 
     def ack(self) -> None:
         slot = self._calls.line.slot()
@@ -211,18 +223,18 @@ class FarIncoming:
         line.answer(slot)
 
     def close(self, *, tried: bool) -> None:
-        if self._ended or self._ahead is None:
+        if self._ended or self.ahead is None:
             return
         self._ended = True
         slot = self._calls.line.slot()
-        if self._calls.line.do_if_connected(partial(self._stop, self._ahead, tried, slot)):
+        if self._calls.line.do_if_connected(partial(self._stop, self.ahead, tried, slot)):
             with contextlib.suppress(ConnectionLost, ConnectionClosed, Fenced):  # the server has given it back
                 self._calls.line.answer(slot)
 
     def abandon(self, *, tried: bool) -> None:
-        if not self._ended and self._ahead is not None:
+        if not self._ended and self.ahead is not None:
             self._ended = True
-            self._calls.line.do_later(partial(self._stop, self._ahead, tried, self._calls.line.slot()))
+            self._calls.line.do_later(partial(self._stop, self.ahead, tried, self._calls.line.slot()))
 
     def _stop(self, ahead: ReadAhead, tried: bool, slot: Any) -> bool:
         core = self._calls.core

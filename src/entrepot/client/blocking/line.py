@@ -18,11 +18,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 from entrepot.client.address import Address, closed_at_once, open_socket, problem_of
 from entrepot.client.blocking import keeper
+from entrepot.client.blocking.plain_line import PlainLine
 from entrepot.client.blocking.slot import Slot
 from entrepot.client.protocol import ANSWER_BYTES_MAX, GATHER_BYTES, NOT_ASKED, ClientCore, waited_for
 from entrepot.client.read_ahead import ReadAhead
@@ -36,7 +36,7 @@ from entrepot.errors import (
 )
 from entrepot.limits import KIB
 from entrepot.server.wire import verbs
-from entrepot.server.wire.codec import decode, encode
+from entrepot.server.wire.codec import encode
 from entrepot.server.wire.frame import FrameReader
 from entrepot.server.wire.verbs import Verb
 
@@ -65,7 +65,7 @@ _HEARTBEAT = encode(Verb.HEARTBEAT, 0, verbs.Empty())
 Result = TypeVar("Result")
 
 
-class Line:
+class Line(PlainLine):
     """One connection after another to the same queue manager, for all threads that have the client."""
 
     is_near = False
@@ -83,6 +83,8 @@ class Line:
         """Which thread reads for all, if one does."""
         self._followers: list[Slot] = []
         self._socket: socket.socket | None = None
+        self._descriptor = -1
+        """Of the socket, where the compiled form may read and write it by itself."""
         self._reader = FrameReader(memoryview(b""))
         self._encrypted = False
         self._hung_up = select.poll()
@@ -144,12 +146,12 @@ class Line:
             )
             opened.sendall(b"".join(self.core.take()))
             while not slot.done:
-                self._hand_out(reader, _receive(opened, reader))
+                self.core.hear(reader, _receive(opened, reader))
             claims = self.core.begin_again(Slot) if slot.error is None else []
             if claims:
                 opened.sendall(b"".join(self.core.take()))
             while not all(claim.done for claim in claims):
-                self._hand_out(reader, _receive(opened, reader))
+                self.core.hear(reader, _receive(opened, reader))
         except (OSError, ProtocolError) as error:
             opened.close()
             self.core.lose(_words(error))
@@ -178,6 +180,7 @@ class Line:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _PATIENCE)
         self._hung_up = select.poll()
         self._hung_up.register(opened, select.POLLRDHUP)
+        self._descriptor = opened.fileno() if type(opened) is socket.socket else -1
         # In this order: whoever finds the socket unchanged after having looked at the reader has its reader.
         self._reader = reader
         self._socket = opened
@@ -276,6 +279,17 @@ class Line:
         while self._later:
             self._later.popleft()()
 
+    @property
+    def _is_fresh(self) -> bool:
+        """Whether there is a connection for a verb, and nothing to do before it."""
+        return (
+            self._socket is not None
+            and not self._later
+            and not self._closed
+            and self.core.fenced is None
+            and time.monotonic() - self._heard < _STALE_S
+        )
+
     def do(self, step: Callable[[], Result], *, urgent: bool = True) -> Result:
         """See `lines.Line.do`."""
         with self._lock:
@@ -309,13 +323,7 @@ class Line:
         """`do` for the verbs that run most, in one piece; False when that connection is no longer there."""
         core = self.core
         with self._lock:
-            if (
-                self._socket is None
-                or self._later
-                or self._closed
-                or core.fenced is not None
-                or time.monotonic() - self._heard >= _STALE_S
-            ):
+            if not self._is_fresh:
                 self._make_ready()
             if opened and core.opened != opened:
                 return False
@@ -342,6 +350,20 @@ class Line:
             self._send()
         return result
 
+    def used(self, ahead: ReadAhead) -> None:
+        """See `lines.Line.used`."""
+        with self._lock:
+            opened = self._socket
+            if opened is None or ahead.is_lost:
+                return
+            if self._has_gone(opened):
+                # The server has taken back what it does not know to be used: let none of that be used again.
+                self._give_up(opened, _CLOSED)
+                return
+            self.core.gather_credit(ahead)
+            if time.monotonic() - self._heard >= _STALE_S:
+                self._send()  # an application that takes its time may not say anything for long
+
     def do_later(self, step: Callable[[], Any]) -> None:
         """See `lines.Line.do_later`."""
         if self._is_occupied:
@@ -361,14 +383,6 @@ class Line:
         if slot.error is not None:
             raise slot.error
         return slot.value
-
-    def arrived(self, ahead: ReadAhead, deadline: float) -> None:
-        """See `lines.Line.arrived`."""
-        slot = Slot()
-        ahead.wake = partial(slot.resolve, None)
-        if not ahead.arrived and ahead.error is None:
-            self._wait(slot, deadline)
-        ahead.wake = None
 
     @property
     def is_connected(self) -> bool:
@@ -468,7 +482,7 @@ class Line:
     @property
     def _is_occupied(self) -> bool:
         """Whether this very thread is in the middle of a verb, so that another one must not begin."""
-        return self._reader_thread == threading.get_ident() or self._lock._is_owned()  # type: ignore[attr-defined]
+        return self._reader_thread == threading.get_ident() or self._lock._is_owned()
 
     # --- waiting and reading ----------------------------------------------------------------------
 
@@ -591,27 +605,20 @@ class Line:
             if self._socket is not opened:
                 return  # whoever it was meant for knows that the connection has broken
             self._heard = time.monotonic()
-            if (frame := reader.only_frame(count)) is not None:
-                verb, number, view = frame
-                self.core.handle(verb, number, decode(verb, view))
-            else:
-                self._hand_out(reader, count)
+            self.core.hear(reader, count)
             if self.core.urgent:
                 self._send()
-
-    def _hand_out(self, reader: FrameReader, count: int) -> None:
-        for verb, number, view in reader.frames(count):
-            self.core.handle(verb, number, decode(verb, view))
 
     def look_after(self) -> None:
         """Say and hear something if nobody else does; called by the process's keeper."""
         opened, heartbeat_s = self._socket, self._heartbeat_s
         if opened is None:
             return
-        if self._backlog and self._lock.acquire(blocking=False):
-            # An acknowledgement, for instance, whose reader has its message and waits for nothing more.
+        if (self._backlog or self.core.out) and self._lock.acquire(blocking=False):
+            # How far a consumer has come, for instance, or an acknowledgement whose reader waits for nothing more.
             try:
                 self._flush()
+                self._send()
             finally:
                 self._lock.release()
         if not heartbeat_s:

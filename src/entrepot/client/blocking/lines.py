@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from entrepot.client.options import Sender
 from entrepot.client.protocol import NOT_ASKED, ClientCore
 from entrepot.client.read_ahead import ReadAhead
+from entrepot.message import Message, MessageType
 
 Result = TypeVar("Result")
 
@@ -80,6 +83,34 @@ class Line(Protocol):
     def arrived(self, ahead: ReadAhead, deadline: float) -> None:
         """Return when a message has come ahead or something has gone wrong, or at the deadline."""
 
+    def used(self, ahead: ReadAhead) -> None:
+        """Let the server know how far a consumer has come: with the next verb, or before its next wait."""
+
+    def put_plain(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
+        """Put a message that says no more of itself; its id, once it is where it belongs."""
+
+    def join_plain(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
+        """The same without an answer, and in no hurry."""
+
+    def reply_plain(self, name: str, body: bytes, priority: int | None, correlation_id: bytes, sender: Sender) -> bytes:
+        """Put a nonpersistent reply without an answer; its id."""
+
+    def request_plain(
+        self,
+        name: str,
+        body: bytes,
+        reply_queue: str,
+        timeout_s: float,
+        persistent: bool | None,
+        sender: Sender,
+        opened: int,
+    ) -> Message | None:
+        """Put a request and get its reply. None: the connection that made the reply queue is gone; nothing was put.
+
+        Raises:
+            RequestTimedOut: No reply came in time.
+        """
+
     def another(self) -> Self:
         """A second line to the same queue manager."""
 
@@ -88,7 +119,7 @@ class Line(Protocol):
 
 
 class Steps:
-    """`call` and `tell` by steps, for a line that has no shorter way."""
+    """Verbs by steps, for a line that has no shorter way."""
 
     if TYPE_CHECKING:
         core: ClientCore
@@ -98,6 +129,8 @@ class Steps:
         def slot(self) -> Any: ...
 
         def answer(self, slot: Any) -> Any: ...
+
+        def do_if_connected(self, step: Callable[[], Result]) -> Result | None: ...
 
     def call(self, verb: int, payload: Any, *, opened: int = 0) -> Any:
         """See `Line.call`."""
@@ -124,3 +157,49 @@ class Steps:
             return True
 
         return self.do(step, urgent=urgent)
+
+    def used(self, ahead: ReadAhead) -> None:
+        """See `Line.used`."""
+        self.do_if_connected(partial(self.core.used, ahead))
+
+    def put_plain(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
+        """See `Line.put_plain`."""
+        slot = self.slot()
+        put = partial(self.core.put_any, name, body, persistent, None, b"", MessageType.DATAGRAM, sender, slot)
+        message_id = self.do(put)
+        self.answer(slot)
+        return message_id
+
+    def join_plain(self, name: str, body: bytes, persistent: bool | None, sender: Sender) -> bytes:
+        """See `Line.join_plain`."""
+        return self.do(partial(self.core.join_any, name, body, persistent, sender), urgent=False)
+
+    def reply_plain(self, name: str, body: bytes, priority: int | None, correlation_id: bytes, sender: Sender) -> bytes:
+        """See `Line.reply_plain`."""
+        return self.do(
+            partial(self.core.put_any, name, body, False, priority, correlation_id, MessageType.REPLY, sender, None)
+        )
+
+    def request_plain(
+        self,
+        name: str,
+        body: bytes,
+        reply_queue: str,
+        timeout_s: float,
+        persistent: bool | None,
+        sender: Sender,
+        opened: int,
+    ) -> Message | None:
+        """See `Line.request_plain`."""
+        core, slot = self.core, self.slot()
+
+        def step() -> bool:
+            if core.opened != opened:
+                return False
+            core.request_any(name, body, reply_queue, timeout_s, persistent, sender, slot)
+            return True
+
+        if not self.do(step):
+            return None
+        reply: Message = self.answer(slot)
+        return reply

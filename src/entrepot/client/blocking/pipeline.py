@@ -22,6 +22,7 @@ class Pipeline:
 
     def __init__(self, calls: Calls, sender: Sender) -> None:
         self._calls = calls
+        self._line = calls.line
         self._sender = sender
         self._told = 0
         """How many puts have been sent, or gathered for that."""
@@ -37,6 +38,10 @@ class Pipeline:
 
         With `wait_s`, a full queue holds up all that comes behind it on this connection.
         """
+        persistent = options.get("persistent")
+        if body.__class__ is bytes and queue.__class__ is str and len(options) == (persistent.__class__ is bool):
+            self._told += 1
+            return self._line.join_plain(queue, body, persistent, self._sender)
         message, persistent, priority, wait_s = draft(body, options, self._sender)
         self._told += 1
         return self._calls.put_unanswered(

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from entrepot.compiled import compiled
 from entrepot.errors import EntrepotError
 
 
@@ -37,3 +38,8 @@ class Slot:
         if self.ticket is not None:
             with contextlib.suppress(RuntimeError):  # released already, to let its thread read
                 self.ticket.release()
+
+
+_compiled = compiled("line")
+if not TYPE_CHECKING and _compiled is not None:
+    Slot = _compiled.Slot
