@@ -424,6 +424,17 @@ cdef class Lane:
         session = self.session
         return ("QUEUE", name, what) in <set>session._allowed and session._allowed_at == self.desk.authority_epoch
 
+    cdef bint may_wait(self) except -1:
+        """`Session.count_waiting`; False: the general way refuses it."""
+        session = self.session
+        waiting = len(<set>session.waiting) + len(<set>session.consumers) + 1
+        if waiting > session._waiting_held:
+            try:
+                session.hold_waiting(waiting)
+            except EntrepotError:
+                return False
+        return True
+
     cdef bytes new_message_id(self):
         """`QueueManager.new_message_id`"""
         cdef uint64_t key = self.manager.key_next + 1
@@ -737,6 +748,8 @@ cdef class Lane:
         queue = way.queue
         if not queue.depth or queue.watched or self.group_commit.failure is not None:
             return False
+        if wait_s > 0.0 and not self.may_wait():
+            return False
         self.lock_acquire()
         try:
             self.manager.timers.tick()
@@ -815,12 +828,8 @@ cdef class Lane:
         reply_queue = PyUnicode_DecodeASCII(<const char*>replies.content, replies.size, NULL)
         if not self.may(reply_queue, "GET") and reply_queue not in <list>session.temporary:
             return False
-        waiting = len(<set>session.waiting) + len(<set>session.consumers) + 1
-        if waiting > session._waiting_held:
-            try:
-                session.hold_waiting(waiting)
-            except EntrepotError:
-                return False  # the general way tells
+        if not self.may_wait():
+            return False
         way = self.way(reply_queue)
         if way is None or not way.gives or way.queue.depth:
             return False

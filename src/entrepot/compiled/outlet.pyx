@@ -67,7 +67,8 @@ cdef int take_turns(waiter, Py_ssize_t count) except -1:
     if credit <= 0:
         del shelf[waiter.number]
         waiter.among = None
-    elif len(shelf) > 1:
+    elif len(shelf) > 1 or waiters.by_correlation:
+        # Where it waits alone, there is nobody to stand behind.
         del shelf[waiter.number]
         number = waiters._next
         waiters._next = number + 1
