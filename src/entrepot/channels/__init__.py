@@ -3,3 +3,10 @@
 
 Sessions of clients and the link below both are in the room `server`.
 """
+
+DOORS = (
+    "dialling",
+    "initiator",
+    "neighbours",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""

@@ -243,6 +243,13 @@ from entrepot.errors.workbench import (
     SystemUnknown,
 )
 
+DOORS = (
+    "describing",
+    "esql",
+    "flows",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""
+
 __all__ = [
     "AddressBlocked",
     "AddressInUse",

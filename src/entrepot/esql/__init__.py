@@ -23,6 +23,19 @@ from entrepot.esql.program import (
 from entrepot.esql.runtime.run import Database, EsqlRun
 from entrepot.esql.sql_database import SqlDatabase
 
+DOORS = (
+    "checker",
+    "mistakes",
+    "parsing",
+    "parsing.words",
+    "program",
+    "runtime.statements",
+    "sql_database",
+    "syntax",
+    "user_functions",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""
+
 __all__ = [
     "Database",
     "EsqlModule",

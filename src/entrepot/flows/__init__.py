@@ -24,6 +24,28 @@ if TYPE_CHECKING:
     from entrepot.flows.kernel import Kernel
     from entrepot.flows.loading import load_flow
 
+DOORS = (
+    "definition",
+    "drawing",
+    "flow_world",
+    "kernel",
+    "live.deployment",
+    "live.flow_databases",
+    "live.instance",
+    "loading",
+    "memory_world",
+    "node_reference",
+    "nodes",
+    "nodes.input_node",
+    "nodes.node",
+    "picture",
+    "subflows",
+    "trials",
+    "trials.cases",
+    "trials.verdicts",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""
+
 __all__ = ["FlowDefinition", "Kernel", "load_flow"]
 
 _PLACES = {"FlowDefinition": "definition", "Kernel": "kernel", "load_flow": "loading"}

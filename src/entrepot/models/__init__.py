@@ -21,6 +21,29 @@ from entrepot.models.message_sets import find_set, load_set, register_set
 from entrepot.models.mrm import MRM
 from entrepot.models.tree import Assembly, Element, Folder, Root
 
+DOORS = (
+    "assembling",
+    "code_pages",
+    "dates.patterns",
+    "domains",
+    "element_types",
+    "headers.chain",
+    "headers.mqrfh2",
+    "headers.origin",
+    "logical",
+    "message_sets",
+    "mrm",
+    "mxsd.files",
+    "notation",
+    "outgoing",
+    "tds.mnemonics",
+    "tree",
+    "tree_json",
+    "value_text",
+    "values",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""
+
 __all__ = [
     "MRM",
     "Assembly",

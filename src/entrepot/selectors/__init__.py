@@ -14,4 +14,7 @@ from __future__ import annotations
 
 from entrepot.selectors.selector import NotCompiledYet, Selector, compile_selector, ready_selector
 
+DOORS = ("like",)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""
+
 __all__ = ["NotCompiledYet", "Selector", "compile_selector", "ready_selector"]

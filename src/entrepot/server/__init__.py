@@ -6,3 +6,36 @@
 each. `mqsc/` is the administration language, `security/` says who may come in
 and what is allowed then.
 """
+
+DOORS = (
+    "admission",
+    "amqp.codec",
+    "amqp.engine",
+    "amqp.mapping",
+    "amqp.protocol",
+    "conversation",
+    "desk",
+    "gate",
+    "link",
+    "managed",
+    "memory_watch",
+    "mqsc",
+    "native",
+    "security.addresses",
+    "security.audit",
+    "security.authority",
+    "security.credentials",
+    "security.distinguished_name",
+    "security.originators",
+    "security.tls",
+    "security.users",
+    "served_host",
+    "session",
+    "supervision",
+    "vetting",
+    "wire.codec",
+    "wire.error_form",
+    "wire.frame",
+    "wire.verbs",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from entrepot.spark.starting.settings import local_master
     from entrepot.spark.tables.data_source import register
 
+DOORS = (
+    "live.live_flow",
+    "replaying.differences",
+    "replaying.replay",
+    "starting.java",
+    "starting.launching",
+    "starting.session",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""
+
 __all__ = [
     "Java",
     "LiveFlow",

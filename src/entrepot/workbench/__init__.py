@@ -8,3 +8,22 @@ leaves as Parquet), `running/` (many trials, resumed when interrupted),
 `search/` (the rate that can be sustained), `statistics/` (plain NumPy),
 `analysis/` (the same on Spark, over many runs) and `report/`.
 """
+
+DOORS = (
+    "analysis",
+    "catalogue",
+    "loads",
+    "measuring.effort",
+    "measuring.environment",
+    "measuring.glance",
+    "measuring.record",
+    "quality",
+    "report",
+    "running.plan",
+    "running.repeating",
+    "running.run",
+    "scenario",
+    "systems",
+    "systems.installing",
+)
+"""The modules that other rooms import; all others are this room's own (tests/tidy/test_doors.py)."""
