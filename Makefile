@@ -34,14 +34,14 @@ run: $(VENV)/made-run ## show the main job: orders through flows on Spark, three
 test: $(VENV)/made-test ## run all tests but the long campaigns, in a few minutes
 	@$(PYTEST) -m "not torture" --timeout 400
 
-check: $(VENV)/made-check ## lint, formatting, types and import layers
+check: $(VENV)/made-test ## lint, formatting, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@PYTHONPATH=tools $(BIN)/python -m blocking --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-fix: $(VENV)/made-check ## mend what lint and formatting can mend themselves
+fix: $(VENV)/made-test ## mend what lint and formatting can mend themselves
 	@PYTHONPATH=tools $(BIN)/python -m blocking
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
@@ -68,8 +68,7 @@ package: ## build sdist and wheels from a clean clone, install them with each ex
 
 # A stamp for each set of extras, older than pyproject.toml or a source when something has to be installed or compiled.
 $(VENV)/made-run: EXTRAS := [spark,sql$(JAVA)]
-$(VENV)/made-test: EXTRAS := [test$(JAVA)]
-$(VENV)/made-check: EXTRAS := [check,test$(JAVA)]
+$(VENV)/made-test: EXTRAS := [check,test$(JAVA)]
 $(VENV)/made-bench: EXTRAS := [bench$(JAVA)]
 $(VENV)/made-fuzz: EXTRAS := [fuzz,test$(JAVA)]
 
@@ -83,7 +82,7 @@ $(VENV)/made-sources: $(COMPILED) | $(VENV)/bin/python
 	@rm -f src/entrepot/compiled/*$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
 	@touch $@
 
-$(VENV)/made-test $(VENV)/made-check: $(VENV)/made-packages
+$(VENV)/made-test: $(VENV)/made-packages
 
 $(VENV)/made-packages: tests/packages_install | $(VENV)/bin/python
 	@tests/packages_install

@@ -43,9 +43,13 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+OWN_SPARK = frozenset(f"tests/spark/test_{name}.py" for name in ("cluster", "demo", "driver", "driver_and_executors"))
+"""Files whose tests start Spark in processes of their own."""
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With --dist loadgroup: all tests of Spark in one process, which has the only session, others file by file.
+    """With --dist loadgroup: all tests in Spark's one session in one process, others file by file.
 
     The mark xdist_group says the same, but with pytest 9.2 xdist 3.8 overlooks it (pytest-xdist issue 1386).
     """
@@ -54,7 +58,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class OneSparkSession(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
             # Not test by test: then a process would wait for its next one after each.
-            return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+            file = nodeid.partition("::")[0]
+            return "spark" if file.startswith("tests/spark/") and file not in OWN_SPARK else file
 
     return OneSparkSession(config, log) if config.getvalue("dist") == "loadgroup" else None
 

@@ -22,9 +22,7 @@ from entrepot.compiled import compiled, form
 ROOT = Path(__file__).parents[2]
 NEAREST = {
     "client": ("unit/client",),
-    "contract": tuple(
-        f"contract/test_{name}.py" for name in ("connection", "consuming", "differential", "many_at_a_time", "put_many")
-    ),
+    "contract": tuple(f"contract/test_{name}.py" for name in ("consuming", "put_many")),
     "engine": tuple(
         f"unit/engine/test_{name}.py" for name in ("entry", "express", "group_commit", "lane", "queue", "restart")
     ),

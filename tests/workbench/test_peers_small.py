@@ -212,5 +212,5 @@ def check_that_the_tally_and_the_messages_are_one_unit(system: Any, connection: 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become another user")
 def test_postgresql_says_which_folder_keeps_its_user_out(folder: Path) -> None:
     folder.parent.chmod(0o700)
-    with pytest.raises(SystemFailed, match=f"cannot get to {folder}: {folder.parent} is closed"):
+    with pytest.raises(SystemFailed, match=f"cannot reach {folder}: {folder.parent} is closed"):
         make("postgresql", folder, Quality.EXPRESS).start()
