@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from entrepot.server.session import Done
 
 
+_PLAIN_NUMBER_MAX = 2**63
+"""A client may number its consumers as it likes; those beyond this, or below 0, have no compiled form."""
+
+
 class NativeConsumers:
     """Verbs about consumers become verbs of their streams, and what these deliver becomes frames."""
 
@@ -46,7 +50,7 @@ class NativeConsumers:
         failed = partial(self._failed, frame.consumer)
         stream = session.stream(frame.queue, criteria, numbered.deliver, failed, held=frame.held)
         self._streams[frame.consumer] = stream
-        if not frame.held:
+        if not frame.held and 0 <= frame.consumer < _PLAIN_NUMBER_MAX:
             self._conversation.partner.open_outlet(stream, numbered)
         done(None, stream.limit if frame.held else None)
         stream.grant(min(credit, stream.limit))

@@ -85,6 +85,19 @@ def test_a_unit_takes_no_more_places_of_a_queue_than_there_are_by_two_names(alik
 # --- frames that nobody should say --------------------------------------------------------------
 
 
+@pytest.mark.parametrize("consumer", [-(2**63), -1, 2**63, 2**64 - 1])
+def test_a_consumer_may_have_any_number(alike: Alike, consumer: int) -> None:
+    async def work(twins: Twins) -> None:
+        await twins.warm(0, "Q")
+        await twins.tell(0, (Verb.PUT, put("Q", b"standing", persistent=False)))
+        await twins.tell(0, (Verb.CONSUME, verbs.Consume("Q", consumer, 10, None, False, True)))
+        await twins.tell(0, (Verb.PUT, put("Q", b"arriving", persistent=False)))
+        await twins.tell(0, (Verb.PUT, put("Q", b"forced", persistent=True)))
+        await twins.tell(0, (Verb.CREDIT, verbs.Credit(consumer, 3, 3), False))
+
+    alike(work)
+
+
 @pytest.mark.parametrize("unit", [0, 1])
 def test_a_long_frame_of_puts_is_refused(alike: Alike, unit: int) -> None:
     async def work(twins: Twins) -> None:
