@@ -173,7 +173,9 @@ def test_a_pipeline_reads_answers_before_too_many_are_under_way(name: str, folde
 def test_redis_takes_a_unit_of_the_size_that_the_point_asks_for(quality: Quality, folder: Path) -> None:
     with make("redis-streams", folder, quality, {"batch": 3}) as system:
         system.create_queues([QUEUE])
-        system.sender(QUEUE).send(numbered(10))
+        sender = system.sender(QUEUE)
+        sender.send(numbered(10))
+        sender.flush()
         assert len(system.receiver(QUEUE).receive(60)) == (10 if quality is Quality.EXPRESS else 3)
 
 
@@ -190,7 +192,9 @@ def test_postgresql_logs_and_forces_persistent_messages_only(
         assert connection.execute("SHOW synchronous_commit").fetchone() == (waits,)
         assert connection.execute("SHOW fsync").fetchone() == ("on",)
 
-        system.sender(QUEUE).send(numbered(20))
+        sender = system.sender(QUEUE)
+        sender.send(numbered(20))
+        sender.flush()  # a pipeline's messages are there once their answers are
         monkeypatch.setattr(postgresql, "COUNTED_MAX", 10)
         assert system.depth(QUEUE) == 20
         if quality is Quality.GLOBAL:
