@@ -83,6 +83,20 @@ def test_an_idle_connection_goes_on_after_a_restart(process: ServerProcess) -> N
         assert connection.calls.core.opened == 2
 
 
+def test_a_connection_that_waits_in_vain_for_long_is_the_same_afterwards(
+    connection: Connection, other: Connection
+) -> None:
+    with connection.consume("Q", wait_s=0.02) as messages:
+        for _ in range(12):  # more often than a wait looks before it sleeps
+            assert messages.get(wait_s=0.02) is None
+            assert connection.get("Q", wait_s=0.02) is None
+        other.put("Q", b"at last", persistent=False)
+        found = messages.get(wait_s=10)
+    assert found is not None
+    assert found.body == b"at last"
+    assert connection.calls.core.opened == 1
+
+
 def test_every_verb_of_an_idle_connection_goes_on(connection: Connection, proxy: Proxy) -> None:
     with connect(proxy.url) as client:
         for number, verb in enumerate(

@@ -52,6 +52,9 @@ cdef extern from "sys/socket.h":
     ssize_t c_sendmsg "sendmsg"(int fd, const msghdr* message, int flags) nogil
     ssize_t c_recv "recv"(int fd, void* buffer, size_t size, int flags) nogil
 
+cdef extern from "sched.h":
+    int sched_yield() nogil
+
 cdef extern from "poll.h":
     struct pollfd:
         int fd
@@ -98,6 +101,16 @@ cdef enum:
 
 cdef double STALE_S = 0.01
 cdef double PATIENCE_S = 0.02
+# How long a wait looks again and again before it sleeps: the time in which a partner on an idle machine answers. To sleep
+# and be woken takes longer than the answer itself (docs/decisions/0037-a-short-wait-looks.md).
+cdef double LOOKING_S = 0.0001
+# Waits that may look in vain, one after another, until none does; then one in so many tries whether that has changed.
+cdef enum:
+    LOOKS_IN_VAIN_MAX = 8
+    WAITS_WITHOUT_LOOKING = 256
+    NOTHING_CAME = -2
+# One processor can do nothing for the answer while it looks for it.
+cdef bint LOOKS = len(os.sched_getaffinity(0)) > 1
 cdef double WAIT_MAX_S = 3600.0
 cdef double FOREVER = float("inf")
 cdef Py_ssize_t LONG_BODY_BYTES = _LONG_BODY_BYTES
@@ -861,6 +874,8 @@ cdef class PlainLine:
     cdef public bint _closed
     cdef public double _said
     cdef public double _heard
+    cdef int _looks_in_vain
+    cdef int _waits_without_looking
 
     cdef int make_ready(self) except -1:
         """Have a connection for a verb; called with the lock held."""
@@ -1102,7 +1117,11 @@ cdef class PlainLine:
             try:
                 put_bytes(<uint8_t*>buffer.buf, <const uint8_t*>PyBytes_AS_STRING(<bytes>rest), begun)
                 with nogil:
-                    count = c_recv(descriptor, <uint8_t*>buffer.buf + begun, buffer.len - begun, flags)
+                    count = NOTHING_CAME
+                    if flags == 0:
+                        count = self.look(descriptor, <uint8_t*>buffer.buf + begun, buffer.len - begun)
+                    if count == NOTHING_CAME:
+                        count = c_recv(descriptor, <uint8_t*>buffer.buf + begun, buffer.len - begun, flags)
                     problem = errno
             finally:
                 PyBuffer_Release(&buffer)
@@ -1118,6 +1137,32 @@ cdef class PlainLine:
                 is_late = True
             else:
                 self._break(opened, os.strerror(problem))
+
+    cdef ssize_t look(self, int descriptor, uint8_t* buffer, Py_ssize_t size) noexcept nogil:
+        """Read without sleeping what comes within a moment; NOTHING_CAME also where it was not tried."""
+        cdef ssize_t count
+        cdef double end
+        if not LOOKS:
+            return NOTHING_CAME
+        if self._looks_in_vain >= LOOKS_IN_VAIN_MAX:
+            self._waits_without_looking += 1
+            if self._waits_without_looking < WAITS_WITHOUT_LOOKING:
+                return NOTHING_CAME
+            self._waits_without_looking = 0
+        end = monotonic() + LOOKING_S
+        while True:
+            count = c_recv(descriptor, buffer, size, MSG_DONTWAIT)
+            if count < 0:
+                count = NOTHING_CAME
+            if monotonic() > end:
+                # Also where it has come by now: others had the processor for long, and this wait should have slept.
+                self._looks_in_vain = min(self._looks_in_vain + 1, LOOKS_IN_VAIN_MAX)
+                return count
+            if count != NOTHING_CAME:
+                self._looks_in_vain = 0
+                return count
+            # Others that can run on this processor do so meanwhile, the partner among them.
+            sched_yield()
 
     cdef int heed_signals(self) except -1:
         try:
