@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrepot.esql.compiler.paths import Code
+from entrepot.esql.compiler.source import Code
 from entrepot.esql.compiler.sql import NotSql, Sql, Translator, columns_of, conjuncts
+from entrepot.esql.compiler.unsupported import Unsupported
 from entrepot.esql.runtime.database import sql_name
 from entrepot.esql.syntax import (
     DeleteFrom,
@@ -23,14 +24,18 @@ from entrepot.esql.syntax import (
 )
 
 if TYPE_CHECKING:
-    from entrepot.esql.compiler.statements import StatementCompiler
+    from entrepot.esql.compiler.expressions import ExpressionCompiler
+    from entrepot.esql.compiler.state import RoutineState
 
 
 class DatabaseCompiler:
-    """The part of a routine's compiler that knows databases."""
+    """Tables: in SELECT, and the statements that change them."""
 
-    def __init__(self, routine: StatementCompiler) -> None:
-        self._routine = routine
+    def __init__(self, state: RoutineState, expressions: ExpressionCompiler) -> None:
+        self._expressions = expressions
+        self._paths = expressions.paths
+        self._names = state.names
+        self._lines = state.lines
         self._decided: set[int] = set()
         """SELECTs whose whole condition went to the database."""
 
@@ -38,10 +43,10 @@ class DatabaseCompiler:
 
     def table(self, path: Path) -> tuple[str, str]:
         """Python for the data source and for the table's name in SQL: Database[.source][.schema].table."""
-        symbol, steps = self._routine.resolve(path)
+        symbol, steps = self._paths.resolve(path)
         if symbol.kind != "database" or not 1 <= len(steps) <= 3:
             problem = "a table is Database.TABLE, Database.SCHEMA.TABLE or with the source in front"
-            raise self._routine.unsupported(path, problem)
+            raise Unsupported(path, problem)
         names = [self._table_step(step) for step in steps]
         source = names.pop(0) if len(names) == 3 else "''"
         if len(steps) == 3:
@@ -57,19 +62,19 @@ class DatabaseCompiler:
         if step.name is not None:
             return repr(step.name)
         if step.name_expression is None:
-            raise self._routine.unsupported(step, "a table's name is a name or an expression in braces")
-        return self._routine.expression(step.name_expression).text
+            raise Unsupported(step, "a table's name is a name or an expression in braces")
+        return self._expressions.expression(step.name_expression).text
 
     def database_name(self, path: Path | None) -> str:
         if path is None:
             return "''"
-        symbol, steps = self._routine.resolve(path)
+        symbol, steps = self._paths.resolve(path)
         if symbol.kind != "database" or len(steps) > 1:
-            raise self._routine.unsupported(path, "a data source is Database.NAME")
+            raise Unsupported(path, "a data source is Database.NAME")
         return self._plain_step(steps[0]) if steps else "''"
 
     def _translator(self, tables: set[str], later: set[str]) -> Translator:
-        return Translator(tables, later, lambda node: self._routine.expression(node).text)
+        return Translator(tables, later, lambda node: self._expressions.expression(node).text)
 
     # --- SELECT ------------------------------------------------------------------------------------------
 
@@ -80,7 +85,7 @@ class DatabaseCompiler:
         if node.form == "all":
             columns = [None] * len(tables)
         if len(tables) > 1 and any(wanted is None for wanted in columns):
-            raise self._routine.unsupported(node, "SELECT * over several tables: name the columns")
+            raise Unsupported(node, "SELECT * over several tables: name the columns")
         where, complete = self._where(node, set(names), alone=alone)
         if complete:
             self._decided.add(id(node))
@@ -98,7 +103,7 @@ class DatabaseCompiler:
     def _from(self, tables: list[FromSource], names: list[str]) -> tuple[str, str]:
         places = [self.table(table.path) for table in tables]
         if len({source for source, _ in places}) > 1:
-            raise self._routine.unsupported(tables[1], "tables of two data sources in one FROM")
+            raise Unsupported(tables[1], "tables of two data sources in one FROM")
         text = " + ', ' + ".join(
             f"{table} + {' AS ' + sql_name(name)!r}" for (_, table), name in zip(places, names, strict=True)
         )
@@ -109,7 +114,7 @@ class DatabaseCompiler:
         later: set[str] = set()
         if not alone:
             later = {source.alias or _table_name(source.path) for source in node.sources} - names
-            later -= {name for name in later if self._routine.names.find(name) is not None}
+            later -= {name for name in later if self._names.find(name) is not None}
         translator = self._translator(names, later)
         taken = Sql("", [])
         complete = True
@@ -133,7 +138,7 @@ class DatabaseCompiler:
 
     def aggregate(self, node: Select) -> Code | None:
         """An aggregate that the database can compute itself; None when it cannot."""
-        if not all(self._routine.selects.is_database(source.path) for source in node.sources):
+        if not all(self._paths.is_database(source.path) for source in node.sources):
             return None
         if node.selected and node.selected[0].alias:
             return None
@@ -156,11 +161,11 @@ class DatabaseCompiler:
         source, table = self.table(node.target)
         columns = f" ({', '.join(sql_name(name) for name in node.columns)})" if node.columns else ""
         if node.columns and len(node.columns) != len(node.values):
-            raise self._routine.unsupported(node, f"{len(node.columns)} columns and {len(node.values)} values")
+            raise Unsupported(node, f"{len(node.columns)} columns and {len(node.values)} values")
         marks = ", ".join("?" for _ in node.values)
-        values = "".join(f"{self._routine.scalar(value).text}, " for value in node.values)
+        values = "".join(f"{self._expressions.scalar(value).text}, " for value in node.values)
         tail = f"{columns} VALUES ({marks})"
-        self._routine.line(f"execute(run, {source}, 'INSERT INTO ' + {table} + {tail!r}, ({values}))")
+        self._lines.statement(f"execute(run, {source}, 'INSERT INTO ' + {table} + {tail!r}, ({values}))")
 
     def do_Update(self, node: Update) -> None:
         source, table = self.table(node.target)
@@ -174,33 +179,33 @@ class DatabaseCompiler:
         where = Sql("", []) if node.where is None else self._sql(node.where, alias)
         tail = f" AS {sql_name(alias)} SET {', '.join(settings)}"
         text = f"'UPDATE ' + {table} + {tail!r}{_tail(where)}"
-        self._routine.line(f"execute(run, {source}, {text}, {_values(Sql('', [*values, *where.values]))})")
+        self._lines.statement(f"execute(run, {source}, {text}, {_values(Sql('', [*values, *where.values]))})")
 
     def do_DeleteFrom(self, node: DeleteFrom) -> None:
         source, table = self.table(node.target)
         alias = node.alias or _table_name(node.target)
         where = Sql("", []) if node.where is None else self._sql(node.where, alias)
         text = f"'DELETE FROM ' + {table} + {' AS ' + sql_name(alias)!r}{_tail(where)}"
-        self._routine.line(f"execute(run, {source}, {text}, {_values(where)})")
+        self._lines.statement(f"execute(run, {source}, {text}, {_values(where)})")
 
     def _sql(self, node: Expression, alias: str) -> Sql:
         try:
             return self._translator({alias}, set()).translate(node)
         except NotSql:
-            raise self._routine.unsupported(node, "this cannot be said in the SQL of a database") from None
+            raise Unsupported(node, "this cannot be said in the SQL of a database") from None
 
     # --- PASSTHRU, COMMIT -----------------------------------------------------------------------------------
 
     def passthru(self, node: Passthru) -> Code:
-        values = "".join(f"{self._routine.scalar(value).text}, " for value in node.arguments)
-        text = self._routine.scalar(node.text).text
+        values = "".join(f"{self._expressions.scalar(value).text}, " for value in node.arguments)
+        text = self._expressions.scalar(node.text).text
         return Code(f"passthru(run, {self.database_name(node.source)}, {text}, ({values}))", "LIST")
 
     def do_PassthruStatement(self, node: PassthruStatement) -> None:
-        self._routine.line(self.passthru(node.passthru).text)
+        self._lines.statement(self.passthru(node.passthru).text)
 
     def do_Finish(self, node: Finish) -> None:
-        self._routine.line(f"finish(run, {self.database_name(node.database)}, {node.commit})")
+        self._lines.statement(f"finish(run, {self.database_name(node.database)}, {node.commit})")
 
 
 def _table_name(path: Path) -> str:

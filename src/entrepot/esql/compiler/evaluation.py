@@ -10,17 +10,58 @@ usually makes the same few texts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from entrepot.errors import EsqlInvalid, EsqlRunError
 from entrepot.esql.compiler.names import CompilerSymbol
+from entrepot.esql.compiler.source import Code
+from entrepot.esql.compiler.unsupported import Unsupported
 from entrepot.esql.parsing import parse_expression, parse_statements
-from entrepot.esql.syntax import Begin, DataType, Return, Routine, RoutineParameter, SourcePlace, Statement
+from entrepot.esql.syntax import Begin, Call, DataType, Eval, Return, Routine, RoutineParameter, SourcePlace, Statement
+
+if TYPE_CHECKING:
+    from entrepot.esql.compiler.expressions import ExpressionCompiler
+    from entrepot.esql.compiler.state import RoutineState
 
 TEXTS_MAX = 1_000
 """How many texts one EVAL keeps compiled."""
 
 CompileRoutine = Callable[[Routine, str], Callable[..., Any]]
+
+
+class EvalCompiler:
+    """Calls of evaluators: EVAL in an expression, and as a statement."""
+
+    def __init__(self, state: RoutineState, expressions: ExpressionCompiler) -> None:
+        self._expressions = expressions
+        self._names = state.names
+        self._constants = state.constants
+        self._lines = state.lines
+        self._compile_evaluated = state.compile_evaluated
+
+    def expression(self, node: Call) -> Code:
+        text = self._expressions.expression(node.arguments[0]).text
+        evaluator, names = self._evaluator(node, statements=False)
+        values = "".join(f", {symbol.python}" for symbol in names.values())
+        return Code(f"{evaluator}(run, {text}{values}){'[0]' if names else ''}")
+
+    def do_Eval(self, node: Eval) -> None:
+        text = self._expressions.expression(node.text).text
+        evaluator, names = self._evaluator(node, statements=True)
+        values = "".join(f", {symbol.python}" for symbol in names.values())
+        kept = self._names.temporary()
+        self._lines.statement(f"{kept} = {evaluator}(run, {text}{values})")
+        for number, symbol in enumerate(names.values(), 1):
+            if not symbol.constant:
+                self._lines.body.line(f"{symbol.python} = {kept}[{number}]")
+
+    def _evaluator(self, node: Call | Eval, *, statements: bool) -> tuple[str, dict[str, CompilerSymbol]]:
+        if self._compile_evaluated is None:
+            raise Unsupported(node, "EVAL is off: it runs text as a program; allow_eval turns it on")
+        names = self._names.locals_in_scope()
+        compile_routine = partial(self._compile_evaluated, self._names.outermost())
+        return self._constants.add(Evaluator(names, compile_routine, statements=statements), "evaluate"), names
 
 
 class Evaluator:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from entrepot.esql.syntax import Routine
+
 TREES = {
     "COMPUTE": {
         "InputRoot": "run.input_root",
@@ -79,6 +81,14 @@ class NamesInScope:
         self._blocks[-1][name] = symbol
         return symbol
 
+    def declare_outermost(self, name: str, symbol: CompilerSymbol) -> None:
+        """Declare a name around the routine, unless it is known there."""
+        self._blocks[0].setdefault(name, symbol)
+
+    def outermost(self) -> dict[str, CompilerSymbol]:
+        """A copy of the names around the routine."""
+        return dict(self._blocks[0])
+
     def locals_in_scope(self) -> dict[str, CompilerSymbol]:
         """Variables of the routine itself that can be seen here, the innermost of each name."""
         found: dict[str, CompilerSymbol] = {}
@@ -101,3 +111,18 @@ class NamesInScope:
     def temporary(self) -> str:
         self._counter += 1
         return f"t{self._counter}"
+
+
+class Routines:
+    """Which routine a name means, seen from one module of one schema."""
+
+    def __init__(self, known: dict[tuple[str, ...], tuple[str, Routine]], searched: list[tuple[str, ...]]) -> None:
+        self._known = known
+        self._searched = searched
+
+    def find(self, name: tuple[str, ...], *, function: bool) -> tuple[str, Routine] | None:
+        for prefix in self._searched:
+            found = self._known.get((*prefix, *name))
+            if found is not None and (not function or found[1].is_function):
+                return found
+        return None

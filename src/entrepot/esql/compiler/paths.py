@@ -4,25 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from entrepot.esql.compiler.names import SHORTHANDS, CompilerSymbol, NamesInScope
+from entrepot.esql.compiler.names import SHORTHANDS, CompilerSymbol
+from entrepot.esql.compiler.source import Code
+from entrepot.esql.compiler.unsupported import Unsupported
 from entrepot.esql.syntax import Expression, KindName, Literal, Path, Step
 from entrepot.models.element_types import NAMED, XML_URI, XMLNS_URI
 
 if TYPE_CHECKING:
-    from entrepot.esql.compiler.routine import Unsupported
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """An expression in Python, and what is known of its type."""
-
-    text: str
-    type: str = ""
-    """An ESQL type; "" unknown, TREE an element or None, LIST a list."""
-
+    from entrepot.esql.compiler.expressions import ExpressionCompiler
+    from entrepot.esql.compiler.state import RoutineState
 
 _REMEMBERED = {"walk": "find_from", "make": "make_from"}
 
@@ -32,22 +25,13 @@ def keys_literal(keys: list[str]) -> str:
 
 
 class PathCompiler:
-    """The part of a routine's compiler that knows field references."""
+    """Field references; expressions are asked for what stands in braces and brackets."""
 
-    names: NamesInScope
-    module_kind: str
-    trees: dict[str, str]
-    """Correlation names of the module's kind."""
-    prefixes: dict[tuple[str, ...], int]
-    """Beginnings of paths, and how often each was met."""
-    sites: dict[tuple[str, ...], str]
-    """The beginnings that are kept, and the variable that keeps each."""
-
-    def expression(self, node: Expression) -> Code:
-        raise NotImplementedError
-
-    def unsupported(self, node: object, problem: str) -> Unsupported:
-        raise NotImplementedError
+    def __init__(self, state: RoutineState, expressions: ExpressionCompiler) -> None:
+        self._expressions = expressions
+        self._names = state.names
+        self._trees = state.trees
+        self._sites = state.sites
 
     # --- where a path begins --------------------------------------------------------------------
 
@@ -56,26 +40,41 @@ class PathCompiler:
         head = path.steps[0]
         name = head.name
         if name is None:
-            raise self.unsupported(path, "a field reference begins with a name")
-        symbol = self.names.find(name)
-        if symbol is None and name in SHORTHANDS:
-            base, part = SHORTHANDS[name]
-            below = self.names.find(base)
-            if below is not None:
-                python = f"last_child({below.python})" if not part else f"walk({below.python}, ({part!r},))"
-                symbol = CompilerSymbol("tree", python, local=False)
+            raise Unsupported(path, "a field reference begins with a name")
+        symbol = self._symbol(name)
         if symbol is None:
-            raise self.unsupported(path, f"{name} is not declared")
+            raise Unsupported(path, f"{name} is not declared")
         rest = path.steps[1:]
         # `ref[2]` and the like: an index on the variable itself has no meaning but `x[]` in a FROM.
         if head.index is not None and (head.index.form != "all" or rest):
-            raise self.unsupported(path, f"an index on {name} itself")
+            raise Unsupported(path, f"an index on {name} itself")
+        self._trees.note_use(symbol.python)
         return symbol, rest
+
+    def _symbol(self, name: str) -> CompilerSymbol | None:
+        if self._names.find(name) is None:
+            for tree in self._trees:
+                # Trees are local names; the function takes from the run those that it uses.
+                self._names.declare_outermost(tree, CompilerSymbol("tree", tree, local=False))
+        symbol = self._names.find(name)
+        if symbol is None and name in SHORTHANDS:
+            base, part = SHORTHANDS[name]
+            below = self._names.find(base)
+            if below is not None:
+                python = f"last_child({below.python})" if not part else f"walk({below.python}, ({part!r},))"
+                symbol = CompilerSymbol("tree", python, local=False)
+        return symbol
+
+    def is_database(self, path: Path) -> bool:
+        """Whether a path leads to a table."""
+        head = path.steps[0].name
+        symbol = self._names.find(head) if head else None
+        return symbol is not None and symbol.kind == "database"
 
     def is_scalar(self, path: Path) -> CompilerSymbol | None:
         """The symbol of a path that is a plain variable or constant."""
         if len(path.steps) == 1 and path.steps[0].name is not None:
-            symbol = self.names.find(path.steps[0].name)
+            symbol = self._names.find(path.steps[0].name)
             if symbol is not None and symbol.kind in ("scalar", "namespace"):
                 return symbol
         return self._kind_as_value(path)
@@ -83,7 +82,7 @@ class PathCompiler:
     def _kind_as_value(self, path: Path) -> CompilerSymbol | None:
         """XMLNSC.Attribute or NameValue where a value stands: the number of a type."""
         names = [step.name for step in path.steps]
-        if len(names) > 2 or names[0] is None or names[-1] is None or self.names.find(names[0]) is not None:
+        if len(names) > 2 or names[0] is None or names[-1] is None or self._names.find(names[0]) is not None:
             return None
         # Name and Value alone are no types here: a column of a table may be called so.
         domain = names[0].upper() if len(names) == 2 else "GENERIC" if names[0].upper() == "NAMEVALUE" else ""
@@ -101,13 +100,13 @@ class PathCompiler:
         if step.name is None:
             return None
         if step.namespace is not None:
-            symbol = self.names.find(step.namespace)
+            symbol = self._names.find(step.namespace)
             if symbol is None:
                 if step.namespace == "xmlns":
                     return f"{{{XMLNS_URI}}}{step.name}"
                 if step.namespace == "xml":
                     return f"{{{XML_URI}}}{step.name}"
-                raise self.unsupported(step, f"the namespace {step.namespace} is not declared")
+                raise Unsupported(step, f"the namespace {step.namespace} is not declared")
             if symbol.kind == "namespace":
                 uri = symbol.type
                 return f"{{{uri}}}{step.name}" if uri else step.name
@@ -133,12 +132,12 @@ class PathCompiler:
                 number = table.get(kind.name.upper())
                 if number is None:
                     shown = f"{kind.domain}.{kind.name}" if kind.domain else kind.name
-                    raise self.unsupported(kind, f"there is no type ({shown})")
+                    raise Unsupported(kind, f"there is no type ({shown})")
                 parts.append(f"0x{number:08x}")
             elif isinstance(kind, Literal) and type(kind.value) is int:
                 parts.append(f"0x{kind.value:08x}")
             else:
-                parts.append(f"kind_number({self.expression(kind).text})")
+                parts.append(f"kind_number({self._expressions.expression(kind).text})")
         return f"({', '.join(parts)},)"
 
     def pattern(self, step: Step) -> str:
@@ -151,7 +150,7 @@ class PathCompiler:
         if step.name is not None:
             name = repr(step.name)
         elif step.name_expression is not None:
-            name = self.expression(step.name_expression).text
+            name = self._expressions.expression(step.name_expression).text
         else:
             name = "None"
             if not step.any_name and step.namespace is None and step.namespace_expression is None:
@@ -160,13 +159,13 @@ class PathCompiler:
 
     def namespace(self, step: Step) -> str:
         if step.namespace_expression is not None:
-            return f"namespace_of({self.expression(step.namespace_expression).text})"
+            return f"namespace_of({self._expressions.expression(step.namespace_expression).text})"
         if step.namespace is not None:
-            symbol = self.names.find(step.namespace)
+            symbol = self._names.find(step.namespace)
             if symbol is None:
                 if step.namespace in ("xmlns", "xml"):
                     return repr(XMLNS_URI if step.namespace == "xmlns" else XML_URI)
-                raise self.unsupported(step, f"the namespace {step.namespace} is not declared")
+                raise Unsupported(step, f"the namespace {step.namespace} is not declared")
             if symbol.kind == "namespace":
                 return repr(symbol.type)
             return f"namespace_of({symbol.python})"
@@ -177,7 +176,7 @@ class PathCompiler:
         if step.kinds or step.any_namespace or step.any_name:
             return None
         if step.name_expression is not None:
-            return f"key_of({self.namespace(step)}, {self.expression(step.name_expression).text})"
+            return f"key_of({self.namespace(step)}, {self._expressions.expression(step.name_expression).text})"
         if step.name is not None:
             known = self.key(step)
             return repr(known) if known is not None else f"key_of({self.namespace(step)}, {step.name!r})"
@@ -190,7 +189,7 @@ class PathCompiler:
 
     def _number(self, step: Step) -> str:
         assert step.index is not None
-        return "1" if step.index.expression is None else self.expression(step.index.expression).text
+        return "1" if step.index.expression is None else self._expressions.expression(step.index.expression).text
 
     # --- finding ------------------------------------------------------------------------------------
 
@@ -198,7 +197,7 @@ class PathCompiler:
         symbol, rest = self.resolve(path)
         if symbol.kind not in ("tree", "reference", "row"):
             what = "a database" if symbol.kind == "database" else f"{path.steps[0].name} is a value and"
-            raise self.unsupported(path, f"{what} has no fields here")
+            raise Unsupported(path, f"{what} has no fields here")
         return symbol.python, rest
 
     def element(self, path: Path) -> str:
@@ -214,7 +213,7 @@ class PathCompiler:
     ) -> str:
         """A path from `base`: runs of plain names at once, every other step by `one`."""
         code = base
-        prefix: tuple[str, ...] = (base,) if base in self.trees else ()
+        prefix: tuple[str, ...] = (base,) if base in self._trees else ()
         keys: list[str] = []
         for step in steps:
             key = self.plain_key(step)
@@ -244,7 +243,7 @@ class PathCompiler:
         count = len(keys) if whole else len(keys) - 1
         if len(prefix) != 1 or count < 1:
             return code, keys
-        site = self._site((*prefix, *keys[:count]))
+        site = self._sites.site((*prefix, *keys[:count]))
         if site is None:
             return code, keys
         walked = f"{function}({site}, {code}, {keys_literal(keys[:count])})"
@@ -259,15 +258,11 @@ class PathCompiler:
         number = self._number(step)
         if key is None or not (number.isdigit() or number.isidentifier()):
             return None
-        site = self._site((*prefix, f"{key}[{number}]"))
+        site = self._sites.site((*prefix, f"{key}[{number}]"))
         if site is None:
             return None
         walked = f"{_REMEMBERED[walk].replace('_from', '_nth_from')}({site}, {code}, {key!r}, {number})"
         return f"({site}[1] if {site}[0] == STRUCTURE[0] and {site}[2] == {number} else {walked})", ()
-
-    def _site(self, prefix: tuple[str, ...]) -> str | None:
-        self.prefixes[prefix] = self.prefixes.get(prefix, 0) + 1
-        return self.sites.get(prefix)
 
     def _step(self, code: str, step: Step) -> str:
         index = step.index
@@ -278,7 +273,7 @@ class PathCompiler:
                 return f"find_kind({code}, {known[0]!r}, {known[1]})"
             return f"walk({code}, ({computed},))" if computed else f"first_matching({code}, {self.pattern(step)})"
         if index.form == "all":
-            raise self.unsupported(step, "[] stands for a list, and one element is wanted here")
+            raise Unsupported(step, "[] stands for a list, and one element is wanted here")
         if computed and index.form == "number":
             return f"nth({code}, {computed}, {self._number(step)})"
         return f"pick({self._all(code, step)}, {index.form!r}, {self._number(step)})"
@@ -315,13 +310,13 @@ class PathCompiler:
             return Code(scalar.python, scalar.type)
         symbol, steps = self.resolve(path)
         if symbol.kind == "database":
-            raise self.unsupported(path, "a database column outside of a SELECT")
+            raise Unsupported(path, "a database column outside of a SELECT")
         keys = [self.plain_key(step) for step in steps]
         known = [key for key in keys if key is not None]
         if steps and len(known) == len(keys):
             if symbol.kind == "tree" and len(known) > 1 and path.steps[0].name in ("InputRoot", "Root"):
                 return Code(self._read_below(symbol.python, known))
-            prefix = (symbol.python,) if symbol.python in self.trees else ()
+            prefix = (symbol.python,) if symbol.python in self._trees else ()
             start, rest = self.remembered(prefix, symbol.python, known, "find_from", whole=False)
             if len(rest) == 1 and start.isidentifier():
                 return Code(f"value_of({start}.first({rest[0]!r}))")
@@ -336,7 +331,7 @@ class PathCompiler:
 
     def _read_below(self, root: str, keys: list[str]) -> str:
         """A value of the message that came in: the beginning of its body may tell, so it is not walked at once."""
-        site = self._site((root, *keys[:-1])) if root in self.trees else None
+        site = self._sites.site((root, *keys[:-1])) if root in self._trees else None
         if site is None:
             return f"read_below({root}, {keys_literal(keys)})"
         walked = f"read_from({site}, {root}, {keys_literal(keys[:-1])}, {keys[-1]!r})"
@@ -367,7 +362,7 @@ class PathCompiler:
                 return f"make_kind({code}, {known[0]!r}, {known[1]})"
             return f"make({code}, ({computed},))" if computed else f"make_matching({code}, {self.pattern(step)})"
         if index.form == "all":
-            raise self.unsupported(step, "[] stands for a list, and one element is wanted here")
+            raise Unsupported(step, "[] stands for a list, and one element is wanted here")
         if computed and index.form == "number":
             return f"make_nth({code}, {computed}, {self._number(step)})"
         return f"make_matching({code}, {self.pattern(step)}, {index.form!r}, {self._number(step)})"

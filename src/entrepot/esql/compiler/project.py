@@ -16,9 +16,10 @@ from typing import Any
 
 from entrepot.errors import EsqlInvalid, EsqlRunError
 from entrepot.errors.describing import error_text
-from entrepot.esql.compiler.names import CompilerSymbol
-from entrepot.esql.compiler.routine import RoutineCompiler, Routines, Unsupported
-from entrepot.esql.compiler.source import Line, PythonLines
+from entrepot.esql.compiler.names import CompilerSymbol, Routines
+from entrepot.esql.compiler.routine import RoutineCompiler
+from entrepot.esql.compiler.source import Code, Line, PythonLines
+from entrepot.esql.compiler.unsupported import Unsupported
 from entrepot.esql.compiler.vocabulary import vocabulary
 from entrepot.esql.mistakes import excerpt_of
 from entrepot.esql.runtime.constants import CONSTANTS
@@ -214,7 +215,7 @@ class _Project:
             # Twice: the first time tells which paths are walked more than once.
             first = compiler(None)
             first.compile(main=main)
-            self._write(file, compiler(first.prefixes).compile(main=main))
+            self._write(file, compiler(first.state.sites.met).compile(main=main))
         except Unsupported as problem:
             self._mistake(file, problem.place, problem.problem)
 
@@ -252,14 +253,13 @@ class _Project:
                 for name in before:
                     source.line(f"{name}(run)")
                 for declaration, name, target in start:
-                    compiler.source = PythonLines()
-                    compiler.source.place = declaration.place
+                    compiler.state.lines.body.place = declaration.place
                     _initialise(compiler, declaration, name, target)
-                    source.extend(compiler.source.lines)
+                source.extend(compiler.state.lines.body.lines)
         except Unsupported as problem:
             self._mistake(file, problem.place, problem.problem)
             return
-        for tree, python_tree in compiler.trees_used.items():
+        for tree, python_tree in compiler.state.trees.used.items():
             source.lines.insert(1, (1, f"{tree} = {python_tree}", place))
         self._write(file, source.lines)
 
@@ -300,13 +300,13 @@ def _initialise(compiler: RoutineCompiler, declaration: Declare, name: str, targ
     kind = declaration.type.name if declaration.type is not None else "CHARACTER"
     owner, _, attribute = target.rpartition(".")
     if declaration.scope == "SHARED":
-        compiler.source.line(f"if hasattr({owner}, {attribute!r}): pass")
-        with compiler.source.block("else:"):
+        compiler.state.lines.body.line(f"if hasattr({owner}, {attribute!r}): pass")
+        with compiler.state.lines.body.block("else:"):
             _first_value(compiler, declaration, name, target, kind)
     elif declaration.scope == "EXTERNAL":
-        default = "None" if declaration.value is None else compiler.expression(declaration.value).text
-        compiler.source.line(
-            f"{target} = {compiler.converted(_code(f'run.properties.get({name!r}, {default})'), kind)}"
+        default = "None" if declaration.value is None else compiler.expressions.expression(declaration.value).text
+        compiler.state.lines.body.line(
+            f"{target} = {compiler.state.constants.converted(Code(f'run.properties.get({name!r}, {default})'), kind)}"
         )
     else:
         _first_value(compiler, declaration, name, target, kind)
@@ -314,20 +314,16 @@ def _initialise(compiler: RoutineCompiler, declaration: Declare, name: str, targ
 
 def _first_value(compiler: RoutineCompiler, declaration: Declare, name: str, target: str, kind: str) -> None:
     if kind in ("ROW", "LIST"):
-        compiler.line(f"{target} = Root({name!r})")
+        compiler.state.lines.statement(f"{target} = Root({name!r})")
         if declaration.value is not None:
-            compiler.line(f"assign({target}, {compiler.tree(declaration.value).text})")
+            compiler.state.lines.statement(f"assign({target}, {compiler.expressions.tree(declaration.value).text})")
         return
     if kind == "REFERENCE":
-        raise compiler.unsupported(declaration, "a REFERENCE outside of routines")
-    value = None if declaration.value is None else compiler.expression(declaration.value)
-    compiler.line(f"{target} = {'None' if value is None else compiler.converted(value, kind)}")
-
-
-def _code(text: str) -> Any:
-    from entrepot.esql.compiler.paths import Code
-
-    return Code(text)
+        raise Unsupported(declaration, "a REFERENCE outside of routines")
+    value = None if declaration.value is None else compiler.expressions.expression(declaration.value)
+    compiler.state.lines.statement(
+        f"{target} = {'None' if value is None else compiler.state.constants.converted(value, kind)}"
+    )
 
 
 def _foreign_call(function: Callable[..., Any], routine: Routine) -> Callable[..., Any]:

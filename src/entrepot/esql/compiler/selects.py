@@ -24,34 +24,38 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from entrepot.esql.compiler.names import CompilerSymbol
-from entrepot.esql.compiler.paths import Code, keys_literal
-from entrepot.esql.compiler.source import PythonLines
+from entrepot.esql.compiler.paths import keys_literal
+from entrepot.esql.compiler.source import Code, PythonLines
 from entrepot.esql.syntax import Call, Expression, FromSource, Literal, Path, RowOf, Select, Selected, Step
 
 if TYPE_CHECKING:
     from entrepot.esql.compiler.expressions import ExpressionCompiler
+    from entrepot.esql.compiler.state import RoutineState
 
 SCALARS = ("CHARACTER", "INTEGER", "DECIMAL", "FLOAT", "BOOLEAN", "BLOB")
 
 
 class SelectCompiler:
-    """The part of a routine's compiler that knows SELECT and ROW."""
+    """SELECT and ROW; databases are asked for the rows of tables."""
 
-    def __init__(self, routine: ExpressionCompiler) -> None:
-        self._routine = routine
+    def __init__(self, state: RoutineState, expressions: ExpressionCompiler) -> None:
+        self._expressions = expressions
+        self._paths = expressions.paths
+        self._names = state.names
+        self._lines = state.lines
 
     def select(self, node: Select, *, want: str = "list") -> Code:
         """Python for a SELECT; with `want` first for what THE takes of it."""
         if node.form == "aggregate":
-            aggregate = self._routine.databases.aggregate(node)
+            aggregate = self._expressions.databases.aggregate(node)
             if aggregate is not None:
                 return aggregate
-        function = self._routine.names.temporary().replace("t", "select_")
+        function = self._names.temporary().replace("t", "select_")
         source = PythonLines()
         source.place = node.place
         with source.block(f"def {function}():"):
             self._body(source, node, want)
-        self._routine.preludes[-1].extend(source.lines)
+        self._lines.prelude(source.lines)
         if node.form == "aggregate" and not (node.selected and node.selected[0].alias):
             return Code(f"{function}()")
         return Code(f"{function}()", "" if want == "first" else "LIST")
@@ -61,10 +65,8 @@ class SelectCompiler:
             source.line("total = None" if node.aggregate != "COUNT" else "total = 0")
         elif want == "list":
             source.line("rows = []")
-        with self._routine.names.block():
-            self._routine.preludes.append([])
+        with self._names.block(), self._lines.apart():
             self._loops(source, node, list(node.sources), want)
-            self._routine.preludes.pop()
         if node.form == "aggregate":
             alias = node.selected[0].alias if node.selected else ()
             if alias:
@@ -83,14 +85,14 @@ class SelectCompiler:
             self._row(source, node, want)
             return
         first = sources[0]
-        if self.is_database(first.path):
+        if self._paths.is_database(first.path):
             tables = [first]
-            while len(tables) < len(sources) and self.is_database(sources[len(tables)].path):
+            while len(tables) < len(sources) and self._paths.is_database(sources[len(tables)].path):
                 tables.append(sources[len(tables)])
             self._database_loop(source, node, tables, sources[len(tables) :], want)
             return
-        elements = self._routine.elements(first.path)
-        self._routine.flush(source)
+        elements = self._paths.elements(first.path)
+        self._lines.flush(source)
         python = self._correlation(first)
         listed = f"all_{python}"
         source.line(f"{listed} = {elements}")
@@ -102,20 +104,15 @@ class SelectCompiler:
 
     def _correlation(self, first: FromSource) -> str:
         name = first.alias or _last_name(first.path) or "row"
-        python = self._routine.names.fresh(name, "c")
-        self._routine.names.declare(name, CompilerSymbol("row", python))
+        python = self._names.fresh(name, "c")
+        self._names.declare(name, CompilerSymbol("row", python))
         return python
-
-    def is_database(self, path: Path) -> bool:
-        head = path.steps[0].name
-        symbol = self._routine.names.find(head) if head else None
-        return symbol is not None and symbol.kind == "database"
 
     def _database_loop(
         self, source: PythonLines, node: Select, tables: list[FromSource], rest: list[FromSource], want: str
     ) -> None:
-        query = self._routine.databases.table_query(node, tables, alone=not rest)
-        self._routine.flush(source)
+        query = self._expressions.databases.table_query(node, tables, alone=not rest)
+        self._lines.flush(source)
         names = ", ".join(self._correlation(table) for table in tables)
         with source.block(f"for {names}{',' if len(tables) == 1 else ''} in {query}:"):
             source.line("run.steps -= 1")
@@ -125,9 +122,9 @@ class SelectCompiler:
     # --- one row --------------------------------------------------------------------------------------
 
     def _row(self, source: PythonLines, node: Select, want: str) -> None:
-        if node.where is not None and not self._routine.databases.has_decided(node):
-            condition = self._routine.condition(node.where)
-            self._routine.flush(source)
+        if node.where is not None and not self._expressions.databases.has_decided(node):
+            condition = self._expressions.condition(node.where)
+            self._lines.flush(source)
             with source.block(f"if {condition}:"):
                 self._result(source, node, want)
         else:
@@ -137,8 +134,8 @@ class SelectCompiler:
         if node.form == "aggregate":
             self._accumulate(source, node)
         elif node.form == "item":
-            item = self._routine.tree(node.selected[0].expression)
-            self._routine.flush(source)
+            item = self._expressions.tree(node.selected[0].expression)
+            self._lines.flush(source)
             if want == "first":
                 source.line(f"return {item.text}")
             elif item.type == "LIST":
@@ -149,7 +146,7 @@ class SelectCompiler:
             source.line("row = new_row()")
             if node.form == "all":
                 for each in node.sources:
-                    symbol = self._routine.names.find(each.alias or _last_name(each.path) or "row")
+                    symbol = self._names.find(each.alias or _last_name(each.path) or "row")
                     assert symbol is not None
                     source.line(f"put_children(row, {symbol.python})")
             self._put_all(source, node.selected)
@@ -159,8 +156,8 @@ class SelectCompiler:
         if not node.selected:
             source.line("total += 1")
             return
-        value = self._routine.expression(node.selected[0].expression).text
-        self._routine.flush(source)
+        value = self._expressions.expression(node.selected[0].expression).text
+        self._lines.flush(source)
         source.line(f"value = {value}")
         with source.block("if value is not None:"):
             if node.aggregate == "COUNT":
@@ -186,11 +183,11 @@ class SelectCompiler:
         node = selected.expression
         alias = selected.alias
         if isinstance(node, Path) and node.steps[-1].any_name and node.steps[-1].index is None and not alias:
-            base, steps = self._routine.base(node)
-            source.line(f"put_children({row}, {self._routine.below(base, steps[:-1])})")
+            base, steps = self._paths.base(node)
+            source.line(f"put_children({row}, {self._paths.below(base, steps[:-1])})")
             return
-        code = self._routine.tree(node)
-        self._routine.flush(source)
+        code = self._expressions.tree(node)
+        self._lines.flush(source)
         if not alias:
             name = _last_name(node) if isinstance(node, Path) else None
             if name is None and code.type == "TREE":
@@ -199,13 +196,13 @@ class SelectCompiler:
             alias = (Step(node.place, name=name or f"column{number}"),)
         last = alias[-1]
         if last.index is not None and last.index.form == "all":
-            parent = self._routine.made(row, alias[:-1])
-            pattern = self._routine.pattern(replace(last, index=None))
+            parent = self._paths.made(row, alias[:-1])
+            pattern = self._paths.pattern(replace(last, index=None))
             source.line(f"{list_function(node)}({parent}, {pattern}, {code.text})")
-        elif all(self._routine.plain_key(step) is not None for step in alias):
+        elif all(self._paths.plain_key(step) is not None for step in alias):
             function = {"TREE": "put_tree", "LIST": "put_any"}.get(code.type, "put_value" if code.type else "put_any")
             if alone and len(alias) == 1 and function != "put_any":
-                key = self._routine.plain_key(last)
+                key = self._paths.plain_key(last)
                 source.line(f"{function.replace('put', 'add')}({row}, {key!r}, {code.text})")
             else:
                 source.line(f"{function}({row}, {self._alias_keys(alias)}, {code.text})")
@@ -214,39 +211,37 @@ class SelectCompiler:
             and len(alias) == 1
             and last.index is None
             and code.type not in ("TREE", "LIST", "")
-            and self._routine.key(last)
+            and self._paths.key(last)
         ):
-            kind = f"{self._routine.kinds(last.kinds)}[0]"
-            source.line(f"add_value({row}, {self._routine.key(last)!r}, {code.text}, {kind})")
+            kind = f"{self._paths.kinds(last.kinds)}[0]"
+            source.line(f"add_value({row}, {self._paths.key(last)!r}, {code.text}, {kind})")
         elif isinstance(node, Literal) and node.value is not None:
-            target = self._routine.made(row, alias)
-            self._routine.flush(source)
+            target = self._paths.made(row, alias)
+            self._lines.flush(source)
             source.line(f"{target}.value = {code.text}")
         else:
-            kept = self._routine.names.temporary()
+            kept = self._names.temporary()
             source.line(f"{kept} = {code.text}")
             with source.block(f"if {kept} is not None:"):
-                target = self._routine.made(row, alias)
-                self._routine.flush(source)
+                target = self._paths.made(row, alias)
+                self._lines.flush(source)
                 source.line(f"assign({target}, {kept})")
 
     def _alias_keys(self, alias: tuple[Step, ...]) -> str:
-        return keys_literal([self._routine.plain_key(step) or "" for step in alias])
+        return keys_literal([self._paths.plain_key(step) or "" for step in alias])
 
     # --- ROW -------------------------------------------------------------------------------------------
 
     def row(self, node: RowOf) -> Code:
         """ROW(a AS x, ...): a function as well, because it takes several lines."""
-        function = self._routine.names.temporary().replace("t", "row_")
+        function = self._names.temporary().replace("t", "row_")
         source = PythonLines()
         source.place = node.place
-        with source.block(f"def {function}():"):
-            self._routine.preludes.append([])
+        with source.block(f"def {function}():"), self._lines.apart():
             source.line("row = new_row()")
             self._put_all(source, node.selected)
             source.line("return row")
-            self._routine.preludes.pop()
-        self._routine.preludes[-1].extend(source.lines)
+        self._lines.prelude(source.lines)
         return Code(f"{function}()", "TREE")
 
 
