@@ -73,6 +73,8 @@ _TELLING += bytes((0xCC, 0xCD, 0xCE, 0xCF, 0xD9, 0xDA, 0xDC, 0xDD, 0xE0, 0xFF))
 READERS = ("server", "client", "log")
 _PAGES = ("server", "client", "server", "log")
 _LENGTH = struct.Struct("<I")
+ENDS_IN_COUNT = HEAD.pack(HEAD_BYTES, Verb.PUT_MANY, 0) + b"\x92\x00\xdc\x00"
+"""Ends within the count of its puts, whose second byte was once read all the same."""
 
 
 # --- frames that are right ------------------------------------------------------------------------
@@ -128,7 +130,7 @@ def samples() -> list[bytes]:
     for used, more in ((0, 1), (1, 1), (3, 100), (200, 50), (70_000, 100_000)):
         found += [(Verb.CREDIT, verbs.Credit(1, used, more))] * 4
         found += [(Verb.CREDIT, verbs.Credit(consumer, used, more)) for consumer in (2, 3, 4)]
-    return [encode(verb, 0, payload) for verb, payload in found]
+    return [encode(verb, 0, payload) for verb, payload in found] + [ENDS_IN_COUNT] * 4
 
 
 def plain_put() -> bytes:
