@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames that are nearly right, for the compiled parser of a server (src/entrepot/compiled/express.pyx).
+"""Frames that are nearly right, for the compiled parsers of a server, a client and the log (src/entrepot/compiled).
 
     PYTHONPATH=tests python -m fuzz.frames --runs 10000000 --sanitized     `make torture` does this
     PYTHONPATH=tests python -m fuzz.frames --runs 100000                   without AddressSanitizer
@@ -7,7 +7,9 @@
 
 atheris sees nothing of compiled code, so frames are changed at random, from
 seeds. What the parser takes must be what msgspec and the vetting of messages
-take too; what it answers, delivers and leaves on queues must be readable.
+take too; what it answers, delivers and leaves on queues must be readable. A
+server hears puts, publications and credit; other_readers.py has a client that
+hears its answers, and the restart that reads records of the log.
 With `--sanitized` (see sanitized.py) the byte behind the last frame is
 poisoned: a parser that reads it ends the process.
 """
@@ -22,7 +24,7 @@ import mmap
 import random
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,8 @@ from entrepot.server.wire.frame import HEAD, HEAD_BYTES
 from entrepot.server.wire.verbs import Verb
 from unit.server.guests import Guest, House
 
+from . import other_readers
+from .finding import Finding
 from .running_loop import RunningHouse, stop_all
 
 FRAMES_OF_A_VISIT = 2000
@@ -49,17 +53,28 @@ DEFINE QLOCAL(STANDING) REPLACE
 DEFINE QLOCAL(DURABLE) DEFPSIST(YES) REPLACE
 DEFINE QLOCAL(SHORT) MAXMSGL(20) MAXDEPTH(3) REPLACE
 DEFINE QALIAS(ALIAS) TARGET(STANDING) REPLACE
+DEFINE QLOCAL(PRICES.READ) REPLACE
+DEFINE QLOCAL(PRICES.KEPT) REPLACE
+DEFINE SUB('READ') TOPICSTR('prices/eu') DEST(PRICES.READ) REPLACE
+DEFINE SUB('KEPT') TOPICSTR('prices/eu') DEST(PRICES.KEPT) REPLACE
+DEFINE SUB('ALL') TOPICSTR('prices/#') DEST(STANDING) REPLACE
 """
 _ANSWERED = (Verb.GET, Verb.REQUEST)
 NAMES = ("R", "STANDING", "DURABLE", "SHORT", "ALIAS", "Q")
+TOPICS = ("topic:prices/eu", "topic:prices/us")
+EMPTIED = (*NAMES, "PRICES.READ", "PRICES.KEPT")
+CONSUMED = {1: "Q", 2: "DURABLE", 3: "PRICES.READ"}
 
 _TELLING = bytes((0, 1, 0x7F, 0x80, 0x90, 0x91, 0x94, 0x9F, 0xA0, 0xA1, 0xBF, 0xC0, 0xC2, 0xC3, 0xC4, 0xC5, 0xC6, 0xCB))
 _TELLING += bytes((0xCC, 0xCD, 0xCE, 0xCF, 0xD9, 0xDA, 0xDC, 0xDD, 0xE0, 0xFF))
 """Bytes that mean something to MessagePack."""
 
 
-class Finding(Exception):
-    """What the parser has done must not be done."""
+READERS = ("server", "client", "log")
+_PAGES = ("server", "client", "server", "log")
+_LENGTH = struct.Struct("<I")
+ENDS_IN_COUNT = HEAD.pack(HEAD_BYTES, Verb.PUT_MANY, 0) + b"\x92\x00\xdc\x00"
+"""Ends within the count of its puts, whose second byte was once read all the same."""
 
 
 # --- frames that are right ------------------------------------------------------------------------
@@ -101,12 +116,21 @@ def samples() -> list[bytes]:
             found.append((Verb.PUT_MANY, verbs.PutMany(unit, puts)))
             found.append((Verb.PUT_MANY, verbs.PutMany(unit, [("STANDING", True, 4, messages[1])] * size)))
         found += [(Verb.COMMIT, verbs.Commit(unit))] * 4
+    for topic in TOPICS:
+        for message in messages[:4]:
+            for persistent in (None, False, True):
+                found.append((Verb.PUT, verbs.Put(topic, 0, persistent, None, 0.0, message)))
+        for size in (1, 3, 17):
+            found += [
+                (Verb.PUT_MANY, verbs.PutMany(0, [(topic, False, None, messages[n % 2]) for n in range(size)]))
+            ] * 3
+        found.append((Verb.PUT_MANY, verbs.PutMany(0, [(topic, False, 4, messages[1]), ("Q", False, 4, messages[1])])))
     for queue in NAMES:
         found += [(Verb.GET, verbs.Get(queue)), (Verb.GET, verbs.Get(queue, 0, 0.5))] * 2
     for used, more in ((0, 1), (1, 1), (3, 100), (200, 50), (70_000, 100_000)):
         found += [(Verb.CREDIT, verbs.Credit(1, used, more))] * 4
-        found.append((Verb.CREDIT, verbs.Credit(2, used, more)))
-    return [bytes((verb,)) + encode(verb, 0, payload)[HEAD_BYTES:] for verb, payload in found]
+        found += [(Verb.CREDIT, verbs.Credit(consumer, used, more)) for consumer in (2, 3, 4)]
+    return [encode(verb, 0, payload) for verb, payload in found] + [ENDS_IN_COUNT] * 4
 
 
 def plain_put() -> bytes:
@@ -120,59 +144,56 @@ def plain_put() -> bytes:
 class Changing:
     """Frames that are right, nearly right, or wrong; the same for the same seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, frames: list[bytes]) -> None:
         self._random = random.Random(seed)
-        self._all = self._samples = samples()
+        self._frames = frames
 
-    def turn_page(self) -> None:
-        """For the next visit: half of them request nothing, as who waits for replies cannot commit on the flat way."""
-        silent = [sample for sample in self._all if sample[0] != Verb.REQUEST]
-        self._samples = silent if self._samples is self._all else self._all
+    def together(self, frames: list[bytes] | None = None) -> list[bytearray]:
+        """Frames that come together; most come alone, so that all their bytes are looked at."""
+        many = (1, 1, 1, 1, 1, 1, 2, 4)[self._random.getrandbits(3)]
+        return [self.frame(frames or self._frames) for _ in range(many)]
 
-    def many(self) -> int:
-        """How many frames come together; most come alone, so that all bytes of theirs are looked at."""
-        return (1, 1, 1, 1, 1, 1, 2, 4)[self._random.getrandbits(3)]
-
-    def frame(self) -> bytes:
-        """The next one, with its head."""
-        draw = self._random
-        bits = draw.getrandbits(64)
-        said = self._samples[(bits & 0xFFFF) % len(self._samples)]
-        bits >>= 16
-        for _ in range((0, 0, 1, 1, 1, 1, 2, 4)[bits & 7]):
-            said = self._changed(said)
-        said = said[: FRAME_BYTES_MAX + 500]
-        bits >>= 3
+    def frame(self, frames: list[bytes]) -> bytearray:
+        """The next one, with its head; changed in place, because under a sanitizer memory is what costs time."""
+        draw = self._random.getrandbits
+        bits = draw(30)
+        frame = bytearray(frames[(bits & 0xFFFF) % len(frames)])
+        size = len(frame)
+        for _ in range((0, 0, 1, 1, 1, 1, 2, 4)[bits >> 16 & 7]):
+            self._change(frame, draw(30), frames)
+        if len(frame) != size:
+            del frame[FRAME_BYTES_MAX + 500 :]
+            _LENGTH.pack_into(frame, 0, len(frame) - 4)
+        bits >>= 19
         # Most frames want no answer; numbers come again, as a careless partner's would.
-        number = (0, 0, 0, bits >> 8 & 0xFFFF)[bits & 3] if said[0] not in _ANSWERED else bits >> 8 & 0xFFFF
-        length = HEAD_BYTES - 4 + len(said) - 1
+        if frame[4] in _ANSWERED or bits & 3 == 3:
+            _LENGTH.pack_into(frame, 8, draw(16))
         if bits >> 2 & 0x3F == 0:
-            length = (length + (bits >> 30 & 7) - 4) & 0xFFFFFFFF
-        return HEAD.pack(length, said[0], number) + said[1:]
+            _LENGTH.pack_into(frame, 0, (len(frame) - 4 + (bits >> 8) - 4) & 0xFFFFFFFF)
+        return frame
 
-    def _changed(self, said: bytes) -> bytes:
-        bits = self._random.getrandbits(64)
+    def _change(self, frame: bytearray, bits: int, frames: list[bytes]) -> None:
         kind, bits = bits & 7, bits >> 3
-        # Behind the verb; beginnings and ends are where the structure is.
-        room = max(1, len(said) - 1)
-        place = 1 + (bits & 0xFFFF) % (min(room, 64) if bits & 0x10000 else room)
+        # Behind the head; beginnings and ends are where the structure is.
+        room = max(1, len(frame) - HEAD_BYTES)
+        place = HEAD_BYTES + (bits & 0xFFFF) % (min(room, 64) if bits & 0x10000 else room)
         bits >>= 17
-        if kind <= 2:
-            return said[:place] + bytes((_TELLING[bits % len(_TELLING)],)) + said[place + 1 :]
-        if kind == 3:
-            return said[:place] + bytes((bits & 0xFF,)) + said[place + 1 :]
-        if kind == 4:
-            old = said[place] if place < len(said) else 0
-            return said[:place] + bytes(((old + (bits & 7) - 4) & 0xFF,)) + said[place + 1 :]
-        if kind == 5:
-            return said[:place]
-        size = 1 + (bits & 15)
-        if kind == 6:
-            return said[:place] + said[place + size :]
-        if bits & 0x100:
-            return said[:place] + self._random.randbytes(size) + said[place:]
-        other = self._samples[(bits >> 9) % len(self._samples)]
-        return said[:place] + other[1 + (bits >> 20) % len(other) :]
+        if kind <= 4 and place < len(frame):
+            if kind <= 2:
+                frame[place] = _TELLING[bits % len(_TELLING)]
+            elif kind == 3:
+                frame[place] = bits & 0xFF
+            else:
+                frame[place] = (frame[place] + (bits & 7) - 4) & 0xFF
+        elif kind == 5:
+            del frame[place:]
+        elif kind == 6:
+            del frame[place : place + 1 + (bits & 15)]
+        elif bits & 0x100:
+            frame[place:place] = self._random.randbytes(1 + (bits & 15))
+        else:
+            other = frames[self._random.getrandbits(16) % len(frames)]
+            frame[place:] = other[HEAD_BYTES + self._random.getrandbits(20) % len(other) :]
 
 
 # --- what hears them ------------------------------------------------------------------------------
@@ -194,13 +215,15 @@ class Memory:
                 function.argtypes = [ctypes.c_void_p, ctypes.c_size_t]  # type: ignore[attr-defined]
                 function.restype = None  # type: ignore[attr-defined]
 
-    def fill(self, data: bytes, hidden: int = 0) -> None:
+    def fill(self, data: bytes | bytearray, hidden: int = 0) -> None:
         """Let it hold these bytes; `hidden` of them are poisoned already, which shows that a sanitizer looks."""
-        end, address = len(data), self._address
-        self._unpoison(address, end)
+        end, before = len(data), self._end
+        if end > before:
+            self._unpoison(self._address + before, end - before)
         self._view[:end] = data
-        self._poison(address + end - hidden, max(self._end, end) - end + hidden)
-        self._end = end
+        if end - hidden < before or hidden:
+            self._poison(self._address + end - hidden, max(before, end) - end + hidden)
+        self._end = end - hidden
 
     def close(self) -> None:
         self._unpoison(self._address, MEMORY_BYTES)
@@ -213,7 +236,7 @@ def _nothing(address: int, size: int) -> None:
 class Ear:
     """A lane of a connection; what it leaves to others is counted and forgotten."""
 
-    def __init__(self, guest: Guest, memory: Memory, note: Callable[[bytes], None]) -> None:
+    def __init__(self, guest: Guest, memory: Memory, note: Callable[[bytes | bytearray], None]) -> None:
         link = guest.link
         self._memory = memory
         self._note = note
@@ -235,14 +258,19 @@ class Ear:
             if len(decode_asked(Verb.PUT_MANY, payload).puts) <= first:
                 raise Finding("there is no rest to put")
 
-    def hear(self, frames: list[bytes]) -> tuple[int, int]:
+    def hear(self, frames: Sequence[bytes | bytearray]) -> tuple[int, int]:
         """Let the lane hear frames that came together; how many it has looked at, and how many of them it took."""
-        data = b"".join(frames)
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
         self._note(data)
         self._memory.fill(data)
-        self._left, self._rests = None, []
+        self._left = None
         self.lane.buffer_updated(len(data))
-        end = len(data) if self._left is None else self._left
+        if self._left == 0:
+            return 1, 0
+        return self._judge(bytes(data), len(data) if self._left is None else self._left)
+
+    def _judge(self, data: bytes, end: int) -> tuple[int, int]:
+        """Read what the lane took as msgspec does."""
         at = taken = 0
         while at < end:
             length, verb, _ = HEAD.unpack_from(data, at)
@@ -251,6 +279,7 @@ class Ear:
                 require_readable(verb, payload)
             at += 4 + length
             taken += 1
+        self._rests.clear()
         if at != end:
             raise Finding(f"{end} bytes were heard, which is not the end of a frame")
         return taken + (end < len(data)), taken
@@ -290,37 +319,55 @@ class FrameHouse(RunningHouse):
 _HOUSE = FrameHouse()
 
 
-def fuzz(seed: int, runs: int, last: Last | None = None) -> Count:
-    """Let a server hear so many changed frames.
+def fuzz(seed: int, runs: int, last: Last | None = None) -> dict[str, Count]:
+    """Let a server, a client and a restart hear so many changed frames in all; half of them are the server's.
 
     Raises:
         Finding: Of what should not be taken, or said.
         Exception: What the lane must not raise.
     """
-    changing, memory, count = Changing(seed), Memory(), Count()
+    memory = Memory()
+    counts = {reader: Count() for reader in READERS}
+    frames = samples()
+    # Who waits for replies cannot commit on the flat way, so half of the visits request nothing.
+    silent = [frame for frame in frames if frame[4] != Verb.REQUEST]
+    changing = Changing(seed, frames)
 
-    def note(data: bytes) -> None:
+    def note(data: bytes | bytearray) -> None:
         if last is not None:
-            last.note(data, count)
-
-    def next_frames() -> list[bytes]:
-        return [changing.frame() for _ in range(changing.many())]
+            last.note(data, reader, counts)
 
     try:
-        while count.looked_at < runs:
-            changing.turn_page()
-            until = min(runs, count.looked_at + FRAMES_OF_A_VISIT)
-            _HOUSE.visit(lambda house, until=until: _visit(house, memory, note, next_frames, count, until))
+        others = {other.name: other(memory, note) for other in other_readers.READERS}
+        page = 0
+        while sum(count.looked_at for count in counts.values()) < runs:
+            reader = _PAGES[page % len(_PAGES)]
+            page += 1
+            count = counts[reader]
+            until = count.looked_at + min(runs, FRAMES_OF_A_VISIT)
+            if reader == "server":
+                said = silent if page % 4 == 1 else frames
+                _HOUSE.visit(
+                    lambda house, until=until, said=said: _visit(
+                        house, memory, note, lambda: changing.together(said), counts["server"], until
+                    )
+                )
+            else:
+                other = others[reader]
+                while count.looked_at < until:
+                    looked_at, taken = other.hear(changing.together(other.samples))
+                    count.looked_at += looked_at
+                    count.taken += taken
     finally:
         memory.close()
-    return count
+    return counts
 
 
 async def _visit(
     house: House,
     memory: Memory,
-    note: Callable[[bytes], None],
-    next_frames: Callable[[], list[bytes]],
+    note: Callable[[bytes | bytearray], None],
+    next_frames: Callable[[], list[bytearray]],
     count: Count,
     until: int,
 ) -> None:
@@ -339,18 +386,19 @@ async def _visit(
 
 
 async def _expected(house: House) -> Guest:
-    """A partner with a consumer; all queues have been put to once, so that the way to them is known."""
+    """A partner with consumers; all queues and topics have been put to once, so that the way to them is known."""
     guest = await house.admitted()
-    for name in NAMES:
+    for name in (*NAMES, *TOPICS):
         await guest.put(name, b"first")
     _empty(house)
-    await guest.ask(Verb.CONSUME, 2, verbs.Consume("Q", 1, 100, together=True))
+    for consumer, name in CONSUMED.items():
+        await guest.ask(Verb.CONSUME, 2, verbs.Consume(name, consumer, 100, together=consumer != 2))
     return guest
 
 
 def _empty(house: House) -> None:
     """Read and remove what stands on the queues: a parser that never finds room would do nothing."""
-    for name in NAMES:
+    for name in EMPTIED:
         queue = house.host.manager.objects.queues.get(name)
         if queue is not None and queue.depth:
             with house.host.lock:
@@ -364,9 +412,16 @@ def _empty(house: House) -> None:
 # --- one input once more --------------------------------------------------------------------------
 
 
-def run_once(data: bytes, hidden: int = 0) -> None:
-    """Let a server hear bytes that came together."""
+def run_once(data: bytes, hidden: int = 0, reader: str = "server") -> None:
+    """Let a server, or another reader, hear bytes that came together."""
     memory = Memory()
+    for other in other_readers.READERS:
+        if other.name == reader:
+            try:
+                other(memory, lambda _: None).hear_bytes(data, hidden)
+            finally:
+                memory.close()
+            return
 
     async def visit(house: House) -> None:
         guest = await _expected(house)
@@ -384,22 +439,33 @@ def run_once(data: bytes, hidden: int = 0) -> None:
 class Last:
     """A file with the last input and what was counted so far, which a process that is ended leaves behind."""
 
-    _HEAD = struct.Struct("<QQI")
+    _HEAD = struct.Struct("<II")
+    _COUNT = struct.Struct("<QQ")
+    _BEFORE = _HEAD.size + _COUNT.size * len(READERS)
 
     def __init__(self, path: Path) -> None:
-        path.write_bytes(bytes(self._HEAD.size + MEMORY_BYTES))
+        path.write_bytes(bytes(self._BEFORE + MEMORY_BYTES))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
 
-    def note(self, data: bytes, count: Count) -> None:
-        self._HEAD.pack_into(self._map, 0, count.looked_at, count.taken, len(data))
-        self._map[self._HEAD.size : self._HEAD.size + len(data)] = data
+    def note(self, data: bytes | bytearray, reader: str, counts: dict[str, Count]) -> None:
+        count = counts[reader]
+        place = READERS.index(reader)
+        self._HEAD.pack_into(self._map, 0, place, len(data))
+        self._COUNT.pack_into(self._map, self._HEAD.size + self._COUNT.size * place, count.looked_at, count.taken)
+        self._map[self._BEFORE : self._BEFORE + len(data)] = data
 
     @classmethod
-    def read(cls, path: Path) -> tuple[bytes, Count]:
+    def read(cls, path: Path) -> tuple[bytes, str, dict[str, Count]]:
+        """The last input, who heard it, and what became of those before."""
         content = path.read_bytes()
-        looked_at, taken, size = cls._HEAD.unpack_from(content)
-        return content[cls._HEAD.size : cls._HEAD.size + size], Count(looked_at, taken)
+        place, size = cls._HEAD.unpack_from(content)
+        counts = cls._COUNT.iter_unpack(content[cls._HEAD.size : cls._BEFORE])
+        return (
+            content[cls._BEFORE : cls._BEFORE + size],
+            READERS[place],
+            {reader: Count(*count) for reader, count in zip(READERS, counts, strict=True)},
+        )
 
 
 def main() -> int:
@@ -409,23 +475,26 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=0, help="one for each processor unless given")
     parser.add_argument("--sanitized", action="store_true", help="build the compiled modules with AddressSanitizer")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--reader", choices=READERS, default="server", help="who hears FILE")
     parser.add_argument("--hidden", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("file", nargs="?", type=Path)
     asked = parser.parse_args()
     if asked.inside is not None:
         try:
-            count = fuzz(asked.seed, asked.runs, Last(asked.inside))
+            counts = fuzz(asked.seed, asked.runs, Last(asked.inside))
         finally:
             stop_all()
-        print(f"{count.looked_at} {count.taken}")
+        print(*(f"{count.looked_at} {count.taken}" for count in counts.values()))
         return 0
     if asked.file is not None and not asked.sanitized:
-        run_once(asked.file.read_bytes(), asked.hidden)
+        run_once(asked.file.read_bytes(), asked.hidden, asked.reader)
         print(f"{asked.file} is heard")
         return 0
     from . import sanitized
 
-    return sanitized.campaign(asked.seed, asked.runs, asked.processes, sanitize=asked.sanitized, file=asked.file)
+    return sanitized.campaign(
+        asked.seed, asked.runs, asked.processes, sanitize=asked.sanitized, file=asked.file, reader=asked.reader
+    )
 
 
 if __name__ == "__main__":

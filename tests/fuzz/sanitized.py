@@ -17,7 +17,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .frames import Count, Last, plain_put
+from .frames import READERS, Count, Last, plain_put
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = Path("fuzz-findings")
@@ -71,7 +71,9 @@ def build(folder: Path) -> dict[str, str]:
     }
 
 
-def campaign(seed: int, runs: int, processes: int, *, sanitize: bool, file: Path | None = None) -> int:
+def campaign(
+    seed: int, runs: int, processes: int, *, sanitize: bool, file: Path | None = None, reader: str = "server"
+) -> int:
     """Fuzz in several processes, or hear a file once; 1 if there was a finding."""
     processes = processes or os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as name:
@@ -81,7 +83,7 @@ def campaign(seed: int, runs: int, processes: int, *, sanitize: bool, file: Path
             require_eyes(folder, environment)
         if file is not None:
             return subprocess.run(
-                [sys.executable, "-m", "fuzz.frames", str(file)], env=environment, check=False
+                [sys.executable, "-m", "fuzz.frames", str(file), "--reader", reader], env=environment, check=False
             ).returncode
         shares = [runs // processes + (index < runs % processes) for index in range(processes)]
         begun = time.monotonic()
@@ -90,11 +92,15 @@ def campaign(seed: int, runs: int, processes: int, *, sanitize: bool, file: Path
                 pool.map(lambda index: _in_child(folder, environment, seed + index, shares[index]), range(processes))
             )
         seconds = time.monotonic() - begun
-    looked_at = sum(count.looked_at for count, _ in ended)
-    taken = sum(count.taken for count, _ in ended)
+    looked_at = sum(count.looked_at for counts, _ in ended for count in counts.values())
+    taken = sum(count.taken for counts, _ in ended for count in counts.values())
     findings = [finding for _, finding in ended if finding]
     how = " under AddressSanitizer" if sanitize else ""
     print(f"{looked_at:,} frames{how}, {taken:,} taken, {looked_at / seconds:,.0f} a second, {len(findings)} findings")
+    for reader in READERS:
+        heard = [counts[reader] for counts, _ in ended if counts]
+        told = sum(count.looked_at for count in heard), sum(count.taken for count in heard)
+        print(f"  {reader}: {told[0]:,} frames, {told[1]:,} taken")
     for finding in findings:
         print(finding, file=sys.stderr)
     return 1 if findings else 0
@@ -117,16 +123,17 @@ def require_eyes(folder: Path, environment: dict[str, str]) -> None:
         raise NotSanitized(f"a byte that was hidden has been read, and nobody noticed:\n{ended.stderr[-3000:]}")
 
 
-def _in_child(folder: Path, environment: dict[str, str], seed: int, runs: int) -> tuple[Count, str]:
+def _in_child(folder: Path, environment: dict[str, str], seed: int, runs: int) -> tuple[dict[str, Count], str]:
     """What was looked at and taken, and what was found."""
     path = folder / f"last-{seed}"
     command = [sys.executable, "-m", "fuzz.frames", "--inside", str(path), "--seed", str(seed), "--runs", str(runs)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
     if ended.returncode == 0:
-        return Count(*map(int, ended.stdout.split())), ""
-    data, count = Last.read(path) if path.exists() else (b"", Count())
+        numbers = iter(map(int, ended.stdout.split()))
+        return {reader: Count(next(numbers), next(numbers)) for reader in READERS}, ""
+    data, reader, counts = Last.read(path) if path.exists() else (b"", READERS[0], {})
     FINDINGS.mkdir(exist_ok=True)
-    kept = FINDINGS / f"frames-{seed}"
+    kept = FINDINGS / f"frames-{reader}-{seed}"
     kept.write_bytes(data)
-    again = f"Run it again: PYTHONPATH=tests {sys.executable} -m fuzz.frames {kept} --sanitized"
-    return count, f"--- seed {seed}, ended with {ended.returncode}\n{ended.stderr[-6000:]}\n{again}"
+    again = f"Run it again: PYTHONPATH=tests {sys.executable} -m fuzz.frames {kept} --reader {reader} --sanitized"
+    return counts, f"--- seed {seed}, ended with {ended.returncode}\n{ended.stderr[-6000:]}\n{again}"

@@ -39,6 +39,15 @@ TESTED = ("tests/unit", "tests/contract", "tests/simulation", "tests/examples", 
 TEST_PROCESSES = os.cpu_count() or 1
 _SPARK = {"bench", "spark", "test"}
 """Extras with which examples on Spark run."""
+ORDERS = """
+import sys, entrepot
+with entrepot.connect(sys.argv[1]) as connection:
+    for queue in ("ORDERS", "LARGE"):
+        connection.mqsc(f"DEFINE QLOCAL({queue})")
+    for crates in (b"42", b"120"):
+        connection.put("ORDERS", crates, persistent=True, properties={"region": "EU"})
+"""
+"""What examples/spark reads."""
 
 
 class Failed(Exception):
@@ -135,6 +144,8 @@ class Packaging:
         count = self._run_examples(environment)
         told = f"[{extra}]" if extra else "without extras"
         self.tell(f"{_version_of(interpreter)} {told}: {form}, {count} examples run")
+        if extra in _SPARK:
+            self._run_spark_example(environment)
         if extra == "spark":
             self._run_demo(environment, wheel)
         if tests:
@@ -161,6 +172,22 @@ class Packaging:
                 if not run([str(environment / "bin/python"), str(program)], cwd=Path(folder)):
                     raise Failed(f"{program.name} has printed nothing")
         return len(programs)
+
+    def _run_spark_example(self, environment: Path) -> None:
+        """A queue as a table, against a server: its words are not printed elsewhere, so its answer is compared here."""
+        entrepot = str(environment / "bin/entrepot")
+        program = self.unpacked / "examples/spark/orders_as_table.py"
+        with tempfile.TemporaryDirectory() as folder:
+            run([entrepot, "qm", "create", f"{folder}/qm1"])
+            run([entrepot, "qm", "start", f"{folder}/qm1", "--detach"])
+            try:
+                run([str(environment / "bin/python"), "-c", ORDERS, f"unix:{folder}/qm1"])
+                printed = run([str(environment / "bin/python"), str(program), f"unix:{folder}/qm1"], cwd=Path(folder))
+            finally:
+                run([entrepot, "qm", "stop", f"{folder}/qm1", "--immediate"])
+        if printed.strip() != "{'EU': 162}":
+            raise Failed(f"{program.name} has printed {printed!r}")
+        self.tell(f"{program.name} ends well")
 
     def _run_demo(self, environment: Path, wheel: Path) -> None:
         """What `make run` shows."""

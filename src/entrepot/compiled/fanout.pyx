@@ -298,7 +298,7 @@ cdef class Fanout(Publications):
         if (p[0] & 0xf0) == 0x90:
             count = p[0] & 0x0f
             p += 1
-        elif p[0] == 0xdc:
+        elif p[0] == 0xdc and end - p >= 3:
             count = (p[1] << 8) | p[2]
             p += 3
         else:
