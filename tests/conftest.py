@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +81,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # Collecting makes objects by the million that all stay: looking among them for garbage, again and again, took two
 # fifths of the time, in every process. What stays is left out of later looks too.
-gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    gc.enable()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        # In the process that only hands out tests too, where collecting has no end that is told.
+        gc.enable()
+        gc.freeze()
 
 
 SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
