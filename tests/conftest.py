@@ -79,8 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
-# Collecting makes objects by the million that all stay: looking among them for garbage, again and again, took two
-# fifths of the time, in every process. What stays is left out of later looks too.
+# What collecting makes stays until the end: looking through it for garbage, again and again, took two fifths of the
+# processor time of collecting, in every process. Later searches for garbage leave it out too.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
     gc.disable()
