@@ -20,21 +20,17 @@ import pytest
 from entrepot.compiled import compiled, form
 
 ROOT = Path(__file__).parents[2]
-NEAREST = {
-    "client": ("unit/client",),
-    "contract": tuple(f"contract/test_{name}.py" for name in ("consuming", "put_many")),
-    "engine": tuple(
-        f"unit/engine/test_{name}.py" for name in ("entry", "express", "group_commit", "lane", "queue", "restart")
-    ),
-    "server": tuple(
-        f"unit/server/test_{name}.py" for name in ("native", "native_consumers", "native_flow", "native_units")
-    ),
-    "simulation": tuple(
+NEAREST = (
+    "unit/client",
+    *(f"contract/test_{name}.py" for name in ("consuming", "put_many")),
+    *(f"unit/engine/test_{name}.py" for name in ("entry", "express", "group_commit", "lane", "queue", "restart")),
+    *(f"unit/server/test_{name}.py" for name in ("native", "native_consumers", "native_flow", "native_units")),
+    *(
         f"simulation/test_simulation.py::test_a_thousand_seeds_lose_nothing_and_bring_nothing_twice[{seed}]"
         for seed in range(3)
     ),
-}
-"""What is run again, below tests/; 20 seconds of one processor in all."""
+)
+"""What is run again, below tests/, in one process: each would import and collect for itself."""
 
 
 def pure(*command: str) -> subprocess.CompletedProcess[str]:
@@ -71,8 +67,7 @@ def test_the_form_in_pure_python_runs_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.skipif(form() == "pure Python", reason="all tests of this run are in pure Python")
-@pytest.mark.parametrize("near", NEAREST)
-def test_the_nearest_tests_pass_in_pure_python(near: str) -> None:
+def test_the_nearest_tests_pass_in_pure_python() -> None:
     ended = pure(
         "-m",
         "pytest",
@@ -83,7 +78,7 @@ def test_the_nearest_tests_pass_in_pure_python(near: str) -> None:
         "no:cacheprovider",
         "-m",
         "not torture",
-        *(f"tests/{name}" for name in NEAREST[near]),
+        *(f"tests/{name}" for name in NEAREST),
     )
     assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-2000:]
     assert re.search(r"^\d+ passed", ended.stdout, re.MULTILINE), ended.stdout[-2000:]
