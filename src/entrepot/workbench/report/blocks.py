@@ -35,6 +35,12 @@ Inline = str | CodeBlock | Strong | Hyperlink
 Text = str | Sequence[Inline]
 
 
+def with_code(text: str) -> list[Inline]:
+    """What stands between backticks is code; only for text of the report's own."""
+    parts: list[Inline] = [CodeBlock(part) if at % 2 else part for at, part in enumerate(text.split("`"))]
+    return [part for part in parts if part]
+
+
 @dataclass(frozen=True, slots=True)
 class Paragraph:
     text: Text

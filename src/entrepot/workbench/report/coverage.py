@@ -18,7 +18,7 @@ _ROWS_OPEN_MAX = 40
 
 def coverage_section(index: FindingsIndex, documents: Mapping[str, ReportDocument]) -> Section:
     """All scenarios, whatever became of them."""
-    rows = []
+    rows: list[list[Cell | str]] = []
     for name, scenario in index.scenarios.items():
         found = index.coverage(name)
         rows.append(

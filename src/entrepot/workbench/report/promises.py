@@ -50,7 +50,7 @@ def _settings_table(index: FindingsIndex) -> TableBlock:
         seen.setdefault(row.system, {})[row.quality] = row.settings
         versions[row.system] = row.version
     measured = sorted({system for system, _ in index.contracts}, key=index.place_of_system)
-    rows = [
+    rows: list[list[Cell | str]] = [
         [
             Cell(index.short_title_of(system), versions.get(system, "")),
             "; ".join(_settings(seen.get(system, {}))) or "as it comes",
