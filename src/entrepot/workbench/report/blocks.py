@@ -9,8 +9,8 @@ made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 
@@ -33,6 +33,12 @@ class Hyperlink:
 
 Inline = str | CodeBlock | Strong | Hyperlink
 Text = str | Sequence[Inline]
+
+
+def with_code(text: str) -> list[Inline]:
+    """What stands between backticks is code; only for text of the report's own."""
+    parts: list[Inline] = [CodeBlock(part) if at % 2 else part for at, part in enumerate(text.split("`"))]
+    return [part for part in parts if part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,27 @@ class TableBlock:
     """Sign → what it says."""
 
 
+def words(title: str, detail: str = "", group: str = "") -> Column:
+    """A column of text."""
+    return Column(title, group, numeric=False, detail=detail)
+
+
+def heads(title: str, detail: str = "") -> Column:
+    """A column that says what its rows are about."""
+    return Column(title, numeric=False, heads_row=True, detail=detail)
+
+
+def table(
+    caption: str,
+    columns: Iterable[Column | str],
+    rows: Iterable[Iterable[Cell | str | None]],
+    notes: Sequence[tuple[str, str]] = (),
+) -> TableBlock:
+    """A plain string is a column of numbers, or a cell; None is an empty cell."""
+    cells = [[EMPTY if one is None else Cell(one) if isinstance(one, str) else one for one in row] for row in rows]
+    return TableBlock(caption, [Column(one) if isinstance(one, str) else one for one in columns], cells, notes)
+
+
 Line = Literal["solid", "dashed", "none"]
 
 
@@ -159,7 +186,7 @@ class Section:
     short: str = ""
     """Its name there, where the title would be too long."""
     badge: Badge = ""
-    extra: Sequence[str] = field(default=())
+    extra: Sequence[str] = ()
     """Further small words beside the title: which tables and figures it shows."""
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from entrepot.workbench.report.blocks import EMPTY, Cell, Column, Fold, Hyperlink, Section, TableBlock
+from entrepot.workbench.report.blocks import Cell, Column, Fold, Hyperlink, Section, TableBlock, heads, table, words
 from entrepot.workbench.report.documents import ReportDocument
 from entrepot.workbench.report.findings_index import PUBLISHED, FindingsIndex
 from entrepot.workbench.report.html import BADGES
@@ -18,7 +18,7 @@ _ROWS_OPEN_MAX = 40
 
 def coverage_section(index: FindingsIndex, documents: Mapping[str, ReportDocument]) -> Section:
     """All scenarios, whatever became of them."""
-    rows = []
+    rows: list[list[Cell | str]] = []
     for name, scenario in index.scenarios.items():
         found = index.coverage(name)
         rows.append(
@@ -26,25 +26,25 @@ def coverage_section(index: FindingsIndex, documents: Mapping[str, ReportDocumen
                 Cell([Hyperlink(name, f"#{slug(name)}")]),
                 Cell(scenario.title, listed(scenario.shows)),
                 Cell(BADGES[found.badge], kind="mark" if found.badge == "failed" else "value"),
-                Cell(f"{found.measured} of {found.points}"),
-                Cell(str(found.reduced) if found.reduced else "–"),
-                Cell(listed(index.short_title_of(system) for system in found.systems) if found.systems else "–"),
-                Cell(why(index, name)),
+                f"{found.measured} of {found.points}",
+                str(found.reduced or "–"),
+                listed(index.short_title_of(system) for system in found.systems) or "–",
+                why(index, name),
             ]
         )
-    columns = [
-        Column("Scenario", numeric=False, heads_row=True),
-        Column("Title", numeric=False, detail="redraws"),
-        Column("Status", numeric=False),
-        Column("Points"),
-        Column("Reduced"),
-        Column("Systems", numeric=False),
-        Column("Why not more", numeric=False),
+    columns: list[Column | str] = [
+        heads("Scenario"),
+        words("Title", "redraws"),
+        words("Status"),
+        "Points",
+        "Reduced",
+        words("Systems"),
     ]
+    columns.append(words("Why not more"))
     caption = f"All {len(rows)} scenarios of the {len(documents)} documents."
     fold: Fold = "open" if len(rows) <= _ROWS_OPEN_MAX else "closed"
     title = "Every scenario, and what became of it"
-    every = Section("coverage-table", title, [TableBlock(caption, columns, rows)], 3, fold, contents="no")
+    every = Section("coverage-table", title, [table(caption, columns, rows)], 3, fold, contents="no")
     return Section("coverage", "Coverage", [_by_document(index, documents), every])
 
 
@@ -63,15 +63,14 @@ def _by_document(index: FindingsIndex, documents: Mapping[str, ReportDocument]) 
         rows.append(
             [
                 Cell([Hyperlink(document.short, f"#{folder}")]),
-                Cell(str(len(names))),
-                *(Cell(str(found[badge])) if found[badge] else EMPTY for badge in BADGES),
-                Cell(f"{beside:,} of {len(published):,}"),
+                str(len(names)),
+                *(str(found[badge]) if found[badge] else None for badge in BADGES),
+                f"{beside:,} of {len(published):,}",
             ]
         )
-    columns = [Column("Document", numeric=False, heads_row=True), Column("Scenarios")]
-    columns += [Column(text.capitalize()) for text in BADGES.values()]
+    columns: list[Column | str] = [heads("Document"), "Scenarios", *(text.capitalize() for text in BADGES.values())]
     columns.append(Column("Published figures", detail="with ours beside them"))
-    return TableBlock("Scenarios of each document by what became of them.", columns, rows)
+    return table("Scenarios of each document by what became of them.", columns, rows)
 
 
 def why(index: FindingsIndex, scenario: str) -> str:

@@ -12,32 +12,13 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import groupby
 
-from entrepot.workbench.report import appearance
-from entrepot.workbench.report.blocks import (
-    Badge,
-    Block,
-    BulletList,
-    Cell,
-    CodeBlock,
-    CodeLines,
-    Column,
-    Drawing,
-    FactList,
-    Hyperlink,
-    Inline,
-    LegendEntry,
-    Paragraph,
-    Section,
-    Strong,
-    TableBlock,
-    Text,
-    Tiles,
-)
+from entrepot.workbench.report import appearance, blocks
+from entrepot.workbench.report.blocks import Block, Cell, Column, Section, TableBlock, Text
 
 _VOID = {"meta"}
 _CLOSED = {"path", "line"}
 """Of SVG: these have no children and close themselves."""
-BADGES: dict[Badge, str] = {
+BADGES: dict[blocks.Badge, str] = {
     "measured": "measured",
     "partly": "partly measured",
     "reduced": "reduced",
@@ -75,7 +56,7 @@ def tag(name: str, /, *inside: str, **attributes: str | bool) -> HtmlText:
     return HtmlText(opened if name in _VOID else f"{opened}{join(inside)}</{name}>")
 
 
-def render_page(title: str, intro: Sequence[Text], blocks: Sequence[Block]) -> str:
+def render_page(title: str, intro: Sequence[Text], inside: Sequence[Block]) -> str:
     style = files(__package__).joinpath("page.css").read_text("utf-8")
     head = tag(
         "head",
@@ -89,7 +70,7 @@ def render_page(title: str, intro: Sequence[Text], blocks: Sequence[Block]) -> s
         "body",
         tag("a", "Skip to the report", class_="skip", href="#summary"),
         tag("header", tag("h1", title), *(tag("p", inline(text)) for text in intro), class_="top"),
-        tag("div", _contents(blocks), tag("main", *(_block(block) for block in blocks)), class_="columns"),
+        tag("div", _contents(inside), tag("main", *(_block(block) for block in inside)), class_="columns"),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
@@ -98,18 +79,18 @@ def inline(text: Text) -> HtmlText:
     return join([_inline(part) for part in ([text] if isinstance(text, str) else text)])
 
 
-def _inline(part: Inline) -> HtmlText:
+def _inline(part: blocks.Inline) -> HtmlText:
     match part:
-        case CodeBlock():
+        case blocks.CodeBlock():
             return tag("code", part.text)
-        case Strong():
+        case blocks.Strong():
             return tag("strong", part.text)
-        case Hyperlink():
+        case blocks.Hyperlink():
             return tag("a", part.text, href=part.target)
     return escape(part)
 
 
-def _contents(blocks: Sequence[Block]) -> HtmlText:
+def _contents(inside: Sequence[Block]) -> HtmlText:
     def entries(inside: Sequence[Block]) -> Iterator[HtmlText]:
         for block in inside:
             if isinstance(block, Section) and block.contents == "yes":
@@ -117,100 +98,66 @@ def _contents(blocks: Sequence[Block]) -> HtmlText:
                 link = tag("a", block.short or block.title, href=f"#{block.anchor}")
                 yield tag("li", link, *([tag("ol", *below)] if below else []))
 
-    return tag(
-        "nav", tag("h2", "Contents"), tag("ol", *entries(blocks)), class_="contents", aria_label="Table of contents"
-    )
+    items = tag("ol", *entries(inside))
+    return tag("nav", tag("h2", "Contents"), items, class_="contents", aria_label="Table of contents")
 
 
 def _block(block: Block) -> HtmlText:
     match block:
-        case Paragraph():
+        case blocks.Paragraph():
             return tag("p", inline(block.text), class_="" if block.kind == "plain" else block.kind)
-        case BulletList():
+        case blocks.BulletList():
             return tag("ul", *(tag("li", inline(item)) for item in block.items))
-        case FactList():
+        case blocks.FactList():
             return tag("dl", *(tag("div", tag("dt", name), tag("dd", inline(text))) for name, text in block.pairs))
-        case CodeLines():
+        case blocks.CodeLines():
             return tag("pre", tag("code", block.text), tabindex="0")
-        case Tiles():
-            return _tiles(block)
+        case blocks.Tiles():
+            inside = [(tag("b", one.value), tag("span", one.label), tag("small", one.detail)) for one in block.tiles]
+            return tag("div", *(tag("div", *parts, class_="tile") for parts in inside), class_="tiles")
         case TableBlock():
             return _table(block)
-        case Drawing():
+        case blocks.Drawing():
             return _drawing(block)
         case Section():
             return _section(block)
 
 
-def _tiles(block: Tiles) -> HtmlText:
-    return tag(
-        "div",
-        *(
-            tag("div", tag("b", tile.value), tag("span", tile.label), tag("small", tile.detail), class_="tile")
-            for tile in block.tiles
-        ),
-        class_="tiles",
-    )
-
-
 def _section(section: Section) -> HtmlText:
-    badge = [tag("span", BADGES[section.badge], class_=f"badge {section.badge}")] if section.badge else []
-    words = [tag("span", word, class_="shows") for word in section.extra]
-    title = tag(f"h{section.level}", section.title)
-    aside = [tag("span", section.aside, class_="became")] if section.aside else []
+    head = [
+        tag(f"h{section.level}", section.title),
+        *([tag("span", BADGES[section.badge], class_=f"badge {section.badge}")] if section.badge else []),
+        *(tag("span", word, class_="shows") for word in section.extra),
+        *([tag("span", section.aside, class_="became")] if section.aside else []),
+    ]
     inside = [_block(block) for block in section.blocks]
+    level = f"level{section.level}"
     if section.fold == "no":
-        return tag("section", title, *badge, *words, *aside, *inside, id=section.anchor, class_=f"level{section.level}")
-    return tag(
-        "details",
-        tag("summary", title, *badge, *words, *aside),
-        *inside,
-        id=section.anchor,
-        class_=f"level{section.level}",
-        open=section.fold == "open",
-    )
+        return tag("section", *head, *inside, id=section.anchor, class_=level)
+    is_open = section.fold == "open"
+    return tag("details", tag("summary", *head), *inside, id=section.anchor, class_=level, open=is_open)
 
 
 def _table(table: TableBlock) -> HtmlText:
-    head = [tag("tr", *(_column(column) for column in table.columns))]
-    if any(column.group for column in table.columns):
-        head.insert(0, tag("tr", *_groups(table.columns)))
-    starts = _group_starts(table.columns)
-    body = [
-        tag("tr", *(_cell(cell, table.columns[place], place in starts) for place, cell in enumerate(row)))
-        for row in table.rows
-    ]
-    notes = [
-        tag("ol", *(tag("li", tag("b", sign), " ", note) for sign, note in table.notes), class_="notes")
-        if table.notes
-        else HtmlText("")
-    ]
-    box = tag(
-        "div",
-        tag("table", tag("caption", table.caption), tag("thead", *head), tag("tbody", *body)),
-        class_="box",
-        tabindex="0",
-        role="region",
-        aria_label=table.caption,
-    )
-    return tag("div", box, *notes, class_="table")
+    columns = table.columns
+    head = [tag("tr", *(_column(column) for column in columns))]
+    if any(column.group for column in columns):
+        head.insert(0, tag("tr", *_groups(columns)))
+    before = ["", *(column.group for column in columns)]
+    body = [tag("tr", *(_cell(cell, columns[at], before[at]) for at, cell in enumerate(row))) for row in table.rows]
+    notes = [tag("li", tag("b", sign), " ", note) for sign, note in table.notes]
+    inside = tag("table", tag("caption", table.caption), tag("thead", *head), tag("tbody", *body))
+    box = tag("div", inside, class_="box", tabindex="0", role="region", aria_label=table.caption)
+    return tag("div", box, tag("ol", *notes, class_="notes") if notes else "", class_="table")
 
 
 def _groups(columns: Sequence[Column]) -> Iterator[HtmlText]:
     for group, members in groupby(columns, key=lambda column: column.group):
-        width = len(list(members))
+        width = str(len(list(members)))
         if group:
-            yield tag("th", group, scope="colgroup", colspan=str(width), class_="group first")
+            yield tag("th", group, scope="colgroup", colspan=width, class_="group first")
         else:
-            yield tag("td", colspan=str(width))
-
-
-def _group_starts(columns: Sequence[Column]) -> set[int]:
-    return {
-        place
-        for place, column in enumerate(columns)
-        if column.group and (place == 0 or columns[place - 1].group != column.group)
-    }
+            yield tag("td", colspan=width)
 
 
 def _column(column: Column) -> HtmlText:
@@ -218,37 +165,27 @@ def _column(column: Column) -> HtmlText:
     return tag("th", column.title, *detail, scope="col", class_="number" if column.numeric else "")
 
 
-def _cell(cell: Cell, column: Column, is_first: bool) -> HtmlText:
+def _cell(cell: Cell, column: Column, group_before: str) -> HtmlText:
     marks = [tag("sup", " ".join(cell.marks))] if cell.marks else []
     detail = [tag("small", cell.detail)] if cell.detail else []
     classes = ["number"] if column.numeric else []
     classes += [cell.kind] if cell.kind != "value" else []
-    classes += ["first"] if is_first else []
-    inside = (inline(cell.text), *marks, *detail)
-    if column.heads_row:
-        return tag("th", *inside, scope="row", class_=" ".join(classes))
-    return tag("td", *inside, class_=" ".join(classes))
+    classes += ["first"] if column.group and column.group != group_before else []
+    scope = "row" if column.heads_row else ""
+    name = "th" if scope else "td"
+    return tag(name, inline(cell.text), *marks, *detail, scope=scope, class_=" ".join(classes))
 
 
-def _drawing(drawing: Drawing) -> HtmlText:
+def _drawing(drawing: blocks.Drawing) -> HtmlText:
     legend = tag("ul", *(_entry(entry) for entry in drawing.legend), class_="legend") if drawing.legend else ""
     panels = [
-        tag(
-            "div",
-            *([tag("p", panel.title)] if panel.title else []),
-            HtmlText(panel.svg),
-            class_=_panel_class(panel.wide),
-        )
-        for panel in drawing.panels
+        tag("div", tag("p", one.title), HtmlText(one.svg), class_="panel wide" if one.wide else "panel")
+        for one in drawing.panels
     ]
     return tag("figure", tag("figcaption", drawing.caption), legend, tag("div", *panels, class_="panels"))
 
 
-def _panel_class(wide: bool) -> str:
-    return "panel wide" if wide else "panel"
-
-
-def _entry(entry: LegendEntry) -> HtmlText:
+def _entry(entry: blocks.LegendEntry) -> HtmlText:
     style = f"stroke:{entry.colour};fill:{'var(--paper)' if entry.hollow else entry.colour}"
     stroke = f"stroke:{entry.colour};stroke-width:2" + (";stroke-dasharray:4 3" if entry.line == "dashed" else "")
     drawn = [] if entry.line == "none" else [tag("line", x1="-13", x2="13", y1="0", y2="0", style=stroke)]

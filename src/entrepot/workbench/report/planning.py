@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from entrepot.workbench.analysis.capacity import TARGET_UTILISATION, cores_needed, peak_clients, utilisation, waiting_ms
 from entrepot.workbench.analysis.findings import Capacity
 from entrepot.workbench.report.appearance import is_ours
-from entrepot.workbench.report.blocks import EMPTY, Block, Cell, Column, Hyperlink, Paragraph, Section, TableBlock
+from entrepot.workbench.report.blocks import (
+    Block,
+    Cell,
+    Column,
+    Hyperlink,
+    Paragraph,
+    Section,
+    TableBlock,
+    heads,
+    table,
+    words,
+)
 from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.notes import Letters
 from entrepot.workbench.report.wording import count, number, percent, slug
@@ -99,42 +110,33 @@ def planning_section(index: FindingsIndex) -> Section | None:
 
 
 def _needs_table(index: FindingsIndex, rows: Sequence[Capacity]) -> TableBlock:
-    columns = [
-        Column("Scenario", numeric=False, heads_row=True),
-        Column("System", numeric=False, heads_row=True),
-        Column("CPU per message", detail="ms"),
-        Column("Highest rate", detail="measured, per s"),
-    ]
+    columns = [heads("Scenario"), heads("System"), Column("CPU per message", detail="ms")]
+    columns.append(Column("Highest rate", detail="measured, per s"))
     for rate in RATES_PER_S:
         group = f"{rate:,.0f} msg/s"
-        columns += [
-            Column("Cores", group=group),
-            Column("Servers", group=group),
-            Column("Wait", group=group, detail="ms"),
-        ]
+        columns += [Column("Cores", group), Column("Servers", group), Column("Wait", group, detail="ms")]
     letters = Letters()
     body = []
     for row in rows:
         found = index.find(row.scenario)
         title = found.title if found else row.scenario
         label = index.label(row.scenario, row.point)
-        cells = [
+        cells: list[Cell | str | None] = [
             Cell([Hyperlink(row.scenario, f"#{slug(row.scenario)}")], f"{title}: {label}" if label else title),
-            Cell(index.short_title_of(row.system)),
-            Cell(number(row.cpu_ms_per_message)),
-            Cell(number(row.rate_max_per_s)),
+            index.short_title_of(row.system),
+            number(row.cpu_ms_per_message),
+            number(row.rate_max_per_s),
         ]
         for rate in RATES_PER_S:
             need = need_of(row, rate)
             signs = [letters.letter(f"{text[:1].upper()}{text[1:]}.") for text in need.warnings]
             cells.append(Cell(number(need.cores, 2), marks=signs))
-            cells.append(Cell(str(need.servers)))
-            cells.append(Cell(_wait(need.wait_ms)) if math.isfinite(need.wait_ms) else EMPTY)
+            cells += [str(need.servers), _wait(need.wait_ms) if math.isfinite(need.wait_ms) else None]
         body.append(cells)
     caption = (
         f"What a rate needs: {count(len(rows), 'measured case')}, cores at {percent(TARGET_UTILISATION)} utilisation."
     )
-    return TableBlock(caption, columns, body, letters.all())
+    return table(caption, columns, body, letters.all())
 
 
 def _wait(wait_ms: float) -> str:
@@ -145,16 +147,10 @@ def _wait(wait_ms: float) -> str:
 def _fits_table(
     index: FindingsIndex, fits: Sequence[tuple[str, str, tuple[float, float, float] | None, str]]
 ) -> TableBlock:
-    columns = [
-        Column("Scenario", numeric=False, heads_row=True),
-        Column("System", numeric=False, heads_row=True),
-        Column("λ", detail="msg/s per client"),
-        Column("α", detail="contention"),
-        Column("β", detail="crosstalk"),
-        Column("Note", numeric=False),
+    columns = [heads("Scenario"), heads("System"), Column("λ", detail="msg/s per client")]
+    columns += [Column("α", detail="contention"), Column("β", detail="crosstalk"), words("Note")]
+    body = [
+        [scenario, index.short_title_of(system), *(map(number, law) if law else [None] * 3), note or "–"]
+        for scenario, system, law, note in fits
     ]
-    body = []
-    for scenario, system, law, note in fits:
-        laws = [Cell(number(value)) for value in law] if law else [EMPTY] * 3
-        body.append([Cell(scenario), Cell(index.short_title_of(system)), *laws, Cell(note or "–")])
-    return TableBlock("X(N) = λN / (1 + α(N − 1) + βN(N − 1)), fitted below hard caps only.", columns, body)
+    return table("X(N) = λN / (1 + α(N − 1) + βN(N − 1)), fitted below hard caps only.", columns, body)

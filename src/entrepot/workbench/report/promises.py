@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from entrepot.workbench.report.blocks import Cell, Column, Section, TableBlock
+from entrepot.workbench.report.blocks import Cell, Column, Section, TableBlock, heads, table, words
 from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.wording import QUALITIES, listed, sentence
 
@@ -28,15 +28,19 @@ def _contracts_table(index: FindingsIndex) -> TableBlock:
         qualities = sorted({quality for _, quality in of_contract}, key=order.index)
         rows.append(
             [
-                Cell(str(place)),
-                Cell(listed(systems)),
-                Cell(listed(QUALITIES.get(quality, quality) for quality in qualities)),
-                Cell(sentence(index.contract_text(place).partition(": ")[2])),
+                str(place),
+                listed(systems),
+                listed(QUALITIES.get(quality, quality) for quality in qualities),
+                sentence(index.contract_text(place).partition(": ")[2]),
             ]
         )
-    columns = [Column("Contract", heads_row=True), Column("System", numeric=False), Column("Quality", numeric=False)]
-    columns.append(Column("What is promised when it answers", numeric=False))
-    return TableBlock("The number of a contract stands beside every figure that was measured under it.", columns, rows)
+    columns = [
+        Column("Contract", heads_row=True),
+        words("System"),
+        words("Quality"),
+        words("What is promised when it answers"),
+    ]
+    return table("The number of a contract stands beside every figure that was measured under it.", columns, rows)
 
 
 def _settings_table(index: FindingsIndex) -> TableBlock:
@@ -46,15 +50,15 @@ def _settings_table(index: FindingsIndex) -> TableBlock:
         seen.setdefault(row.system, {})[row.quality] = row.settings
         versions[row.system] = row.version
     measured = sorted({system for system, _ in index.contracts}, key=index.place_of_system)
-    rows = [
+    rows: list[list[Cell | str]] = [
         [
             Cell(index.short_title_of(system), versions.get(system, "")),
-            Cell("; ".join(_settings(seen.get(system, {}))) or "as it comes"),
+            "; ".join(_settings(seen.get(system, {}))) or "as it comes",
         ]
         for system in measured
     ]
-    columns = [Column("System", numeric=False, heads_row=True, detail="version"), Column("Settings", numeric=False)]
-    return TableBlock("How each system was set up; what holds for one quality only says so.", columns, rows)
+    columns = [heads("System", "version"), words("Settings")]
+    return table("How each system was set up; what holds for one quality only says so.", columns, rows)
 
 
 def _settings(qualities: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -16,6 +16,7 @@ from entrepot.workbench.report.blocks import (
     Section,
     Strong,
     Text,
+    with_code,
 )
 from entrepot.workbench.report.charts import Chooser
 from entrepot.workbench.report.coverage import why
@@ -56,11 +57,10 @@ def own_section(index: FindingsIndex) -> Section | None:
     if not index.own:
         return None
     lead = Paragraph(
-        [
-            "Loads with parameters of one's own, of ",
-            CodeBlock("entrepot bench send"),
-            " and the like: nothing was published of them. Systems are compared where all parameters are the same.",
-        ],
+        with_code(
+            "Loads with parameters of one's own, of `entrepot bench send` and the like: nothing was published of them. "
+            "Systems are compared where all parameters are the same."
+        ),
         "aside",
     )
     return Section("own", "Loads of one's own", [lead, *(_scenario(index, each) for each in index.own.values())])
@@ -136,31 +136,18 @@ def _marks(index: FindingsIndex, scenario: str) -> Section:
 
 def raw_section(index: FindingsIndex) -> Section:
     runs = index.findings.runs
+    named = ", ".join(f"`{run}`" for run in runs)
     blocks: list[Block] = [
         Paragraph(
-            [
-                f"All figures were computed from the raw observations of {count(len(runs), 'run')}: ",
-                *[part for run in runs for part in (CodeBlock(run), ", ")][:-1],
-                ". A run is a folder with ",
-                CodeBlock("run.json"),
-                " and, for each trial, ",
-                CodeBlock("trials/TRIAL/trial.json"),
-                " beside ",
-                CodeBlock("sent.parquet"),
-                ", ",
-                CodeBlock("received.parquet"),
-                ", ",
-                CodeBlock("samples.parquet"),
-                " and, where calls were timed, ",
-                CodeBlock("calls.parquet"),
-                ". The schema is in ",
-                CodeBlock("docs/WORKBENCH.md"),
-                ". To look at them yourself:",
-            ]
+            with_code(
+                f"All figures were computed from the raw observations of {count(len(runs), 'run')}: {named}. "
+                "A run is a folder with `run.json` and, for each trial, `trials/TRIAL/trial.json` beside "
+                "`sent.parquet`, "
+                "`received.parquet`, `samples.parquet` and, where calls were timed, `calls.parquet`. "
+                "The schema is in `docs/WORKBENCH.md`. To look at them yourself:"
+            )
         ),
         CodeLines(_OPENING, "python"),
-        Paragraph(
-            ["To make this report again: ", CodeBlock("entrepot report RUN… -o report/"), " with their folders."]
-        ),
+        Paragraph(with_code("To make this report again: `entrepot report RUN… -o report/` with their folders.")),
     ]
     return Section("raw", "Raw observations", blocks)

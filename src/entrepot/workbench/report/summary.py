@@ -25,6 +25,8 @@ from entrepot.workbench.report.blocks import (
     Text,
     Tile,
     Tiles,
+    heads,
+    words,
 )
 from entrepot.workbench.report.documents import ReportDocument
 from entrepot.workbench.report.findings_index import PUBLISHED, FindingsIndex
@@ -178,13 +180,8 @@ def _tiles(index: FindingsIndex) -> Tiles:
         tiles.append(Tile(scenarios, "scenarios measured", count(len(points), "point") + own))
     else:
         tiles.append(Tile(str(len(points)), "point" if len(points) == 1 else "points", listed(index.own)))
-    tiles.append(
-        Tile(
-            str(len(systems)),
-            "system" if len(systems) == 1 else "systems",
-            listed(dict.fromkeys(name.partition(",")[0] for name in names)),
-        )
-    )
+    titles = listed(dict.fromkeys(name.partition(",")[0] for name in names))
+    tiles.append(Tile(str(len(systems)), "system" if len(systems) == 1 else "systems", titles))
     sums = findings.accounting
     if sums.trials:
         faults = sums.lost + sums.duplicated
@@ -196,13 +193,8 @@ def _tiles(index: FindingsIndex) -> Tiles:
             for row in findings.comparisons
             if row.other.startswith(PUBLISHED)
         }
-        tiles.append(
-            Tile(
-                f"{len(compared):,} of {len(findings.published):,}",
-                "published figures compared",
-                "why not more: coverage",
-            )
-        )
+        share = f"{len(compared):,} of {len(findings.published):,}"
+        tiles.append(Tile(share, "published figures compared", "why not more: coverage"))
     return Tiles(tiles)
 
 
@@ -258,10 +250,10 @@ def _ratio_table(index: FindingsIndex, found: Sequence[Ratio], documents: Mappin
             one = groups[document, quality].get(is_published)
             cells += _ratio_cells(index, one) if one else [EMPTY] * 3
         body.append(cells)
-    columns = [Column("Document", numeric=False, heads_row=True, detail="quality")]
+    columns = [heads("Document", "quality")]
     for group in ("Entrepot ÷ best peer", "Entrepot ÷ published"):
-        columns += [Column("Mean", group=group), Column("Points", group=group, detail="lowest to highest")]
-        columns.append(Column("Against", group=group, numeric=False))
+        columns += [Column("Mean", group), Column("Points", group, detail="lowest to highest")]
+        columns.append(words("Against", group=group))
     return TableBlock(
         f"Each scenario's throughput, geometric means over points with {spread(_repetitions(index))}. "
         "Rated, scheduled and reduced cases are left out, and peers that promise less than the quality asks for.",
@@ -296,14 +288,12 @@ def _missing(index: FindingsIndex) -> list[Text]:
         by_reason.setdefault((mark.status, mark.system, kind), []).append(mark.scenario)
     for (status, system, reason), scenarios in list(by_reason.items())[:_FAILURES_SHOWN]:
         names = list(dict.fromkeys(scenarios))
-        links: list[str | Hyperlink] = []
-        for name in names[:4]:
-            links += [", " if links else "", Hyperlink(name, f"#{slug(name)}")]
+        links = [part for name in names[:4] for part in (", ", Hyperlink(name, f"#{slug(name)}"))][1:]
         more = f" and {len(names) - 4} more scenarios" if len(names) > 4 else ""
         texts.append(
             [
                 f"{count(len(scenarios), f'{status} trial')} of {index.short_title_of(system)} (",
-                *(link for link in links if link),
+                *links,
                 f"{more}): {reason}",
             ]
         )
@@ -334,16 +324,8 @@ def _machine(environment: Mapping[str, str]) -> list[Block]:
     rest = [(key.replace("_", " "), value) for key, value in environment.items() if key not in _MACHINE and value]
     blocks: list[Block] = [FactList(known)] if known else []
     if rest:
-        blocks.append(
-            Section(
-                f"more-{slug(environment.get('host', 'host'))}",
-                "Everything that was recorded",
-                [FactList(rest)],
-                4,
-                "closed",
-                contents="no",
-            )
-        )
+        anchor, title = f"more-{slug(environment.get('host', 'host'))}", "Everything that was recorded"
+        blocks.append(Section(anchor, title, [FactList(rest)], 4, "closed", contents="no"))
     return blocks
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from entrepot.workbench.analysis.findings import Figure, FigureComparison, UnusableTrial
 from entrepot.workbench.analysis.metric import Group, metric_of
 from entrepot.workbench.report.appearance import is_ours
-from entrepot.workbench.report.blocks import EMPTY, Cell, CellKind, Column, TableBlock
+from entrepot.workbench.report.blocks import EMPTY, Cell, CellKind, Column, TableBlock, heads, table, words
 from entrepot.workbench.report.findings_index import FindingsIndex
 from entrepot.workbench.report.notes import Notes
 from entrepot.workbench.report.view import View
@@ -224,7 +224,7 @@ def _also_marked(marks: Sequence[UnusableTrial]) -> str:
 
 
 def _head_columns(varying: Sequence[str]) -> list[Column]:
-    return [Column(name_of(name), numeric=False, heads_row=True) for name in varying or ["point"]]
+    return [heads(name_of(name)) for name in varying or ["point"]]
 
 
 def row_heads(index: FindingsIndex, scenario: str, point: str, varying: Sequence[str]) -> list[Cell]:
@@ -252,8 +252,7 @@ class CaseTable(View):
         return [*heads, Cell(self.index.short_title_of(system))]
 
     def _columns(self) -> list[Column]:
-        heads = _head_columns(self._varying) if self._varying else []
-        return [*heads, Column("System", numeric=False, heads_row=True)]
+        return [*(_head_columns(self._varying) if self._varying else []), heads("System")]
 
     def own(self) -> Iterator[TableBlock]:
         """Rates and latency, cost, accounts: a table each, so that a laptop shows all of it."""
@@ -288,7 +287,7 @@ class CaseTable(View):
             rows += [[*self._heads(point, system), Cell(verdict), Cell(reason or "–")] for verdict, reason in found]
         if not rows:
             return None
-        columns = [Column("Held back by", numeric=False), Column("Evidence", numeric=False)]
+        columns = [words("Held back by"), words("Evidence")]
         return TableBlock("What held each figure back.", [*self._columns(), *columns], rows)
 
 
@@ -305,22 +304,20 @@ def probe_table(index: FindingsIndex, scenario: str) -> TableBlock | None:
     rows = [
         [
             *(row_heads(index, scenario, probe.point, varying) if varying else []),
-            Cell(index.short_title_of(probe.system)),
-            Cell(str(probe.repetition)),
-            Cell(str(probe.probe)),
-            Cell(number(probe.offered_per_s)),
-            Cell(number(probe.delivered_per_s)),
-            Cell(number(probe.depth_slope_per_s)) if probe.depth_slope_per_s is not None else EMPTY,
-            Cell(number(probe.latency_p99_s * 1e3)),
-            Cell(f"{probe.lost:,}"),
-            Cell("sustained" if probe.sustained else "not sustained"),
-            Cell(probe.evidence or "–"),
+            index.short_title_of(probe.system),
+            str(probe.repetition),
+            str(probe.probe),
+            number(probe.offered_per_s),
+            number(probe.delivered_per_s),
+            None if probe.depth_slope_per_s is None else number(probe.depth_slope_per_s),
+            number(probe.latency_p99_s * 1e3),
+            f"{probe.lost:,}",
+            "sustained" if probe.sustained else "not sustained",
+            probe.evidence or "–",
         ]
         for probe in probes
     ]
-    columns = _head_columns(varying) if varying else []
-    columns += [Column("System", numeric=False, heads_row=True), Column("Repetition"), Column("Probe")]
-    columns += [Column("Offered", detail="msg/s"), Column("Delivered", detail="msg/s")]
-    columns += [Column("Depth slope", detail="msg/s"), Column("Latency, 99 %", detail="ms"), Column("Lost")]
-    columns += [Column("Verdict", numeric=False), Column("Evidence", numeric=False)]
-    return TableBlock(f"The {count(len(probes), 'probe')} of the search.", columns, rows)
+    columns = [*(_head_columns(varying) if varying else []), heads("System"), Column("Repetition"), Column("Probe")]
+    columns += [Column(title, detail="msg/s") for title in ("Offered", "Delivered", "Depth slope")]
+    columns += [Column("Latency, 99 %", detail="ms"), Column("Lost"), words("Verdict"), words("Evidence")]
+    return table(f"The {count(len(probes), 'probe')} of the search.", columns, rows)
