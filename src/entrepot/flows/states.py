@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 24
 """A key is a correlation id."""
 _ASKED_MAX: Final = 6
-"""So often a state must be neither found nor held before it is taken for unknown: each time both questions are asked one
-after the other, and a state that two instances use all the time slipped through both in 1 of 258 runs of 60 replies."""
+"""So often a state must be neither found nor held before it is taken for unknown.
+
+Both questions are asked one after the other, and a state that two instances
+use all the time slipped through them in 1 of 258 runs of 60 replies.
+"""
 BUSY_S: Final = 0.05
 """Seconds before an instance tries again for a state that another instance has."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9._%/]")
