@@ -18,7 +18,6 @@ from entrepot.engine.databases import points
 from entrepot.engine.databases.points import BETWEEN_COMMITS, DECIDED, PREPARED
 from entrepot.engine.databases.postgresql import PostgreSQL
 from entrepot.engine.global_units import GlobalUnits
-from entrepot.server import coordination
 from entrepot.server.conversation import Conversation
 from entrepot.server.wire.verbs import Verb
 from entrepot.testing.postgres import Postgres
@@ -137,7 +136,7 @@ def _answer_before_the_force() -> None:
         conversation._answer(number, None)
         conversation.desk.loop.call_later(0.3, _decide, conversation, 0, frame)
 
-    _decide = coordination.COORDINATION[Verb.DECIDE]
+    _decide = Conversation._VERBS[Verb.DECIDE]
     Conversation._VERBS[Verb.DECIDE] = decide
 
 

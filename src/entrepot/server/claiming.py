@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs about claims at a server: who acts under a name, and since which epoch nobody else does.
 
-They belong to `Conversation`, whose table leads here. Each takes SET
+They belong to `Conversation`, which finds them here by their names. Each takes SET
 authority for the name or prefix (SET AUTHREC ... OBJTYPE(CLAIM)).
 """
 
@@ -17,7 +17,6 @@ from entrepot.engine.claims import AUTHORITY, require_status
 from entrepot.engine.settlement import Settlement
 from entrepot.errors import EntrepotError, Fenced, NotAuthorized
 from entrepot.server.wire import verbs
-from entrepot.server.wire.verbs import Verb
 
 if TYPE_CHECKING:
     from entrepot.server.conversation import Conversation
@@ -99,12 +98,3 @@ def _claims(conversation: Conversation, number: int, frame: verbs.OfPrefix) -> N
     with conversation.desk.host.lock:
         found = conversation.desk.engine.manager.claims.all(_holder(conversation), frame.prefix)
     conversation._answer(number, None, [astuple(claim) for claim in found])
-
-
-CLAIMING: dict[int, Callable[..., None]] = {
-    Verb.CLAIM: _claim,
-    Verb.RETIRE: _retire,
-    Verb.INSTRUCT: _instruct,
-    Verb.CLAIMS: _claims,
-    Verb.NEXT_EPOCH: _next_epoch,
-}

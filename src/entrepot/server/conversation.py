@@ -2,8 +2,8 @@
 """What the native protocol's verbs mean for one connection: requests become verbs of a session, outcomes answers.
 
 It knows no bytes. Its partner is a connection that encodes what it is sent,
-or a client in this very process that takes it as it is. A table leads from
-verb to method.
+or a client in this very process that takes it as it is. Which method
+or function carries out a verb is found by the verb's name, when this is imported.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ from entrepot.errors import (
 from entrepot.limits import CONSUMER_CREDIT_MAX, KIB, UNITS_PER_CONNECTION_MAX, WAITING_PER_CONNECTION_MAX
 from entrepot.message import Message
 from entrepot.selectors import NotCompiledYet, ready_selector
-from entrepot.server import vetting
-from entrepot.server.claiming import CLAIMING, SessionHolder
-from entrepot.server.coordination import COORDINATION
+from entrepot.server import claiming, coordination, putting, vetting
+from entrepot.server.claiming import SessionHolder
 from entrepot.server.judging import compile_first
 from entrepot.server.mqsc import Answer
 from entrepot.server.native_consumers import NativeConsumers
 from entrepot.server.open_subscriptions import subscribe, unsubscribe
-from entrepot.server.putting import PUTTING
 from entrepot.server.session import Session
 from entrepot.server.waiting_get import Got, WaitingGet
 from entrepot.server.waiting_group import WaitingGroup
@@ -527,30 +525,18 @@ class Conversation:
         self._answer(number, None)
         self.partner.close()
 
-    _VERBS: ClassVar[dict[int, Callable[..., None]]] = {
-        Verb.PUT: _put,
-        Verb.GET: _get,
-        Verb.REQUEST: _request,
-        Verb.GET_MANY: _get_many,
-        Verb.GET_GROUP: _get_group,
-        Verb.BROWSE: _browse,
-        Verb.COMMIT: _commit,
-        Verb.BACK_OUT: _back_out,
-        Verb.CONSUME: _consume,
-        Verb.CREDIT: _credit,
-        Verb.STOP_CONSUMING: _stop_consuming,
-        Verb.RETURN: _return,
-        Verb.ACKNOWLEDGE: _acknowledge,
-        Verb.CANCEL: _cancel,
-        Verb.SYNCHRONIZE: _synchronize,
-        Verb.MQSC: _mqsc,
-        Verb.DYNAMIC: _dynamic,
-        Verb.MANAGE: _manage,
-        Verb.SUBSCRIBE: _subscribe,
-        Verb.UNSUBSCRIBE: _unsubscribe,
-        Verb.HEARTBEAT: _heartbeat,
-        Verb.GOODBYE: _goodbye,
-        **COORDINATION,
-        **CLAIMING,
-        **PUTTING,
-    }
+    _VERBS: ClassVar[dict[int, Callable[..., None]]]
+
+
+def _carried_out_by(verb: Verb) -> Callable[..., None]:
+    """What is called like the verb: a method of the conversation, or a function of one of the modules beside it."""
+    name = f"_{verb.name.lower()}"
+    found = [vars(place)[name] for place in (Conversation, claiming, coordination, putting) if name in vars(place)]
+    assert len(found) == 1, f"{name}: {len(found)} of them"
+    method: Callable[..., None] = found[0]
+    return method
+
+
+Conversation._VERBS = {
+    verb: _carried_out_by(verb) for verb, definition in verbs.ASKED.items() if definition.in_conversation
+}

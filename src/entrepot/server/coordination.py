@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of coordinators at a server: units that are prepared, and global units that we decide ourselves.
 
-They belong to `Conversation`, whose table leads here.
+They belong to `Conversation`, which finds them here by their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError, FrameUnreadable, InvalidArgument, LimitExceeded, UnitFinished, UnitNotInDoubt
 from entrepot.limits import BRANCH_ID_BYTES_MAX, BRANCHES_MAX, TRANSACTIONS_ASKED_MAX, UNITS_PER_CONNECTION_MAX
 from entrepot.server.wire import verbs
-from entrepot.server.wire.verbs import Verb
 
 if TYPE_CHECKING:
     from entrepot.server.conversation import Conversation
@@ -194,14 +192,3 @@ def _vetted(forms: list[tuple[str, str, int]]) -> list[Branch]:
         number = checks.whole_number("number", own, 0, _NUMBER_MAX)
         branches.append(Branch(checks.text("resource", resource), branch_id, number))
     return branches
-
-
-COORDINATION: dict[int, Callable[..., None]] = {
-    Verb.PREPARE: _prepare,
-    Verb.RESOLVE: _resolve,
-    Verb.IN_DOUBT: _in_doubt,
-    Verb.BEGIN_GLOBAL: _begin_global,
-    Verb.DECIDE: _decide,
-    Verb.OUTCOMES: _outcomes,
-    Verb.FORGET: _forget,
-}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many puts in one frame, at a server: what a flow sends with a unit of work costs one look at the frame.
 
-It belongs to `Conversation`, whose table leads here. If a put is refused,
+It belongs to `Conversation`, which finds it here by its name. If a put is refused,
 none of the frame's is in the unit. The answer tells, or else the commit of
 the unit, which is backed out.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.engine.unit_of_work import Unit
@@ -98,6 +98,3 @@ class _ManyPuts:
         if self._number:
             # Who asks wants to know of all that was put before, too.
             conversation._answer(self._number, conversation._errors.get(self._frame.unit))
-
-
-PUTTING: dict[int, Any] = {Verb.PUT_MANY: _put_many}

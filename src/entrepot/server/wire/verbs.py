@@ -517,6 +517,8 @@ class Definition(NamedTuple):
     """Whether its answer may hold a message that is nowhere else any more, so that it must not get lost."""
     for_fenced: bool = False
     """Whether it is answered though another connection acts in the partner's place."""
+    in_conversation: bool = True
+    """Whether a client asks it once it is admitted; if not, it begins a connection or is a channel's."""
 
     @property
     def has_message(self) -> bool:
@@ -528,7 +530,13 @@ _AT_ONCE, _FORCED = "at once", "the log is forced"
 _PUT = "PUT on the queue, PUB on the topic"
 
 ASKED: dict[Verb, Definition] = {
-    Verb.HELLO: Definition(Hello, "WELCOME", "the partner is known and admitted", "CONNECT on the queue manager"),
+    Verb.HELLO: Definition(
+        Hello,
+        "WELCOME",
+        "the partner is known and admitted",
+        "CONNECT on the queue manager",
+        in_conversation=False,
+    ),
     Verb.PUT: Definition(
         Put,
         "DONE with the message id",
@@ -630,10 +638,10 @@ ASKED: dict[Verb, Definition] = {
     ),
     # An epoch that is lost is no one's.
     Verb.NEXT_EPOCH: Definition(OfPrefix, "DONE with a number", _FORCED, "SET on the claims", Again.ALWAYS),
-    Verb.CHANNEL_HELLO: Definition(ChannelHello),
-    Verb.CHANNEL_MESSAGE: Definition(ChannelMessage),
-    Verb.CHANNEL_END_OF_BATCH: Definition(ChannelEndOfBatch),
-    Verb.CHANNEL_PING: Definition(Empty),
+    Verb.CHANNEL_HELLO: Definition(ChannelHello, in_conversation=False),
+    Verb.CHANNEL_MESSAGE: Definition(ChannelMessage, in_conversation=False),
+    Verb.CHANNEL_END_OF_BATCH: Definition(ChannelEndOfBatch, in_conversation=False),
+    Verb.CHANNEL_PING: Definition(Empty, in_conversation=False),
 }
 """What a partner may ask. docs/decisions/0034-verbs-in-one-table.md says how one is added."""
 
