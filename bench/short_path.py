@@ -33,13 +33,13 @@ from entrepot.compiled import form
 from entrepot.engine.folder import create
 from entrepot.message import Message, MessageType
 from entrepot.server.admission import Admission
-from entrepot.server.desk import Desk
-from entrepot.server.gate import Gate
+from entrepot.server.connection_limiter import ConnectionLimiter
 from entrepot.server.mqsc import require_ok, run_script
-from entrepot.server.native import NativeLink
+from entrepot.server.native_connection import NativeConnection
 from entrepot.server.security.authority import Authority
 from entrepot.server.security.users import Users
 from entrepot.server.served_host import ServedHost
+from entrepot.server.session_registry import SessionRegistry
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import decode, encode
 from entrepot.server.wire.frame import VERSION, FrameReader
@@ -93,7 +93,7 @@ class Wire:
 class Partner:
     """A client's end of a link, without a client."""
 
-    def __init__(self, link: NativeLink) -> None:
+    def __init__(self, link: NativeConnection) -> None:
         self.link = link
         self.wire = Wire()
         link.connection_made(self.wire)
@@ -125,10 +125,10 @@ class Bench:
         script = "DEFINE QLOCAL(RQ) MAXDEPTH(999999)\nDEFINE QLOCAL(REPLIES) MAXDEPTH(999999)"
         require_ok(run_script(script, self.host, "-"))
         authority = Authority()
-        self.desk = Desk(self.host, authority)
+        self.registry = SessionRegistry(self.host, authority)
         admission = Admission(self.host, Users.load(path), authority, lambda *_, **__: None)
-        gate = Gate(100, 100)
-        self.asker, self.server = (Partner(NativeLink(self.desk, admission, gate)) for _ in range(2))
+        gate = ConnectionLimiter(100, 100)
+        self.asker, self.server = (Partner(NativeConnection(self.registry, admission, gate)) for _ in range(2))
         self._number = 1
         self._served = 0
 
@@ -250,7 +250,7 @@ class Units:
         begun = time.process_time_ns()
         self._bench.asker.say(data)
         self._bench.host.force_here()
-        self._bench.desk.engine.drain()
+        self._bench.registry.engine.drain()
         spent_s = (time.process_time_ns() - begun) / 1e9
         [(verb, _, answer)] = self._bench.asker.heard()
         assert verb == Verb.DONE, answer

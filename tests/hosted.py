@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from entrepot.engine import host
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.engine.settlement import Settlement
 from entrepot.engine.unit_of_work import Unit
 from entrepot.engine.waiting import Waiter
@@ -127,7 +127,7 @@ class Verbs(_Base):
     def resolve(self, transaction_id: bytes, *, commit: bool) -> None:
         self.durably(lambda: self.manager.in_doubt.resolve(transaction_id, commit=commit))
 
-    def subscribe(self, wanted: Subscription, *, new_only: bool = False) -> Subscription:
+    def subscribe(self, wanted: SubscriptionDefinition, *, new_only: bool = False) -> SubscriptionDefinition:
         """See `Publishing.subscribe`."""
         found = wanted
 

@@ -153,8 +153,8 @@ class Bare:
 def test_a_commit_that_was_read_before_stands_and_one_behind_is_refused(server: ServerThread, folder: Path) -> None:
     with connect(server.unix_url) as successor:
         old = Bare(folder)
-        old.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1))
-        assert old.hear() == (Verb.DONE, 2, verbs.Done(""))
+        old.say(Verb.CLAIM, 2, verbs.ClaimPayload("flow/1", 1))
+        assert old.hear() == (Verb.DONE, 2, verbs.DonePayload(""))
         for unit in (1, 2):
             message = entrepot.Message(b"%d" % unit)
             old.say(Verb.PUT, 0, verbs.Put("Q", unit, True, None, 0.0, message))
@@ -179,14 +179,14 @@ def test_a_commit_that_was_read_before_stands_and_one_behind_is_refused(server: 
 
 def test_without_a_token_a_second_connection_with_the_same_epoch_is_refused(server: ServerThread, folder: Path) -> None:
     one, two = Bare(folder), Bare(folder)
-    one.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1))
+    one.say(Verb.CLAIM, 2, verbs.ClaimPayload("flow/1", 1))
     assert one.hear()[0] == Verb.DONE
-    two.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1))
+    two.say(Verb.CLAIM, 2, verbs.ClaimPayload("flow/1", 1))
     assert two.hear()[0] == Verb.FAILED
     one.socket.close()
     with connect(server.unix_url) as watcher:
         until(lambda: not watcher.claims()[0].connected, "its end is noticed")
-    two.say(Verb.CLAIM, 3, verbs.Claim("flow/1", 1))
+    two.say(Verb.CLAIM, 3, verbs.ClaimPayload("flow/1", 1))
     assert two.hear()[0] == Verb.DONE
     two.socket.close()
 
@@ -194,11 +194,11 @@ def test_without_a_token_a_second_connection_with_the_same_epoch_is_refused(serv
 def test_a_client_takes_its_own_claim_from_a_connection_that_is_not_known_to_be_gone(folder: Path) -> None:
     with ServerThread(folder):
         one, two, three = Bare(folder), Bare(folder), Bare(folder)
-        one.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1, b"mine"))
+        one.say(Verb.CLAIM, 2, verbs.ClaimPayload("flow/1", 1, b"mine"))
         assert one.hear()[0] == Verb.DONE
-        three.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1, b"other"))
+        three.say(Verb.CLAIM, 2, verbs.ClaimPayload("flow/1", 1, b"other"))
         assert three.hear()[0] == Verb.FAILED
-        two.say(Verb.CLAIM, 2, verbs.Claim("flow/1", 1, b"mine"))
+        two.say(Verb.CLAIM, 2, verbs.ClaimPayload("flow/1", 1, b"mine"))
         assert two.hear()[0] == Verb.DONE
         assert one.hear()[0] == Verb.CLOSING
         for each in (one, two, three):

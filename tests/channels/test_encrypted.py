@@ -136,8 +136,8 @@ def test_an_idle_encrypted_connection_goes_on(server: ServerThread, client: Conn
     client.put("Q", b"before", persistent=True)
     assert server.server is not None
     opened = client.calls.line._socket
-    for link in list(server.server.desk.links):
-        server.server.desk.loop.call_soon_threadsafe(link.close)
+    for link in list(server.server.registry.links):
+        server.server.registry.loop.call_soon_threadsafe(link.close)
     # A put that is under way when the connection breaks would rightly be told as unknown.
     until(lambda: client.calls.line._has_gone(opened), "the connection is gone")
     client.put("Q", b"after", persistent=True)

@@ -74,7 +74,7 @@ def _proxies(connection: Connection) -> set[str]:
 
 
 def test_a_publication_reaches_subscribers_of_other_queue_managers_once(servers: dict[str, Connection]) -> None:
-    east = servers["EAST"].subscribe("prices/#", durable="desk")
+    east = servers["EAST"].subscribe("prices/#", durable="registry")
     west = servers["WEST"].subscribe("prices/+")
     _until(lambda: "prices/#" in _proxies(servers["WEST"]) and "prices/+" in _proxies(servers["EAST"]))
     for name, connection in servers.items():
@@ -90,13 +90,13 @@ def test_a_publication_reaches_subscribers_of_other_queue_managers_once(servers:
 def test_publications_wait_for_a_queue_manager_that_is_away(chain: Path) -> None:
     with ServerThread(chain / "HQ"), connect(f"unix:{chain / 'HQ'}") as hq:
         with ServerThread(chain / "EAST"), connect(f"unix:{chain / 'EAST'}") as east:
-            east.subscribe("prices/#", durable="desk").close()
+            east.subscribe("prices/#", durable="registry").close()
             _until(lambda: "prices/#" in _proxies(hq))
         for number in range(20):
             hq.publish("prices/ibm", b"%d" % number, persistent=True)
         with ServerThread(chain / "EAST"), connect(f"unix:{chain / 'EAST'}") as east:
-            desk = east.subscribe(durable="desk")
-            got = [desk.get(wait_s=60) for _ in range(20)]
+            registry = east.subscribe(durable="registry")
+            got = [registry.get(wait_s=60) for _ in range(20)]
             assert [message.body for message in got if message] == [b"%d" % number for number in range(20)]
 
 
@@ -130,7 +130,7 @@ def test_scope_keeps_publications_at_home(servers: dict[str, Connection]) -> Non
 
 
 def test_leaving_a_parent_ends_its_wishes(servers: dict[str, Connection]) -> None:
-    servers["EAST"].subscribe("prices/#", durable="desk")
+    servers["EAST"].subscribe("prices/#", durable="registry")
     _until(lambda: "prices/#" in _proxies(servers["HQ"]))
     servers["EAST"].mqsc("ALTER QMGR PARENT(' ')")
     _until(lambda: not _proxies(servers["HQ"]))
@@ -150,7 +150,7 @@ def test_two_children_that_come_at_once_are_both_remembered(tmp_path: Path) -> N
         neighbours = running.server.neighbours
 
         async def come() -> None:
-            with neighbours._desk.host.lock:
+            with neighbours._registry.host.lock:
                 neighbours._adopt("EAST")
                 neighbours._adopt("WEST")
 

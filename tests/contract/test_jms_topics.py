@@ -247,8 +247,8 @@ def test_a_durable_subscription_has_one_reader_unless_shared(connection: Connect
 @EVERY_MODE
 def test_shared_consumers_get_each_message_once(connection: Connection, other: Connection, mode: Acknowledge) -> None:
     with Session(connection, mode, prefetch=1) as session, Session(other, mode, prefetch=1) as others:
-        one = session.shared_consumer("topic:prices/#", "desk")
-        two = others.shared_consumer("topic:prices/#", "desk")
+        one = session.shared_consumer("topic:prices/#", "registry")
+        two = others.shared_consumer("topic:prices/#", "registry")
         alone = session.consumer("topic:prices/#")
         for number in range(6):
             connection.publish("prices/ibm", b"%d" % number)
@@ -269,14 +269,14 @@ def test_shared_consumers_get_each_message_once(connection: Connection, other: C
 
 def test_a_shared_subscription_goes_with_its_last_reader(connection: Connection, other: Connection) -> None:
     with Session(connection) as session, Session(other) as others:
-        one = session.shared_consumer("topic:prices/#", "desk")
-        two = others.shared_consumer("topic:prices/#", "desk")
+        one = session.shared_consumer("topic:prices/#", "registry")
+        two = others.shared_consumer("topic:prices/#", "registry")
         one.close()
         session.send("topic:prices/ibm", b"kept")
         assert received(two, 1) == [b"kept"]
         session.send("topic:prices/ibm", b"dropped")
         two.close()
-        assert session.shared_consumer("topic:prices/#", "desk").receive(0.05) is None
+        assert session.shared_consumer("topic:prices/#", "registry").receive(0.05) is None
 
 
 # --- wrong arguments ------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_wrong_arguments_are_told_at_once(connection: Connection) -> None:
         with pytest.raises(InvalidArgument, match="topic"):
             session.durable_consumer("Q", "desk-7")
         with pytest.raises(InvalidArgument, match="topic"):
-            session.shared_consumer("Q", "desk")
+            session.shared_consumer("Q", "registry")
         with pytest.raises(SelectorSyntaxError):
             session.consumer("topic:prices/#", selector="price >")
     with pytest.raises(InvalidArgument, match="session"):

@@ -16,10 +16,10 @@ from entrepot.engine.folder import create
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.server.admission import Admission
 from entrepot.server.amqp.protocol import AmqpProtocol
-from entrepot.server.desk import Desk
 from entrepot.server.mqsc import run_script
 from entrepot.server.security.authority import Authority
 from entrepot.server.security.users import Users
+from entrepot.server.session_registry import SessionRegistry
 from hosted import Host
 
 LOG = LogSettings(segment_bytes=8 * 1024 * 1024, primary=3, secondary=4)
@@ -57,7 +57,7 @@ class AmqpServer:
             create(path, log=log)
         self._path = path
         self._listener = Listener(name="AMQP", protocol="AMQP", port=0, channel="AMQP.APP", handshake_s=handshake_s)
-        self.desk: Desk = None  # type: ignore[assignment]
+        self.registry: SessionRegistry = None  # type: ignore[assignment]
         self.host: Host = None  # type: ignore[assignment]
         self.port = 0
         self._loop = uvloop.new_event_loop()
@@ -92,21 +92,23 @@ class AmqpServer:
             users.add("app", "passw0rd-of-app")
             users.save()
         authority = Authority()
-        self.desk = desk = Desk(host, authority)
+        self.registry = registry = SessionRegistry(host, authority)
         self.admission = admission = Admission(host, users, authority, lambda *_, **__: None)
         self._stopping = asyncio.Event()
-        server = await self._loop.create_server(lambda: AmqpProtocol(desk, admission, self._listener), "127.0.0.1", 0)
+        server = await self._loop.create_server(
+            lambda: AmqpProtocol(registry, admission, self._listener), "127.0.0.1", 0
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stopping.wait()
         server.close()
-        for link in list(desk.links):
+        for link in list(registry.links):
             link.close(None)
         for _ in range(3_000):
-            if not desk.links:
+            if not registry.links:
                 break
             await asyncio.sleep(0.01)
-        await asyncio.to_thread(desk.close)
+        await asyncio.to_thread(registry.close)
         await asyncio.to_thread(host.close)
 
     def call(self, what: Callable[[], Any]) -> Any:

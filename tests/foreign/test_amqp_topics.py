@@ -13,7 +13,7 @@ from proton.handlers import MessagingHandler
 from proton.reactor import AtMostOnce, Container, DurableSubscription, Filter, LinkOption, Selector
 from proton.utils import BlockingConnection, BlockingReceiver, LinkDetached, SendException
 
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.message import Message as OurMessage
 
 from .amqp_server import AmqpServer
@@ -85,8 +85,8 @@ def take(receiver: BlockingReceiver, number: int) -> list[bytes]:
     return got
 
 
-def subscriptions(server: AmqpServer, topic: str) -> dict[str, Subscription]:
-    found = [each for each in server.host.definitions() if isinstance(each, Subscription)]
+def subscriptions(server: AmqpServer, topic: str) -> dict[str, SubscriptionDefinition]:
+    found = [each for each in server.host.definitions() if isinstance(each, SubscriptionDefinition)]
     return {each.name: each for each in found if each.topic == topic}
 
 
@@ -304,7 +304,7 @@ def test_durable_subscription_survives_a_lost_connection(server: AmqpServer, top
     durable(lost, topic, "sub", credit=1)
     publish(server, topic, b"1", persistent=True)
     assert eventually(lambda: bool(lost.container) and server.depth(_queue(server, "c2:sub")) == 1, lost)
-    server.call(lambda: [link._transport.abort() for link in server.desk.links])
+    server.call(lambda: [link._transport.abort() for link in server.registry.links])
     publish(server, topic, b"2", persistent=True)
     again = connect(server, "c2")
     assert take(durable(again, topic, "sub"), 2) == [b"1", b"2"]
@@ -313,7 +313,7 @@ def test_durable_subscription_survives_a_lost_connection(server: AmqpServer, top
 
 def _queue(server: AmqpServer, name: str) -> str:
     found = server.host.find("SUB", name)
-    assert isinstance(found, Subscription)
+    assert isinstance(found, SubscriptionDefinition)
     return found.destination
 
 

@@ -673,4 +673,4 @@ def test_open_transaction_is_backed_out_with_its_connection(server: AmqpServer, 
 
     Vanishing(server, queue, send=5).run()
     assert server.depth(queue) == 0
-    assert eventually(lambda: not server.desk.sessions)
+    assert eventually(lambda: not server.registry.sessions)

@@ -32,7 +32,7 @@ from typing import Any
 from entrepot.compiled import compiled
 from entrepot.errors import EntrepotError, ProtocolError
 from entrepot.message import Message, MessageType
-from entrepot.server import vetting
+from entrepot.server import message_checks
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import decode_asked, encode
 from entrepot.server.wire.frame import HEAD, HEAD_BYTES
@@ -243,7 +243,7 @@ class Ear:
         self._left: int | None = None
         self._rests: list[bytes] = []
         self.guest = guest
-        self.lane = compiled("express").Lane(
+        self.lane = compiled("express").FastPath(
             link, link.conversation, memory.content, FRAME_BYTES_MAX, self._leave, self._put_rest
         )
 
@@ -290,12 +290,12 @@ def require_readable(verb: int, payload: bytes) -> None:
     try:
         asked = decode_asked(verb, payload)
         if verb in (Verb.PUT, Verb.REQUEST):
-            vetting.vetted(asked.message, user="u", application="a")
-            vetting.priority(asked.priority)
+            message_checks.checked_message(asked.message, user="u", application="a")
+            message_checks.priority(asked.priority)
         elif verb == Verb.PUT_MANY:
             for _, _, priority, message in asked.puts:
-                vetting.vetted(message, user="u", application="a")
-                vetting.priority(priority)
+                message_checks.checked_message(message, user="u", application="a")
+                message_checks.priority(priority)
     except EntrepotError as error:
         raise Finding(f"{Verb(verb).name} was taken: {payload!r}") from error
 

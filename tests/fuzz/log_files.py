@@ -18,20 +18,20 @@ from entrepot.engine.recovery_log.checkpoint import PATH, read_checkpoint, write
 from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
     Branch,
-    Checkpoint,
-    Commit,
-    Counts,
-    Define,
-    Delete,
+    CheckpointRecord,
+    CommitRecord,
+    CountsRecord,
+    DefineRecord,
+    DeleteRecord,
     Entry,
-    Forget,
-    Heuristic,
-    Prepare,
-    Put,
-    Remove,
-    Resolve,
+    ForgetRecord,
+    HeuristicRecord,
+    PrepareRecord,
+    PutRecord,
+    RemoveRecord,
+    ResolveRecord,
     Run,
-    Taken,
+    TakenRecord,
 )
 from entrepot.engine.recovery_log.run import FOLDER as RUNS
 from entrepot.engine.recovery_log.run import RunStore, run_path
@@ -43,17 +43,17 @@ from unit.engine.recovery_log.logs import MANAGER_ID, PAYLOAD_BYTES, new_disk, o
 from .target import Target
 
 RECORDS = (
-    Put(0, [(1, 2)], Message(b"body", properties={"a": 1})),
-    Put(7, [(1, 3), (2, 4)], Message(b"shared"), [([(3, 5)], Message(b"", priority=1))]),
-    Remove(7, [2, 3]),
-    Taken([4], [9]),
-    Commit(7),
-    Prepare(8, b"x", [Branch("postgresql://db/shop", "x-0", 1)], "ann"),
-    Resolve(b"x", True),
-    Define("QLOCAL", 1, {"name": "Q", "depth_max": 10}),
-    Delete("QLOCAL", "Q"),
-    Forget(b"x", ["x-0"]),
-    Heuristic(b"x", "", "", "committed"),
+    PutRecord(0, [(1, 2)], Message(b"body", properties={"a": 1})),
+    PutRecord(7, [(1, 3), (2, 4)], Message(b"shared"), [([(3, 5)], Message(b"", priority=1))]),
+    RemoveRecord(7, [2, 3]),
+    TakenRecord([4], [9]),
+    CommitRecord(7),
+    PrepareRecord(8, b"x", [Branch("postgresql://db/shop", "x-0", 1)], "ann"),
+    ResolveRecord(b"x", True),
+    DefineRecord("QLOCAL", 1, {"name": "Q", "depth_max": 10}),
+    DeleteRecord("QLOCAL", "Q"),
+    ForgetRecord(b"x", ["x-0"]),
+    HeuristicRecord(b"x", "", "", "committed"),
 )
 
 
@@ -104,8 +104,8 @@ def read_log(data: bytes) -> None:
 
 def _checkpoint_seed() -> bytes:
     disk = new_disk()
-    head = Checkpoint(FORMAT_VERSION, MANAGER_ID, 0, 0, 1, 5, 2, 3, 1.7e9)
-    write_checkpoint(disk, head, [*RECORDS[5:8], Run(1, 2, b"\1"), Counts({4: 2})])
+    head = CheckpointRecord(FORMAT_VERSION, MANAGER_ID, 0, 0, 1, 5, 2, 3, 1.7e9)
+    write_checkpoint(disk, head, [*RECORDS[5:8], Run(1, 2, b"\1"), CountsRecord({4: 2})])
     return disk.contents(PATH)
 
 

@@ -112,7 +112,7 @@ class RunningHouse(RunningManager):
 
     def _is_left(self) -> bool:
         self.house.guests.clear()
-        return not self.house.desk.sessions and not self.house.desk.links
+        return not self.house.registry.sessions and not self.house.registry.links
 
     def _require_no_escape(self) -> None:
         escaped, self.house.escaped[:] = list(self.house.escaped), []
@@ -132,11 +132,11 @@ class RunningPlace(RunningManager):
         self._run(lambda: work(self.place))
 
     def _is_left(self) -> bool:
-        return not self.place.desk.sessions and not self.place.desk.links
+        return not self.place.registry.sessions and not self.place.registry.links
 
     def _is_clean(self) -> bool:
         with self._host.lock:
-            names = list(self.place.desk.engine.manager.objects.subscribers.by_name)
+            names = list(self.place.registry.engine.manager.objects.subscribers.by_name)
         for name in names:
             with contextlib.suppress(EntrepotError):
                 self._host.unsubscribe(name)

@@ -134,7 +134,7 @@ def test_queue_manager_dies_while_it_decides(moment: Plant, template: Path, tmp_
 def _answer_before_the_force() -> None:
     def decide(conversation: Conversation, number: int, frame: Any) -> None:
         conversation._answer(number, None)
-        conversation.desk.loop.call_later(0.3, _decide, conversation, 0, frame)
+        conversation.registry.loop.call_later(0.3, _decide, conversation, 0, frame)
 
     _decide = Conversation._VERBS[Verb.DECIDE]
     Conversation._VERBS[Verb.DECIDE] = decide

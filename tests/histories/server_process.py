@@ -14,7 +14,7 @@ from typing import Any
 from entrepot.cli.main import main
 from entrepot.clock import SystemClock
 from entrepot.engine.queue_manager import QueueManager
-from entrepot.engine.recovery_log.record import Record, Remove
+from entrepot.engine.recovery_log.record import Record, RemoveRecord
 from entrepot.engine.unit_of_work import Unit
 
 
@@ -27,7 +27,7 @@ def plant(bug: str) -> None:
 
         def without_gets(manager: QueueManager, unit: Unit) -> tuple[list[Record], Any]:
             records, arrivals = sound(manager, unit)
-            return [record for record in records if not isinstance(record, Remove)], arrivals
+            return [record for record in records if not isinstance(record, RemoveRecord)], arrivals
 
         QueueManager.records = without_gets  # type: ignore[method-assign]
 

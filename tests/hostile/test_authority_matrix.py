@@ -25,7 +25,7 @@ import pytest
 from conftest import MEMORY
 from entrepot.client.blocking import connect
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.errors import (
     AuthenticationFailed,
     EntrepotError,
@@ -194,14 +194,14 @@ def getting(verb: Verb, name: str, holds: str = "") -> Act:
             Verb.GET: verbs.Get(name),
             Verb.GET_MANY: verbs.GetMany(name, unit, 1),
             Verb.GET_GROUP: verbs.GetGroup(name, unit),
-            Verb.BROWSE: verbs.Browse(name, None, 1),
+            Verb.BROWSE: verbs.BrowsePayload(name, None, 1),
             Verb.CONSUME: verbs.Consume(name, unit, 1),
         }[verb]
         try:
             return may(lambda: native.ask(verb, frame))
         finally:
             if verb == Verb.CONSUME:
-                native.ask(Verb.STOP_CONSUMING, verbs.OfConsumer(unit))
+                native.ask(Verb.STOP_CONSUMING, verbs.ConsumerPayload(unit))
             elif verb in (Verb.GET_MANY, Verb.GET_GROUP):
                 native.ask(Verb.BACK_OUT, verbs.BackOut(unit))
 
@@ -270,7 +270,9 @@ def their_subscription(world: World) -> str:
     """A durable one of a third user, which nobody has open."""
     name = world.fresh("theirs")
     world.host.subscribe(
-        Subscription(name=name, topic="news", managed=True, durable=True, shared=True, user="carl", type="API")
+        SubscriptionDefinition(
+            name=name, topic="news", managed=True, durable=True, shared=True, user="carl", type="API"
+        )
     )
     world.host.leave_subscription(name)
     return name
@@ -297,7 +299,7 @@ def ending_theirs(native: Native) -> bool:
 def reading_theirs(native: Native) -> bool:
     name = their_subscription(native.world)
     found = native.world.host.find("SUB", name)
-    assert isinstance(found, Subscription)
+    assert isinstance(found, SubscriptionDefinition)
     done = may(lambda: native.ask(Verb.GET, verbs.Get(found.destination)))
     native.world.host.unsubscribe(name)
     return done
@@ -317,7 +319,7 @@ def preparing(native: Native) -> bool:
 
 def beginning_global(native: Native) -> bool:
     unit = native.unit()
-    done = may(lambda: native.ask(Verb.BEGIN_GLOBAL, verbs.OfUnit(unit)))
+    done = may(lambda: native.ask(Verb.BEGIN_GLOBAL, verbs.UnitPayload(unit)))
     native.ask(Verb.BACK_OUT, verbs.BackOut(unit))
     return done
 
@@ -363,7 +365,7 @@ def forgetting(native: Native) -> bool:
 
 def seeing_claims(native: Native) -> bool:
     world = native.world
-    shown = native.ask(Verb.CLAIMS, verbs.OfPrefix("flow/seen")).value
+    shown = native.ask(Verb.CLAIMS, verbs.PrefixPayload("flow/seen")).value
     assert len(shown) in (0, 1), world
     return bool(shown)
 
@@ -371,10 +373,10 @@ def seeing_claims(native: Native) -> bool:
 def claiming(verb: Verb) -> Act:
     def act(native: Native) -> bool:
         frame: Any = {
-            Verb.CLAIM: verbs.Claim("flow/1", 1, b"t" + native.user.encode()),
+            Verb.CLAIM: verbs.ClaimPayload("flow/1", 1, b"t" + native.user.encode()),
             Verb.RETIRE: verbs.Retire("flow/2", 1),
             Verb.INSTRUCT: verbs.Instruct("flow/seen", "stop"),
-            Verb.NEXT_EPOCH: verbs.OfPrefix("flow/4"),
+            Verb.NEXT_EPOCH: verbs.PrefixPayload("flow/4"),
         }[verb]
         done = may(lambda: native.ask(verb, frame))
         if verb == Verb.CLAIM and done:
@@ -515,11 +517,11 @@ def other_rows() -> Iterator[Row]:
     for verb, payload in (
         (Verb.COMMIT, verbs.Commit(0)),
         (Verb.BACK_OUT, verbs.BackOut(0)),
-        (Verb.ACKNOWLEDGE, verbs.OfNumber(1)),
-        (Verb.CANCEL, verbs.OfNumber(1)),
+        (Verb.ACKNOWLEDGE, verbs.NumberPayload(1)),
+        (Verb.CANCEL, verbs.NumberPayload(1)),
         (Verb.CREDIT, verbs.Credit(1, 0, 1)),
-        (Verb.STOP_CONSUMING, verbs.OfConsumer(1)),
-        (Verb.RETURN, verbs.Return(1, 1, 0)),
+        (Verb.STOP_CONSUMING, verbs.ConsumerPayload(1)),
+        (Verb.RETURN, verbs.ReturnPayload(1, 1, 0)),
         (Verb.SYNCHRONIZE, verbs.Empty()),
         (Verb.HEARTBEAT, verbs.Empty()),
         (Verb.OUTCOMES, verbs.Outcomes([b"x"])),
@@ -721,7 +723,7 @@ def opening_theirs_by_link(amqp: Amqp) -> bool:
     """A durable one whose name the container and the link make up."""
     host, link = amqp.world.host, amqp.world.fresh("link")
     name = f"{amqp.container}:{link}"
-    host.subscribe(Subscription(name=name, topic="news", managed=True, durable=True, user="carl", type="API"))
+    host.subscribe(SubscriptionDefinition(name=name, topic="news", managed=True, durable=True, user="carl", type="API"))
     host.leave_subscription(name)
     source = ["topic://news", UInt(2), Symbol("never")]
     done = amqp.attach(sender=False, source=source, target=[], name=link)

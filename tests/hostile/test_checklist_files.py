@@ -47,7 +47,7 @@ def test_what_is_no_name_is_refused_everywhere(server: ServerThread, admin: Conn
             verb()
     with Stranger(server) as stranger:  # without our client's own checks
         stranger.admitted(user="boss", channel="ADM")
-        browse = verbs.Browse(name, None, 1)
+        browse = verbs.BrowsePayload(name, None, 1)
         for asked, payload in ((Verb.PUT, put(name)), (Verb.GET, verbs.Get(name)), (Verb.BROWSE, browse)):
             stranger.say(asked, 5, payload)
             with pytest.raises((InvalidName, InvalidArgument)):

@@ -21,7 +21,7 @@ from entrepot.client.blocking.connecting import connected_to
 from entrepot.client.embedded import EmbeddedHost
 from entrepot.errors import AuthenticationFailed, HandshakeTimedOut, TooManyConnections
 from entrepot.limits import MIB
-from entrepot.server import link
+from entrepot.server import framed_connection
 from entrepot.server.security.audit_chain import FILE
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import encode
@@ -55,7 +55,7 @@ def server(founded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with connected_to(EmbeddedHost(path)) as connection:
         connection.mqsc(SCRIPT)
     with pytest.MonkeyPatch.context() as patched, ServerThread(path) as server:
-        patched.setattr(link, "_FAREWELL_S", 0.3)
+        patched.setattr(framed_connection, "_FAREWELL_S", 0.3)
         yield server
 
 
@@ -238,7 +238,7 @@ def big(server: ServerThread) -> Iterator[int]:
 @pytest.mark.parametrize("verb", [Verb.BROWSE, Verb.CONSUME, Verb.GET], ids=lambda verb: verb.name)
 def test_who_never_reads_costs_little_memory_and_can_be_cut_off(server: ServerThread, big: int, verb: Verb) -> None:
     frames = {
-        Verb.BROWSE: [verbs.Browse("BIG", None, 1000)] * 500,
+        Verb.BROWSE: [verbs.BrowsePayload("BIG", None, 1000)] * 500,
         Verb.CONSUME: [verbs.Consume("BIG", 1, 100_000)],
         Verb.GET: [verbs.Get("BIG")] * 500,
     }[verb]
@@ -297,7 +297,9 @@ def test_one_who_looks_through_a_queue_again_and_again_does_not_stop_others(serv
         with business_goes_on(server), Stranger(server) as busy:
             busy.admitted()
             looks = [encode(Verb.GET, number, verbs.Get("DEEP", 0, 0.0, wanted)) for number in range(10, 210)]
-            looks += [encode(Verb.BROWSE, number, verbs.Browse("DEEP", None, 9, wanted)) for number in range(210, 410)]
+            looks += [
+                encode(Verb.BROWSE, number, verbs.BrowsePayload("DEEP", None, 9, wanted)) for number in range(210, 410)
+            ]
             busy.socket.sendall(b"".join(looks))
             time.sleep(1.5)
         connection.mqsc("DELETE QLOCAL(DEEP) PURGE")
@@ -332,7 +334,7 @@ def test_refused_verbs_by_the_thousand_fill_no_log(server: ServerThread) -> None
     before = audit.stat().st_size
     with business_goes_on(server), Stranger(server) as curious:
         curious.admitted(channel="APP")
-        tries = [encode(Verb.BROWSE, 9, verbs.Browse("Q", None, 0))] * 10
+        tries = [encode(Verb.BROWSE, 9, verbs.BrowsePayload("Q", None, 0))] * 10
         tries += [encode(Verb.DYNAMIC, number, verbs.Dynamic(f"NOSUCH{number}", "X")) for number in range(3000)]
         reading = threading.Thread(target=_drain, args=(curious,), daemon=True)
         reading.start()

@@ -102,7 +102,7 @@ class Fuzzed:
                 await asyncio.sleep(0)
         self.house.guests.clear()
         assert self.house.escaped == []
-        assert guest.link not in self.house.desk.links
+        assert guest.link not in self.house.registry.links
         assert guest.link.session is None or guest.link.session.closed
 
     def _resolved(self) -> bool:
@@ -145,8 +145,8 @@ def test_no_frame_harms_a_server(inside: Callable[[Work], None], monkeypatch: py
             await fuzzed.tidy()
             assert resident_bytes() - before < GROWTH_BYTES_MAX
             assert fuzzed.slowest_s < HANG_S
-            assert house.desk.sessions == {}
-            assert house.desk.links == set()
+            assert house.registry.sessions == {}
+            assert house.registry.links == set()
             await well_behaved(house)
 
     inside(work)
@@ -201,7 +201,7 @@ def burst(server: ServerThread, mangler: Mangler, said: list[bytes]) -> None:
 
 def test_no_frame_harms_a_server_behind_a_socket(server: ServerThread) -> None:
     assert server.server is not None
-    desk = server.server.desk
+    registry = server.server.registry
     mangler, said, escaped = Mangler(SEED + 1), [], []  # type: ignore[var-annotated]
     server.run(watched(server, escaped))
     with tell_the_seed(SEED + 1, said), connect(server.unix_url) as good:
@@ -219,10 +219,10 @@ def test_no_frame_harms_a_server_behind_a_socket(server: ServerThread) -> None:
             assert escaped == []
         assert resident_bytes() - before < GROWTH_BYTES_MAX
         deadline = time.monotonic() + PATIENCE_S
-        while (len(desk.sessions), len(desk.links)) != (1, 1):
-            assert time.monotonic() < deadline, (desk.sessions, desk.links)
+        while (len(registry.sessions), len(registry.links)) != (1, 1):
+            assert time.monotonic() < deadline, (registry.sessions, registry.links)
             time.sleep(0.01)
-        assert len(next(iter(desk.sessions.values())).units) == 0
+        assert len(next(iter(registry.sessions.values())).units) == 0
         with good.unit_of_work() as unit:
             unit.put("Q", b"2", persistent=True)
     assert escaped == []

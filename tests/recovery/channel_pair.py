@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from entrepot.channels.dialling import Dialled, GiveUp, MakeLink
-from entrepot.channels.pulse import Pulse
+from entrepot.channels.dialler import Dialled, GiveUp, MakeLink
+from entrepot.channels.heartbeat_timer import HeartbeatTimer
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import SenderChannel, Status
@@ -23,8 +23,8 @@ from entrepot.engine.folder import create
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.errors import ConnectFailed, EntrepotError
 from entrepot.message import Message
-from entrepot.server.desk import Desk, Identity
-from entrepot.server.link import Link
+from entrepot.server.framed_connection import FramedConnection
+from entrepot.server.session_registry import Identity, SessionRegistry
 from entrepot.server.wire.error_form import to_wire
 from entrepot.server.wire.verbs import Failed, Verb
 from hosted import Host
@@ -154,13 +154,13 @@ class End:
         self.wire.cut()
 
 
-class AcceptedLink(Link):
+class AcceptedLink(FramedConnection):
     """What the server's native protocol does with a sender that has been admitted."""
 
     __slots__ = ("receiver", "receivers", "session")
 
-    def __init__(self, desk: Desk, receivers: Receivers) -> None:
-        super().__init__(desk)
+    def __init__(self, registry: SessionRegistry, receivers: Receivers) -> None:
+        super().__init__(registry)
         self.receivers = receivers
         self.receiver: Receiver | None = None
         self.address = "test"
@@ -170,7 +170,7 @@ class AcceptedLink(Link):
             self.receiver.handle(verb, number, payload)
             return
         assert verb == Verb.CHANNEL_HELLO
-        definition = self.desk.host.find("CHANNEL", payload.channel)
+        definition = self.registry.host.find("CHANNEL", payload.channel)
         assert isinstance(definition, Channel)
         identity = Identity("mca", channel=definition.name)
         try:
@@ -225,14 +225,18 @@ class Pair:
 
     def open_a(self) -> None:
         self.a = Host(self.path / "A")
-        self.desk_a = Desk(self.a)
+        self.desk_a = SessionRegistry(self.a)
         self.channel = self.new_channel()
 
     def new_channel(self, **changes: Any) -> SenderChannel:
         definition = self.a.find("CHANNEL", CHANNEL)
         assert isinstance(definition, Channel)
         return SenderChannel(
-            self.desk_a, definition, open_connection=self.dial, pulse=Pulse(self.loop, BEAT_S), **changes
+            self.desk_a,
+            definition,
+            open_connection=self.dial,
+            heartbeat_timer=HeartbeatTimer(self.loop, BEAT_S),
+            **changes,
         )
 
     def hasten(self, **changes: Any) -> None:
@@ -241,7 +245,7 @@ class Pair:
 
     def open_b(self) -> None:
         self.b = Host(self.path / "B")
-        self.desk_b = Desk(self.b)
+        self.desk_b = SessionRegistry(self.b)
         self.receivers = Receivers(self.desk_b)
 
     def dial(self, definition: Channel, first: int, make_link: MakeLink, done: Dialled) -> GiveUp:

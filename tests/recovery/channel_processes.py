@@ -23,17 +23,17 @@ from entrepot.channels import receiver as receiver_module
 from entrepot.channels import transfer as transfer_module
 from entrepot.channels.batch import Batch, Outgoing, Phase
 from entrepot.channels.channel_state import ChannelState, change_state
-from entrepot.channels.dialling import Dialled, Dialler, GiveUp, MakeLink
+from entrepot.channels.dialler import Dialled, Dialler, GiveUp, MakeLink
 from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.receivers import Receivers
-from entrepot.channels.sender import SenderChannel, SenderLink, Status
+from entrepot.channels.sender import SenderChannel, SenderConnection, Status
 from entrepot.channels.transfer import Transfer
 from entrepot.engine.definitions import Channel
 from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError
-from entrepot.server.desk import Desk
-from entrepot.server.link import Link
+from entrepot.server.framed_connection import FramedConnection
+from entrepot.server.session_registry import SessionRegistry
 from entrepot.server.wire.verbs import ChannelConfirm, ChannelEndOfBatch, ChannelMessage, Verb
 from hosted import Host
 from recovery.channel_pair import CHANNEL, AcceptedLink
@@ -79,13 +79,13 @@ def _plan(kill: Kill) -> None:
     if kill.when in ("sending", "sent"):
         _send_messages_one_by_one()
 
-        def said(link: Link, verb: int, *_: object) -> None:
+        def said(link: FramedConnection, verb: int, *_: object) -> None:
             if kill.when == "sent":
                 link.flush()  # said within a turn, it is only written at the turn's end
             reached(verb)
 
         for name in ("send", "send_message"):
-            _wrap(Link, name, kill.when == "sending", said)
+            _wrap(FramedConnection, name, kill.when == "sending", said)
     elif kill.when in ("hearing", "heard"):
         if kill.end == "A":
             _wrap(SenderChannel, "on_frame", kill.when == "hearing", lambda channel, link, verb, *_: reached(verb))
@@ -98,11 +98,11 @@ def _plan(kill: Kill) -> None:
 def _send_messages_one_by_one() -> None:
     """So that it can be told how many have gone."""
 
-    def send_messages(self: SenderLink, messages: Sequence[Outgoing]) -> None:
+    def send_messages(self: SenderConnection, messages: Sequence[Outgoing]) -> None:
         for sequence, message in messages:
             self.send_message(Verb.CHANNEL_MESSAGE, 0, ChannelMessage(sequence, message))
 
-    SenderLink.send_messages = send_messages  # type: ignore[method-assign]
+    SenderConnection.send_messages = send_messages  # type: ignore[method-assign]
 
 
 def _wrap(owner: Any, name: str, first: bool, look: Callable[..., None]) -> None:
@@ -122,26 +122,26 @@ def _watch_settlements(module: Any, reached: Callable[[int | None], None]) -> No
     """Look in at the moment when the log has something, and nobody has been told yet."""
     original = module.attempt
 
-    def attempt(desk: Desk, verb: Any, done: Callable[[EntrepotError | None], None]) -> bool:
+    def attempt(registry: SessionRegistry, verb: Any, done: Callable[[EntrepotError | None], None]) -> bool:
         def settled(error: EntrepotError | None) -> None:
             reached(None)
             done(error)
 
-        return bool(original(desk, verb, settled))
+        return bool(original(registry, verb, settled))
 
     module.attempt = attempt
 
 
 async def _send(path: Path, report: Callable[[str], None]) -> None:
     host = Host(path / "A")
-    desk = Desk(host)
+    registry = SessionRegistry(host)
     dialler = Dialler()
 
     def dial(definition: Channel, first: int, make_link: MakeLink, done: Dialled) -> GiveUp:
         there = replace(definition, connection_name=f"unix:{path}/B")
         return dialler.dial(there, first, make_link, done)
 
-    initiator = ChannelInitiator(desk, open_connection=dial)
+    initiator = ChannelInitiator(registry, open_connection=dial)
     initiator.open()
     if CHANNEL not in initiator.senders:
         initiator.start(CHANNEL)
@@ -157,15 +157,17 @@ async def _send(path: Path, report: Callable[[str], None]) -> None:
 
 async def _receive(path: Path, report: Callable[[str], None]) -> None:
     host = Host(path / "B")
-    desk = Desk(host)
-    receivers = Receivers(desk)
+    registry = SessionRegistry(host)
+    receivers = Receivers(registry)
     folder = os.open(path / "B", os.O_RDONLY | os.O_DIRECTORY)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with contextlib.suppress(FileNotFoundError):
         os.unlink("socket", dir_fd=folder)
     listening.bind(f"/proc/self/fd/{folder}/socket")
     listening.listen()
-    server = await asyncio.get_running_loop().create_unix_server(lambda: AcceptedLink(desk, receivers), sock=listening)
+    server = await asyncio.get_running_loop().create_unix_server(
+        lambda: AcceptedLink(registry, receivers), sock=listening
+    )
     report("listening\n")
     await server.serve_forever()
 
@@ -332,14 +334,14 @@ def state_in_a_unit_of_its_own() -> None:
     """The receiver's memory follows its messages, instead of going with them."""
 
     def apart(self: Receiver, unit: Unit, after: ChannelState) -> None:
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         own = manager.internal_unit()
 
         def then(error: EntrepotError | None) -> None:
             change = change_state(manager, own, self.memory, after, lambda: manager.commit(own))
-            receiver_module.attempt(self.desk, change, lambda error: self._committed(own, after, error))
+            receiver_module.attempt(self.registry, change, lambda error: self._committed(own, after, error))
 
         self._committing = unit
-        receiver_module.attempt(self.desk, lambda: manager.commit(unit), then)
+        receiver_module.attempt(self.registry, lambda: manager.commit(unit), then)
 
     Receiver._commit = apart  # type: ignore[method-assign]

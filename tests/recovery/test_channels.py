@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from entrepot.channels import channel_state
 from entrepot.channels import sender as sender_module
-from entrepot.channels.channel_state import Mark
-from entrepot.channels.dialling import Dialler
+from entrepot.channels.channel_state import SequenceMark
+from entrepot.channels.dialler import Dialler
 from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import SenderChannel, Status
@@ -27,7 +27,7 @@ from entrepot.engine.folder import create
 from entrepot.engine.media import backup, restore
 from entrepot.errors import ChannelInDoubt, SequenceMismatch
 from entrepot.message import Message
-from entrepot.server.desk import Desk
+from entrepot.server.session_registry import SessionRegistry
 from entrepot.server.wire.verbs import Verb
 from hosted import Host
 from recovery.channel_pair import CHANNEL, AcceptedLink, Cut, Pair, copy_pair, new_pair, run
@@ -236,7 +236,9 @@ def test_a_missing_check_of_batch_ids_is_noticed(
     """A sender restored from a backup is in doubt about message 5; the receiver has another message 5."""
     if planted:
 
-        def by_number_alone(before: Mark, in_doubt: Mark | None, theirs: Mark) -> channel_state.Verdict:
+        def by_number_alone(
+            before: SequenceMark, in_doubt: SequenceMark | None, theirs: SequenceMark
+        ) -> channel_state.Verdict:
             if in_doubt is not None and theirs.sequence == in_doubt.sequence:
                 return "committed"
             return "agreed" if theirs.sequence == before.sequence else "mismatch"
@@ -430,7 +432,7 @@ def test_an_operator_decides_rightly_or_wrongly(
 async def over_sockets(path: Path, work: Callable[[SenderChannel, Host, Host], Awaitable[None]]) -> None:
     """Both ends in this process, with a socket between them."""
     a, b = Host(path / "A"), Host(path / "B")
-    desk_a, desk_b = Desk(a), Desk(b)
+    desk_a, desk_b = SessionRegistry(a), SessionRegistry(b)
     receivers = Receivers(desk_b)
     server = await desk_a.loop.create_server(lambda: AcceptedLink(desk_b, receivers), "127.0.0.1", 0)
     definition = a.find("CHANNEL", CHANNEL)
@@ -499,7 +501,7 @@ async def many_channels(path: Path, count: int) -> None:
     for name in ("A", "B"):
         create(path / name, name=name)
     a, b = Host(path / "A"), Host(path / "B")
-    desk_a, desk_b = Desk(a), Desk(b)
+    desk_a, desk_b = SessionRegistry(a), SessionRegistry(b)
     initiator, receivers = ChannelInitiator(desk_a), Receivers(desk_b)
     server = await desk_a.loop.create_server(lambda: AcceptedLink(desk_b, receivers), "127.0.0.1", 0, backlog=1024)
     place = f"127.0.0.1({server.sockets[0].getsockname()[1]})"

@@ -17,7 +17,7 @@ from entrepot.engine.recovery_log import reader as reader_module
 from entrepot.engine.recovery_log import record as record_module
 from entrepot.engine.recovery_log.checkpoint import read_checkpoint
 from entrepot.engine.recovery_log.group import Group
-from entrepot.engine.recovery_log.reader import Logged, LogReader
+from entrepot.engine.recovery_log.reader import LoggedRecord, LogReader
 from entrepot.engine.recovery_log.record import Record, Run
 from entrepot.engine.recovery_log.run import RunStore, run_path
 from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
@@ -86,7 +86,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> StoppedManager:
     return manager
 
 
-def tail_records(manager: StoppedManager, start: int) -> list[Logged]:
+def tail_records(manager: StoppedManager, start: int) -> list[LoggedRecord]:
     return list(manager.reader().records(start))
 
 
@@ -373,4 +373,9 @@ def test_a_log_that_ends_before_what_the_checkpoint_has_seen_refuses_the_start(s
 
 def test_records_of_every_kind_are_read_back_as_they_were_written(stopped: StoppedManager) -> None:
     assert all(isinstance(logged.record, Record) for logged in stopped.records)
-    assert {type(logged.record).__name__ for logged in stopped.records} >= {"Group", "Define", "Put", "Remove"}
+    assert {type(logged.record).__name__ for logged in stopped.records} >= {
+        "Group",
+        "DefineRecord",
+        "PutRecord",
+        "RemoveRecord",
+    }

@@ -16,7 +16,7 @@ from entrepot.engine.checkpointing import CheckpointTaker
 from entrepot.engine.definitions import AuthorityRecord, LocalQueue
 from entrepot.engine.queue_manager import QueueManager
 from entrepot.engine.recovery_log.reader import LogReader
-from entrepot.engine.recovery_log.record import FORMAT_VERSION, Define, Put, frame
+from entrepot.engine.recovery_log.record import FORMAT_VERSION, DefineRecord, PutRecord, frame
 from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_numbers, segment_path
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.engine.restart import Restarted, lay_out, restart
@@ -230,7 +230,7 @@ def test_two_queue_managers_with_the_same_history_do_not_continue_each_other() -
     disks[0].put(path, ours[: begin + size] + theirs[begin + size :])
     reader = LogReader(disks[0], victim.settings.log, victim.settings.manager_id)
     try:
-        puts = [logged for logged in reader.records(starts[0]) if isinstance(logged.record, Put)]
+        puts = [logged for logged in reader.records(starts[0]) if isinstance(logged.record, PutRecord)]
     except LogDamaged:
         return
     raise AssertionError(f"{len(puts)} messages of two histories were read as one")
@@ -242,5 +242,5 @@ def test_the_grant_of_these_tests_is_one_that_a_log_could_hold() -> None:
     victim.manager.log.append([victim.manager.objects.record(GRANT)])
     victim.manager.force()
     restarted = victim.start_copy()
-    assert isinstance(victim.manager.objects.record(GRANT), Define)
+    assert isinstance(victim.manager.objects.record(GRANT), DefineRecord)
     assert restarted.manager.objects.find("AUTHREC", GRANT.name) == GRANT

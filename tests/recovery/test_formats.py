@@ -67,13 +67,13 @@ def test_a_folder_of_format_1_is_read_and_goes_on(tmp_path: Path) -> None:
             ]
     with connect(f"embedded:{tmp_path / 'QM'}") as connection:
         connection.resolve(b"tx-1", commit=True)
-        connection.subscribe("orders/#", durable="desk").close()
+        connection.subscribe("orders/#", durable="registry").close()
         connection.publish("orders/new", b"topics came with format 2", persistent=True, retain=True)
         assert connection.get("A", selector="n = 5").body == b"order 5"  # type: ignore[union-attr]
     with connect(f"embedded:{tmp_path / 'QM'}") as connection:
         assert [message.body for message in connection.browse("DONE")][-1] == b"prepared"
-        desk = connection.subscribe(durable="desk").get()
-        assert desk is not None and desk.topic == "orders/new"
+        registry = connection.subscribe(durable="registry").get()
+        assert registry is not None and registry.topic == "orders/new"
 
 
 @pytest.mark.parametrize("kind", ["circular", "linear"])

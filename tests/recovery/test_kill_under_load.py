@@ -24,7 +24,7 @@ from entrepot.engine.definitions import LocalQueue
 from entrepot.engine.folder import create, read_settings
 from entrepot.engine.recovery_log.checkpoint import read_checkpoint
 from entrepot.engine.recovery_log.reader import LogReader
-from entrepot.engine.recovery_log.record import Commit
+from entrepot.engine.recovery_log.record import CommitRecord
 from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.engine.unit_of_work import Unit
@@ -404,7 +404,7 @@ def tear_last_commit(path: Path) -> None:
     settings, disk = read_settings(path), SystemDisk(path)
     start = read_checkpoint(disk)[0].start_position
     records = list(LogReader(disk, settings.log, settings.manager_id).records(start))
-    position = max(logged.position for logged in records if isinstance(logged.record, Commit))
+    position = max(logged.position for logged in records if isinstance(logged.record, CommitRecord))
     number, offset = divmod(position, settings.log.payload_bytes)
     file = disk.open(segment_path(number))
     file.write(HEAD_PAGE_BYTES + offset, [bytes(settings.log.payload_bytes - offset)])

@@ -20,10 +20,10 @@ from entrepot import limits
 from entrepot.clock import SystemClock
 from entrepot.disk import Disk, SystemDisk
 from entrepot.engine import group_commit, queue_manager
-from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.definitions import LocalQueue, SubscriptionDefinition
 from entrepot.engine.folder import create, read_settings
 from entrepot.engine.recovery_log import record, run, writer
-from entrepot.engine.recovery_log.record import Put
+from entrepot.engine.recovery_log.record import PutRecord
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.engine.restart import restart
 from entrepot.engine.unit_of_work import Unit
@@ -238,7 +238,7 @@ def base(parent: Path) -> Path:
             host.define(LocalQueue(name=name, buffer_bytes=buffer_bytes), replace=False)
         for index, name in enumerate(SUBSCRIBERS):
             host.define(
-                Subscription(
+                SubscriptionDefinition(
                     name=name,
                     topic="#",
                     destination=name,
@@ -364,7 +364,7 @@ def forget_half_of_the_targets(patch: pytest.MonkeyPatch) -> None:
     def half(self: queue_manager.QueueManager, unit: Unit) -> Any:
         written, arrivals = records(self, unit)
         for put in written:
-            if isinstance(put, Put) and len(put.targets) > 1:
+            if isinstance(put, PutRecord) and len(put.targets) > 1:
                 del put.targets[len(put.targets) // 2 :]
         return written, arrivals
 
@@ -386,8 +386,8 @@ def commit_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def bring_back_only_those_who_got_the_same_message(patch: pytest.MonkeyPatch) -> None:
-    arrivals = record.Put.arrivals
-    patch.setattr(record.Put, "arrivals", lambda self: itertools.islice(arrivals(self), len(self.targets)))
+    arrivals = record.PutRecord.arrivals
+    patch.setattr(record.PutRecord, "arrivals", lambda self: itertools.islice(arrivals(self), len(self.targets)))
 
 
 def leave_out_bodies_and_not_bring_them_back(patch: pytest.MonkeyPatch) -> None:
@@ -396,7 +396,7 @@ def leave_out_bodies_and_not_bring_them_back(patch: pytest.MonkeyPatch) -> None:
 
 def give_keys_twice(patch: pytest.MonkeyPatch) -> None:
     """The highest key of a publication is that of its last target, not of its first."""
-    patch.setattr(record.Put, "key_last", property(lambda self: self.targets[0][1]))
+    patch.setattr(record.PutRecord, "key_last", property(lambda self: self.targets[0][1]))
 
 
 @pytest.mark.parametrize(

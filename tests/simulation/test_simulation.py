@@ -208,7 +208,7 @@ def remove_shared_bodies_too_early(patch: pytest.MonkeyPatch) -> None:
             early.append(file.number)
 
     early: list[int] = []
-    unwanted = bodies.BodyShelf.unwanted
+    unwanted = bodies.BodyStore.unwanted
     read = run.RunStore._read_file
 
     def missing(self: run.RunStore, path: str) -> bytes:
@@ -216,13 +216,13 @@ def remove_shared_bodies_too_early(patch: pytest.MonkeyPatch) -> None:
             raise AssertionError("the body is gone")
         return read(self, path)
 
-    def forgotten(self: bodies.BodyShelf) -> list[bodies.BodyFile]:
+    def forgotten(self: bodies.BodyStore) -> list[bodies.BodyFile]:
         early.clear()
         return unwanted(self)
 
     patch.setattr(entry.RestingRun, "set_gone", at_once)
     patch.setattr(run.RunStore, "_read_file", missing)
-    patch.setattr(bodies.BodyShelf, "unwanted", forgotten)
+    patch.setattr(bodies.BodyStore, "unwanted", forgotten)
 
 
 def forget_half_of_the_targets(patch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def forget_half_of_the_targets(patch: pytest.MonkeyPatch) -> None:
     def half(self: queue_manager.QueueManager, unit: Any) -> Any:
         written, arrivals = records(self, unit)
         for each in written:
-            if isinstance(each, record.Put) and len(each.targets) > 1:
+            if isinstance(each, record.PutRecord) and len(each.targets) > 1:
                 each.targets = each.targets[:-1]
         return written, arrivals
 

@@ -5,7 +5,7 @@ import re
 
 from entrepot.engine.recovery_log import record
 from entrepot.engine.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey
-from entrepot.engine.recovery_log.record import FORMAT_VERSION, FRAME_HEAD_BYTES, Put, RecordType
+from entrepot.engine.recovery_log.record import FORMAT_VERSION, FRAME_HEAD_BYTES, PutRecord, RecordType
 
 from .pages import DOCS, blocks, table_rows
 
@@ -28,7 +28,7 @@ KEY = GroupKey(bytes(range(SALT_BYTES)))
 """The page says that this is the salt of the example."""
 
 
-def _decode(data: bytes) -> tuple[Group, Put, int]:
+def _decode(data: bytes) -> tuple[Group, PutRecord, int]:
     """The group, the record in it, and the seed of both."""
     head, payload = data[:FRAME_HEAD_BYTES], data[FRAME_HEAD_BYTES:GROUP_BYTES]
     _, _, crc = record.parse_head(head, 0)
@@ -39,7 +39,7 @@ def _decode(data: bytes) -> tuple[Group, Put, int]:
     assert length == len(payload)
     record.check(head, payload, crc, seed)
     put = record.decode(kind, payload)
-    assert isinstance(put, Put)
+    assert isinstance(put, PutRecord)
     return group, put, seed
 
 

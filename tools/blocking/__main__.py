@@ -22,7 +22,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "entrepot" / "client" / "aio"
 TARGET = ROOT / "src" / "entrepot" / "client" / "blocking"
-BY_HAND = ("__init__.py", "embedded_line.py", "keeper.py", "line.py", "primitives.py", "slot.py")
+BY_HAND = (
+    "__init__.py",
+    "embedded_transport.py",
+    "keep_alive.py",
+    "async_transport.py",
+    "blocking_transport.py",
+    "primitives.py",
+    "blocking_reply.py",
+)
 HEAD = "# Generated from entrepot/client/aio/{name} by tools/blocking: change that one.\n"
 NAMES = {
     "__aenter__": "__enter__",
@@ -30,8 +38,10 @@ NAMES = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",
     "AsyncIterator": "Iterator",
+    "AsyncTransport": "BlockingTransport",
     "StopAsyncIteration": "StopIteration",
     "aio": "blocking",
+    "async_transport": "blocking_transport",
 }
 FIRST_PARTY = "lint.isort.known-first-party=['entrepot']"
 _AWAITABLE = re.compile(r"Awaitable\[([\w.]+)\]")

@@ -5,7 +5,7 @@ Sessions of clients and the link below both are in the room `server`.
 """
 
 DOORS = (
-    "dialling",
+    "dialler",
     "initiator",
     "neighbours",
 )

@@ -9,13 +9,17 @@ from collections.abc import Callable
 from entrepot.engine.host import CHECKPOINTS_FOR_ROOM
 from entrepot.engine.settlement import Settlement
 from entrepot.errors import EntrepotError, LogFull
-from entrepot.server.desk import Desk
+from entrepot.server.session_registry import SessionRegistry
 
 Done = Callable[[EntrepotError | None], None]
 
 
 def attempt(
-    desk: Desk, verb: Callable[[], Settlement | None], done: Done, *, checkpoints: int = CHECKPOINTS_FOR_ROOM
+    registry: SessionRegistry,
+    verb: Callable[[], Settlement | None],
+    done: Done,
+    *,
+    checkpoints: int = CHECKPOINTS_FOR_ROOM,
 ) -> bool:
     """Run a verb and call `done` exactly once, at once or later; a full log gets a checkpoint first.
 
@@ -23,10 +27,10 @@ def attempt(
     what is run after it comes after it in the log, too.
     """
     try:
-        at_once = desk.engine.run(verb, done)
+        at_once = registry.engine.run(verb, done)
     except LogFull as error:
         if checkpoints:
-            desk.checkpoint(lambda _: _again(desk, verb, done, checkpoints - 1))
+            registry.checkpoint(lambda _: _again(registry, verb, done, checkpoints - 1))
         else:
             done(error)
         return False
@@ -38,17 +42,17 @@ def attempt(
     return True
 
 
-def _again(desk: Desk, verb: Callable[[], Settlement | None], done: Done, checkpoints: int) -> None:
-    attempt(desk, verb, done, checkpoints=checkpoints)
+def _again(registry: SessionRegistry, verb: Callable[[], Settlement | None], done: Done, checkpoints: int) -> None:
+    attempt(registry, verb, done, checkpoints=checkpoints)
 
 
-async def attempted(desk: Desk, verb: Callable[[], Settlement | None]) -> None:
+async def attempted(registry: SessionRegistry, verb: Callable[[], Settlement | None]) -> None:
     """Run a verb and return when its effect is there.
 
     Raises:
         EntrepotError: Whatever the verb or the log says.
     """
-    settled: asyncio.Future[None] = desk.loop.create_future()
+    settled: asyncio.Future[None] = registry.loop.create_future()
 
     def done(error: EntrepotError | None) -> None:
         if settled.cancelled():
@@ -58,5 +62,5 @@ async def attempted(desk: Desk, verb: Callable[[], Settlement | None]) -> None:
         else:
             settled.set_exception(error)
 
-    attempt(desk, verb, done)
+    attempt(registry, verb, done)
     await settled

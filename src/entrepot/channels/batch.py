@@ -9,7 +9,7 @@ from typing import NamedTuple
 from entrepot.channels import travel
 from entrepot.channels.channel_state import new_batch_id, sequence_after
 from entrepot.channels.terms import Terms
-from entrepot.channels.travel import Problem
+from entrepot.channels.travel import DeliveryProblem
 from entrepot.engine.definitions import Channel
 from entrepot.engine.queue_manager import QueueManager
 from entrepot.engine.unit_of_work import Unit
@@ -17,7 +17,7 @@ from entrepot.engine.waiting import Waiter
 from entrepot.errors import EntrepotError
 from entrepot.limits import MIB
 from entrepot.message import Message
-from entrepot.server.desk import Desk
+from entrepot.server.session_registry import SessionRegistry
 
 _TAKEN_AT_ONCE = 64
 _TAKEN_BYTES = 1 * MIB
@@ -72,7 +72,7 @@ class Batch:
     def is_full(self) -> bool:
         return self.messages >= self.terms.batch_size or self.body_bytes >= self.terms.batch_bytes_max
 
-    def take(self, desk: Desk, definition: Channel) -> tuple[list[Outgoing], bool]:
+    def take(self, registry: SessionRegistry, definition: Channel) -> tuple[list[Outgoing], bool]:
         """Some messages, and whether there are no more.
 
         Raises:
@@ -80,12 +80,12 @@ class Batch:
         """
         found: list[Outgoing] = []
         size = 0
-        with desk.host.lock:
+        with registry.host.lock:
             while len(found) < _TAKEN_AT_ONCE and size < _TAKEN_BYTES and not self.is_full and self.stuck is None:
-                message = self._next(desk.engine.manager, definition.transmission_queue)
+                message = self._next(registry.engine.manager, definition.transmission_queue)
                 if message is None:
                     return found, True
-                outgoing = self._accept(desk, definition, message)
+                outgoing = self._accept(registry, definition, message)
                 if outgoing is not None:
                     found.append(outgoing)
                     size += len(message.body)
@@ -94,59 +94,67 @@ class Batch:
     def _next(self, manager: QueueManager, queue: str) -> Message | None:
         return manager.lease(queue, None, self.unit) if self.terms.fast else manager.get(queue, None, self.unit)[0]
 
-    def wait(self, desk: Desk, definition: Channel, waiter: Waiter) -> Message | None:
+    def wait(self, registry: SessionRegistry, definition: Channel, waiter: Waiter) -> Message | None:
         """Let the sender wait for the next message; one that has come since `take` is returned instead.
 
         Raises:
             EntrepotError: The queue cannot be read.
         """
-        manager = desk.engine.manager
-        with desk.host.lock:
+        manager = registry.engine.manager
+        with registry.host.lock:
             message = self._next(manager, definition.transmission_queue)
             if message is None:
                 manager.wait(definition.transmission_queue, waiter)
         return message
 
-    def add(self, desk: Desk, definition: Channel, message: Message) -> Outgoing | None:
+    def add(self, registry: SessionRegistry, definition: Channel, message: Message) -> Outgoing | None:
         """A message that came to the waiting sender; None when it cannot be sent."""
-        with desk.host.lock:
-            return self._accept(desk, definition, message)
+        with registry.host.lock:
+            return self._accept(registry, definition, message)
 
-    def give_back(self, desk: Desk, definition: Channel, message: Message | None) -> None:
+    def give_back(self, registry: SessionRegistry, definition: Channel, message: Message | None) -> None:
         """A message may have come to the sender just when it stopped to wait: let it stay here."""
         if message is not None and len(self.unit.takes) == self._taken:
-            with desk.host.lock:
-                desk.engine.manager.give_back(definition.transmission_queue, message)
+            with registry.host.lock:
+                registry.engine.manager.give_back(definition.transmission_queue, message)
         # Else the unit has it, and backs it out.
 
-    def _accept(self, desk: Desk, definition: Channel, message: Message) -> Outgoing | None:
+    def _accept(self, registry: SessionRegistry, definition: Channel, message: Message) -> Outgoing | None:
         in_unit = len(self.unit.takes) > self._taken
         problem = self._problem(message)
         if problem is not None:
-            self._bury(desk, definition, message, problem, in_unit=in_unit)
+            self._bury(registry, definition, message, problem, in_unit=in_unit)
             return None
-        message = travel.leaving(message, desk.host.settings.name)
+        message = travel.leaving(message, registry.host.settings.name)
         if not in_unit:
             return Outgoing(0, message)
         if not self.messages:
-            self.opened = desk.loop.time()
+            self.opened = registry.loop.time()
         self._taken += 1
         self.messages += 1
         self.body_bytes += len(message.body)
         self.sequence = sequence_after(self.sequence, self.terms.sequence_wrap)
         return Outgoing(self.sequence, message)
 
-    def _problem(self, message: Message) -> Problem | None:
+    def _problem(self, message: Message) -> DeliveryProblem | None:
         if not message.target_queue:
-            return Problem(travel.TRANSMISSION_MESSAGE_WRONG, "it was put on the transmission queue itself")
+            return DeliveryProblem(travel.TRANSMISSION_MESSAGE_WRONG, "it was put on the transmission queue itself")
         if len(message.body) > self.terms.body_bytes_max:
             what = f"it has {len(message.body)} bytes, the channel takes {self.terms.body_bytes_max}"
-            return Problem(travel.TOO_LONG_FOR_CHANNEL, what)
+            return DeliveryProblem(travel.TOO_LONG_FOR_CHANNEL, what)
         return None
 
-    def _bury(self, desk: Desk, definition: Channel, message: Message, problem: Problem, *, in_unit: bool) -> None:
+    def _bury(
+        self,
+        registry: SessionRegistry,
+        definition: Channel,
+        message: Message,
+        problem: DeliveryProblem,
+        *,
+        in_unit: bool,
+    ) -> None:
         """Move a message that cannot be sent out of its neighbours' way, for good and at once."""
-        manager = desk.engine.manager
+        manager = registry.engine.manager
         own = manager.internal_unit()
         name = f"{message.target_queue or definition.transmission_queue}@{message.target_manager}".rstrip("@")
         try:
@@ -159,4 +167,4 @@ class Batch:
             own.takes.append(self.unit.takes.pop())
         # Nobody waits for it: if the log does not take it the message is back on the queue, and comes again.
         if manager.commit_or_undo(own, delivered=False) is not None:
-            desk.host.want_force()
+            registry.host.want_force()

@@ -53,7 +53,7 @@ class Role(enum.StrEnum):
     """Not an end's state, but what an operator wants of a sender."""
 
 
-class Mark(NamedTuple):
+class SequenceMark(NamedTuple):
     """The last message and the last batch of a channel that an end is sure of."""
 
     sequence: int
@@ -79,15 +79,15 @@ class ChannelState(msgspec.Struct, frozen=True):
     order: Literal["", "STARTED", "STOPPED"] = ""
 
     @property
-    def mark(self) -> Mark:
-        return Mark(self.sequence, self.batch)
+    def mark(self) -> SequenceMark:
+        return SequenceMark(self.sequence, self.batch)
 
     def reset_to(self, sequence: int, now: float) -> ChannelState:
         """Begin a new history with this number; a sender takes whom it meets for its partner."""
         partner = self.partner if self.role is Role.RECEIVER else ""
-        return self.followed_by(partner, Mark(sequence - 1, RESET), now)
+        return self.followed_by(partner, SequenceMark(sequence - 1, RESET), now)
 
-    def followed_by(self, partner: str, mark: Mark, now: float) -> ChannelState:
+    def followed_by(self, partner: str, mark: SequenceMark, now: float) -> ChannelState:
         """The next state."""
         return ChannelState(self.role, self.channel, partner, *mark, self.serial + 1, now)
 
@@ -101,7 +101,7 @@ class ChannelState(msgspec.Struct, frozen=True):
         return f"{self.mark}{partner}"
 
 
-class Doubt(NamedTuple):
+class InDoubtBatch(NamedTuple):
     """A batch whose confirmation never came: the states before and after it."""
 
     transaction_id: bytes
@@ -131,7 +131,7 @@ def sequence_after(sequence: int, wrap: int) -> int:
     return 1 if sequence >= wrap else sequence + 1
 
 
-def judge(before: Mark, in_doubt: Mark | None, theirs: Mark) -> Verdict:
+def judge(before: SequenceMark, in_doubt: SequenceMark | None, theirs: SequenceMark) -> Verdict:
     """What the receiver's mark says about the sender's; never a guess.
 
     Both sequence and batch must agree: an end that was restored from a backup
@@ -203,7 +203,7 @@ def change_state(
     return verb
 
 
-def find_doubt(manager: QueueManager, channel: str) -> Doubt | None:
+def find_doubt(manager: QueueManager, channel: str) -> InDoubtBatch | None:
     """The batch that a sender is in doubt about, since before a restart or not."""
     name = _TRANSACTION_HEAD + channel.encode()
     for prepared in manager.in_doubt.units:
@@ -230,13 +230,13 @@ def _is_ours(prepared: bytes) -> bool:
     return prepared.startswith(_TRANSACTION_HEAD) and len(prepared) > len(_TRANSACTION_HEAD) + BATCH_ID_BYTES
 
 
-def _doubt(manager: QueueManager, prepared: bytes) -> Doubt | None:
+def _doubt(manager: QueueManager, prepared: bytes) -> InDoubtBatch | None:
     unit, arrivals = manager.in_doubt.units[prepared]
     after = next(_states(arrivals), None)
     if after is None:
         return None  # an application has prepared it, whatever it calls itself
     taken = _states((take.queue, take.entry) for take in unit.takes)
-    return Doubt(prepared, _newest([*taken, read_state(manager, after.role, after.channel)]), after)
+    return InDoubtBatch(prepared, _newest([*taken, read_state(manager, after.role, after.channel)]), after)
 
 
 def _states(entries: Iterable[tuple[Queue, QueuedMessage]]) -> Iterator[ChannelState]:

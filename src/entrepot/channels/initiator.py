@@ -16,15 +16,15 @@ from typing import Literal
 
 from entrepot.channels.attempt import attempt
 from entrepot.channels.channel_state import ChannelState, Role, all_states, change_state, channels_in_doubt
-from entrepot.channels.dialling import Dial, Dialler
-from entrepot.channels.pulse import Pulse
+from entrepot.channels.dialler import Dial, Dialler
+from entrepot.channels.heartbeat_timer import HeartbeatTimer
 from entrepot.channels.receivers import Receivers
 from entrepot.channels.sender import Credentials, SenderChannel, Status
 from entrepot.engine.definitions import CHANNEL_INITIATION_QUEUE, Channel
 from entrepot.engine.waiting import Waiter
 from entrepot.errors import ChannelNotAvailable, EntrepotError, ObjectNotFound
 from entrepot.message import Message
-from entrepot.server.desk import Desk
+from entrepot.server.session_registry import SessionRegistry
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -38,19 +38,19 @@ class ChannelInitiator:
 
     def __init__(
         self,
-        desk: Desk,
+        registry: SessionRegistry,
         *,
         open_connection: Dial | None = None,
         credentials: Credentials = lambda definition: (definition.remote_user, ""),
         receivers: Receivers | None = None,
     ) -> None:
-        self.desk = desk
-        self.receivers = receivers or Receivers(desk)
+        self.registry = registry
+        self.receivers = receivers or Receivers(registry)
         self.senders: dict[str, SenderChannel] = {}
         self._dialler = Dialler()
         self._open_connection = open_connection or self._dialler.dial
         self._credentials = credentials
-        self._pulse = Pulse(desk.loop)
+        self._heartbeat_timer = HeartbeatTimer(registry.loop)
         self._orders: dict[str, Order] = {}
         """As they are on disk."""
         self._writing: set[str] = set()
@@ -63,8 +63,8 @@ class ChannelInitiator:
         Raises:
             EntrepotError: The queues of channels cannot be read.
         """
-        manager = self.desk.engine.manager
-        with self.desk.host.lock:
+        manager = self.registry.engine.manager
+        with self.registry.host.lock:
             orders = [state for state in all_states(manager) if state.role is Role.ORDER]
             in_doubt = channels_in_doubt(manager)
         self._orders = {state.channel: state.order for state in orders}
@@ -141,8 +141,8 @@ class ChannelInitiator:
         return [sender.status() for sender in told] + self.receivers.status()
 
     def _definition(self, name: str) -> Channel:
-        with self.desk.host.lock:
-            definition = self.desk.engine.manager.objects.channels.get(name)
+        with self.registry.host.lock:
+            definition = self.registry.engine.manager.objects.channels.get(name)
         if definition is None:
             raise ObjectNotFound("CHANNEL", name)
         if definition.channel_type == "SVRCONN":
@@ -155,11 +155,11 @@ class ChannelInitiator:
         sender = self.senders.get(definition.name)
         if sender is None:
             sender = SenderChannel(
-                self.desk,
+                self.registry,
                 definition,
                 open_connection=self._open_connection,
                 credentials=self._credentials,
-                pulse=self._pulse,
+                heartbeat_timer=self._heartbeat_timer,
                 on_change=self._changed,
             )
             if self._orders.get(definition.name) == "STOPPED":
@@ -172,30 +172,32 @@ class ChannelInitiator:
     # --- triggers ---------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        self._waiter = waiter = Waiter(None, None, self.desk.engine.waker(self._triggered))
-        self.desk.engine.wait(CHANNEL_INITIATION_QUEUE, waiter)
+        self._waiter = waiter = Waiter(None, None, self.registry.engine.waker(self._triggered))
+        self.registry.engine.wait(CHANNEL_INITIATION_QUEUE, waiter)
 
     def _triggered(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is None or self._closed:
             return
         if waiter.error is not None:
-            _LOGGER.warning("%s: no channels are triggered any more: %s", self.desk.host.settings.name, waiter.error)
+            _LOGGER.warning(
+                "%s: no channels are triggered any more: %s", self.registry.host.settings.name, waiter.error
+            )
             return
         if waiter.message is not None:
             self._serve(waiter.message)
         try:
             self._watch()
         except EntrepotError as error:
-            _LOGGER.warning("%s: no channels are triggered any more: %s", self.desk.host.settings.name, error)
+            _LOGGER.warning("%s: no channels are triggered any more: %s", self.registry.host.settings.name, error)
 
     def _serve(self, message: Message) -> None:
         name = str(message.properties.get("trigger_data", ""))
         queue = str(message.properties.get("queue", ""))
         if not name:
             # As in MQ: then it is the channel that serves the queue.
-            with self.desk.host.lock:
-                channels = list(self.desk.engine.manager.objects.channels.values())
+            with self.registry.host.lock:
+                channels = list(self.registry.engine.manager.objects.channels.values())
             senders = (each for each in channels if each.channel_type == "SDR" and each.transmission_queue == queue)
             name = next((each.name for each in senders), "")
         if self._orders.get(name) != "STOPPED":
@@ -213,7 +215,7 @@ class ChannelInitiator:
     # --- orders -----------------------------------------------------------------------------------
 
     def _changed(self, sender: SenderChannel) -> None:
-        if not self._closed and self.desk.host.failure is None:
+        if not self._closed and self.registry.host.failure is None:
             self._remember(sender.name)
 
     def _order(self, name: str) -> Order:
@@ -229,12 +231,14 @@ class ChannelInitiator:
         before = self._orders.get(name, "")
         if wanted == before or name in self._writing:
             return
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         unit = manager.internal_unit()
         after = ChannelState(Role.ORDER, name, time=manager.clock.now(), order=wanted) if wanted else None
         change = change_state(manager, unit, ChannelState(Role.ORDER, name), after, partial(manager.commit, unit))
         self._writing.add(name)
-        attempt(self.desk, change, partial(self._remembered, name, wanted, lambda: self.desk.engine.back_out(unit)))
+        attempt(
+            self.registry, change, partial(self._remembered, name, wanted, lambda: self.registry.engine.back_out(unit))
+        )
 
     def _remembered(self, name: str, order: Order, undo: Callable[[], None], error: EntrepotError | None) -> None:
         self._writing.discard(name)
@@ -254,9 +258,9 @@ class ChannelInitiator:
         """The queue manager stops: let go of all connections; what runs now runs again after the next start."""
         self._closed = True
         if self._waiter is not None:
-            self.desk.engine.stop_waiting(self._waiter)
+            self.registry.engine.stop_waiting(self._waiter)
             self._waiter = None
         for sender in self.senders.values():
             sender.stop(force=True, inactive=True)
-        self._pulse.stop()
+        self._heartbeat_timer.stop()
         await self._dialler.close()

@@ -26,7 +26,7 @@ from entrepot.engine.definitions import (
     INTERMANAGER_CONTROL,
     INTERMANAGER_PUBLICATIONS,
     NameList,
-    Subscription,
+    SubscriptionDefinition,
 )
 from entrepot.engine.publishing import KEPT, ROUTE
 from entrepot.engine.settlement import Settlement
@@ -36,7 +36,7 @@ from entrepot.engine.unit_of_work import Unit, UnitState
 from entrepot.engine.waiting import Waiter
 from entrepot.errors import EntrepotError, InvalidTopic, PublishInhibited
 from entrepot.message import Message
-from entrepot.server.desk import Desk
+from entrepot.server.session_registry import SessionRegistry
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -48,7 +48,7 @@ _RETRY_S = 2.0
 _FORMAT = "ENTREPOT.INTEREST"
 
 
-class _Wishes(msgspec.Struct, array_like=True):
+class _WantedTopics(msgspec.Struct, array_like=True):
     """What one neighbour tells another."""
 
     kind: Literal["ALL", "ADD", "REMOVE", "LEAVE"]
@@ -61,24 +61,24 @@ class _Wishes(msgspec.Struct, array_like=True):
 class Neighbours:
     """The parent and the children of a queue manager; on the loop's thread only."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._manager = desk.engine.manager
+    def __init__(self, registry: SessionRegistry) -> None:
+        self._registry = registry
+        self._manager = registry.engine.manager
         self._parent = ""
         self._children_promised: tuple[str, ...] | None = None
         """Those of a definition that may still be on its way to disk: the next change must not forget it."""
         self._changed: set[Interest] = set()
         self._closed = False
-        self._publications = _Reader(desk, INTERMANAGER_PUBLICATIONS, self._publish)
-        self._control = _Reader(desk, INTERMANAGER_CONTROL, self._heed)
+        self._publications = _QueueReader(registry, INTERMANAGER_PUBLICATIONS, self._publish)
+        self._control = _QueueReader(registry, INTERMANAGER_CONTROL, self._heed)
 
     @property
     def name(self) -> str:
-        return self._desk.host.settings.name
+        return self._registry.host.settings.name
 
     def open(self) -> None:
         """Tell all neighbours what is wanted here, and listen to them."""
-        with self._desk.host.lock:
+        with self._registry.host.lock:
             self._manager.objects.subscribers.on_interest = self._note
         self.refresh()
         for child in self._children():
@@ -88,12 +88,12 @@ class Neighbours:
 
     def refresh(self) -> None:
         """The queue manager's attributes may have changed: perhaps it has another parent."""
-        parent = self._desk.host.manager_attributes().parent
+        parent = self._registry.host.manager_attributes().parent
         if parent == self._parent:
             return
         before, self._parent = self._parent, parent
         if before:
-            self._tell(before, _Wishes("LEAVE", self.name))
+            self._tell(before, _WantedTopics("LEAVE", self.name))
             self._run(partial(self._agree, before, [], self._proxies(before)), f"{before} is no longer the parent")
         if parent:
             self._tell_all(parent, answer_wanted=True)
@@ -121,10 +121,10 @@ class Neighbours:
         """Called by the engine, under the host's lock, on any thread."""
         self._changed.add(key)
         if len(self._changed) == 1:
-            self._desk.engine.post(self._tell_changes)
+            self._registry.engine.post(self._tell_changes)
 
     def _tell_changes(self) -> None:
-        with self._desk.host.lock:
+        with self._registry.host.lock:
             changed, self._changed = self._changed, set()
             neighbours = self._neighbours()
         if self._closed:
@@ -133,9 +133,9 @@ class Neighbours:
             added = [key for key in changed if self._wants(key, neighbour)]
             removed = [key for key in changed if not self._wants(key, neighbour)]
             if added:
-                self._tell(neighbour, _Wishes("ADD", self.name, added))
+                self._tell(neighbour, _WantedTopics("ADD", self.name, added))
             if removed:
-                self._tell(neighbour, _Wishes("REMOVE", self.name, removed))
+                self._tell(neighbour, _WantedTopics("REMOVE", self.name, removed))
 
     def _wants(self, key: Interest, neighbour: str) -> bool:
         """Whether anybody but the neighbour itself wants these publications from it."""
@@ -148,11 +148,11 @@ class Neighbours:
         return ruling.topic.subscription_scope != "QMGR"
 
     def _tell_all(self, neighbour: str, *, answer_wanted: bool = False) -> None:
-        with self._desk.host.lock:
+        with self._registry.host.lock:
             wanted = [key for key in self._manager.objects.subscribers.interest if self._wants(key, neighbour)]
-        self._tell(neighbour, _Wishes("ALL", self.name, wanted, answer_wanted))
+        self._tell(neighbour, _WantedTopics("ALL", self.name, wanted, answer_wanted))
 
-    def _tell(self, neighbour: str, wishes: _Wishes) -> None:
+    def _tell(self, neighbour: str, wishes: _WantedTopics) -> None:
         message = Message(msgspec.msgpack.encode(wishes), format=_FORMAT)
         name = f"{INTERMANAGER_CONTROL}@{neighbour}"
 
@@ -163,17 +163,17 @@ class Neighbours:
             if error is not None and not self._closed:
                 _LOGGER.warning("%s: %s does not learn what is wanted here yet: %s", self.name, neighbour, error)
                 # What could not be told in parts is told as a whole.
-                self._desk.loop.call_later(_RETRY_S, self._tell_again, neighbour, wishes.kind)
+                self._registry.loop.call_later(_RETRY_S, self._tell_again, neighbour, wishes.kind)
 
-        attempt(self._desk, put, done)
+        attempt(self._registry, put, done)
 
     def _tell_again(self, neighbour: str, kind: str) -> None:
-        if self._closed or self._desk.host.failure is not None:
+        if self._closed or self._registry.host.failure is not None:
             return
         if neighbour in self._neighbours():
             self._tell_all(neighbour, answer_wanted=neighbour == self._parent)
         elif kind == "LEAVE":
-            self._tell(neighbour, _Wishes("LEAVE", self.name))
+            self._tell(neighbour, _WantedTopics("LEAVE", self.name))
 
     # --- what neighbours want -------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Neighbours:
     def _heed(self, message: Message, _unit: Unit) -> None:
         """A neighbour has told something; heeding it twice changes nothing."""
         try:
-            wishes = msgspec.msgpack.decode(message.body, type=_Wishes)
+            wishes = msgspec.msgpack.decode(message.body, type=_WantedTopics)
         except msgspec.MsgspecError as error:
             raise InvalidTopic(INTERMANAGER_CONTROL, 1, f"a message that nobody here understands: {error}") from error
         neighbour = wishes.manager
@@ -200,7 +200,7 @@ class Neighbours:
                 gone = there.keys() - set(wanted)
                 self._agree(neighbour, wanted, {key: there[key] for key in gone})
                 if wishes.answer_wanted:
-                    self._desk.loop.call_soon(self._tell_all, neighbour)
+                    self._registry.loop.call_soon(self._tell_all, neighbour)
             case "ADD":
                 self._agree(neighbour, wanted, {})
             case "REMOVE":
@@ -220,7 +220,7 @@ class Neighbours:
             if (scheme, topic) in known:
                 continue
             digest = hashlib.sha256(f"{scheme} {topic}".encode()).hexdigest()[:24]
-            proxy = Subscription(
+            proxy = SubscriptionDefinition(
                 name=f"SYSTEM.PROXY.{neighbour}.{digest}",
                 topic=topic,
                 wildcards="CHAR" if scheme == "CHAR" else "TOPIC",
@@ -254,7 +254,7 @@ class Neighbours:
             if error is not None:
                 _LOGGER.warning("%s: %s: %s", self.name, problem, error)
 
-        attempt(self._desk, verb, done)
+        attempt(self._registry, verb, done)
 
     # --- publications from neighbours -------------------------------------------------------------------
 
@@ -276,17 +276,17 @@ class Neighbours:
 
     def close(self) -> None:
         self._closed = True
-        with self._desk.host.lock:
+        with self._registry.host.lock:
             self._manager.objects.subscribers.on_interest = lambda _: None
         self._publications.close()
         self._control.close()
 
 
-class _Reader:
+class _QueueReader:
     """Reads a queue for us: each message and what it causes is one unit of work, several at a time."""
 
-    def __init__(self, desk: Desk, queue: str, use: _Use) -> None:
-        self._desk = desk
+    def __init__(self, registry: SessionRegistry, queue: str, use: _Use) -> None:
+        self._registry = registry
         self._queue = queue
         self._use = use
         self._waiter: Waiter | None = None
@@ -297,9 +297,9 @@ class _Reader:
 
     def _go_on(self, limit: int) -> None:
         """Use what there is, then wait."""
-        if self._closed or self._desk.host.failure is not None:
+        if self._closed or self._registry.host.failure is not None:
             return
-        engine = self._desk.engine
+        engine = self._registry.engine
         unit = engine.manager.begin()
         try:
             messages = engine.get_some(self._queue, None, unit, limit)
@@ -322,16 +322,16 @@ class _Reader:
                     engine.manager.forget_puts(unit, 0)
                 raise
 
-        attempt(self._desk, used, partial(self._used, unit, limit))
+        attempt(self._registry, used, partial(self._used, unit, limit))
 
     def _used(self, unit: Unit, limit: int, error: EntrepotError | None) -> None:
-        engine = self._desk.engine
+        engine = self._registry.engine
         if error is None:
-            self._desk.loop.call_soon(self._go_on, _AT_ONCE)
+            self._registry.loop.call_soon(self._go_on, _AT_ONCE)
             return
         engine.back_out(unit)
         if limit > 1:
-            self._desk.loop.call_soon(self._go_on, 1)  # which of them it was
+            self._registry.loop.call_soon(self._go_on, 1)  # which of them it was
         elif isinstance(error, InvalidTopic | PublishInhibited):
             self._reject(error)
         else:
@@ -339,32 +339,32 @@ class _Reader:
 
     def _reject(self, error: EntrepotError) -> None:
         """One bad message must not hold up those behind it."""
-        engine = self._desk.engine
+        engine = self._registry.engine
         unit = engine.manager.begin()
         if engine.get_some(self._queue, None, unit, 1):
             _LOGGER.warning("%s goes to the dead-letter queue: %s", self._queue, error)
             verb = partial(engine.manager.consequences.reject, unit, error.what)
-            attempt(self._desk, verb, partial(self._rejected, unit))
+            attempt(self._registry, verb, partial(self._rejected, unit))
         else:
             engine.back_out(unit)
             self._wait()
 
     def _rejected(self, unit: Unit, error: EntrepotError | None) -> None:
         if unit.state is UnitState.ACTIVE:
-            self._desk.engine.back_out(unit)
+            self._registry.engine.back_out(unit)
         if error is None:
-            self._desk.loop.call_soon(self._go_on, _AT_ONCE)
+            self._registry.loop.call_soon(self._go_on, _AT_ONCE)
         else:
             self._pause(error)
 
     def _pause(self, error: EntrepotError) -> None:
-        if not self._closed and self._desk.host.failure is None:
+        if not self._closed and self._registry.host.failure is None:
             _LOGGER.warning("%s waits: %s", self._queue, error)
-            self._desk.loop.call_later(_RETRY_S, self._go_on, _AT_ONCE)
+            self._registry.loop.call_later(_RETRY_S, self._go_on, _AT_ONCE)
 
     def _wait(self) -> None:
-        engine = self._desk.engine
-        guard = self._desk.host.private_unit()
+        engine = self._registry.engine
+        guard = self._registry.host.private_unit()
         self._waiter = waiter = Waiter(None, guard, engine.waker(self._woken))
         try:
             message = engine.get_or_wait(self._queue, waiter)
@@ -383,11 +383,11 @@ class _Reader:
         if waiter.error is not None:
             self._pause(waiter.error)
             return
-        self._desk.host.give_back(self._queue, waiter)
+        self._registry.host.give_back(self._queue, waiter)
         self._go_on(_AT_ONCE)
 
     def close(self) -> None:
         self._closed = True
         waiter, self._waiter = self._waiter, None
-        if waiter is not None and self._desk.host.failure is None:
-            self._desk.host.give_back(self._queue, waiter)
+        if waiter is not None and self._registry.host.failure is None:
+            self._registry.host.give_back(self._queue, waiter)

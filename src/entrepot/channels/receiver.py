@@ -20,15 +20,15 @@ from entrepot.channels.attempt import attempt
 from entrepot.channels.channel_state import (
     BATCH_ID_BYTES,
     ChannelState,
-    Mark,
     Role,
+    SequenceMark,
     change_state,
     judge,
     read_state,
     sequence_after,
 )
 from entrepot.channels.started import started
-from entrepot.channels.travel import Problem
+from entrepot.channels.travel import DeliveryProblem
 from entrepot.engine.definitions import Channel
 from entrepot.engine.unit_of_work import Unit, UnitState
 from entrepot.errors import (
@@ -43,8 +43,8 @@ from entrepot.errors import (
     UnknownVerb,
 )
 from entrepot.message import Message
-from entrepot.server.desk import Desk, Identity
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity, SessionRegistry
 from entrepot.server.wire.frame import VERSION, frame_bytes_max
 from entrepot.server.wire.verbs import (
     ChannelConfirm,
@@ -65,7 +65,7 @@ _NOTHING = Empty()
 _FAST_AT_ONCE = 1000
 
 
-class Answering(Protocol):
+class ReplyingConnection(Protocol):
     """What a receiver needs of its connection."""
 
     reader: Any
@@ -93,21 +93,43 @@ class Receiver:
     """One connection of a sender; on the loop's thread only."""
 
     __slots__ = (
-        "_attempts", "_bytes", "_committing", "_fast_unit", "_given_up", "_holding", "_link", "_messages",
-        "_receivers", "_retry", "_session", "_since", "_unit", "_waiting", "batches", "closed", "definition", "desk",
-        "discarded", "fast", "hello", "memory", "messages", "on_settled", "sequence",
+        "_attempts",
+        "_bytes",
+        "_committing",
+        "_fast_unit",
+        "_given_up",
+        "_holding",
+        "_link",
+        "_messages",
+        "_receivers",
+        "_retry",
+        "_session",
+        "_since",
+        "_unit",
+        "_waiting",
+        "batches",
+        "closed",
+        "definition",
+        "discarded",
+        "fast",
+        "hello",
+        "memory",
+        "messages",
+        "on_settled",
+        "registry",
+        "sequence",
     )  # fmt: skip
 
     def __init__(
         self,
-        desk: Desk,
-        link: Answering,
+        registry: SessionRegistry,
+        link: ReplyingConnection,
         hello: ChannelHello,
         definition: Channel,
         identity: Identity,
         receivers: Receivers,
     ) -> None:
-        self.desk = desk
+        self.registry = registry
         self.definition = definition
         self.hello = hello
         self.closed = False
@@ -120,9 +142,9 @@ class Receiver:
         """Of the last message that has come, committed or not."""
         self._link = link
         self._receivers = receivers
-        self._session = Session(desk, identity, f"{hello.channel} from {hello.manager}", "CHANNEL")
+        self._session = Session(registry, identity, f"{hello.channel} from {hello.manager}", "CHANNEL")
         self._fast_unit: Unit | None = None
-        self._since = desk.engine.manager.clock.now()
+        self._since = registry.engine.manager.clock.now()
         self._unit: Unit | None = None
         self._messages = 0
         """Messages in the unit."""
@@ -157,17 +179,17 @@ class Receiver:
         if committing is not None:
             committing.on_settled.append(self._meet)
             return
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         hello = self.hello
         try:
-            with self.desk.host.lock:
+            with self.registry.host.lock:
                 self.memory = read_state(manager, Role.RECEIVER, *self.key)
         except EntrepotError as error:
             self.end(error)
             return
         self.sequence = self.memory.sequence
-        before = Mark(hello.sequence, hello.batch)
-        in_doubt = Mark(hello.in_doubt_sequence, hello.in_doubt_batch) if hello.in_doubt_batch else None
+        before = SequenceMark(hello.sequence, hello.batch)
+        in_doubt = SequenceMark(hello.in_doubt_sequence, hello.in_doubt_batch) if hello.in_doubt_batch else None
         agreed = judge(before, in_doubt, self.memory.mark) != "mismatch"
         if agreed:
             # The older connection ends before the answer: what it has not read yet never counts.
@@ -178,7 +200,7 @@ class Receiver:
             0,
             ChannelWelcome(
                 VERSION,
-                self.desk.host.settings.name,
+                self.registry.host.settings.name,
                 self.memory.sequence,
                 self.memory.batch,
                 definition.body_bytes_max,
@@ -191,7 +213,7 @@ class Receiver:
             self._receivers.refuse(self)
             theirs = f"{before}, in doubt {in_doubt}" if in_doubt else str(before)
             mismatch = SequenceMismatch(definition.name, str(self.memory), f"{theirs} at {hello.manager}")
-            _LOGGER.error("%s: %s", self.desk.host.settings.name, mismatch)
+            _LOGGER.error("%s: %s", self.registry.host.settings.name, mismatch)
             self.end(mismatch)
             return
         self._go_on()
@@ -252,7 +274,7 @@ class Receiver:
         message = payload.message
         target = message.target_queue, message.target_manager
         try:
-            arrived = travel.vetted(message, self._session.identity.user)
+            arrived = travel.checked_message(message, self._session.identity.user)
         except InvalidArgument as error:
             raise FrameUnreadable(error.what) from None
         if not target[0] or (payload.sequence == 0 and (message.persistent or not self.fast)):
@@ -261,7 +283,7 @@ class Receiver:
             self._next(payload.sequence)
         self.messages += 1
         self._bytes += len(message.body)
-        name = travel.destination(message, self.desk.host.settings.name)
+        name = travel.destination(message, self.registry.host.settings.name)
         self._deliver(_Arrival(arrived, name, message.put_time, payload.sequence != 0))
 
     def _next(self, sequence: int) -> None:
@@ -270,7 +292,7 @@ class Receiver:
             raise FrameUnreadable(f"message {sequence} came where {expected} was to come")
         self.sequence = sequence
         if self._unit is None:
-            self._unit = self.desk.engine.manager.internal_unit()
+            self._unit = self.registry.engine.manager.internal_unit()
             self._messages = 0
         self._messages += 1
         if self._messages > self.definition.batch_size:
@@ -293,7 +315,7 @@ class Receiver:
                 return
             if error.retryable:
                 self._given_up.add(name)
-            self._bury(arrival, Problem.of(error))
+            self._bury(arrival, DeliveryProblem.of(error))
         self._attempts = 0
 
     def _authorize(self, name: str) -> None:
@@ -305,9 +327,9 @@ class Receiver:
         self._session.require_put(name)
 
     def _plan(self, arrival: _Arrival) -> None:
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         unit = self._unit_of(arrival)
-        with self.desk.host.lock:
+        with self.registry.host.lock:
             route = travel.find_route(manager, arrival.name)
             travel.plan_arrival(manager, unit, route, arrival.name, arrival.message, arrival.put_time)
 
@@ -319,17 +341,17 @@ class Receiver:
         if self._fast_unit is not None and len(self._fast_unit.puts) >= _FAST_AT_ONCE:
             self._put_fast()
         if self._fast_unit is None:
-            self._fast_unit = self.desk.engine.manager.internal_unit()
-            self.desk.loop.call_soon(self._put_fast)
+            self._fast_unit = self.registry.engine.manager.internal_unit()
+            self.registry.loop.call_soon(self._put_fast)
         return self._fast_unit
 
     def _put_fast(self) -> None:
         unit, self._fast_unit = self._fast_unit, None
-        if unit is None or self.desk.host.failure is not None:
+        if unit is None or self.registry.host.failure is not None:
             return
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         try:
-            self.desk.engine.run(lambda: manager.commit_or_undo(unit), _ignored)
+            self.registry.engine.run(lambda: manager.commit_or_undo(unit), _ignored)
         except EntrepotError as error:
             self.discarded += len(unit.puts)
             _LOGGER.warning("channel %s: nonpersistent messages discarded: %s", self.definition.name, error)
@@ -337,7 +359,7 @@ class Receiver:
     def _wait_for_room(self, arrival: _Arrival) -> None:
         if self._waiting is None:
             self._wait()
-        self._retry = self.desk.loop.call_later(self.definition.retry_ms / 1000, self._once_more, arrival)
+        self._retry = self.registry.loop.call_later(self.definition.retry_ms / 1000, self._once_more, arrival)
 
     def _once_more(self, arrival: _Arrival) -> None:
         self._retry = None
@@ -349,13 +371,13 @@ class Receiver:
         if self._retry is None and not self.closed:
             self._go_on()
 
-    def _bury(self, arrival: _Arrival, problem: Problem) -> None:
-        manager = self.desk.engine.manager
-        name = arrival.name if "@" in arrival.name else f"{arrival.name}@{self.desk.host.settings.name}"
+    def _bury(self, arrival: _Arrival, problem: DeliveryProblem) -> None:
+        manager = self.registry.engine.manager
+        name = arrival.name if "@" in arrival.name else f"{arrival.name}@{self.registry.host.settings.name}"
         _LOGGER.warning("channel %s: no delivery to %s: %s", self.definition.name, name, problem.what)
         unit = self._unit_of(arrival)
         try:
-            with self.desk.host.lock:
+            with self.registry.host.lock:
                 travel.plan_undeliverable(manager, unit, arrival.message, name, problem, arrival.put_time)
         except EntrepotError as error:
             if arrival.message.persistent:
@@ -372,28 +394,28 @@ class Receiver:
             raise FrameUnreadable("the end of a batch that has not begun")
         if payload.sequence != self.sequence or len(payload.batch) != BATCH_ID_BYTES:
             raise FrameUnreadable(f"a batch ends with message {payload.sequence}, the last was {self.sequence}")
-        now = self.desk.engine.manager.clock.now()
-        after = self.memory.followed_by(self.hello.manager, Mark(payload.sequence, payload.batch), now)
+        now = self.registry.engine.manager.clock.now()
+        after = self.memory.followed_by(self.hello.manager, SequenceMark(payload.sequence, payload.batch), now)
         self._unit = None
         self._given_up.clear()
         self._commit(unit, after)
 
     def _commit(self, unit: Unit, after: ChannelState) -> None:
         """Let the batch happen together with our memory of it, then tell the sender."""
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         self._committing = unit
         commit = change_state(manager, unit, self.memory, after, partial(manager.commit, unit))
-        attempt(self.desk, commit, partial(self._committed, unit, after))
+        attempt(self.registry, commit, partial(self._committed, unit, after))
 
     def _committed(self, unit: Unit, after: ChannelState, error: EntrepotError | None) -> None:
         self._committing = None
         self._receivers.settled(self)
         waiting, self.on_settled = self.on_settled, []
         for call in waiting:
-            self.desk.loop.call_soon(call)
+            self.registry.loop.call_soon(call)
         if error is not None:
             _LOGGER.warning("channel %s: batch not committed: %s", self.definition.name, error)
-            self.desk.engine.back_out(unit)
+            self.registry.engine.back_out(unit)
             self.end(error)
             return
         self.memory = after
@@ -421,8 +443,8 @@ class Receiver:
         self._put_fast()
         unit, self._unit = self._unit, None
         for each in (unit, self._committing):
-            if each is not None and self.desk.host.failure is None:
-                self.desk.engine.back_out(each)  # does nothing to one that the log is about to have
+            if each is not None and self.registry.host.failure is None:
+                self.registry.engine.back_out(each)  # does nothing to one that the log is about to have
         self._session.close()
 
     def status(self) -> dict[str, int | float | str]:

@@ -8,10 +8,10 @@ from functools import partial
 
 from entrepot.channels.attempt import attempted
 from entrepot.channels.channel_state import ChannelState, Role, all_states, change_state
-from entrepot.channels.receiver import Answering, Receiver
+from entrepot.channels.receiver import Receiver, ReplyingConnection
 from entrepot.engine.definitions import Channel, require_name
 from entrepot.errors import ChannelInDoubt, ChannelNotAvailable, EntrepotError, WrongManager
-from entrepot.server.desk import Desk, Identity
+from entrepot.server.session_registry import Identity, SessionRegistry
 from entrepot.server.wire.verbs import ChannelHello
 
 _LOGGER = logging.getLogger("entrepot")
@@ -20,8 +20,8 @@ _LOGGER = logging.getLogger("entrepot")
 class Receivers:
     """The receiving ends of one queue manager's channels, one at a time for each sender."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, registry: SessionRegistry) -> None:
+        self.registry = registry
         self._running: dict[tuple[str, str], Receiver] = {}
         self._committing: dict[tuple[str, str], Receiver] = {}
         """Whose connection has gone while the log was still to be forced for it."""
@@ -30,7 +30,9 @@ class Receivers:
         self.stopped: set[str] = set()
         """Channels that an operator has closed."""
 
-    def accept(self, link: Answering, hello: ChannelHello, definition: Channel, identity: Identity) -> Receiver:
+    def accept(
+        self, link: ReplyingConnection, hello: ChannelHello, definition: Channel, identity: Identity
+    ) -> Receiver:
         """The receiver for a connection that has been admitted; it answers the sender's first frame.
 
         A second connection of the same sender takes the place of the first: a
@@ -39,7 +41,7 @@ class Receivers:
         Raises:
             ChannelNotAvailable, WrongManager, InvalidName: The connection is to be refused.
         """
-        here = self.desk.host.settings.name
+        here = self.registry.host.settings.name
         require_name("queue manager", hello.manager)
         if definition.name in self.stopped:
             raise ChannelNotAvailable(definition.name, "an operator has stopped it")
@@ -48,7 +50,7 @@ class Receivers:
         if hello.sequence_wrap != definition.sequence_wrap:
             problem = f"SEQWRAP is {definition.sequence_wrap} at {here} and {hello.sequence_wrap} at {hello.manager}"
             raise ChannelNotAvailable(definition.name, problem)
-        return Receiver(self.desk, link, hello, definition, identity, self)
+        return Receiver(self.registry, link, hello, definition, identity, self)
 
     def enter(self, receiver: Receiver) -> None:
         """A receiver has agreed with its sender."""
@@ -91,8 +93,8 @@ class Receivers:
             ChannelInDoubt: A sender was in doubt when it was refused; that has to be resolved first. Nothing was
                 changed.
         """
-        manager = self.desk.engine.manager
-        with self.desk.host.lock:
+        manager = self.registry.engine.manager
+        with self.registry.host.lock:
             states = [s for s in all_states(manager) if s.role is Role.RECEIVER and s.channel == channel]
         known = {(state.channel, state.partner): state for state in states}
         for key in self._refused:
@@ -108,15 +110,15 @@ class Receivers:
             self._refused.pop(key, None)
 
     async def _reset(self, sequence: int, states: list[ChannelState]) -> None:
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         for before in states:
             after = before.reset_to(sequence, manager.clock.now())
             unit = manager.internal_unit()
             end = partial(manager.commit, unit)
             try:
-                await attempted(self.desk, change_state(manager, unit, before, after, end))
+                await attempted(self.registry, change_state(manager, unit, before, after, end))
             except EntrepotError:
-                self.desk.engine.back_out(unit)
+                self.registry.engine.back_out(unit)
                 raise
             _LOGGER.warning("channel %s: reset from %s to %s", before.channel, before, after)
 

@@ -23,18 +23,18 @@ from entrepot.channels.attempt import attempt, attempted
 from entrepot.channels.batch import Outgoing
 from entrepot.channels.channel_state import (
     ChannelState,
-    Doubt,
-    Mark,
+    InDoubtBatch,
     Role,
+    SequenceMark,
     change_state,
     find_doubt,
     judge,
     read_state,
 )
-from entrepot.channels.dialling import Dial, GiveUp
+from entrepot.channels.dialler import Dial, GiveUp
+from entrepot.channels.heartbeat_timer import HeartbeatTimer
 from entrepot.channels.probe import probe
-from entrepot.channels.pulse import Pulse
-from entrepot.channels.retry import Backoff
+from entrepot.channels.retry_schedule import RetrySchedule
 from entrepot.channels.started import started
 from entrepot.channels.terms import Terms
 from entrepot.channels.transfer import Ledger, Transfer
@@ -54,8 +54,8 @@ from entrepot.errors import (
     UnknownVerb,
     VersionUnsupported,
 )
-from entrepot.server.desk import Desk
-from entrepot.server.link import Link
+from entrepot.server.framed_connection import FramedConnection
+from entrepot.server.session_registry import SessionRegistry
 from entrepot.server.wire.codec import encode_parts
 from entrepot.server.wire.error_form import from_wire
 from entrepot.server.wire.frame import VERSION
@@ -83,13 +83,13 @@ class Status(enum.StrEnum):
     STOPPED = "STOPPED"
 
 
-class SenderLink(Link):
+class SenderConnection(FramedConnection):
     """A sender's connection."""
 
     __slots__ = ("_channel",)
 
-    def __init__(self, desk: Desk, channel: SenderChannel) -> None:
-        super().__init__(desk)
+    def __init__(self, registry: SessionRegistry, channel: SenderChannel) -> None:
+        super().__init__(registry)
         self._channel = channel
 
     def on_frame(self, verb: int, number: int, payload: Any) -> None:  # noqa: ARG002
@@ -120,22 +120,38 @@ class SenderChannel:
     """One channel; on the loop's thread only."""
 
     __slots__ = (
-        "_after_stop", "_backoff", "_bound_by", "_credentials", "_give_up", "_link", "_open_connection", "_pinged",
-        "_pulse", "_retry", "_since", "_transfer", "_up_since", "definition", "desk", "ledger", "on_change",
-        "problem", "state",
+        "_after_stop",
+        "_backoff",
+        "_bound_by",
+        "_credentials",
+        "_give_up",
+        "_heartbeat_timer",
+        "_link",
+        "_open_connection",
+        "_pinged",
+        "_retry",
+        "_since",
+        "_transfer",
+        "_up_since",
+        "definition",
+        "ledger",
+        "on_change",
+        "problem",
+        "registry",
+        "state",
     )  # fmt: skip
 
     def __init__(
         self,
-        desk: Desk,
+        registry: SessionRegistry,
         definition: Channel,
         *,
         open_connection: Dial,
         credentials: Credentials = lambda definition: (definition.remote_user, ""),
-        pulse: Pulse | None = None,
+        heartbeat_timer: HeartbeatTimer | None = None,
         on_change: Callable[[SenderChannel], None] = lambda _: None,
     ) -> None:
-        self.desk = desk
+        self.registry = registry
         self.definition = definition
         self.state = Status.INACTIVE
         self.on_change = on_change
@@ -145,9 +161,9 @@ class SenderChannel:
         self.ledger = Ledger(definition.name, self._settled)
         self._open_connection = open_connection
         self._credentials = credentials
-        self._pulse = pulse or Pulse(desk.loop)
-        self._backoff = Backoff(definition)
-        self._link: SenderLink | None = None
+        self._heartbeat_timer = heartbeat_timer or HeartbeatTimer(registry.loop)
+        self._backoff = RetrySchedule(definition)
+        self._link: SenderConnection | None = None
         self._transfer: Transfer | None = None
         self._give_up: GiveUp | None = None
         self._retry: asyncio.TimerHandle | None = None
@@ -170,8 +186,8 @@ class SenderChannel:
             raise ChannelNotAvailable(self.name, "it is stopping")
         if self.state in (Status.INACTIVE, Status.STOPPED, Status.RETRYING):
             self._cancel()
-            self._backoff = Backoff(self.definition)
-            self._since = self.desk.engine.manager.clock.now()
+            self._backoff = RetrySchedule(self.definition)
+            self._since = self.registry.engine.manager.clock.now()
             self._bind()
 
     def stop(self, *, force: bool = False, inactive: bool = False) -> None:
@@ -192,7 +208,7 @@ class SenderChannel:
             ChannelInDoubt: First it must be known what became of the last batch. Nothing was changed.
         """
         self._require_idle()
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         doubt, before = self._remembered()
         if doubt is not None:
             raise ChannelInDoubt(self.name, doubt.after.batch.hex())
@@ -201,7 +217,7 @@ class SenderChannel:
         try:
             await self._attempted(change_state(manager, unit, before, after, partial(manager.commit, unit)))
         except EntrepotError:
-            self.desk.engine.back_out(unit)
+            self.registry.engine.back_out(unit)
             raise
         self.ledger.memory = after
         _LOGGER.warning("channel %s: reset from %s to %s", self.name, before, after)
@@ -220,7 +236,7 @@ class SenderChannel:
         doubt, _ = self._remembered()
         if doubt is None:
             raise ChannelNotAvailable(self.name, "it is not in doubt")
-        in_doubt = self.desk.engine.manager.in_doubt
+        in_doubt = self.registry.engine.manager.in_doubt
         await self._attempted(lambda: in_doubt.resolve(doubt.transaction_id, commit=commit))
         self.ledger.doubt = None
         self.ledger.memory = doubt.after if commit else doubt.before
@@ -235,12 +251,12 @@ class SenderChannel:
         """
         if self._transfer is not None:
             return f"{self._transfer.partner} is connected by channel {self.name}"
-        begun = self.desk.loop.time()
+        begun = self.registry.loop.time()
         doubt, memory = self._remembered()
         hello = self._hello(memory, doubt)
-        welcome = await probe(self.desk, self.definition, self._open_connection, hello, timeout_s=_HANDSHAKE_S)
+        welcome = await probe(self.registry, self.definition, self._open_connection, hello, timeout_s=_HANDSHAKE_S)
         self._require_agreement(memory, doubt, welcome)
-        took_ms = 1000 * (self.desk.loop.time() - begun)
+        took_ms = 1000 * (self.registry.loop.time() - begun)
         return f"{welcome.manager} answers by channel {self.name} after {took_ms:.1f} ms"
 
     def _require_idle(self) -> None:
@@ -250,7 +266,7 @@ class SenderChannel:
     async def _attempted(self, verb: Callable[[], Settlement | None]) -> None:
         self.ledger.begin()
         try:
-            await attempted(self.desk, verb)
+            await attempted(self.registry, verb)
         finally:
             self.ledger.end()
 
@@ -266,43 +282,43 @@ class SenderChannel:
             self.fail(error)
             return
         self._enter(Status.BINDING)
-        self._bound_by = self.desk.loop.time() + _HANDSHAKE_S
-        self._pulse.join(self)
+        self._bound_by = self.registry.loop.time() + _HANDSHAKE_S
+        self._heartbeat_timer.join(self)
         # Not always the first place first: it may be the one that accepts and refuses.
         self._give_up = self._open_connection(
-            self.definition, self._backoff.attempts, lambda: SenderLink(self.desk, self), self._dialled
+            self.definition, self._backoff.attempts, lambda: SenderConnection(self.registry, self), self._dialled
         )
 
     def _settled(self) -> None:
         if self.state is Status.STARTING:
             self._bind()
 
-    def _remembered(self) -> tuple[Doubt | None, ChannelState]:
-        manager = self.desk.engine.manager
-        with self.desk.host.lock:
+    def _remembered(self) -> tuple[InDoubtBatch | None, ChannelState]:
+        manager = self.registry.engine.manager
+        with self.registry.host.lock:
             manager.group_commit.require_running()
             doubt = find_doubt(manager, self.name)
             return doubt, doubt.before if doubt is not None else read_state(manager, Role.SENDER, self.name)
 
-    def _dialled(self, link: Link | None, error: EntrepotError | None) -> None:
+    def _dialled(self, link: FramedConnection | None, error: EntrepotError | None) -> None:
         self._give_up = None
         if link is None or link.closed:
             self.fail(error or ConnectionLost(self.definition.connection_name, "it closed at once"))
             return
-        assert isinstance(link, SenderLink)
+        assert isinstance(link, SenderConnection)
         self._link = link
-        self._bound_by = self.desk.loop.time() + _HANDSHAKE_S
+        self._bound_by = self.registry.loop.time() + _HANDSHAKE_S
         link.send(Verb.CHANNEL_HELLO, 0, self._hello(self.ledger.memory, self.ledger.doubt))
 
-    def _hello(self, memory: ChannelState, doubt: Doubt | None) -> ChannelHello:
+    def _hello(self, memory: ChannelState, doubt: InDoubtBatch | None) -> ChannelHello:
         definition = self.definition
         user, password = self._credentials(definition)
-        in_doubt = doubt.after.mark if doubt is not None else Mark(0, b"")
+        in_doubt = doubt.after.mark if doubt is not None else SequenceMark(0, b"")
         return ChannelHello(
             MAGIC,
             VERSION,
             definition.name,
-            self.desk.host.settings.name,
+            self.registry.host.settings.name,
             memory.partner,
             user,
             password,
@@ -316,20 +332,20 @@ class SenderChannel:
             definition.sequence_wrap,
         )
 
-    def _require_agreement(self, memory: ChannelState, doubt: Doubt | None, welcome: ChannelWelcome) -> bool:
+    def _require_agreement(self, memory: ChannelState, doubt: InDoubtBatch | None, welcome: ChannelWelcome) -> bool:
         """Whether the batch in doubt has been committed by the other end.
 
         Raises:
             SequenceMismatch: The two ends do not share their history.
         """
-        theirs = Mark(welcome.sequence, welcome.batch)
+        theirs = SequenceMark(welcome.sequence, welcome.batch)
         verdict = judge(memory.mark, doubt.after.mark if doubt is not None else None, theirs)
         if verdict == "mismatch" or (memory.partner and memory.partner != welcome.manager):
             ours = str(memory) if doubt is None else f"{memory}, in doubt {doubt.after.mark}"
             raise SequenceMismatch(self.name, ours, f"{theirs} at {welcome.manager}")
         return verdict == "committed"
 
-    def _welcome(self, link: SenderLink, welcome: ChannelWelcome) -> None:
+    def _welcome(self, link: SenderConnection, welcome: ChannelWelcome) -> None:
         if self._transfer is not None:
             raise FrameUnreadable("a second welcome")
         if welcome.version != VERSION:
@@ -345,11 +361,11 @@ class SenderChannel:
         if doubt is None:
             self._run()
             return
-        resolve = partial(self.desk.engine.manager.in_doubt.resolve, doubt.transaction_id, commit=committed)
+        resolve = partial(self.registry.engine.manager.in_doubt.resolve, doubt.transaction_id, commit=committed)
         self.ledger.begin()
-        attempt(self.desk, resolve, partial(self._decided, link, doubt.after if committed else doubt.before))
+        attempt(self.registry, resolve, partial(self._decided, link, doubt.after if committed else doubt.before))
 
-    def _decided(self, link: SenderLink, memory: ChannelState, error: EntrepotError | None) -> None:
+    def _decided(self, link: SenderConnection, memory: ChannelState, error: EntrepotError | None) -> None:
         """The batch that was in doubt is so no more, or the log did not take it."""
         if error is None:
             self.ledger.doubt = None
@@ -363,13 +379,13 @@ class SenderChannel:
 
     def _run(self) -> None:
         assert self._transfer is not None
-        self._up_since = self.desk.loop.time()
+        self._up_since = self.registry.loop.time()
         self._enter(Status.RUNNING)
         self._transfer.pump()
 
     # --- the connection ---------------------------------------------------------------------------------
 
-    def on_frame(self, link: SenderLink, verb: int, payload: Any) -> None:
+    def on_frame(self, link: SenderConnection, verb: int, payload: Any) -> None:
         """The receiver says something."""
         if link is not self._link:
             return
@@ -379,7 +395,7 @@ class SenderChannel:
             link.close(error)
             self.fail(error)
 
-    def _hear(self, link: SenderLink, verb: int, payload: Any) -> None:
+    def _hear(self, link: SenderConnection, verb: int, payload: Any) -> None:
         if verb == Verb.CHANNEL_CONFIRM and self._transfer is not None:
             self._transfer.confirmed(payload)
             self._backoff.reset()
@@ -391,12 +407,12 @@ class SenderChannel:
         elif verb != Verb.ALIVE:
             raise UnknownVerb(verb)
 
-    def on_lost(self, link: SenderLink, problem: Exception | None) -> None:
+    def on_lost(self, link: SenderConnection, problem: Exception | None) -> None:
         """The connection has gone."""
         if link is self._link:
             self.fail(ConnectionLost(link.address or self.definition.connection_name, str(problem or "it closed")))
 
-    def on_writable(self, link: SenderLink) -> None:
+    def on_writable(self, link: SenderConnection) -> None:
         """The receiver reads again."""
         if link is self._link and self._transfer is not None and self.state is Status.RUNNING:
             self._transfer.pump()
@@ -433,13 +449,13 @@ class SenderChannel:
 
     def fail(self, error: EntrepotError, *, for_good: bool = False) -> None:
         """The connection cannot be used; try again later, unless only an operator can help."""
-        lasted_s = self.desk.loop.time() - self._up_since if self.state is Status.RUNNING else 0.0
+        lasted_s = self.registry.loop.time() - self._up_since if self.state is Status.RUNNING else 0.0
         stopping = self.state is Status.STOPPING
         self.problem = error
         self._drop()
         if stopping:
             self._enter(self._after_stop)
-        elif self.desk.host.failure is not None:
+        elif self.registry.host.failure is not None:
             self._enter(Status.INACTIVE)
         elif for_good:
             _LOGGER.error("channel %s has stopped: %s", self.name, error)
@@ -457,7 +473,7 @@ class SenderChannel:
             return
         if self._backoff.attempts == 1:
             _LOGGER.warning("channel %s tries again: %s", self.name, error.what)
-        self._retry = self.desk.loop.call_later(pause_s, self._retried)
+        self._retry = self.registry.loop.call_later(pause_s, self._retried)
         self._enter(Status.RETRYING)
 
     def _retried(self) -> None:
@@ -475,7 +491,7 @@ class SenderChannel:
     def _drop(self) -> None:
         """Let go of the connection."""
         self._cancel()
-        self._pulse.leave(self)
+        self._heartbeat_timer.leave(self)
         link, self._link = self._link, None
         transfer, self._transfer = self._transfer, None
         if transfer is not None:

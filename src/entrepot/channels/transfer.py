@@ -17,13 +17,13 @@ from typing import Protocol
 
 from entrepot.channels.attempt import attempt
 from entrepot.channels.batch import Batch, Outgoing, Phase
-from entrepot.channels.channel_state import ChannelState, Doubt, Mark, Role, change_state, transaction_id
+from entrepot.channels.channel_state import ChannelState, InDoubtBatch, Role, SequenceMark, change_state, transaction_id
 from entrepot.channels.terms import Terms
 from entrepot.engine.definitions import Channel
 from entrepot.engine.waiting import Waiter
 from entrepot.errors import EntrepotError, FrameUnreadable
 from entrepot.message import Message
-from entrepot.server.desk import Desk
+from entrepot.server.session_registry import SessionRegistry
 from entrepot.server.wire.verbs import ChannelConfirm, ChannelEndOfBatch, Payload, Verb
 
 
@@ -35,7 +35,7 @@ class Ledger:
     def __init__(self, channel: str, on_settled: Callable[[], None]) -> None:
         self.memory = ChannelState(Role.SENDER, channel)
         """What is confirmed."""
-        self.doubt: Doubt | None = None
+        self.doubt: InDoubtBatch | None = None
         self.messages = self.batches = self.body_bytes = 0
         self._settling = 0
         self._on_settled = on_settled
@@ -55,7 +55,7 @@ class Ledger:
             self._on_settled()
 
 
-class Line(Protocol):
+class ReceiverConnection(Protocol):
     """The connection to the receiver."""
 
     @property
@@ -67,10 +67,10 @@ class Line(Protocol):
     def send_messages(self, messages: Sequence[Outgoing]) -> None: ...
 
 
-class Carrier(Protocol):
+class TransferChannel(Protocol):
     """The channel that a transfer works for."""
 
-    desk: Desk
+    registry: SessionRegistry
     definition: Channel
     ledger: Ledger
 
@@ -85,17 +85,29 @@ class Transfer:
     """One connection's work; on the loop's thread only."""
 
     __slots__ = (
-        "_carrier", "_closed", "_ending", "_finishing", "_gathering", "_link", "_pumping", "_waiter", "definition",
-        "desk", "last", "ledger", "partner", "terms",
+        "_carrier",
+        "_closed",
+        "_ending",
+        "_finishing",
+        "_gathering",
+        "_link",
+        "_pumping",
+        "_waiter",
+        "definition",
+        "last",
+        "ledger",
+        "partner",
+        "registry",
+        "terms",
     )  # fmt: skip
 
-    def __init__(self, carrier: Carrier, link: Line, partner: str, terms: Terms) -> None:
-        self.desk = carrier.desk
+    def __init__(self, carrier: TransferChannel, link: ReceiverConnection, partner: str, terms: Terms) -> None:
+        self.registry = carrier.registry
         self.definition = carrier.definition
         self.ledger = carrier.ledger
         self.partner = partner
         self.terms = terms
-        self.last = self.desk.loop.time()
+        self.last = self.registry.loop.time()
         """When the last message was sent."""
         self._carrier = carrier
         self._link = link
@@ -129,12 +141,12 @@ class Transfer:
         batch = self._gathering
         if batch is None:
             sequence = self._ending.sequence if self._ending is not None else self.ledger.memory.sequence
-            self._gathering = batch = Batch(self.desk.engine.manager, self.terms, sequence)
+            self._gathering = batch = Batch(self.registry.engine.manager, self.terms, sequence)
         if batch.is_full:
             self._end_if_due()
             return
         try:
-            found, drained = batch.take(self.desk, self.definition)
+            found, drained = batch.take(self.registry, self.definition)
         except EntrepotError as error:
             self._carrier.fail(error)
             return
@@ -150,21 +162,21 @@ class Transfer:
         self._link.send_messages(found)
         self.ledger.body_bytes += sum(len(message.body) for _, message in found)
         self.ledger.messages += len(found)
-        self.last = self.desk.loop.time()
+        self.last = self.registry.loop.time()
         if batch.stuck is not None:
             self._carrier.fail(batch.stuck, for_good=True)
         elif batch.messages and not batch.watched and self.definition.batch_interval_ms:
             batch.watched = True
-            self.desk.loop.call_later(self.definition.batch_interval_ms / 1000, self._end_if_due)
+            self.registry.loop.call_later(self.definition.batch_interval_ms / 1000, self._end_if_due)
 
     def _drained(self, batch: Batch) -> None:
         """The transmission queue is empty: end the batch, or wait for more."""
         if batch.messages and self._ending is None and self._has_waited(batch):
             self._end(batch)
             return
-        waiter = Waiter(None, batch.unit, self.desk.engine.waker(self._woken))
+        waiter = Waiter(None, batch.unit, self.registry.engine.waker(self._woken))
         try:
-            message = batch.wait(self.desk, self.definition, waiter)
+            message = batch.wait(self.registry, self.definition, waiter)
         except EntrepotError as error:
             self._carrier.fail(error)
             return
@@ -186,7 +198,7 @@ class Transfer:
 
     def _came(self, batch: Batch, message: Message) -> None:
         """A message has come to an empty queue; there may be more behind it."""
-        outgoing = batch.add(self.desk, self.definition, message)
+        outgoing = batch.add(self.registry, self.definition, message)
         self._send(batch, [outgoing] if outgoing is not None else [])
         if self._finishing or batch.is_full:
             self._end_if_due()
@@ -197,13 +209,13 @@ class Transfer:
         # Others are waiting for the loop, too; and what was sent has to be written first.
         if not self._pumping and not self._closed:
             self._pumping = True
-            self.desk.loop.call_soon(self.pump)
+            self.registry.loop.call_soon(self.pump)
 
     def stop_waiting(self) -> bool:
         """Wait for no more messages; False when one has just come, and has to be sent."""
         waiter = self._waiter
         if waiter is not None:
-            self.desk.engine.stop_waiting(waiter)
+            self.registry.engine.stop_waiting(waiter)
             if waiter.message is not None or waiter.error is not None:
                 return False  # and `_woken` will have it
             self._waiter = None
@@ -214,7 +226,7 @@ class Transfer:
     def _has_waited(self, batch: Batch) -> bool:
         """Whether BATCHINT lets a batch end now that the transmission queue is empty."""
         interval_s = self.definition.batch_interval_ms / 1000
-        return not interval_s or self.desk.loop.time() >= batch.opened + interval_s
+        return not interval_s or self.registry.loop.time() >= batch.opened + interval_s
 
     def _end_if_due(self) -> None:
         """End the batch if it is to end now, or go on with it."""
@@ -235,25 +247,25 @@ class Transfer:
 
     def _end(self, batch: Batch) -> None:
         """Make the batch outlive everything, then ask the receiver for it."""
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         name = self.definition.name
         self._gathering = None
         self._ending = batch
         batch.phase = Phase.PREPARING
         before = self.ledger.memory
-        after = before.followed_by(self.partner, Mark(batch.sequence, batch.id), manager.clock.now())
-        doubt = Doubt(transaction_id(name, batch.id), before, after)
+        after = before.followed_by(self.partner, SequenceMark(batch.sequence, batch.id), manager.clock.now())
+        doubt = InDoubtBatch(transaction_id(name, batch.id), before, after)
         prepare = partial(manager.in_doubt.prepare, batch.unit, doubt.transaction_id)
         self.ledger.begin()
         attempt(
-            self.desk,
+            self.registry,
             change_state(manager, batch.unit, before, after, prepare),
             partial(self._prepared, batch, doubt),
         )
 
-    def _prepared(self, batch: Batch, doubt: Doubt, error: EntrepotError | None) -> None:
+    def _prepared(self, batch: Batch, doubt: InDoubtBatch, error: EntrepotError | None) -> None:
         if error is not None:
-            self.desk.engine.back_out(batch.unit)
+            self.registry.engine.back_out(batch.unit)
             if not self._closed:
                 self._carrier.fail(error)
         else:
@@ -284,12 +296,12 @@ class Transfer:
         self.ledger.memory = doubt.after
         self.ledger.batches += 1
         self.ledger.begin()
-        resolve = partial(self.desk.engine.manager.in_doubt.resolve, doubt.transaction_id, commit=True)
+        resolve = partial(self.registry.engine.manager.in_doubt.resolve, doubt.transaction_id, commit=True)
         # The next batch may be prepared behind it, never before it: at most one is ever in doubt.
-        if attempt(self.desk, resolve, partial(self._resolved, batch, doubt)):
+        if attempt(self.registry, resolve, partial(self._resolved, batch, doubt)):
             self._next_batch(batch)
 
-    def _resolved(self, batch: Batch, doubt: Doubt, error: EntrepotError | None) -> None:
+    def _resolved(self, batch: Batch, doubt: InDoubtBatch, error: EntrepotError | None) -> None:
         if error is not None:
             self.ledger.doubt = doubt
             self.ledger.memory = doubt.before
@@ -311,7 +323,7 @@ class Transfer:
     # --- the end ----------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Begin nothing new; `Carrier.finished` is called when what was begun is done."""
+        """Begin nothing new; `TransferChannel.finished` is called when what was begun is done."""
         self._finishing = True
         self._end_if_due()
 
@@ -322,9 +334,9 @@ class Transfer:
         self._closed = True
         waiter, self._waiter = self._waiter, None
         batch, self._gathering = self._gathering, None
-        if batch is None or self.desk.host.failure is not None:
+        if batch is None or self.registry.host.failure is not None:
             return
         if waiter is not None:
-            self.desk.engine.stop_waiting(waiter)
-            batch.give_back(self.desk, self.definition, waiter.message)
-        self.desk.engine.back_out(batch.unit)
+            self.registry.engine.stop_waiting(waiter)
+            batch.give_back(self.registry, self.definition, waiter.message)
+        self.registry.engine.back_out(batch.unit)

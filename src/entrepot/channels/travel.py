@@ -22,7 +22,7 @@ from entrepot.engine.topics import TOPIC_CHARACTERS_MAX
 from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError, InvalidArgument
 from entrepot.message import Message, Report
-from entrepot.server import vetting
+from entrepot.server import message_checks
 
 TRANSMISSION_MESSAGE_WRONG = 271
 """MQFB_XMIT_Q_MSG_ERROR: what stands on a transmission queue does not say where it wants to go."""
@@ -34,14 +34,14 @@ _TEXT_CHARACTERS_CERTAIN = limits.TEXT_BYTES_MAX // 4
 """So few cannot have too many bytes."""
 
 
-class Problem(NamedTuple):
+class DeliveryProblem(NamedTuple):
     """Why a message cannot go where it wants."""
 
     reason: int
     what: str
 
     @classmethod
-    def of(cls, error: EntrepotError) -> Problem:
+    def of(cls, error: EntrepotError) -> DeliveryProblem:
         return cls(error.reason or 0, error.what)
 
 
@@ -63,7 +63,7 @@ def destination(message: Message, here: str) -> str:
     return f"{message.target_queue}@{message.target_manager}"
 
 
-def vetted(message: Message, channel_user: str) -> Message:
+def checked_message(message: Message, channel_user: str) -> Message:
     """A message from another queue manager within our limits; whose it is the other one has settled.
 
     What it causes here takes the authority of the channel's user, since any user can be claimed elsewhere. Its
@@ -72,14 +72,14 @@ def vetted(message: Message, channel_user: str) -> Message:
     Raises:
         InvalidArgument: The other end is no queue manager of ours.
     """
-    vetting.priority(message.priority)
+    message_checks.priority(message.priority)
     if not math.isfinite(message.put_time):
         raise InvalidArgument("put_time", str(message.put_time), "seconds since 1970")
     user, application = message.user, message.application
     if len(user) + len(application) > _TEXT_CHARACTERS_CERTAIN:
         checks.text("user", user)
         checks.text("application", application)
-    arrived = vetting.vetted(message, user=user, application=application)
+    arrived = message_checks.checked_message(message, user=user, application=application)
     arrived = replace(arrived, authorized_as=channel_user)
     if not message.topic:
         return arrived
@@ -113,7 +113,7 @@ def plan_arrival(manager: QueueManager, unit: Unit, route: Route, name: str, mes
 
 
 def plan_undeliverable(
-    manager: QueueManager, unit: Unit, message: Message, name: str, problem: Problem, put_time: float
+    manager: QueueManager, unit: Unit, message: Message, name: str, problem: DeliveryProblem, put_time: float
 ) -> bool:
     """Let what cannot be delivered go to the dead-letter queue with the unit; False when it is to be discarded.
 

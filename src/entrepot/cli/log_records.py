@@ -19,19 +19,19 @@ from entrepot.engine.recovery_log.checkpoint import read_checkpoint
 from entrepot.engine.recovery_log.group import Group
 from entrepot.engine.recovery_log.reader import LogReader
 from entrepot.engine.recovery_log.record import (
-    Commit,
-    Decision,
-    Define,
-    Delete,
-    Forget,
-    Heuristic,
-    Prepare,
-    Put,
+    CommitRecord,
+    DecisionRecord,
+    DefineRecord,
+    DeleteRecord,
+    ForgetRecord,
+    HeuristicRecord,
+    PrepareRecord,
+    PutRecord,
     Record,
     RecordType,
-    Remove,
-    Resolve,
-    Taken,
+    RemoveRecord,
+    ResolveRecord,
+    TakenRecord,
 )
 from entrepot.engine.recovery_log.segment import FOLDER
 from entrepot.engine.settings import ManagerSettings
@@ -75,9 +75,9 @@ class LogView:
         self._incarnation = head.incarnation
         self._start_position = head.start_position
         for record in records:
-            if isinstance(record, Define):
+            if isinstance(record, DefineRecord):
                 self._learn(record)
-            elif isinstance(record, Put):
+            elif isinstance(record, PutRecord):
                 self._queue_of.update((key, queue) for queue, key, _ in record.arrivals())
 
     def descriptions(self, start: int | None = None, *, bodies: bool = False) -> Iterator[Description]:
@@ -143,7 +143,7 @@ class LogView:
         """The position of the first group at or behind `position`, since only there can reading begin."""
         return next((found for found, _ in self._reader.groups(position)), None)
 
-    def _learn(self, record: Define) -> None:
+    def _learn(self, record: DefineRecord) -> None:
         if record.kind == "QLOCAL":
             self._names[record.number] = str(record.attributes.get("name", ""))
 
@@ -166,7 +166,7 @@ class LogView:
             "group": self._group_position,
             "time": self._reader.time,
             "start": self._reader.incarnation,
-            "type": type(record).__name__.upper(),
+            "type": type(record).__name__.removesuffix("Record").upper(),
             **self._content(record, bodies),
         }
 
@@ -174,28 +174,28 @@ class LogView:
         match record:
             case Group():
                 return {"body_bytes": record.body_bytes, "forced_position": record.forced_position}
-            case Put():
+            case PutRecord():
                 return self._put(record, bodies)
-            case Remove():
+            case RemoveRecord():
                 queues = self._in_unit(record.unit, self._queues(record.keys))
                 for key in record.keys if not record.unit else ():
                     self._queue_of.pop(key, None)
                 return {"unit": record.unit, "keys": record.keys, "queues": queues}
-            case Taken():
+            case TakenRecord():
                 forgiven = {"forgiven": record.forgiven} if record.forgiven else {}
                 return {"keys": record.keys, **forgiven, "queues": self._queues(record.keys + record.forgiven)}
-            case Commit():
+            case CommitRecord():
                 return {"unit": record.unit, "queues": self._unit_queues.pop(record.unit, [])}
-            case Prepare():
+            case PrepareRecord():
                 queues = self._unit_queues.pop(record.unit, [])
                 self._prepared_queues[record.transaction_id] = queues
                 return {"unit": record.unit, "transaction_id": record.transaction_id.hex(), "queues": queues}
-            case Resolve():
+            case ResolveRecord():
                 outcome = "commit" if record.committed else "back out"
                 queues = self._prepared_queues.pop(record.transaction_id, [])
                 outcome += " by an operator" if record.heuristic else ""
                 return {"transaction_id": record.transaction_id.hex(), "outcome": outcome, "queues": queues}
-            case Decision():
+            case DecisionRecord():
                 return {
                     "unit": record.unit,
                     "transaction_id": _shown(record.transaction_id),
@@ -203,20 +203,20 @@ class LogView:
                     "queues": self._unit_queues.pop(record.unit, []),
                     "branches": [f"{each.branch_id} at {each.resource}" for each in record.branches],
                 }
-            case Forget():
+            case ForgetRecord():
                 return {"transaction_id": _shown(record.transaction_id), "branches": record.branches}
-            case Heuristic():
+            case HeuristicRecord():
                 return {
                     "transaction_id": _shown(record.transaction_id),
                     "outcome": record.outcome,
                     "branches": [f"{record.branch_id} at {record.resource}"] if record.branch_id else [],
                 }
-            case Define():
+            case DefineRecord():
                 self._learn(record)
                 name = str(record.attributes.get("name", ""))
                 rest = {key: value for key, value in record.attributes.items() if key != "name"}
                 return {"kind": record.kind, "name": name, "number": record.number, "attributes": rest}
-            case Delete():
+            case DeleteRecord():
                 return {"kind": record.kind, "name": record.name}
         return {}
 
@@ -227,7 +227,7 @@ class LogView:
             known += [queue for queue in queues if queue not in known]
         return queues
 
-    def _put(self, record: Put, bodies: bool) -> Description:
+    def _put(self, record: PutRecord, bodies: bool) -> Description:
         message = record.message
         arrivals = list(record.arrivals())
         self._queue_of.update((key, queue) for queue, key, _ in arrivals)

@@ -99,7 +99,7 @@ def status(
 def _from_files(path: Path) -> dict[str, Any]:
     from entrepot.engine.folder import read_settings
     from entrepot.engine.recovery_log.checkpoint import read_checkpoint
-    from entrepot.engine.recovery_log.record import Define
+    from entrepot.engine.recovery_log.record import DefineRecord
     from entrepot.engine.recovery_log.segment import FOLDER, segment_numbers
 
     settings = read_settings(path)
@@ -119,7 +119,7 @@ def _from_files(path: Path) -> dict[str, Any]:
         "starts": head.incarnation,
         "checkpoint_time": head.time,
         "checkpoint_position": head.applied_position,
-        "queues": sum(isinstance(record, Define) and record.kind == "QLOCAL" for record in records),
+        "queues": sum(isinstance(record, DefineRecord) and record.kind == "QLOCAL" for record in records),
     }
     return found
 

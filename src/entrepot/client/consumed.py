@@ -64,7 +64,7 @@ class Turns:
         return delivered(kind, ahead.arrived.popleft(), self, number)
 
 
-_compiled = compiled("line")
+_compiled = compiled("transport")
 if not TYPE_CHECKING and _compiled is not None:
     delivered = _compiled.delivered
     Turns = _compiled.Turns

@@ -28,11 +28,11 @@ from entrepot.engine.settings import ManagerSettings
 from entrepot.engine.thread_loop import ThreadHost, TurnLock
 from entrepot.errors import EntrepotError, Fenced, InvalidUrl, ProtocolError
 from entrepot.limits import MIB
-from entrepot.server.conversation import Conversation, Partner
-from entrepot.server.desk import Desk, Identity
+from entrepot.server.conversation import Conversation, ConversationPeer
 from entrepot.server.managed import manage
 from entrepot.server.security.originators import RecordedOriginators
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity, SessionRegistry
 from entrepot.server.wire.error_form import to_wire
 from entrepot.server.wire.frame import VERSION
 from entrepot.server.wire.verbs import Closing, Verb, Welcome
@@ -51,7 +51,7 @@ class EmbeddedHost(Host):
 
     def __init__(self, path: Path | str, **options: Any) -> None:
         super().__init__(path, **options)
-        self.desk = self.desk_on(ThreadHost(self))
+        self.registry = self.desk_on(ThreadHost(self))
         """For connections that any thread may use."""
 
     @property
@@ -65,11 +65,11 @@ class EmbeddedHost(Host):
         # A program that opens a folder has its messages of others, too, and they cause no more here than at a server.
         manager.objects.originators = RecordedOriginators(manager.objects, self.path)
 
-    def desk_on(self, engine: LoopHost) -> Desk:
+    def desk_on(self, engine: LoopHost) -> SessionRegistry:
         """What sessions need on a loop."""
-        desk = Desk(self, engine=engine)
-        desk.managed = lambda _, what, arguments: manage(self, self, what, arguments)
-        return desk
+        registry = SessionRegistry(self, engine=engine)
+        registry.managed = lambda _, what, arguments: manage(self, self, what, arguments)
+        return registry
 
     def status(self) -> dict[str, int | float | str]:
         """How the queue manager is doing, and what its start has found."""
@@ -87,9 +87,9 @@ class EmbeddedHost(Host):
     def close(self) -> None:
         if self.on_close is not None:
             self.on_close()
-        self.desk.close()
+        self.registry.close()
         super().close()
-        self.desk.loop.close()
+        self.registry.loop.close()
 
 
 class MemoryHost(EmbeddedHost):
@@ -190,7 +190,7 @@ def current_user() -> str:
         return ""  # a container may run under a number that has no name
 
 
-class NearPartner:
+class EmbeddedPeer:
     """The client's end of a conversation in this process: what it is told needs no bytes.
 
     All of it happens in turns of the engine: under the lock, or on the event loop.
@@ -198,16 +198,16 @@ class NearPartner:
 
     closed = False
 
-    def __init__(self, core: ClientCore, desk: Desk, application: str) -> None:
+    def __init__(self, core: ClientCore, registry: SessionRegistry, application: str) -> None:
         self._core = core
         self._is_held = False
         self._is_sending = False
         identity = Identity(current_user(), address="embedded", administrator=True)
-        session = Session(desk, identity, application, "EMBEDDED")
+        session = Session(registry, identity, application, "EMBEDDED")
         session.on_unblocked = self._resume
-        partner: Partner = self
+        partner: ConversationPeer = self
         self.conversation = Conversation(partner, session)
-        host = desk.host
+        host = registry.host
         core.begin_connection(
             Welcome(
                 VERSION,
@@ -249,7 +249,7 @@ class NearPartner:
     def send(self, verb: int, number: int, payload: Any) -> None:
         self._core.handle(verb, number, payload)
         if self._core.urgent and not self._is_sending:
-            self.conversation.desk.loop.call_soon(self.ask_all)
+            self.conversation.registry.loop.call_soon(self.ask_all)
 
     send_message = send
 

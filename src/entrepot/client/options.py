@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from entrepot import checks
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.definitions import Subscription, require_subscription_name
+from entrepot.engine.definitions import SubscriptionDefinition, require_subscription_name
 from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.engine.topics import compile_filter, parse_pattern, require_topic
 from entrepot.errors import InvalidArgument
@@ -255,7 +255,7 @@ def _topic_name(topic: str) -> str:
     return TOPIC_PREFIX + require_topic(topic)
 
 
-def subscription(topic: str | None, options: SubscribeOptions) -> tuple[Subscription, bool]:
+def subscription(topic: str | None, options: SubscribeOptions) -> tuple[SubscriptionDefinition, bool]:
     """The subscription that the options describe, and whether what was retained before it is left out.
 
     Raises:
@@ -275,7 +275,7 @@ def subscription(topic: str | None, options: SubscribeOptions) -> tuple[Subscrip
         parse_pattern(topic, scheme)
     queue = fields.pop("queue", None)
     new_only = fields.pop("new_only", False)
-    wanted = Subscription(
+    wanted = SubscriptionDefinition(
         name=durable or name or "",
         topic=topic or "",
         wildcards=scheme,

@@ -3,7 +3,7 @@
 
 A plain put says nothing of its message but body, persistence, priority,
 type, correlation id and reply queue. Most puts are plain. The compiled form
-(`compiled/line.pyx`) writes their frames without making a message first, and
+(`compiled/transport.pyx`) writes their frames without making a message first, and
 reads plain answers without msgspec; what is not plain it leaves to the
 methods of `ClientCore` that are named `..._any`. This form always does.
 """
@@ -137,6 +137,6 @@ class PlainCore:
             self.hear_any(reader, count, 0)
 
 
-_compiled = compiled("line")
+_compiled = compiled("transport")
 if not TYPE_CHECKING and _compiled is not None:
     PlainCore = _compiled.PlainCore

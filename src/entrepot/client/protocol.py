@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from entrepot.client.plain import PUT_MANY_BYTES, PlainCore
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit
 from entrepot.client.requests import queue_name, queue_names, subscribe_frame
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
     ConnectFailed,
@@ -67,12 +67,12 @@ _MANAGED_READS = ("status", "dump", "in_doubt")
 def is_repeatable(verb: int, payload: Any) -> bool:
     """Whether a verb whose answer was lost may be asked again on the next connection without doing anything twice."""
     again = verbs.ASKED[Verb(verb)].again
-    if again is not verbs.Again.IF_IT_READS:
-        return again is verbs.Again.ALWAYS
+    if again is not verbs.Repeatable.IF_IT_READS:
+        return again is verbs.Repeatable.ALWAYS
     return only_reads(payload.script) if verb == Verb.MQSC else payload.what in _MANAGED_READS
 
 
-class Slot(Protocol):
+class ReplySlot(Protocol):
     """Where an answer goes, and what it answers."""
 
     verb: int
@@ -85,19 +85,19 @@ class Slot(Protocol):
     def fail(self, error: EntrepotError, *, unit_active: bool = False) -> None: ...
 
 
-SlotKind = TypeVar("SlotKind", bound=Slot)
+SlotKind = TypeVar("SlotKind", bound=ReplySlot)
 
 _WITH_MESSAGE = frozenset(verb for verb, definition in verbs.ASKED.items() if definition.has_message)
 TAKING = frozenset(verb for verb, definition in verbs.ASKED.items() if definition.takes)
 """Verbs whose answer must not get lost: it may hold a message that is nowhere else any more."""
 
 
-class _Left:
+class _UnsettledMessage:
     """A message that the server has given out, until it has left its queue for good; its reader has it only then."""
 
     __slots__ = ("_message", "_slot", "number", "unit_active", "verb")
 
-    def __init__(self, message: Message, slot: Slot) -> None:
+    def __init__(self, message: Message, slot: ReplySlot) -> None:
         self._message = message
         self._slot = slot
         self.verb = self.number = 0
@@ -114,8 +114,8 @@ class _Left:
 class OpenSubscription:
     """A subscription of this client; one that is not durable begins anew with every connection."""
 
-    wanted: Subscription
-    found: Subscription
+    wanted: SubscriptionDefinition
+    found: SubscriptionDefinition
     error: EntrepotError | None = None
     """Why it could not begin anew."""
     verb: int = 0
@@ -150,7 +150,7 @@ class ClientCore(PlainCore):
         self.out: list[Any] = []
         """Frames; or triples of verb, number and payload."""
         self.out_bytes = 0
-        self.pending: dict[int, Slot] = {}
+        self.pending: dict[int, ReplySlot] = {}
         self.consumers: dict[int, ReadAhead] = {}
         self.urgent = False
         """Whether something has gathered that must not wait for the next verb."""
@@ -177,7 +177,7 @@ class ClientCore(PlainCore):
 
     # --- what goes out ------------------------------------------------------------------------
 
-    def ask(self, verb: int, payload: Any, slot: Slot) -> int:
+    def ask(self, verb: int, payload: Any, slot: ReplySlot) -> int:
         """Gather a frame that will be answered; its number."""
         return self.gather(verb, payload, slot)
 
@@ -185,7 +185,7 @@ class ClientCore(PlainCore):
         """Gather a frame that wants no answer."""
         self.gather(verb, payload, None)
 
-    def gather(self, verb: int, payload: Any, slot: Slot | None) -> int:
+    def gather(self, verb: int, payload: Any, slot: ReplySlot | None) -> int:
         """Gather a frame; `slot` is where its answer goes, if it wants one."""
         if self._joined:
             self._gather_joined()
@@ -231,7 +231,7 @@ class ClientCore(PlainCore):
         self.urgent = False
         return out
 
-    def hello(self, slot: Slot, *, channel: str, user: str, password: str, application: str, manager: str) -> None:
+    def hello(self, slot: ReplySlot, *, channel: str, user: str, password: str, application: str, manager: str) -> None:
         before = b"" if self.welcome is None else self.welcome.token
         self.ask(Verb.HELLO, verbs.Hello(MAGIC, VERSION, channel, user, password, application, manager, before), slot)
 
@@ -258,8 +258,8 @@ class ClientCore(PlainCore):
         if self.fenced is not None:
             raise Fenced(self.fenced.name, self.fenced.epoch, self.fenced.current)
 
-    def claim(self, name: str, epoch: int, status: bytes = b"") -> verbs.Claim:
-        return verbs.Claim(name, epoch, self._token, status)
+    def claim(self, name: str, epoch: int, status: bytes = b"") -> verbs.ClaimPayload:
+        return verbs.ClaimPayload(name, epoch, self._token, status)
 
     def begin_again(self, make_slot: Callable[[], SlotKind]) -> list[SlotKind]:
         """A new connection: gather the claims that the one before had; the caller waits for their answers.
@@ -341,7 +341,7 @@ class ClientCore(PlainCore):
         correlation_id: bytes,
         kind: int,
         sender: Sender,
-        slot: Slot | None,
+        slot: ReplySlot | None,
     ) -> bytes:
         """See `PlainCore.gather_put`."""
         message = Message(
@@ -370,7 +370,7 @@ class ClientCore(PlainCore):
         timeout_s: float,
         persistent: bool | None,
         sender: Sender,
-        slot: Slot,
+        slot: ReplySlot,
     ) -> None:
         """See `PlainCore.gather_request`."""
         message = Message(
@@ -393,7 +393,7 @@ class ClientCore(PlainCore):
         puts = [(name, persistent, None, Message(body, user=user, application=application)) for body in bodies]
         return self.put_many(unit, puts, None)
 
-    def put_many(self, unit: int, puts: Sequence[PutInUnit], slot: Slot | None) -> list[bytes]:
+    def put_many(self, unit: int, puts: Sequence[PutInUnit], slot: ReplySlot | None) -> list[bytes]:
         """Gather many puts of a unit, to be answered for together if there is a slot; their message ids.
 
         Raises:
@@ -450,14 +450,14 @@ class ClientCore(PlainCore):
 
     # --- consumers ----------------------------------------------------------------------------
 
-    def consume(self, queue: str, wanted: verbs.Wanted | None, credit: int, slot: Slot) -> ReadAhead:
+    def consume(self, queue: str, wanted: verbs.Wanted | None, credit: int, slot: ReplySlot) -> ReadAhead:
         self._consumer_next += 1
         ahead = ReadAhead(self._consumer_next, queue, wanted, credit, self.opened)
         self.consumers[ahead.number] = ahead
         self.ask(Verb.CONSUME, verbs.Consume(queue, ahead.number, credit, wanted, together=True), slot)
         return ahead
 
-    def hold(self, queue: str, wanted: verbs.Wanted | None, credit: int, slot: Slot) -> HeldAhead:
+    def hold(self, queue: str, wanted: verbs.Wanted | None, credit: int, slot: ReplySlot) -> HeldAhead:
         """A consumer for units of work."""
         self._consumer_next += 1
         ahead = HeldAhead(self._consumer_next, queue, wanted, credit, self.opened)
@@ -475,21 +475,21 @@ class ClientCore(PlainCore):
         self.tell(Verb.CREDIT, verbs.Credit(ahead.number, ahead.given, more))
         return True
 
-    def return_at_hand(self, ahead: ReadAhead, delay_s: float, rejected: str | None, slot: Slot) -> None:
+    def return_at_hand(self, ahead: ReadAhead, delay_s: float, rejected: str | None, slot: ReplySlot) -> None:
         """The application gives back what it was given last."""
         ahead.given += 1
         more, ahead.told = ahead.given - ahead.told, ahead.given
-        self.ask(Verb.RETURN, verbs.Return(ahead.number, ahead.given, more, delay_s, rejected), slot)
+        self.ask(Verb.RETURN, verbs.ReturnPayload(ahead.number, ahead.given, more, delay_s, rejected), slot)
 
-    def settle(self, ahead: ReadAhead, slot: Slot) -> None:
+    def settle(self, ahead: ReadAhead, slot: ReplySlot) -> None:
         """The application has used what it was given last, and wants to know that it has left its queue."""
         ahead.given += 1
         more, ahead.told = ahead.given - ahead.told, ahead.given
         self.ask(Verb.CREDIT, verbs.Credit(ahead.number, ahead.given, more), slot)
 
-    def stop_frame(self, ahead: ReadAhead, *, tried: bool) -> verbs.OfConsumer:
+    def stop_frame(self, ahead: ReadAhead, *, tried: bool) -> verbs.ConsumerPayload:
         """How a consumer ends; `tried`: what it was given last returns as tried."""
-        return verbs.OfConsumer(ahead.number, tried=ahead.given + 1 if tried else 0)
+        return verbs.ConsumerPayload(ahead.number, tried=ahead.given + 1 if tried else 0)
 
     # --- what comes in ------------------------------------------------------------------------
 
@@ -520,11 +520,11 @@ class ClientCore(PlainCore):
                 return
             self.urgent = True
             if self._framed:
-                self.tell(Verb.ACKNOWLEDGE, verbs.OfNumber(number))
+                self.tell(Verb.ACKNOWLEDGE, verbs.NumberPayload(number))
                 slot.resolve(payload.message)
             else:
                 # In one process both ends live and die together: what was got has left for good.
-                self.ask(Verb.ACKNOWLEDGE, verbs.OfNumber(number), _Left(payload.message, slot))
+                self.ask(Verb.ACKNOWLEDGE, verbs.NumberPayload(number), _UnsettledMessage(payload.message, slot))
             return
         if verb in (Verb.CLOSING, Verb.CONSUMER_FAILED, Verb.ALIVE) and not self.pending.get(number):
             self._handle_unasked(verb, payload)

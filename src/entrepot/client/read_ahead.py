@@ -105,7 +105,7 @@ class ReadAhead:
         return None
 
 
-_compiled = compiled("line")
+_compiled = compiled("transport")
 if not TYPE_CHECKING and _compiled is not None:
     ReadAhead = _compiled.ReadAhead
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from entrepot.checks import shortened
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.definitions import Subscription, require_name
+from entrepot.engine.definitions import SubscriptionDefinition, require_name
 from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.engine.topics import require_topic
 from entrepot.errors import InvalidArgument, InvalidName, LimitExceeded
@@ -66,7 +66,7 @@ def wanted(criteria: Criteria | None) -> verbs.Wanted | None:
     return verbs.Wanted(criteria.message_id, criteria.correlation_id, criteria.group_id, selector, criteria.whole_group)
 
 
-def subscribe_frame(wanted: Subscription, *, new_only: bool) -> verbs.Subscribe:
+def subscribe_frame(wanted: SubscriptionDefinition, *, new_only: bool) -> verbs.Subscribe:
     """How a client asks for a subscription."""
     return verbs.Subscribe(
         wanted.name,

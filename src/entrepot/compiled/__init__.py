@@ -25,4 +25,4 @@ def compiled(name: str) -> Any:
 
 def form() -> str:
     """Which form runs here: "compiled" or "pure Python"."""
-    return "pure Python" if compiled("express") is None or compiled("line") is None else "compiled"
+    return "pure Python" if compiled("express") is None or compiled("transport") is None else "compiled"

@@ -24,7 +24,7 @@ import msgspec
 from crc32c import crc32c
 
 from entrepot.engine.recovery_log.group import GROUP_BYTES as _GROUP_BYTES
-from entrepot.engine.recovery_log.record import Commit, Put, frame
+from entrepot.engine.recovery_log.record import CommitRecord, PutRecord, frame
 from entrepot.engine.unit_of_work import RECORD_BYTES as _RECORD_BYTES
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import SpillFailed
@@ -127,7 +127,7 @@ def put_record(unit, queue, key, bytes raw not None, position, seed):
 # The layout of records is known here and in record.py: let them agree, or let the form in Python serve.
 _sample = Message(b"body", b"id", put_time=1.5)
 if put_record(300, 7, 2**40, _encode(_sample), 4096, 99) != b"".join(
-    frame(Put(300, [(7, 2**40)], _sample), 4096, 99)
+    frame(PutRecord(300, [(7, 2**40)], _sample), 4096, 99)
 ):
     raise ImportError("PUT records have another layout than this module was made for")
 

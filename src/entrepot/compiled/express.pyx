@@ -2,7 +2,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The flat way of a server's hot verbs, from the bytes of a frame to the bytes of the next one.
 
-`Lane` does for one native connection what `Conversation`, `Session` and
+`FastPath` does for one native connection what `Conversation`, `Session` and
 `engine.express` do together, for frames in which nothing is special: it
 looks first, and then does the whole verb, or returns having done nothing
 and those do it. It works on the engine's own objects, whose private parts
@@ -76,7 +76,7 @@ if _encode(_SAMPLE) != _LAYOUT:
 
 
 @cython.final
-cdef class Way:
+cdef class PutRoute:
     """What is known of a name that plain messages can be put to, until a definition changes.
 
     Every change of a definition makes new routes, so a route that is still
@@ -100,8 +100,8 @@ cdef class Way:
     cdef bint fifo
 
 
-cdef Way way_of(object objects, str name, object route):
-    cdef Way way = Way.__new__(Way)
+cdef PutRoute way_of(object objects, str name, object route):
+    cdef PutRoute way = PutRoute.__new__(PutRoute)
     queue = route.queue
     definition = queue.definition
     waiters = queue.waiters
@@ -142,7 +142,7 @@ cdef class Publications:
 cdef class ReplyGet:
     """A get by correlation id that waits for the reply to a request: `LeasingWaiter` and `WaitingGet` in one object."""
 
-    cdef Lane lane
+    cdef FastPath lane
     cdef uint32_t asked
     cdef bytes correlation_id
     cdef str reply_queue
@@ -216,9 +216,9 @@ cdef class ReplyGet:
     cpdef woken(self):
         session = self.lane.session
         if not self.end() or session.closed:
-            session.desk.host.give_back(self.reply_queue, self)
+            session.registry.host.give_back(self.reply_queue, self)
         elif session.fenced is not None:
-            session.desk.host.give_back(self.reply_queue, self)
+            session.registry.host.give_back(self.reply_queue, self)
             self.lane.conversation._got(self.asked, None, None, session.fenced)
         else:
             lease = None if self._unit is None else session.leased(self._unit)
@@ -236,13 +236,13 @@ cdef class ReplyGet:
         self.expire()
 
 
-cdef class Lane:
+cdef class FastPath:
     """One native connection's plain frames; with `asyncio.BufferedProtocol` beside it, a protocol."""
 
     cdef object link
     cdef object conversation
     cdef object session
-    cdef object desk
+    cdef object registry
     cdef object memory
     cdef object engine
     cdef object host
@@ -278,27 +278,27 @@ cdef class Lane:
         `put_rest` puts what is left of a PUT_MANY, from an index on.
         """
         session = conversation.session
-        desk = session.desk
+        registry = session.registry
         self.link = link
         self.conversation = conversation
         self.session = session
-        self.desk = desk
-        self.memory = desk.memory
-        self.engine = desk.engine
-        self.host = desk.host
-        self.manager = desk.engine.manager
+        self.registry = registry
+        self.memory = registry.memory
+        self.engine = registry.engine
+        self.host = registry.host
+        self.manager = registry.engine.manager
         self.group_commit = self.manager.group_commit
         self.objects = self.manager.objects
         self.steady = self.manager.steady
         self.clock_now = self.manager.clock.now
         self.clock_elapsed = self.manager.clock.elapsed
-        self.loop_time = desk.loop.time
-        self.deadlines = desk.deadlines
+        self.loop_time = registry.loop.time
+        self.deadlines = registry.deadlines
         self.reader = link.reader
         self.hear = hear
         self.view = memoryview(memory_read)
-        self.lock_acquire = desk.host.lock.acquire
-        self.lock_release = desk.host.lock.release
+        self.lock_acquire = registry.host.lock.acquire
+        self.lock_release = registry.host.lock.release
         self.put_rest = put_rest
         self.sender = _encode(session.identity.user) + _encode(session.application)
         self.administrator = session.identity.administrator
@@ -404,13 +404,13 @@ cdef class Lane:
 
     # --- names and authorities ---
 
-    cdef Way way(self, str name):
+    cdef PutRoute way(self, str name):
         """What is known of a name; None where the general way has to find out."""
-        cdef Way way
+        cdef PutRoute way
         route = (<dict>self.objects.routes).get(name)
         if route is None:
             return None
-        way = <Way>self.ways.get(name)
+        way = <PutRoute>self.ways.get(name)
         if way is None or way.route is not route:
             if len(self.ways) >= WAYS_MAX:
                 self.ways.clear()
@@ -422,7 +422,7 @@ cdef class Lane:
         if self.administrator:
             return True
         session = self.session
-        return ("QUEUE", name, what) in <set>session._allowed and session._allowed_at == self.desk.authority_epoch
+        return ("QUEUE", name, what) in <set>session._allowed and session._allowed_at == self.registry.authority_epoch
 
     cdef bint may_wait(self) except -1:
         """`Session.count_waiting`; False: the general way refuses it."""
@@ -485,7 +485,7 @@ cdef class Lane:
         self, uint32_t number, const Piece* name, uint8_t persistent, uint8_t priority, const Plain* message
     ) except -1:
         """Put a persistent message, to be answered once it is forced; `engine.express.put_durably`."""
-        cdef Way way
+        cdef PutRoute way
         cdef bytes message_id, raw
         cdef QueuedMessage entry
         if persistent == 0xc2 or message.expires:
@@ -529,9 +529,9 @@ cdef class Lane:
         if not outstanding and conversation._syncing:
             conversation._synchronized()
 
-    cdef Way way_to(self, const Piece* queue, uint8_t persistent, uint8_t* priority, const Plain* message):
+    cdef PutRoute way_to(self, const Piece* queue, uint8_t persistent, uint8_t* priority, const Plain* message):
         """What is known of a name that this partner may put a plain message to, and the priority that it gets there."""
-        cdef Way way
+        cdef PutRoute way
         cdef str name
         if not is_ascii(queue.content, queue.size):
             return None
@@ -579,7 +579,7 @@ cdef class Lane:
         self, const Piece* queue, uint8_t persistent, uint8_t priority, const Plain* message, ReplyGet get
     ):
         """Put a nonpersistent message; its id, or None when nothing was done. `get` begins to wait for its reply."""
-        cdef Way way
+        cdef PutRoute way
         if persistent == 0xc3:
             return None
         way = self.way_to(queue, persistent, &priority, message)
@@ -593,7 +593,7 @@ cdef class Lane:
         finally:
             self.lock_release()
 
-    cdef bytes place(self, Way way, uint8_t priority, const Plain* message, ReplyGet get):
+    cdef bytes place(self, PutRoute way, uint8_t priority, const Plain* message, ReplyGet get):
         """The same, under the host's lock."""
         cdef Outlet outlet = None
         cdef ReplyGet reader = None
@@ -667,7 +667,7 @@ cdef class Lane:
             self.wait_for_reply(get)
         return message_id
 
-    cdef object standing_place(self, Way way, queue, uint8_t priority, const Plain* message):
+    cdef object standing_place(self, PutRoute way, queue, uint8_t priority, const Plain* message):
         """The lane of the queue where a message can simply stand at the front's end; None: the general way has to."""
         order = <list>queue._order
         if len(order) != 1:
@@ -724,7 +724,7 @@ cdef class Lane:
     cdef bint get(self, uint32_t number, const uint8_t* p, const uint8_t* end) except -1:
         """queue, unit, wait_s, wanted; of a message that is there, for a get outside of units of work."""
         cdef Piece name
-        cdef Way way
+        cdef PutRoute way
         cdef QueuedMessage entry = None
         cdef str queue_name
         cdef double wait_s
@@ -804,7 +804,7 @@ cdef class Lane:
         cdef Plain message
         cdef uint8_t persistent, priority
         cdef double timeout_s
-        cdef Way way
+        cdef PutRoute way
         cdef ReplyGet get
         cdef str reply_queue
         if end - p < 2 or p[0] != 0x96:
@@ -924,7 +924,7 @@ cdef class Lane:
         cdef const uint8_t* p = at[0]
         cdef Piece name, other
         cdef Plain message
-        cdef Way way
+        cdef PutRoute way
         cdef Outlet outlet = None
         cdef QueuedMessage entry
         cdef list entries = []
@@ -1039,7 +1039,7 @@ cdef class Lane:
 
     cdef bint plan(self, uint32_t number, uint64_t named, uint64_t count, const uint8_t* p, const uint8_t* end) except -1:
         """Puts of a unit of work, all of them or none; `engine.express.plan`."""
-        cdef Way way = None
+        cdef PutRoute way = None
         cdef Piece name, before
         cdef Plain message
         cdef uint8_t persistent, priority, asked

@@ -112,7 +112,7 @@ cdef class Target:
 
 
 @cython.final
-cdef class Course:
+cdef class TopicRoute:
     """What is known of a topic, until a definition changes: then there are new plans."""
 
     cdef object plan
@@ -127,8 +127,8 @@ cdef class Course:
     cdef object allowed_at
 
 
-cdef Course course_of(manager, str topic, plan):
-    cdef Course course = Course.__new__(Course)
+cdef TopicRoute course_of(manager, str topic, plan):
+    cdef TopicRoute course = TopicRoute.__new__(TopicRoute)
     cdef Target target
     ruling = plan.ruling.topic
     course.plan = plan
@@ -243,7 +243,7 @@ cdef class Fanout(Publications):
     cdef object conversation
     cdef object put_rest
     cdef object session
-    cdef object desk
+    cdef object registry
     cdef object engine
     cdef object manager
     cdef object group_commit
@@ -259,19 +259,19 @@ cdef class Fanout(Publications):
     def __init__(self, link, conversation, put_rest):
         """`put_rest` puts what is left of a PUT_MANY, from an index on."""
         session = conversation.session
-        desk = session.desk
+        registry = session.registry
         self.link = link
         self.conversation = conversation
         self.put_rest = put_rest
         self.session = session
-        self.desk = desk
-        self.engine = desk.engine
-        self.manager = desk.engine.manager
+        self.registry = registry
+        self.engine = registry.engine
+        self.manager = registry.engine.manager
         self.group_commit = self.manager.group_commit
         self.subscribers = self.manager.objects.subscribers
         self.clock_now = self.manager.clock.now
-        self.lock_acquire = desk.host.lock.acquire
-        self.lock_release = desk.host.lock.release
+        self.lock_acquire = registry.host.lock.acquire
+        self.lock_release = registry.host.lock.release
         self.sender = _encode(session.identity.user) + _encode(session.application)
         self.administrator = session.identity.administrator
         self.courses = {}
@@ -320,7 +320,7 @@ cdef class Fanout(Publications):
         """Publish what comes first, from frames of their own, or up to `most` from one frame; how many bytes it had."""
         cdef Publication found
         cdef Py_ssize_t size
-        cdef Course course
+        cdef TopicRoute course
         if find_publication(begin, end, most > 0, &found) == 0 or self.group_commit.failure is not None:
             return 0
         course = self.course(PyUnicode_DecodeASCII(<const char*>found.topic, found.topic_bytes, NULL))
@@ -335,24 +335,24 @@ cdef class Fanout(Publications):
             self.engine.drain()
         return size
 
-    cdef Course course(self, str topic):
+    cdef TopicRoute course(self, str topic):
         """What is known of a topic; None where the general way has to find out."""
-        cdef Course course
+        cdef TopicRoute course
         plan = (<dict>self.subscribers._plans).get(topic)
         if plan is None:
             return None
-        course = <Course>self.courses.get(topic)
+        course = <TopicRoute>self.courses.get(topic)
         if course is None or course.plan is not plan:
             if len(self.courses) >= PLANS_MAX:
                 self.courses.clear()
             course = self.courses[topic] = course_of(self.manager, topic, plan)
         return course
 
-    cdef bint may(self, Course course) except -1:
+    cdef bint may(self, TopicRoute course) except -1:
         """`SessionAuthority.require_topic`, without telling of a refusal: the general way does."""
         if self.administrator:
             return True
-        epoch = self.desk.authority_epoch
+        epoch = self.registry.authority_epoch
         if course.allowed_at is None or course.allowed_at != epoch:
             for name in course.plan.ruling.names:
                 if self.session.may("TOPIC", name, "PUB"):
@@ -364,7 +364,7 @@ cdef class Fanout(Publications):
     # --- under the host's lock ---
 
     cdef Py_ssize_t publish(
-        self, Course course, const uint8_t* begin, const uint8_t* end, int most, int* count
+        self, TopicRoute course, const uint8_t* begin, const uint8_t* end, int most, int* count
     ) except -1:
         """Take publications on one topic while they come one behind the other; how many bytes they have."""
         cdef Group group

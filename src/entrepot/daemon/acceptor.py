@@ -14,7 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from entrepot.server.gate import Gate
+from entrepot.server.connection_limiter import ConnectionLimiter
 
 HANDSHAKES_MAX = 1000
 """Handshakes of one listener at a time."""
@@ -31,7 +31,7 @@ class Acceptor:
         make: Callable[[], asyncio.BaseProtocol],
         context: ssl.SSLContext,
         handshake_s: float,
-        gate: Gate,
+        gate: ConnectionLimiter,
         failed: Callable[[str, str], None],
     ) -> None:
         self.sockets = sockets

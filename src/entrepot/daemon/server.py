@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from entrepot import checks
-from entrepot.channels.dialling import Dialler
+from entrepot.channels.dialler import Dialler
 from entrepot.channels.initiator import ChannelInitiator
 from entrepot.channels.neighbours import Neighbours
 from entrepot.daemon.acceptor import HANDSHAKES_MAX, Acceptor, connections_max, listen_at
@@ -49,11 +49,10 @@ from entrepot.errors import (
     UserLimitReached,
 )
 from entrepot.server.admission import Admission
-from entrepot.server.desk import Desk, Identity
-from entrepot.server.gate import Gate
+from entrepot.server.connection_limiter import ConnectionLimiter
 from entrepot.server.managed import manage
 from entrepot.server.memory_watch import MemoryWatch
-from entrepot.server.native import NativeLink
+from entrepot.server.native_connection import NativeConnection
 from entrepot.server.security.addresses import parse_address
 from entrepot.server.security.audit import AuditFields, AuditLog
 from entrepot.server.security.authority import Authority
@@ -62,7 +61,8 @@ from entrepot.server.security.tls import client_context, server_context
 from entrepot.server.security.users import Users
 from entrepot.server.served_host import ServedHost
 from entrepot.server.session import Session
-from entrepot.server.supervision import Supervised
+from entrepot.server.session_registry import Identity, SessionRegistry
+from entrepot.server.supervision import SupervisedManager
 from entrepot.server.wire.frame import SOCKET
 
 _LOGGER = logging.getLogger("entrepot")
@@ -91,7 +91,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 class RunningListener:
     """A listener that accepts connections."""
 
-    def __init__(self, definition: Listener, server: asyncio.Server | Acceptor, gate: Gate) -> None:
+    def __init__(self, definition: Listener, server: asyncio.Server | Acceptor, gate: ConnectionLimiter) -> None:
         self.definition = definition
         self.server = server
         self.gate = gate
@@ -119,25 +119,25 @@ class Server:
         self.host = host
         self.path = host.path
         self.authority = Authority()
-        self.desk = Desk(host, self.authority)
+        self.registry = SessionRegistry(host, self.authority)
         self.users = Users.load(self.path)
         self.audit = AuditLog.open(self.path)
         self._audit_failing = False
         self.admission = Admission(host, self.users, self.authority, self._audited)
         self._dialler = Dialler(self._tls_of_sender)
-        self.channels = ChannelInitiator(self.desk, open_connection=self._dialler.dial, credentials=self._presented)
-        self.neighbours = Neighbours(self.desk)
+        self.channels = ChannelInitiator(self.registry, open_connection=self._dialler.dial, credentials=self._presented)
+        self.neighbours = Neighbours(self.registry)
         self._resources = ResourceWatch(self.path, HostCoordinator(host))
         self.listeners: dict[str, RunningListener] = {}
         self._unix: asyncio.Server | None = None
         DESCRIPTORS.keep(_DESCRIPTORS_KEPT)
         most = connections_max()
-        together = Gate(most, most)
+        together = ConnectionLimiter(most, most)
         # An administrator must come in though strangers have taken all that they may.
-        self._gate = Gate(max(most - most // 8, 1), max(most * 3 // 4, 1), together)
+        self._gate = ConnectionLimiter(max(most - most // 8, 1), max(most * 3 // 4, 1), together)
         """All connections by way of the network; one address does not have them all."""
-        self._unix_gate = Gate(most, most, together)
-        self.desk.memory = MemoryWatch()
+        self._unix_gate = ConnectionLimiter(most, most, together)
+        self.registry.memory = MemoryWatch()
         self._turned_away = 0
         self._care: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -145,10 +145,10 @@ class Server:
         self.failed = False
         """Whether it stopped because its disk failed."""
         self._stopped = asyncio.Event()
-        self.desk.supervised = lambda session: Supervised(host, session.identity, self.authority, self)
-        self.desk.managed = self._managed
-        self.desk.refused = self.refused
-        self.desk.aged = self._aged
+        self.registry.supervised = lambda session: SupervisedManager(host, session.identity, self.authority, self)
+        self.registry.managed = self._managed
+        self.registry.refused = self.refused
+        self.registry.aged = self._aged
         self._thread = threading.get_ident()
 
     # --- start --------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Server:
         except BaseException:
             await self._close_listeners()
             self.audit.close()
-            self.desk.close()
+            self.registry.close()
             raise
         self.channels.open()
         self.neighbours.open()
@@ -206,8 +206,8 @@ class Server:
             lambda: self._native(self._unix_gate), sock=listening, backlog=_BACKLOG
         )
 
-    def _native(self, gate: Gate, handshake_s: float = 10.0) -> NativeLink:
-        return NativeLink(self.desk, self.admission, gate, self.channels.receivers.accept, handshake_s)
+    def _native(self, gate: ConnectionLimiter, handshake_s: float = 10.0) -> NativeConnection:
+        return NativeConnection(self.registry, self.admission, gate, self.channels.receivers.accept, handshake_s)
 
     async def start_listener(self, name: str) -> None:
         """Accept connections as a LISTENER object says.
@@ -228,7 +228,7 @@ class Server:
             raise ChannelNotAvailable(name, "this listener runs already")
         context = self._tls(definition)
         self._require_safe(definition, client_certificates=context is not None and context.verify_mode != 0)
-        gate = Gate(definition.connections_max, definition.connections_per_address_max, self._gate)
+        gate = ConnectionLimiter(definition.connections_max, definition.connections_per_address_max, self._gate)
         make = self._factory(definition, gate)
         server: asyncio.Server | Acceptor
         address, port, backlog = definition.address, definition.port, definition.backlog
@@ -237,7 +237,7 @@ class Server:
                 loop = asyncio.get_running_loop()
                 server = await loop.create_server(make, address, port, backlog=backlog, reuse_address=True)
             else:
-                handshakes = Gate(HANDSHAKES_MAX, definition.connections_per_address_max, self._gate)
+                handshakes = ConnectionLimiter(HANDSHAKES_MAX, definition.connections_per_address_max, self._gate)
                 sockets = listen_at(address, port, backlog)
                 server = Acceptor(sockets, make, context, definition.handshake_s, handshakes, self._not_encrypted)
         except OSError as error:
@@ -272,18 +272,18 @@ class Server:
     def _not_encrypted(self, address: str, reason: str) -> None:
         self._audited("refused", address=address, reason=f"no TLS: {reason}")
 
-    def _factory(self, definition: Listener, gate: Gate) -> Callable[[], asyncio.BaseProtocol]:
+    def _factory(self, definition: Listener, gate: ConnectionLimiter) -> Callable[[], asyncio.BaseProtocol]:
         if definition.protocol == "AMQP":
             return self._amqp(definition, gate)
         return lambda: self._native(gate, definition.handshake_s)
 
-    def _amqp(self, definition: Listener, gate: Gate) -> Callable[[], asyncio.BaseProtocol]:
+    def _amqp(self, definition: Listener, gate: ConnectionLimiter) -> Callable[[], asyncio.BaseProtocol]:
         # Imported here, because proton is an extra that a queue manager without AMQP does not need.
         try:
             from entrepot.server.amqp.protocol import AmqpProtocol
         except ImportError as error:
             raise ExtraMissing("AMQP", "amqp") from error
-        return lambda: AmqpProtocol(self.desk, self.admission, definition, gate)
+        return lambda: AmqpProtocol(self.registry, self.admission, definition, gate)
 
     def _tls_of_sender(self, definition: Channel) -> ssl.SSLContext | None:
         """How a sender channel encrypts, with our own certificate if the other end wants to see one."""
@@ -323,14 +323,14 @@ class Server:
         """Once a second: end what has fallen silent, and stop when the engine has."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for link in list(self.desk.links):
-            if isinstance(link, NativeLink):
+        for link in list(self.registry.links):
+            if isinstance(link, NativeConnection):
                 link.reassure()
             silent_s = now - link.heard
             if link.heartbeat_s and silent_s > _SILENCE * link.heartbeat_s:
                 peer = link.session.identity.address if link.session else "the other end"
                 link.close(HeartbeatMissed(peer, silent_s))
-            elif isinstance(link, NativeLink) and link.has_hung_up():
+            elif isinstance(link, NativeConnection) and link.has_hung_up():
                 link.close()
         if self.host.failure is not None and not self._stopping:
             _LOGGER.error("%s: %s", self.host.settings.name, self.host.failure)
@@ -338,7 +338,7 @@ class Server:
             loop.create_task(self.stop(immediate=True))  # noqa: RUF006  # the server itself outlives it
             return
         age_s_max = self.host.manager_attributes().unit_age_s_max
-        for session in list(self.desk.sessions.values()) if age_s_max else ():
+        for session in list(self.registry.sessions.values()) if age_s_max else ():
             session.back_out_old(age_s_max)
         with contextlib.suppress(EntrepotError):
             self.audit.settle()
@@ -348,7 +348,7 @@ class Server:
 
     def _watch_memory(self) -> None:
         """More often than once a second: a hundred thousand small messages may come in that time."""
-        self._gate.is_closed = self.desk.memory.look()
+        self._gate.is_closed = self.registry.memory.look()
         if not self._stopping:
             asyncio.get_running_loop().call_later(_MEMORY_LOOK_S, self._watch_memory)
 
@@ -397,7 +397,7 @@ class Server:
         async def called() -> Any:
             return work() if not asyncio.iscoroutine(work) else await work
 
-        return asyncio.run_coroutine_threadsafe(called(), self.desk.loop).result(_CONTROL_S)
+        return asyncio.run_coroutine_threadsafe(called(), self.registry.loop).result(_CONTROL_S)
 
     def definitions_changed(self) -> None:
         """Authorities, rules or the queue manager's own attributes have changed."""
@@ -405,7 +405,7 @@ class Server:
 
     def _authorities_changed(self) -> None:
         self.admission.refresh()
-        self.desk.authority_epoch += 1
+        self.registry.authority_epoch += 1
         self.neighbours.refresh()
 
     def commanded(self, identity: Identity, verb: str, kind: str, name: str) -> None:
@@ -458,7 +458,7 @@ class Server:
         stopped = QueueManagerQuiescing(self.host.settings.name, f"an administrator has stopped channel {name}")
         if not inactive:
             self.admission.stopped.add(name)
-        for link in list(self.desk.links):
+        for link in list(self.registry.links):
             if link.session is not None and link.session.identity.channel == name:
                 link.close(stopped)
 
@@ -469,8 +469,8 @@ class Server:
         running.server.close()
 
     def _stop_connection(self, number: str) -> None:
-        session = next((each for own, each in self.desk.sessions.items() if str(own) == number), None)
-        link = next((link for link in self.desk.links if link.session is session), None)
+        session = next((each for own, each in self.registry.sessions.items() if str(own) == number), None)
+        link = next((link for link in self.registry.links if link.session is session), None)
         if session is None or link is None:
             raise ObjectNotFound("CONN", number)
         link.close(QueueManagerQuiescing(self.host.settings.name, "an administrator has stopped this connection"))
@@ -488,10 +488,10 @@ class Server:
         if noun == "LSSTATUS":
             return [listener.status() for listener in self.listeners.values()]
         if noun == "CONN":
-            return [_connection_row(number, session) for number, session in self.desk.sessions.items()]
+            return [_connection_row(number, session) for number, session in self.registry.sessions.items()]
         clients = [
             _client_row(session)
-            for session in self.desk.sessions.values()
+            for session in self.registry.sessions.values()
             if session.identity.channel and session.protocol != "CHANNEL"
         ]
         return self.channels.status() + clients
@@ -508,9 +508,9 @@ class Server:
             self.commanded(session.identity, what.upper(), "UNIT", transaction_id.hex())
         elif what == "stop":
             return self._stop_for(session, immediate=bool(arguments.get("immediate")))
-        answer = manage(self.host, self.desk.supervised(session), what, arguments)
+        answer = manage(self.host, self.registry.supervised(session), what, arguments)
         if what == "status":
-            answer |= {"connections": len(self.desk.sessions), "pid": os.getpid()}
+            answer |= {"connections": len(self.registry.sessions), "pid": os.getpid()}
         return answer
 
     def _stop_for(self, session: Session, *, immediate: bool) -> dict[str, Any]:
@@ -518,8 +518,8 @@ class Server:
         waited_for = [] if immediate else self.on_loop(lambda: self._busy(session))
         # Not refused when it cannot be written down: a full disk must not keep anybody from a clean stop.
         self._audited("command", **_who(session.identity), object=f"STOP QMGR {name}")
-        self.desk.loop.call_soon_threadsafe(
-            lambda: self.desk.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
+        self.registry.loop.call_soon_threadsafe(
+            lambda: self.registry.loop.call_later(_FAREWELL_S, lambda: self._stop_soon(immediate=immediate))
         )
         return {"name": name, "waits_for": waited_for, "patience_s": _PATIENCE_S}
 
@@ -527,12 +527,12 @@ class Server:
         """Whom a stop has to wait for: those in the middle of a unit of work."""
         return [
             f"connection {number} ({session.application or session.protocol}, user {session.identity.user})"
-            for number, session in self.desk.sessions.items()
+            for number, session in self.registry.sessions.items()
             if session is not asking and session.is_busy
         ]
 
     def _stop_soon(self, *, immediate: bool) -> None:
-        self.desk.loop.create_task(self.stop(immediate=immediate))  # the server outlives it
+        self.registry.loop.create_task(self.stop(immediate=immediate))  # the server outlives it
 
     # --- stop -----------------------------------------------------------------------------------
 
@@ -577,17 +577,17 @@ class Server:
         if not immediate and self.host.failure is None:
             await self._quiesce(patience_s)
         stopped = self.host.failure or QueueManagerStopped(self.host.settings.name)
-        self.desk.stopping = True
-        for link in list(self.desk.links):
+        self.registry.stopping = True
+        for link in list(self.registry.links):
             link.close(stopped)
         # One turn for the farewell to be written, and for the sessions to back out.
         await asyncio.sleep(0)
-        deadline = self.desk.loop.time() + 1.0
-        while self.desk.links and self.desk.loop.time() < deadline:
+        deadline = self.registry.loop.time() + 1.0
+        while self.registry.links and self.registry.loop.time() < deadline:
             await asyncio.sleep(0.01)
-        for session in list(self.desk.sessions.values()):
+        for session in list(self.registry.sessions.values()):
             session.close()
-        await asyncio.to_thread(self.desk.close)
+        await asyncio.to_thread(self.registry.close)
         await asyncio.to_thread(self._resources.close)
 
     def _close_audit(self, reason: str) -> None:
@@ -606,13 +606,13 @@ class Server:
 
     async def _quiesce(self, patience_s: float) -> None:
         """End every connection as soon as it has nothing open."""
-        deadline = self.desk.loop.time() + patience_s
+        deadline = self.registry.loop.time() + patience_s
         quiescing = QueueManagerQuiescing(self.host.settings.name, "it stops")
         while True:
-            for link in list(self.desk.links):
+            for link in list(self.registry.links):
                 if link.session is None or not link.session.is_busy:
                     link.close(quiescing)
-            if not self.desk.links or self.desk.loop.time() >= deadline or self._hastened:
+            if not self.registry.links or self.registry.loop.time() >= deadline or self._hastened:
                 return
             await asyncio.sleep(0.02)
 

@@ -13,7 +13,7 @@ from entrepot.engine.definitions import (
     LocalQueue,
     ModelQueue,
     QueueDefinition,
-    Subscription,
+    SubscriptionDefinition,
     Topic,
     is_fleeting,
     require_name,
@@ -22,7 +22,7 @@ from entrepot.engine.definitions import (
 )
 from entrepot.engine.objects import dynamic_quota, why_not_deletable
 from entrepot.engine.queue import Queue
-from entrepot.engine.recovery_log.record import Delete
+from entrepot.engine.recovery_log.record import DeleteRecord
 from entrepot.engine.settlement import Settlement
 from entrepot.engine.unit_of_work import Take
 from entrepot.errors import (
@@ -42,7 +42,7 @@ _RECORD_BYTES = 1024
 _CLEAR_AT_ONCE = 1000
 
 
-class Administration:
+class ObjectAdministration:
     """Changes to objects; each is true once its settlement is done."""
 
     def __init__(self, manager: QueueManager) -> None:
@@ -59,7 +59,7 @@ class Administration:
             if isinstance(definition, QueueDefinition):
                 raise QueueExists(definition.name)
             raise ObjectExists(definition.kind, definition.name)
-        if isinstance(definition, Subscription):
+        if isinstance(definition, SubscriptionDefinition):
             publishing = self._manager.publishing
             return publishing.define(definition) if existing is None else publishing.alter(definition)
         return self.redefine(definition)
@@ -90,7 +90,7 @@ class Administration:
         """Give an existing object this definition."""
         if self._manager.objects.find(definition.kind, definition.name) is None:
             raise ObjectNotFound(definition.kind, definition.name)
-        if isinstance(definition, Subscription):
+        if isinstance(definition, SubscriptionDefinition):
             return self._manager.publishing.alter(definition)
         if isinstance(definition, Topic):
             self._manager.publishing.require_definable(definition)
@@ -133,7 +133,7 @@ class Administration:
         """Remove an object; a queue with messages only with `purge`."""
         if self._manager.objects.find(kind, name) is None:
             raise ObjectNotFound(kind, name)
-        if kind == Subscription.kind:
+        if kind == SubscriptionDefinition.kind:
             return self._manager.publishing.unsubscribe(name)
         if name == BASE_TOPIC and kind == Topic.kind:
             raise InvalidArgument("topic", f"{BASE_TOPIC} is the root of all topics", "another topic object")
@@ -148,7 +148,7 @@ class Administration:
             # A message that came between now and the force would be acknowledged and then lost.
             self._manager.objects.begin_leaving(name)
         return self._manager.group_commit.promise(
-            [Delete(kind, name)], partial(self._deleted, kind, name), partial(self._not_deleted, kind, name)
+            [DeleteRecord(kind, name)], partial(self._deleted, kind, name), partial(self._not_deleted, kind, name)
         )
 
     def _deleted(self, kind: str, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from entrepot.engine.entry import QueuedMessage
 from entrepot.engine.queue import Queue
-from entrepot.engine.recovery_log.record import Taken
+from entrepot.engine.recovery_log.record import TakenRecord
 from entrepot.engine.unit_of_work import Unit
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class BackoutCounts:
         """Somebody tries a message."""
         entry.backouts += 1
         if self._is_hardened(queue, entry):
-            self._manager.group_commit.note(Taken([entry.key]))
+            self._manager.group_commit.note(TakenRecord([entry.key]))
 
     def count_tries(self, unit: Unit) -> None:
         """Readers have failed with what an uncounted unit holds."""
@@ -49,7 +49,7 @@ class BackoutCounts:
             if self._is_hardened(queue, entry):
                 noted.append(entry.key)
         if noted:
-            self._manager.group_commit.note(Taken([], noted), _NOTE_BYTES + _KEY_BYTES * len(noted))
+            self._manager.group_commit.note(TakenRecord([], noted), _NOTE_BYTES + _KEY_BYTES * len(noted))
 
     def _is_hardened(self, queue: Queue, entry: QueuedMessage) -> bool:
         """Whether a restart has to know the count; a run that has the message has an older one."""

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.search import STEPS_PER_MESSAGE, Turn
+from entrepot.engine.search import STEPS_PER_MESSAGE, SearchBudget
 from entrepot.errors import DiskFailed
 from entrepot.message import Message
 
@@ -25,7 +25,7 @@ def browse(
     limit: int,
     *,
     bytes_max: float = math.inf,
-    turn: Turn | None = None,
+    turn: SearchBudget | None = None,
 ) -> tuple[list[Message], Place, bool]:
     """See `QueueManager.browse`. True: there may be more, but for the limit, the bytes or the end of the turn."""
     queue = manager.readable(name)

@@ -26,13 +26,13 @@ from entrepot.engine.recovery_log.bodies import BodyFile
 from entrepot.engine.recovery_log.checkpoint import write_checkpoint
 from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
-    Checkpoint,
-    Counts,
+    CheckpointRecord,
+    CountsRecord,
     Entry,
-    Prepare,
-    Put,
+    PrepareRecord,
+    PutRecord,
     Record,
-    Remove,
+    RemoveRecord,
     Run,
     body_of,
 )
@@ -106,7 +106,7 @@ class CheckpointPlan:
         self._unforced = [run for run in manager.runs.values() if run.persistent and not run.durable]
         self._written: list[RestingRun] = []
         self._records: list[Record] = []
-        self._head: Checkpoint | None = None
+        self._head: CheckpointRecord | None = None
         self._useless: list[RestingRun] = []
         self._useless_bodies: list[BodyFile] = []
         self.applied_position = 0
@@ -189,7 +189,7 @@ class CheckpointPlan:
         self.applied_position = manager.log.forced_position
         if self.is_short:
             self._start_position = self._keep_log()
-        self._head = Checkpoint(
+        self._head = CheckpointRecord(
             FORMAT_VERSION,
             manager.manager_id,
             self._start_position,
@@ -285,18 +285,18 @@ def _state(manager: QueueManager) -> Iterator[Record]:
         if run.persistent and run.durable:
             yield Run(run.stored.number, run.stored.entries, bytes(run.gone))
     if manager.recounted:
-        yield Counts(dict(manager.recounted))
+        yield CountsRecord(dict(manager.recounted))
     for number, (transaction_id, (unit, arrivals)) in enumerate(manager.in_doubt.units.items(), start=1):
         yield from _puts(number, [entry for _, entry in arrivals if entry.message.persistent])
-        yield Remove(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
+        yield RemoveRecord(number, [take.entry.key for take in unit.takes if take.entry.log_position >= 0])
         branches, user = manager.global_units.prepared.get(transaction_id, ([], ""))
-        yield Prepare(number, transaction_id, branches, user, manager.global_units.since.get(transaction_id, 0.0))
+        yield PrepareRecord(number, transaction_id, branches, user, manager.global_units.since.get(transaction_id, 0.0))
     yield from manager.global_units.state()
 
 
-def _puts(unit: int, entries: list[QueuedMessage]) -> list[Put]:
+def _puts(unit: int, entries: list[QueuedMessage]) -> list[PutRecord]:
     """What the log had of a unit, with a body once."""
-    puts: list[Put] = []
+    puts: list[PutRecord] = []
     last: QueuedMessage | None = None
     for entry in entries:
         target = (entry.queue, entry.key)
@@ -305,6 +305,6 @@ def _puts(unit: int, entries: list[QueuedMessage]) -> list[Put]:
         elif last is not None and last.message.body is entry.message.body:
             puts[-1].add_alike([target], entry.message)
         else:
-            puts.append(Put(unit, [target], entry.message))
+            puts.append(PutRecord(unit, [target], entry.message))
         last = entry
     return puts

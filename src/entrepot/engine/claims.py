@@ -69,7 +69,7 @@ class Claim:
     """What its holder hears with the next renewal."""
 
 
-class Holder(Protocol):
+class ClaimHolder(Protocol):
     """A connection, as far as claims know it."""
 
     user: str
@@ -85,7 +85,7 @@ class Holder(Protocol):
         """Let it do nothing more; called under the engine's lock."""
 
 
-class _State(msgspec.Struct, frozen=True):
+class _StoredClaims(msgspec.Struct, frozen=True):
     """What an earlier release has left on its queue."""
 
     kind: Literal["NAME", "PREFIX"]
@@ -94,7 +94,7 @@ class _State(msgspec.Struct, frozen=True):
     user: str
 
 
-class _Known:
+class _ClaimEntry:
     """A name in memory."""
 
     __slots__ = (
@@ -109,7 +109,7 @@ class _Known:
         """The highest number that was given for all names that begin so."""
         self.durable = (epoch, given)
         """What a restart would find."""
-        self.holder: Holder | None = None
+        self.holder: ClaimHolder | None = None
         self.application = ""
         self.since = 0.0
         self.renewed_at = 0.0
@@ -122,12 +122,12 @@ class Claims:
 
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
-        self._names: dict[str, _Known] = {}
+        self._names: dict[str, _ClaimEntry] = {}
         """Names and prefixes."""
-        self._held: dict[Holder, set[str]] = {}
+        self._held: dict[ClaimHolder, set[str]] = {}
         self._loaded = False
 
-    def claim(self, holder: Holder, name: str, epoch: int, status: bytes = b"") -> tuple[str, Settlement | None]:
+    def claim(self, holder: ClaimHolder, name: str, epoch: int, status: bytes = b"") -> tuple[str, Settlement | None]:
         """Take the right to act under a name, or renew it; returns the order that was given to it.
 
         A holder with a lower epoch is fenced at once. With an epoch that was
@@ -158,7 +158,7 @@ class Claims:
         known.status = status or known.status
         return known.order, self._secure(name, known)
 
-    def retire(self, holder: Holder, name: str, epoch: int) -> Settlement | None:
+    def retire(self, holder: ClaimHolder, name: str, epoch: int) -> Settlement | None:
         """Let no epoch below this one act under a name any more; a holder with such an epoch is fenced at once.
 
         Raises:
@@ -178,7 +178,7 @@ class Claims:
                 self._fence(former, Fenced(name, before, epoch))
         return self._secure(name, known)
 
-    def next_epoch(self, holder: Holder, prefix: str) -> tuple[int, Settlement | None]:
+    def next_epoch(self, holder: ClaimHolder, prefix: str) -> tuple[int, Settlement | None]:
         """A number that is higher than all that were ever claimed, retired or given out under a prefix.
 
         Raises:
@@ -203,7 +203,7 @@ class Claims:
                 highest = max(highest, known.given)
         return highest
 
-    def instruct(self, holder: Holder, prefix: str, order: str) -> int:
+    def instruct(self, holder: ClaimHolder, prefix: str, order: str) -> int:
         """Give an order to all that were claimed since the start and begin with a prefix; returns how many that are.
 
         Raises:
@@ -221,7 +221,7 @@ class Claims:
             known.order = order
         return len(found)
 
-    def all(self, holder: Holder, prefix: str = "") -> list[Claim]:
+    def all(self, holder: ClaimHolder, prefix: str = "") -> list[Claim]:
         """What begins with a prefix, in the order of names, as far as the user may claim it."""
         prefix = require_prefix(prefix)
         self._require_ready()
@@ -231,25 +231,25 @@ class Claims:
             if known.epoch and name.startswith(prefix) and (holder.administrator or holder.may_claim(name))
         ]
 
-    def leave(self, holder: Holder) -> None:
+    def leave(self, holder: ClaimHolder) -> None:
         """A connection has ended: its names have no holder, and the same epoch may be claimed again."""
         for name in self._held.pop(holder, ()):
             if self._names[name].holder is holder:
                 self._names[name].holder = None
 
-    def _fence(self, holder: Holder, error: Fenced) -> None:
+    def _fence(self, holder: ClaimHolder, error: Fenced) -> None:
         self.leave(holder)
         holder.fence(error)
 
     # --- what may be ------------------------------------------------------------------------------
 
-    def _own(self, name: str, holder: Holder) -> _Known:
+    def _own(self, name: str, holder: ClaimHolder) -> _ClaimEntry:
         """What is known of a name, if the holder may act under it; one that is new is not remembered yet."""
         self._require_ready()
         _require_authority(holder, name)
-        return self._names.get(name) or _Known(holder.user)
+        return self._names.get(name) or _ClaimEntry(holder.user)
 
-    def _require_step(self, name: str, known: _Known, epoch: int) -> None:
+    def _require_step(self, name: str, known: _ClaimEntry, epoch: int) -> None:
         """Let an epoch rise by a bounded step, above what was claimed or what was given out for the name."""
         if epoch <= known.epoch + EPOCH_STEP_MAX:
             return
@@ -258,14 +258,14 @@ class Claims:
         if epoch > limit:
             raise LimitExceeded(f"epoch of claim {name!r}", epoch, limit)
 
-    def _remember(self, name: str, known: _Known, holder: Holder) -> None:
+    def _remember(self, name: str, known: _ClaimEntry, holder: ClaimHolder) -> None:
         if name not in self._names:
             self._manager.quotas.hold(CLAIMS, holder.user, name, limited=not holder.administrator)
             self._names[name] = known
 
     # --- on disk ----------------------------------------------------------------------------------
 
-    def _secure(self, name: str, known: _Known) -> Settlement | None:
+    def _secure(self, name: str, known: _ClaimEntry) -> Settlement | None:
         """Bring an epoch to disk unless it is there; a claim that fences is answered only then."""
         state = (known.epoch, known.given)
         if known.durable == state:
@@ -292,7 +292,7 @@ class Claims:
 
     def _load(self, records: Iterable[ClaimRecord]) -> None:
         for record in records:
-            self._names[record.name] = _Known(record.user, record.epoch, record.given)
+            self._names[record.name] = _ClaimEntry(record.user, record.epoch, record.given)
             if record.user:
                 self._manager.quotas.hold(CLAIMS, record.user, record.name, limited=False)
         self._loaded = True
@@ -323,11 +323,11 @@ class Claims:
         self._load(records.values())
         return settlements
 
-    def _left_on_queue(self) -> Iterator[_State]:
+    def _left_on_queue(self) -> Iterator[_StoredClaims]:
         for message in self._manager.browse(CLAIMS_QUEUE, None, None, DEPTH_MAX)[0]:
             problem: object = f"its epoch is above {_EPOCH_BELIEVED_MAX}"
             try:
-                state = msgspec.json.decode(message.body, type=_State)
+                state = msgspec.json.decode(message.body, type=_StoredClaims)
                 _ = require_name(state.name) if state.kind == "NAME" else require_prefix(state.name)
                 if state.epoch <= _EPOCH_BELIEVED_MAX:
                     yield state
@@ -337,17 +337,17 @@ class Claims:
             _LOGGER.warning("message %s on %s is no claim: %s", message.message_id.hex(), CLAIMS_QUEUE, problem)
 
 
-def _may_renew(held_by: Holder | None, holder: Holder) -> bool:
+def _may_renew(held_by: ClaimHolder | None, holder: ClaimHolder) -> bool:
     # A client that has connected again is known by its token: we may not have noticed yet that it was gone.
     return held_by is None or held_by is holder or (bool(holder.token) and held_by.token == holder.token)
 
 
-def _require_authority(holder: Holder, name: str) -> None:
+def _require_authority(holder: ClaimHolder, name: str) -> None:
     if not holder.administrator and not holder.may_claim(name):
         raise NotAuthorized(holder.user, f"claim {name!r}", AUTHORITY)
 
 
-def _shown(name: str, known: _Known) -> Claim:
+def _shown(name: str, known: _ClaimEntry) -> Claim:
     return Claim(
         name,
         known.epoch,

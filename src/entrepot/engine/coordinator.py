@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from entrepot.engine.global_units import Outcome, Unfinished
+from entrepot.engine.global_units import Outcome, UnfinishedDecision
 from entrepot.engine.host import Host
 from entrepot.engine.recovery_log.record import Branch
 from entrepot.engine.unit_of_work import Unit
@@ -47,7 +47,7 @@ class HostCoordinator:
         with self._host.lock:
             return [self._units.outcome(transaction_id.encode()) for transaction_id in transaction_ids]
 
-    def unfinished(self, resource: str) -> list[Unfinished]:
+    def unfinished(self, resource: str) -> list[UnfinishedDecision]:
         with self._host.lock:
             return list(self._units.unfinished(resource))
 

@@ -191,7 +191,7 @@ class Topic(Definition, frozen=True, kw_only=True):
     nondurable_model: str = ""
 
 
-class Subscription(Definition, frozen=True, kw_only=True):
+class SubscriptionDefinition(Definition, frozen=True, kw_only=True):
     """Who wants publications on which topics, and on which queue."""
 
     kind: ClassVar[str] = "SUB"
@@ -399,7 +399,7 @@ def require_own_name(definition: Definition) -> None:
             client_user=definition.client_user,
             tls_peer=definition.tls_peer,
         )
-    elif isinstance(definition, Subscription):
+    elif isinstance(definition, SubscriptionDefinition):
         key = require_subscription_name(definition.name)
     else:
         key = require_name(definition.kind, definition.name)
@@ -411,7 +411,7 @@ def is_fleeting(definition: Definition) -> bool:
     """Whether it dies with a connection, so that the log need not know it."""
     if isinstance(definition, LocalQueue):
         return definition.dynamic == "TEMPORARY"
-    return isinstance(definition, Subscription) and not definition.durable
+    return isinstance(definition, SubscriptionDefinition) and not definition.durable
 
 
 QUEUE_KINDS: tuple[type[QueueDefinition], ...] = (LocalQueue, ModelQueue, AliasQueue, RemoteQueue)
@@ -424,7 +424,7 @@ _OTHER_KINDS: tuple[type[Definition], ...] = (
     AuthorityRecord,
     ChannelRule,
     Topic,
-    Subscription,
+    SubscriptionDefinition,
 )
 KINDS: dict[str, type[Definition]] = {kind.kind: kind for kind in _OTHER_KINDS}
 KINDS.update((kind.kind, kind) for kind in QUEUE_KINDS)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from entrepot.engine.entry import LOCKED, QueuedMessage
-from entrepot.engine.recovery_log.record import Put
+from entrepot.engine.recovery_log.record import PutRecord
 from entrepot.engine.unit_of_work import RECORD_BYTES, PendingPut, Take, Unit
 from entrepot.errors import EntrepotError, SpillFailed
 from entrepot.limits import ID_BYTES_MAX, MIB, NAME_CHARACTERS_MAX, PRIORITY_MAX
@@ -195,7 +195,7 @@ def put_durably(
     manager.require_room(size + RECORD_BYTES, reserved=False)
     key = manager.key_next = manager.key_next + 1
     entry = QueuedMessage(key, queue.number, stored, log_position=manager.log.appended_position)
-    record = Put(0, [(queue.number, key)], stored)
+    record = PutRecord(0, [(queue.number, key)], stored)
     arrive, refuse = partial(_arrive, manager, queue, entry), partial(_refuse, queue)
     settlement = manager.group_commit.promise([record], arrive, refuse)
     queue.reserved += 1

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Literal
 from weakref import WeakValueDictionary
 
 from entrepot.engine.quotas import PREPARED_UNITS
-from entrepot.engine.recovery_log.record import Branch, Decision, Forget, Heuristic, Prepare, Record, Resolve
+from entrepot.engine.recovery_log.record import (
+    Branch,
+    DecisionRecord,
+    ForgetRecord,
+    HeuristicRecord,
+    PrepareRecord,
+    Record,
+    ResolveRecord,
+)
 from entrepot.engine.settlement import Settlement
 from entrepot.engine.unit_of_work import Unit, UnitState
 from entrepot.errors import (
@@ -45,7 +53,7 @@ _LIVING = (UnitState.ACTIVE, UnitState.ENDING)
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class UnfinishedDecision:
     """A decision that a database does not know yet, as far as we know."""
 
     transaction_id: bytes
@@ -65,7 +73,7 @@ class GlobalUnits:
         """The branches of units that are in doubt themselves, if there are any, and the user who has prepared them."""
         self.since: dict[bytes, float] = {}
         """When they were prepared."""
-        self.heuristics: dict[tuple[bytes, str], Heuristic] = {}
+        self.heuristics: dict[tuple[bytes, str], HeuristicRecord] = {}
         """Parts that somebody has ended on his own account; the branch id of our own part is empty."""
 
     @property
@@ -119,7 +127,7 @@ class GlobalUnits:
             if unit.consequential:
                 manager.consequences.add_to(unit, delivered=True)
             records, arrivals = manager.records(unit)
-            records.append(Decision(manager.stamp(records), transaction_id, list(branches), user))
+            records.append(DecisionRecord(manager.stamp(records), transaction_id, list(branches), user))
             # The texts of a branch take about as much room as a record.
             manager.require_room_for(unit, records + records[-1:] * len(branches))
         except (DiskFull, DiskFailed) as error:
@@ -172,7 +180,7 @@ class GlobalUnits:
             self._remember(transaction_id, branches, user)
         if heuristic:
             outcome = COMMITTED if commit else BACKED_OUT
-            self.heuristics[transaction_id, ""] = Heuristic(transaction_id, "", "", outcome)
+            self.heuristics[transaction_id, ""] = HeuristicRecord(transaction_id, "", "", outcome)
 
     def met_heuristic(self, transaction_id: bytes, *, commit: bool) -> bool:
         """Whether an operator has decided a unit as its coordinator does now; then it is forgotten.
@@ -220,14 +228,14 @@ class GlobalUnits:
             return "active"
         return "unknown"
 
-    def unfinished(self, resource: str | None = None, user: str | None = None) -> Iterator[Unfinished]:
+    def unfinished(self, resource: str | None = None, user: str | None = None) -> Iterator[UnfinishedDecision]:
         """Branches that have to be told a commit: of one resource or all, of one user or all."""
         for transaction_id, (branches, owner) in self.decisions.items():
             if user is not None and user != owner:
                 continue
             for branch in branches.values():
                 if resource is None or branch.resource == resource:
-                    yield Unfinished(transaction_id, branch, owner)
+                    yield UnfinishedDecision(transaction_id, branch, owner)
 
     def undecided(self, resource: str, user: str | None = None) -> Iterator[tuple[bytes, int]]:
         """Units that wait for what a one-phase database did, if that can be asked, each with the database's number."""
@@ -246,7 +254,7 @@ class GlobalUnits:
         known = self.decisions.get(transaction_id, ({}, ""))[0]
         ended = [branch_id for branch_id in branch_ids if branch_id in known]
         if ended:
-            self._manager.group_commit.note(Forget(transaction_id, ended))
+            self._manager.group_commit.note(ForgetRecord(transaction_id, ended))
             self._end(transaction_id, ended)
 
     def _end(self, transaction_id: bytes, branch_ids: Iterable[str]) -> None:
@@ -268,7 +276,7 @@ class GlobalUnits:
         if branch is None:
             raise NotCoordinated(_shown(transaction_id), f"no branch {branch_id!r} waits for a decision")
         manager.require_room(_RECORD_BYTES, reserved=True)
-        record = Heuristic(transaction_id, branch_id, branch.resource, outcome)
+        record = HeuristicRecord(transaction_id, branch_id, branch.resource, outcome)
         return manager.group_commit.promise([record], partial(self.restore, record), _as_it_is)
 
     def forget(self, transaction_id: bytes) -> None:
@@ -280,10 +288,10 @@ class GlobalUnits:
         self._manager.group_commit.require_running()
         if transaction_id not in self.decisions and not self.heuristics_of(transaction_id):
             raise NotCoordinated(_shown(transaction_id), "there is nothing to forget")
-        self._manager.group_commit.note(Forget(transaction_id, []))
+        self._manager.group_commit.note(ForgetRecord(transaction_id, []))
         self._forget(transaction_id)
 
-    def heuristics_of(self, transaction_id: bytes) -> list[Heuristic]:
+    def heuristics_of(self, transaction_id: bytes) -> list[HeuristicRecord]:
         return [found for (name, _), found in self.heuristics.items() if name == transaction_id]
 
     def _forget(self, transaction_id: bytes) -> None:
@@ -296,30 +304,30 @@ class GlobalUnits:
     def state(self) -> Iterator[Record]:
         """What a checkpoint has to have, beside the prepared units themselves."""
         for transaction_id, (branches, user) in self.decisions.items():
-            yield Decision(0, transaction_id, list(branches.values()), user)
+            yield DecisionRecord(0, transaction_id, list(branches.values()), user)
         yield from self.heuristics.values()
 
-    def restore(self, record: Prepare | Decision | Heuristic) -> None:
+    def restore(self, record: PrepareRecord | DecisionRecord | HeuristicRecord) -> None:
         match record:
-            case Prepare():
+            case PrepareRecord():
                 self.since[record.transaction_id] = record.time
                 if record.branches or record.user:
                     self.prepared[record.transaction_id] = (record.branches, record.user)
                     self.hold(record.transaction_id, record.user, limited=False)
-            case Decision():
+            case DecisionRecord():
                 self._remember(record.transaction_id, record.branches, record.user)
-            case Heuristic():
+            case HeuristicRecord():
                 self._end(record.transaction_id, [record.branch_id])
                 self.heuristics[record.transaction_id, record.branch_id] = record
 
-    def restore_resolved(self, record: Resolve, *, new: bool) -> None:
+    def restore_resolved(self, record: ResolveRecord, *, new: bool) -> None:
         """Replay a Resolve; `new`: the checkpoint has not seen it."""
         if new:
             self.was_resolved(record.transaction_id, commit=record.committed, heuristic=record.heuristic)
         else:
             self._settled(record.transaction_id)
 
-    def restore_forgotten(self, record: Forget) -> None:
+    def restore_forgotten(self, record: ForgetRecord) -> None:
         if record.branches:
             self._end(record.transaction_id, record.branches)
         else:

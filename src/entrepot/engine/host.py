@@ -58,13 +58,13 @@ _CHECKPOINT_RETRY_S = 1.0
 _FORCES_REMEMBERED = 16
 
 
-class Done(Protocol):
+class Completion(Protocol):
     """Something that is done at some time."""
 
     done: bool
 
 
-class Waiting(Done, Protocol):
+class AwaitedCompletion(Completion, Protocol):
     """The same for a thread that waits for it."""
 
     ticket: threading.Lock | None
@@ -110,7 +110,7 @@ class Host(Serverless):
         self._checkpoints = self.restarted.checkpoints
         self._lock = self._make_lock()
         self._forcing = False
-        self._followers: list[tuple[Done, threading.Lock]] = []
+        self._followers: list[tuple[Completion, threading.Lock]] = []
         self._checkpoint_lock = threading.Lock()
         self._checkpoint_after = 0.0
         self._short_position = 0
@@ -308,7 +308,7 @@ class Host(Serverless):
                 with contextlib.suppress(EntrepotError):
                     self._await(newest)
 
-    def wait_for(self, waiting: Waiting, deadline: float = math.inf) -> None:
+    def wait_for(self, waiting: AwaitedCompletion, deadline: float = math.inf) -> None:
         """Return when something is done, or at the deadline; what has gathered is forced unless another thread does.
 
         The thread that is to be woken waits on the `ticket`, which whoever is done releases.
@@ -364,7 +364,7 @@ class Host(Serverless):
         if settlement.error is not None:
             raise settlement.error
 
-    def _leave(self, follower: tuple[Done, threading.Lock]) -> None:
+    def _leave(self, follower: tuple[Completion, threading.Lock]) -> None:
         """An interrupted thread waits no longer; if it was its turn to force, it is the next one's."""
         with self._lock:
             if follower in self._followers:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from entrepot.engine.recovery_log.record import Branch, Prepare, Resolve
+from entrepot.engine.recovery_log.record import Branch, PrepareRecord, ResolveRecord
 from entrepot.engine.settlement import Settlement
 from entrepot.engine.unit_of_work import Unit, UnitState
 from entrepot.errors import (
@@ -65,7 +65,7 @@ class InDoubt:
         try:
             manager.consequences.add_to(unit, delivered=True)
             records, arrivals = manager.records(unit)
-            prepared = Prepare(manager.stamp(records), transaction_id, list(branches), user, manager.clock.now())
+            prepared = PrepareRecord(manager.stamp(records), transaction_id, list(branches), user, manager.clock.now())
             records.append(prepared)
             manager.require_room_for(unit, records + records[-1:] * len(branches))
         except (DiskFull, DiskFailed) as error:
@@ -121,4 +121,4 @@ class InDoubt:
             self._deciding.remove(transaction_id)
             return error
 
-        return manager.group_commit.promise([Resolve(transaction_id, commit, heuristic)], apply, undo)
+        return manager.group_commit.promise([ResolveRecord(transaction_id, commit, heuristic)], apply, undo)

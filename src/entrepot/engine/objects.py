@@ -25,14 +25,14 @@ from entrepot.engine.definitions import (
     NameList,
     Process,
     QueueDefinition,
-    Subscription,
+    SubscriptionDefinition,
     Topic,
     is_fleeting,
 )
 from entrepot.engine.put_authority import Originators, TrustedOriginators
 from entrepot.engine.queue import Queue
 from entrepot.engine.quotas import DURABLE_SUBSCRIPTIONS, PERMANENT_QUEUES, TEMPORARY_QUEUES, Quota, Quotas
-from entrepot.engine.recovery_log.record import Define
+from entrepot.engine.recovery_log.record import DefineRecord
 from entrepot.engine.routes import Route, find_route
 from entrepot.engine.subscribers import Subscribers
 from entrepot.engine.system_queues import INTERNAL_QUEUES
@@ -62,7 +62,7 @@ class Objects:
         self.channel_rules: dict[str, ChannelRule] = {}
         """By `rule_key`."""
         self.topics: dict[str, Topic] = {}
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, SubscriptionDefinition] = {}
         """Those that are not durable included, which are never stored."""
         self.claims: dict[str, ClaimRecord] = {}
         """What is remembered of claims; no object that an administrator defines."""
@@ -76,7 +76,7 @@ class Objects:
             AuthorityRecord.kind: self.authority_records,
             ChannelRule.kind: self.channel_rules,
             Topic.kind: self.topics,
-            Subscription.kind: self.subscriptions,
+            SubscriptionDefinition.kind: self.subscriptions,
         }
         self.number_next = 1
         self._leaving: set[str] = set()
@@ -158,7 +158,7 @@ class Objects:
             self._let_go(before)
         if (holding := _holding(definition)) is not None:
             self.quotas.hold(*holding, limited=False)
-        if isinstance(definition, Subscription):
+        if isinstance(definition, SubscriptionDefinition):
             self.subscriptions[definition.name] = definition
             self.subscribers.add(definition)
             return  # no name leads anywhere else because of it
@@ -185,7 +185,7 @@ class Objects:
             self.queues[definition.name] = self.queues_by_number[number] = queue
 
     def remove(self, kind: str, name: str) -> None:
-        if kind == Subscription.kind:
+        if kind == SubscriptionDefinition.kind:
             self.subscribers.remove(name)
         elif kind == Topic.kind:
             self.subscribers.remove_topic(self.topics[name])
@@ -210,15 +210,15 @@ class Objects:
         if (holding := _holding(definition)) is not None:
             self.quotas.let_go(*holding)
 
-    def record(self, definition: Definition) -> Define:
+    def record(self, definition: Definition) -> DefineRecord:
         """How the log and the checkpoint store a definition."""
         if isinstance(definition, ManagerAttributes):
             definition = msgspec.structs.replace(definition, clock_steps=self.clock_steps())
         queue = self.queues.get(definition.name) if isinstance(definition, LocalQueue) else None
         number = queue.number if queue is not None else self.number_next
-        return Define(definition.kind, number, _changed(definition))
+        return DefineRecord(definition.kind, number, _changed(definition))
 
-    def restore(self, record: Define) -> None:
+    def restore(self, record: DefineRecord) -> None:
         """The opposite of `record`."""
         kind = STORED_KINDS[record.kind]
         self.put(msgspec.convert(record.attributes, kind), record.number)
@@ -226,7 +226,7 @@ class Objects:
 
 def _holding(definition: Definition) -> tuple[Quota, str, str] | None:
     """What a definition counts for, if it is a user's."""
-    if isinstance(definition, Subscription) and definition.durable and definition.user:
+    if isinstance(definition, SubscriptionDefinition) and definition.durable and definition.user:
         return DURABLE_SUBSCRIPTIONS, definition.user, definition.name
     if isinstance(definition, LocalQueue) and definition.dynamic and definition.owner:
         return dynamic_quota(definition), definition.owner, definition.name

@@ -17,18 +17,25 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from entrepot.engine.completion import complete as completed
-from entrepot.engine.definitions import BASE_TOPIC, LocalQueue, Subscription, Topic, require_subscription_name
+from entrepot.engine.definitions import BASE_TOPIC, LocalQueue, SubscriptionDefinition, Topic, require_subscription_name
 from entrepot.engine.entry import QueuedMessage
 from entrepot.engine.objects import why_not_deletable
 from entrepot.engine.queue import Queue
 from entrepot.engine.recovery_log.bodies import SharedBody
-from entrepot.engine.recovery_log.record import Delete
+from entrepot.engine.recovery_log.record import DeleteRecord
 from entrepot.engine.reports import undeliverable
 from entrepot.engine.retained import Retained
 from entrepot.engine.settlement import Settlement
-from entrepot.engine.subscribers import Member, Plan, Ruling, Shape, Subscriber, compile_conditions
-from entrepot.engine.subscription_owner import TRUSTED, Holder
-from entrepot.engine.topics import Content, Filter, Pattern, parse_pattern, require_topic
+from entrepot.engine.subscribers import (
+    CopyShape,
+    PublicationPlan,
+    Subscriber,
+    SubscriberQueue,
+    TopicRules,
+    compile_conditions,
+)
+from entrepot.engine.subscription_owner import TRUSTED, SubscriptionOwner
+from entrepot.engine.topics import Content, Filter, TopicPattern, parse_pattern, require_topic
 from entrepot.engine.unit_of_work import PendingPut, Take, Unit, give_up_places, memory_bytes
 from entrepot.engine.waiting import StandingWaiter
 from entrepot.errors import (
@@ -165,7 +172,13 @@ class Publishing:
         self._judged, self._verdicts = message, verdicts
 
     def _address(
-        self, plan: Plan, message: Message, route: tuple[str, ...], verdicts: Verdicts | None, *, retain: bool
+        self,
+        plan: PublicationPlan,
+        message: Message,
+        route: tuple[str, ...],
+        verdicts: Verdicts | None,
+        *,
+        retain: bool,
     ) -> tuple[_Copies, _Refusals]:
         """Which message each queue is to have, and keeps a place for; and who cannot have it."""
         size = len(message.body)
@@ -219,7 +232,7 @@ class Publishing:
                 except SpillFailed:
                     continue  # it is in memory; the next put to this queue is told
 
-    def _divert(self, ruling: Ruling, message: Message, copies: _Copies, refusals: _Refusals) -> None:
+    def _divert(self, ruling: TopicRules, message: Message, copies: _Copies, refusals: _Refusals) -> None:
         """Some subscribers cannot have it: let the dead-letter queue have it for them, if it may.
 
         Raises:
@@ -249,8 +262,8 @@ class Publishing:
     # --- subscribe --------------------------------------------------------------------------------
 
     def subscribe(
-        self, wanted: Subscription, *, new_only: bool = False, holder: Holder = TRUSTED
-    ) -> tuple[Subscription, Settlement | None]:
+        self, wanted: SubscriptionDefinition, *, new_only: bool = False, holder: SubscriptionOwner = TRUSTED
+    ) -> tuple[SubscriptionDefinition, Settlement | None]:
         """Open a subscription for one more reader, and make it if there is none of its name.
 
         Returns it as it is. Without a name it is given one; an empty topic means one that exists.
@@ -282,7 +295,7 @@ class Publishing:
         existing.readers += 1
         return existing.definition, settlement
 
-    def define(self, wanted: Subscription, *, new_only: bool = False) -> Settlement | None:
+    def define(self, wanted: SubscriptionDefinition, *, new_only: bool = False) -> Settlement | None:
         """Make a subscription; from now on publications reach it.
 
         It is there at once, before the log is forced: a publication that comes
@@ -321,7 +334,7 @@ class Publishing:
         self.watch_expiry(wanted)
         return self._deliver_kept(wanted, kept) or settlement
 
-    def _kept_for(self, wanted: Subscription, pattern: Pattern) -> list[Message]:
+    def _kept_for(self, wanted: SubscriptionDefinition, pattern: TopicPattern) -> list[Message]:
         try:
             if not wanted.managed:
                 self._subscribers.route(wanted)
@@ -329,22 +342,22 @@ class Publishing:
             return []
         return list(self.retained.find(pattern))
 
-    def _managed_queue(self, wanted: Subscription, ruling: Ruling) -> LocalQueue:
+    def _managed_queue(self, wanted: SubscriptionDefinition, ruling: TopicRules) -> LocalQueue:
         # The queue lives as long as its subscription, whatever kind of queue the model is for.
         dynamic = self._manager.administration.dynamic
         if wanted.durable:
             return replace(dynamic(ruling.topic.durable_model, _DURABLE_NAMES), dynamic="PERMANENT")
         return replace(dynamic(ruling.topic.nondurable_model, _NONDURABLE_NAMES), dynamic="TEMPORARY")
 
-    def _not_defined(self, definition: Subscription, error: EntrepotError) -> EntrepotError:
+    def _not_defined(self, definition: SubscriptionDefinition, error: EntrepotError) -> EntrepotError:
         objects = self._manager.objects
-        if objects.find(Subscription.kind, definition.name) is not None:
-            objects.remove(Subscription.kind, definition.name)
+        if objects.find(SubscriptionDefinition.kind, definition.name) is not None:
+            objects.remove(SubscriptionDefinition.kind, definition.name)
         if definition.managed and definition.destination in objects.queues:
             objects.remove(LocalQueue.kind, definition.destination)
         return error
 
-    def _deliver_kept(self, definition: Subscription, kept: list[Message]) -> Settlement | None:
+    def _deliver_kept(self, definition: SubscriptionDefinition, kept: list[Message]) -> Settlement | None:
         """A new subscriber gets what was retained before it came."""
         if not kept:
             return None
@@ -361,7 +374,7 @@ class Publishing:
                 manager.plan(own, member.queue, replace(copy, retained=True))
         return manager.commit_or_undo(own) if own.puts else None
 
-    def alter(self, definition: Subscription) -> Settlement | None:
+    def alter(self, definition: SubscriptionDefinition) -> Settlement | None:
         """Give a subscription other attributes; what it is about stays.
 
         Raises:
@@ -394,7 +407,7 @@ class Publishing:
         if not subscriber.definition.durable and subscriber.readers <= 0:
             self._end(subscriber)
 
-    def unsubscribe(self, name: str, *, holder: Holder = TRUSTED) -> Settlement | None:
+    def unsubscribe(self, name: str, *, holder: SubscriptionOwner = TRUSTED) -> Settlement | None:
         """End a subscription, and discard what is on a queue that was made for it.
 
         Raises:
@@ -419,23 +432,23 @@ class Publishing:
         objects = manager.objects
         definition = subscriber.definition
         if not definition.durable:
-            objects.remove(Subscription.kind, definition.name)
+            objects.remove(SubscriptionDefinition.kind, definition.name)
             if definition.managed:
                 manager.administration.remove_temporary(definition.destination)
             return None
         queue = objects.queues.get(definition.destination) if definition.managed else None
-        records = [Delete(Subscription.kind, definition.name)]
+        records = [DeleteRecord(SubscriptionDefinition.kind, definition.name)]
         if queue is not None:
             problem = why_not_deletable(queue, purge=True)
             if problem is not None:
                 raise problem
-            records.append(Delete(LocalQueue.kind, definition.destination))
+            records.append(DeleteRecord(LocalQueue.kind, definition.destination))
         # Before anything is discarded: without room the subscription goes on, with all it has.
         manager.require_room(_RECORD_BYTES, reserved=True)
         if queue is not None:
             manager.administration.clear_all(queue)
         # From now on no publication reaches it, so none can be acknowledged and then go with the queue.
-        objects.remove(Subscription.kind, definition.name)
+        objects.remove(SubscriptionDefinition.kind, definition.name)
         if queue is not None:
             objects.begin_leaving(definition.destination)
 
@@ -460,12 +473,12 @@ class Publishing:
         for subscriber in self._subscribers.by_name.values():
             self.watch_expiry(subscriber.definition)
 
-    def watch_expiry(self, definition: Subscription) -> None:
+    def watch_expiry(self, definition: SubscriptionDefinition) -> None:
         """End a subscription when its time has come."""
         if definition.expiry_s is not None:
             self._manager.timers.call_at(_ends_at(definition, definition.expiry_s), partial(self._expire, definition))
 
-    def _expire(self, definition: Subscription) -> None:
+    def _expire(self, definition: SubscriptionDefinition) -> None:
         subscriber = self._subscribers.by_name.get(definition.name)
         if subscriber is None or subscriber.definition.created != definition.created:
             return
@@ -528,7 +541,7 @@ def _reserve(copies: _Copies, copy: Message, queue: Queue) -> None:
     copies.append((copy, [queue]))
 
 
-def _shaped(message: Message, shape: Shape) -> Message:
+def _shaped(message: Message, shape: CopyShape) -> Message:
     """The publication as subscribers of one kind get it."""
     nonpersistent, priority, correlation_id, user_data, target_queue, target_manager = shape
     if not (nonpersistent and message.persistent) and priority is None and correlation_id is None and not user_data:
@@ -546,7 +559,7 @@ def _shaped(message: Message, shape: Shape) -> Message:
     )
 
 
-def _why_not(member: Member, size: int) -> EntrepotError:
+def _why_not(member: SubscriberQueue, size: int) -> EntrepotError:
     name = member.queue.definition.name
     if not member.depth_max:
         return PutInhibited(name)
@@ -559,7 +572,7 @@ def _fits(subscriber: Subscriber, message: Message) -> bool:
     return is_wanted(subscriber.selector, subscriber.content, message, Content(message.body))
 
 
-def _require_same(existing: Subscription, wanted: Subscription) -> None:
+def _require_same(existing: SubscriptionDefinition, wanted: SubscriptionDefinition) -> None:
     """Refuse to open a subscription as something that it is not."""
     compared = ["durable", "shared"]
     if wanted.topic:
@@ -571,7 +584,7 @@ def _require_same(existing: Subscription, wanted: Subscription) -> None:
             raise SubscriptionDiffers(existing.name, name, repr(getattr(existing, name)), repr(getattr(wanted, name)))
 
 
-def _ends_at(definition: Subscription, expiry_s: float) -> float:
+def _ends_at(definition: SubscriptionDefinition, expiry_s: float) -> float:
     """When a subscription expires, in steady time."""
     return definition.created + definition.clock_offset + expiry_s
 

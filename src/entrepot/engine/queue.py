@@ -25,7 +25,7 @@ _CANDIDATES_AT_ONCE = 16
 Index = dict[bytes, deque[QueuedMessage]]
 
 
-class Keeper(Protocol):
+class QueueOwner(Protocol):
     """Who keeps account of what is only in the log and of the runs there are: the queue manager."""
 
     young: dict[int, QueuedMessage]
@@ -40,7 +40,7 @@ class Keeper(Protocol):
 class Queue:
     """Holds entries; decides which is next. Knows nothing of units, logs and time."""
 
-    def __init__(self, number: int, definition: LocalQueue, keeper: Keeper, store: RunStore) -> None:
+    def __init__(self, number: int, definition: LocalQueue, keeper: QueueOwner, store: RunStore) -> None:
         self.number = number
         self.redefine(definition)
         self._keeper = keeper

@@ -19,30 +19,30 @@ from msgspec.structs import replace
 
 from entrepot.clock import Clock
 from entrepot.disk import Disk
-from entrepot.engine.administration import Administration
+from entrepot.engine.administration import ObjectAdministration
 from entrepot.engine.backout_counts import BackoutCounts
 from entrepot.engine.browsing import browse
 from entrepot.engine.claims import Claims
 from entrepot.engine.completion import complete
-from entrepot.engine.consequences import Consequences
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.definitions import ManagerAttributes
 from entrepot.engine.distribution import distribute
 from entrepot.engine.entry import AVAILABLE, QueuedMessage, RestingRun
 from entrepot.engine.expiry import Expiry
+from entrepot.engine.generated_messages import GeneratedMessages
 from entrepot.engine.global_units import GlobalUnits
 from entrepot.engine.group_commit import GroupCommit
 from entrepot.engine.in_doubt import InDoubt
+from entrepot.engine.message_dispatcher import MessageDispatcher
 from entrepot.engine.objects import Objects
-from entrepot.engine.offering import Offering
 from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.engine.publishing import Publishing
 from entrepot.engine.queue import Queue
 from entrepot.engine.recovery_log.bodies import BodyFile, SharedBody
-from entrepot.engine.recovery_log.record import Commit, Put, Record, Remove
+from entrepot.engine.recovery_log.record import CommitRecord, PutRecord, Record, RemoveRecord
 from entrepot.engine.recovery_log.run import RunStore
 from entrepot.engine.recovery_log.writer import RecoveryLog
-from entrepot.engine.search import Search, SearchPaused, Turn
+from entrepot.engine.search import Search, SearchBudget, SearchPaused
 from entrepot.engine.settlement import Settlement
 from entrepot.engine.steady_time import SteadyTime
 from entrepot.engine.timers import Timers
@@ -84,8 +84,8 @@ class QueueManager:
         self.group_commit = GroupCommit(log, self._stop_readers)
         self.on_stop: Callable[[], None] = lambda: None
         """Called when the queue manager has stopped for good, after everyone has been answered."""
-        self.consequences = Consequences(self)
-        self.administration = Administration(self)
+        self.consequences = GeneratedMessages(self)
+        self.administration = ObjectAdministration(self)
         self.store = store
         self.manager_id = manager_id
         self.incarnation = 0
@@ -116,8 +116,8 @@ class QueueManager:
         self.objects.clock_steps = lambda: self.steady.steps
         self.timers = Timers(self.steady.now)
         self.expiry = Expiry(self)
-        self.turn = Turn()
-        self.offering = Offering(self)
+        self.turn = SearchBudget()
+        self.offering = MessageDispatcher(self)
 
     def begin_incarnation(self, incarnation: int) -> None:
         """Start handing out ids that no earlier start can have used."""
@@ -540,7 +540,7 @@ class QueueManager:
             self.apply(unit, arrivals)
             return None
         if len(records) > 1:
-            records.append(Commit(self.stamp(records)))
+            records.append(CommitRecord(self.stamp(records)))
         unit.state = UnitState.ENDING
         return self.promise(records, arrivals, partial(self.apply, unit, arrivals), partial(self.undo, unit))
 
@@ -554,7 +554,7 @@ class QueueManager:
         """Mark records as belonging together; the number is unique for this start and restart reads in order."""
         number = next(self._unit_numbers)
         for record in records:
-            if isinstance(record, Put | Remove):
+            if isinstance(record, PutRecord | RemoveRecord):
                 record.unit = number
         return number
 
@@ -572,18 +572,18 @@ class QueueManager:
                 targets.append((queue.number, self.key_next))
             if message.persistent:
                 before = records[-1] if records else None
-                if isinstance(before, Put) and before.message.body is message.body:
+                if isinstance(before, PutRecord) and before.message.body is message.body:
                     before.add_alike(targets, message)
                 else:
-                    records.append(Put(0, targets, message))
+                    records.append(PutRecord(0, targets, message))
         keys = [take.entry.key for take in unit.takes if take.entry.log_position >= 0]
         if keys:
-            records.append(Remove(0, keys))
+            records.append(RemoveRecord(0, keys))
         return records, arrivals
 
     def require_room_for(self, unit: Unit, records: list[Record]) -> None:
         size = unit.body_bytes + RECORD_BYTES * (len(records) + len(unit.takes) // 64)
-        size += sum(record.extra_bytes for record in records if isinstance(record, Put))
+        size += sum(record.extra_bytes for record in records if isinstance(record, PutRecord))
         self.require_room(size, reserved=not unit.puts)
 
     def require_room(self, size: int, *, reserved: bool) -> None:

@@ -33,22 +33,22 @@ from entrepot.engine.recovery_log.group import Group
 from entrepot.engine.recovery_log.reader import LogReader
 from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
-    Checkpoint,
-    Commit,
-    Counts,
-    Decision,
-    Define,
-    Delete,
+    CheckpointRecord,
+    CommitRecord,
+    CountsRecord,
+    DecisionRecord,
+    DefineRecord,
+    DeleteRecord,
     Entry,
-    Forget,
-    Heuristic,
-    Prepare,
-    Put,
+    ForgetRecord,
+    HeuristicRecord,
+    PrepareRecord,
+    PutRecord,
     Record,
-    Remove,
-    Resolve,
+    RemoveRecord,
+    ResolveRecord,
     Run,
-    Taken,
+    TakenRecord,
 )
 from entrepot.engine.recovery_log.run import FOLDER as RUNS
 from entrepot.engine.recovery_log.run import RunStore
@@ -56,7 +56,7 @@ from entrepot.engine.recovery_log.segment import FOLDER as LOG
 from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, cut_log, segment_path
 from entrepot.engine.recovery_log.writer import RecoveryLog
 from entrepot.engine.settings import ManagerSettings
-from entrepot.engine.unit_of_work import Holder, PendingPut, Take, Unit, UnitState, memory_bytes
+from entrepot.engine.unit_of_work import PendingPut, Take, Unit, UnitOwner, UnitState, memory_bytes
 from entrepot.errors import LogDamaged
 
 _records = compiled("records")
@@ -97,14 +97,14 @@ def write_first_checkpoint(disk: Disk, clock: Clock, settings: ManagerSettings, 
     records: list[Record] = [manager.objects.record(attributes)]
     records += [manager.objects.record(definition) for definition in manager.objects]
     queue_next = manager.objects.number_next
-    head = Checkpoint(FORMAT_VERSION, settings.manager_id, 0, 0, 0, 1, run_next, queue_next, clock.now())
+    head = CheckpointRecord(FORMAT_VERSION, settings.manager_id, 0, 0, 0, 1, run_next, queue_next, clock.now())
     write_checkpoint(disk, head, records)
 
 
 class _Replay:
     """The state while the log is being read."""
 
-    def __init__(self, manager: QueueManager, checkpoint: Checkpoint, progress: Progress | None = None) -> None:
+    def __init__(self, manager: QueueManager, checkpoint: CheckpointRecord, progress: Progress | None = None) -> None:
         self.manager = manager
         self.checkpoint = checkpoint
         self._progress = progress
@@ -128,17 +128,17 @@ class _Replay:
         """What the wall clock said last."""
         self._actions: dict[type[Record], Callable[[Any, int], None]] = {
             Group: self._replay_group,
-            Put: self._replay_put,
-            Remove: self._replay_remove,
-            Taken: self._replay_taken,
-            Commit: self._replay_commit,
-            Prepare: lambda record, _: self._prepare(record),
-            Resolve: self._replay_resolve,
-            Decision: self._replay_decision,
-            Forget: self._replay_forget,
-            Heuristic: self._replay_heuristic,
-            Define: self._replay_define,
-            Delete: self._replay_delete,
+            PutRecord: self._replay_put,
+            RemoveRecord: self._replay_remove,
+            TakenRecord: self._replay_taken,
+            CommitRecord: self._replay_commit,
+            PrepareRecord: lambda record, _: self._prepare(record),
+            ResolveRecord: self._replay_resolve,
+            DecisionRecord: self._replay_decision,
+            ForgetRecord: self._replay_forget,
+            HeuristicRecord: self._replay_heuristic,
+            DefineRecord: self._replay_define,
+            DeleteRecord: self._replay_delete,
         }
 
     # --- from the checkpoint --------------------------------------------------------------
@@ -148,19 +148,19 @@ class _Replay:
         counts: dict[int, int] = {}
         for record in records:
             match record:
-                case Define():
+                case DefineRecord():
                     self.manager.objects.restore(record)
                 case Run():
                     runs.append(record)
-                case Counts():
+                case CountsRecord():
                     counts = record.counts
-                case Put():
+                case PutRecord():
                     self._replay_put(record, 0)
-                case Remove():
+                case RemoveRecord():
                     self._replay_remove(record, 0)
-                case Prepare():
+                case PrepareRecord():
                     self._prepare(record)
-                case Decision() | Heuristic():
+                case DecisionRecord() | HeuristicRecord():
                     self.manager.global_units.restore(record)
                 case _:
                     raise AssertionError(f"a checkpoint has no {record}")
@@ -251,7 +251,7 @@ class _Replay:
         if self._is_new(position):
             self.wall_last = time
 
-    def _replay_put(self, record: Put, position: int) -> None:
+    def _replay_put(self, record: PutRecord, position: int) -> None:
         if len(record.targets) == 1 and not record.alike:
             queue, key = record.targets[0]
             arriving = [QueuedMessage(key, queue, record.message, 0, position)]
@@ -265,7 +265,7 @@ class _Replay:
         else:
             self._arrive(arriving)
 
-    def _replay_remove(self, record: Remove, _: int) -> None:
+    def _replay_remove(self, record: RemoveRecord, _: int) -> None:
         if record.unit:
             self._parts(record.unit).append(record.keys)
         else:
@@ -277,7 +277,7 @@ class _Replay:
             parts = self.units[unit] = []
         return parts
 
-    def _replay_commit(self, record: Commit, _: int) -> None:
+    def _replay_commit(self, record: CommitRecord, _: int) -> None:
         alive, resting_last = self.alive, self.resting_last
         for part in self.units.pop(record.unit, ()):
             if isinstance(part, list):
@@ -287,29 +287,29 @@ class _Replay:
             else:
                 self._arrive((part,))
 
-    def _replay_decision(self, record: Decision, position: int) -> None:
-        self._replay_commit(Commit(record.unit), position)
+    def _replay_decision(self, record: DecisionRecord, position: int) -> None:
+        self._replay_commit(CommitRecord(record.unit), position)
         if self._is_new(position):
             self.manager.global_units.restore(record)
 
-    def _replay_forget(self, record: Forget, position: int) -> None:
+    def _replay_forget(self, record: ForgetRecord, position: int) -> None:
         if self._is_new(position):
             self.manager.global_units.restore_forgotten(record)
 
-    def _replay_heuristic(self, record: Heuristic, position: int) -> None:
+    def _replay_heuristic(self, record: HeuristicRecord, position: int) -> None:
         if self._is_new(position):
             self.manager.global_units.restore(record)
 
-    def _replay_taken(self, record: Taken, position: int) -> None:
+    def _replay_taken(self, record: TakenRecord, position: int) -> None:
         self._count(record.keys, 1, new=self._is_new(position))
         if record.forgiven:
             self._count(record.forgiven, -1, new=self._is_new(position))
 
-    def _replay_define(self, record: Define, position: int) -> None:
+    def _replay_define(self, record: DefineRecord, position: int) -> None:
         if self._is_new(position):
             self.manager.objects.restore(record)
 
-    def _replay_delete(self, record: Delete, position: int) -> None:
+    def _replay_delete(self, record: DeleteRecord, position: int) -> None:
         if self._is_new(position) and self.manager.objects.find(record.kind, record.name) is not None:
             self.manager.objects.remove(record.kind, record.name)
 
@@ -357,7 +357,7 @@ class _Replay:
                     return run, index
         return None
 
-    def _prepare(self, record: Prepare) -> None:
+    def _prepare(self, record: PrepareRecord) -> None:
         arrivals: list[QueuedMessage] = []
         removed: list[int] = []
         for part in self.units.pop(record.unit, ()):
@@ -368,7 +368,7 @@ class _Replay:
         self.prepared[record.transaction_id] = (arrivals, removed)
         self.manager.global_units.restore(record)
 
-    def _replay_resolve(self, record: Resolve, position: int) -> None:
+    def _replay_resolve(self, record: ResolveRecord, position: int) -> None:
         self.manager.global_units.restore_resolved(record, new=self._is_new(position))
         arrivals, removed = self.prepared.pop(record.transaction_id, ([], []))
         if record.committed:
@@ -449,7 +449,7 @@ class _Replay:
                 unit.takes.append(Take(queue, held))
         user = manager.global_units.owner(transaction_id)
         if user:
-            unit.holder = Holder(manager.quotas, user, limited=False)
+            unit.holder = UnitOwner(manager.quotas, user, limited=False)
             unit.hold(sum(memory_bytes(put.message) for put in unit.puts))
         manager.in_doubt.units[transaction_id] = (unit, arrivals)
 
@@ -559,7 +559,7 @@ def _remove_orphans(manager: QueueManager) -> None:
         manager.store.number_next = max(manager.store.number_next, number + 1)
 
 
-def _arrivals(put: Put, position: int) -> list[QueuedMessage]:
+def _arrivals(put: PutRecord, position: int) -> list[QueuedMessage]:
     """What a PUT at a position of the log lets stand on queues."""
     shared = SharedBody(put.message.body, len(put.targets)) if len(put.targets) > 1 else None
     return [QueuedMessage(key, queue, message, 0, position, shared=shared) for queue, key, message in put.arrivals()]

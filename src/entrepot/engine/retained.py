@@ -17,7 +17,7 @@ from entrepot.engine.definitions import RETAINED_QUEUE
 from entrepot.engine.entry import AVAILABLE, GONE, QueuedMessage
 from entrepot.engine.queue import Queue
 from entrepot.engine.settlement import Settlement
-from entrepot.engine.topics import Pattern, TopicIndex
+from entrepot.engine.topics import TopicIndex, TopicPattern
 from entrepot.engine.unit_of_work import Take
 from entrepot.errors import EntrepotError
 from entrepot.message import Message
@@ -79,7 +79,7 @@ class Retained:
             for entry in list(queue.after(None)):
                 self.arrived(queue, entry)
 
-    def find(self, pattern: Pattern) -> Iterator[Message]:
+    def find(self, pattern: TopicPattern) -> Iterator[Message]:
         """What is retained on topics that match."""
         for _, entry in sorted(self._entries.find(pattern), key=lambda found: found[1].key):
             if entry.state == AVAILABLE and not self._manager.expiry.has_expired(entry):

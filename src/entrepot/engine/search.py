@@ -45,7 +45,7 @@ class SearchPaused(Exception):
     """Among readers that wait: the first that was not asked."""
 
 
-class Turn:
+class SearchBudget:
     """The steps that all searches together may still take before everything else has its turn."""
 
     __slots__ = ("left", "run_entries", "run_number")
@@ -73,7 +73,7 @@ class Search:
 
     __slots__ = ("_lanes", "_latecomers", "_queue", "asked", "criteria", "found", "group_id", "interrupted", "turn")
 
-    def __init__(self, turn: Turn, criteria: Criteria) -> None:
+    def __init__(self, turn: SearchBudget, criteria: Criteria) -> None:
         self.turn = turn
         self.criteria = criteria
         self.asked: dict[tuple[int, int | None], int] = {}

@@ -11,9 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from entrepot.engine.definitions import BASE_TOPIC, ROOT_TOPIC, LocalQueue, Subscription, Topic
+from entrepot.engine.definitions import BASE_TOPIC, ROOT_TOPIC, LocalQueue, SubscriptionDefinition, Topic
 from entrepot.engine.put_authority import require_put_of
-from entrepot.engine.topics import Filter, Pattern, TopicIndex, TopicTree, compile_filter, parse_pattern, require_topic
+from entrepot.engine.topics import (
+    Filter,
+    TopicIndex,
+    TopicPattern,
+    TopicTree,
+    compile_filter,
+    parse_pattern,
+    require_topic,
+)
 from entrepot.errors import EntrepotError, InternalQueue
 from entrepot.selectors import Selector, compile_selector
 
@@ -35,7 +43,7 @@ _INHERITED = (
 _MODELS = ("durable_model", "nondurable_model")
 
 
-class Ruling(NamedTuple):
+class TopicRules(NamedTuple):
     """What holds for one topic: the topic objects on the way to it, taken together."""
 
     topic: Topic
@@ -53,9 +61,9 @@ class Subscriber:
 
     __slots__ = ("broken", "content", "definition", "pattern", "readers", "selector")
 
-    def __init__(self, definition: Subscription) -> None:
+    def __init__(self, definition: SubscriptionDefinition) -> None:
         self.definition = definition
-        self.pattern: Pattern = parse_pattern(definition.topic, definition.wildcards)
+        self.pattern: TopicPattern = parse_pattern(definition.topic, definition.wildcards)
         self.selector: Selector | None = None
         self.content: Filter | None = None
         self.broken: EntrepotError | None = None
@@ -68,7 +76,7 @@ class Subscriber:
             self.broken = error
 
 
-def compile_conditions(definition: Subscription) -> tuple[Selector | None, Filter | None]:
+def compile_conditions(definition: SubscriptionDefinition) -> tuple[Selector | None, Filter | None]:
     """What a subscription's selector and content filter mean.
 
     Raises:
@@ -81,7 +89,7 @@ def compile_conditions(definition: Subscription) -> tuple[Selector | None, Filte
 _STEPS_AT_ONCE = 2_000
 
 
-class Shape(NamedTuple):
+class CopyShape(NamedTuple):
     """How a subscriber's message differs from the publication."""
 
     nonpersistent: bool
@@ -92,7 +100,7 @@ class Shape(NamedTuple):
     target_manager: str
 
 
-class Member(NamedTuple):
+class SubscriberQueue(NamedTuple):
     """One subscriber's queue, with all that decides whether it takes a publication."""
 
     queue: Queue
@@ -101,22 +109,22 @@ class Member(NamedTuple):
     subscriber: Subscriber
 
 
-class Party(NamedTuple):
+class SubscriberGroup(NamedTuple):
     """Subscribers who get the same message under the same conditions."""
 
     selector: Selector | None
     content: Filter | None
-    shape: Shape
+    shape: CopyShape
     proxy_for: str
     """The queue manager on whose behalf they have subscribed, if any."""
-    members: list[Member]
+    members: list[SubscriberQueue]
 
 
-class Plan(NamedTuple):
+class PublicationPlan(NamedTuple):
     """Where publications on one topic go."""
 
-    ruling: Ruling
-    parties: list[Party]
+    ruling: TopicRules
+    parties: list[SubscriberGroup]
     broken: list[tuple[Subscriber, EntrepotError]]
     """Subscribers whose queues cannot be reached at all."""
     streaming: bool
@@ -133,8 +141,8 @@ class Subscribers:
         self.topics: TopicIndex[Topic] = TopicIndex()
         self.by_name: dict[str, Subscriber] = {}
         self._tree: TopicTree[Subscriber] = TopicTree()
-        self._plans: dict[str, Plan] = {}
-        self._rulings: dict[tuple[str, ...], Ruling] = {}
+        self._plans: dict[str, PublicationPlan] = {}
+        self._rulings: dict[tuple[str, ...], TopicRules] = {}
         self.interest: dict[Interest, dict[str, int]] = {}
         """How many subscriptions there are to a pattern, by the queue manager on whose behalf; ours is empty."""
         self.on_interest: Callable[[Interest], None] = lambda _: None
@@ -142,7 +150,7 @@ class Subscribers:
 
     # --- what the objects tell ------------------------------------------------------------------
 
-    def add(self, definition: Subscription) -> None:
+    def add(self, definition: SubscriptionDefinition) -> None:
         """A subscription is new, or different from now on."""
         before = self.by_name.get(definition.name)
         subscriber = Subscriber(definition)
@@ -161,7 +169,7 @@ class Subscribers:
         self._count(subscriber.definition, -1)
         self.forget_plans()
 
-    def _count(self, definition: Subscription, step: int) -> None:
+    def _count(self, definition: SubscriptionDefinition, step: int) -> None:
         if definition.scope == "QMGR":
             return
         key = (definition.wildcards, definition.topic)
@@ -191,7 +199,7 @@ class Subscribers:
 
     # --- what publications ask --------------------------------------------------------------------
 
-    def ruling(self, topic: str) -> Ruling:
+    def ruling(self, topic: str) -> TopicRules:
         """What holds for a topic; remembered for all topics below the same topic objects."""
         way = self.topics.way_to(topic)
         names = tuple(here.name for here in reversed(way)) or (BASE_TOPIC,)
@@ -200,7 +208,7 @@ class Subscribers:
             ruling = self._rulings[names] = _ruling(way, names)
         return ruling
 
-    def plan(self, topic: str) -> Plan:
+    def plan(self, topic: str) -> PublicationPlan:
         """Where publications on a topic go, as far as their content does not matter.
 
         Raises:
@@ -214,9 +222,9 @@ class Subscribers:
             self._plans[topic] = plan
         return plan
 
-    def _make_plan(self, topic: str) -> Plan:
+    def _make_plan(self, topic: str) -> PublicationPlan:
         ruling = self.ruling(topic)
-        parties: dict[tuple[str, str, Shape, str], Party] = {}
+        parties: dict[tuple[str, str, CopyShape, str], SubscriberGroup] = {}
         broken: list[tuple[Subscriber, EntrepotError]] = []
         streaming = False
         for subscriber in self._tree.match(topic):
@@ -237,15 +245,15 @@ class Subscribers:
             key = (definition.selector, definition.content, shape, proxy_for)
             party = parties.get(key)
             if party is None:
-                party = parties[key] = Party(subscriber.selector, subscriber.content, shape, proxy_for, [])
+                party = parties[key] = SubscriberGroup(subscriber.selector, subscriber.content, shape, proxy_for, [])
             party.members.append(member)
-        return Plan(ruling, list(parties.values()), broken, streaming, _takes_long(parties.values()))
+        return PublicationPlan(ruling, list(parties.values()), broken, streaming, _takes_long(parties.values()))
 
     def blocks(self, subscriber: Subscriber, topic: str) -> bool:
         """Whether a topic object keeps a wildcard from reaching a topic."""
         return subscriber.pattern.is_wild and _is_blocked(subscriber.pattern, self.ruling(topic))
 
-    def route(self, definition: Subscription) -> Route:
+    def route(self, definition: SubscriptionDefinition) -> Route:
         """The way to a subscription's queue.
 
         Raises:
@@ -262,7 +270,7 @@ class Subscribers:
             raise InternalQueue(name)
         return route
 
-    def member(self, subscriber: Subscriber) -> tuple[Member, Shape]:
+    def member(self, subscriber: Subscriber) -> tuple[SubscriberQueue, CopyShape]:
         """A subscriber's queue, and what its messages are like.
 
         Raises:
@@ -275,7 +283,7 @@ class Subscribers:
         # A queue that takes nothing has no room: so one comparison answers for both.
         depth_max = local.depth_max if route.put_enabled else 0
         priority = None if definition.priority < 0 else definition.priority
-        shape = Shape(
+        shape = CopyShape(
             local.dynamic == "TEMPORARY",
             route.default_priority if definition.priority == _AS_QUEUE else priority,
             bytes.fromhex(definition.correlation_id) if definition.correlation_id else None,
@@ -283,10 +291,10 @@ class Subscribers:
             route.target_queue,
             route.target_manager,
         )
-        return Member(queue, depth_max, route.body_bytes_max, subscriber), shape
+        return SubscriberQueue(queue, depth_max, route.body_bytes_max, subscriber), shape
 
 
-def _ruling(way: list[Topic], names: tuple[str, ...]) -> Ruling:
+def _ruling(way: list[Topic], names: tuple[str, ...]) -> TopicRules:
     """What topic objects say together, from the root down: the nearest that says anything counts."""
     values: dict[str, Any] = {name: getattr(ROOT_TOPIC, name) for name in (*_INHERITED, "default_priority", *_MODELS)}
     sources = dict.fromkeys(values, BASE_TOPIC)
@@ -300,14 +308,14 @@ def _ruling(way: list[Topic], names: tuple[str, ...]) -> Ruling:
         sources |= dict.fromkeys(said, here.name)
         if here.wildcard == "BLOCK":
             blocked_level = here.topic.count("/") + 1 if here.topic else 0
-    return Ruling(Topic(name=names[0], **values), sources, blocked_level, names)
+    return TopicRules(Topic(name=names[0], **values), sources, blocked_level, names)
 
 
-def _is_blocked(pattern: Pattern, ruling: Ruling) -> bool:
+def _is_blocked(pattern: TopicPattern, ruling: TopicRules) -> bool:
     return pattern.is_wild and pattern.first_wild_level < ruling.blocked_level
 
 
-def _takes_long(parties: Iterable[Party]) -> bool:
+def _takes_long(parties: Iterable[SubscriberGroup]) -> bool:
     if any(party.content is not None for party in parties):
         return True
     selectors = {party.selector for party in parties if party.selector is not None}

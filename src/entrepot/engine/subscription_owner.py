@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.engine.quotas import DURABLE_SUBSCRIPTIONS, Quotas
 from entrepot.errors import EntrepotError, NotAuthorized
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class SubscriptionOwner:
     """A user who opens or ends subscriptions."""
 
     user: str
     administrator: bool
 
-    def require_reader(self, definition: Subscription) -> None:
+    def require_reader(self, definition: SubscriptionDefinition) -> None:
         """Refuse to open a subscription of another user, unless it is for any.
 
         Raises:
@@ -32,12 +32,12 @@ class Holder:
         if not definition.any_user:
             self.require_owner(definition)
 
-    def require_owner(self, definition: Subscription) -> None:
+    def require_owner(self, definition: SubscriptionDefinition) -> None:
         if not self.administrator and (not definition.user or definition.user != self.user):
             raise NotAuthorized(self.user, f"subscription {definition.name}", "owner")
 
     @contextmanager
-    def counted(self, quotas: Quotas, wanted: Subscription) -> Iterator[None]:
+    def counted(self, quotas: Quotas, wanted: SubscriptionDefinition) -> Iterator[None]:
         """Count a durable subscription that is being made.
 
         Raises:
@@ -54,5 +54,5 @@ class Holder:
             raise
 
 
-TRUSTED = Holder("", administrator=True)
+TRUSTED = SubscriptionOwner("", administrator=True)
 """The process that runs the queue manager."""

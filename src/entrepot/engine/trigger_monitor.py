@@ -39,14 +39,14 @@ APPLICATION_CANNOT_BE_STARTED = 265
 """MQFB_APPL_CANNOT_BE_STARTED"""
 
 
-class Displayed(Protocol):
+class DisplayAnswer(Protocol):
     """What DISPLAY answers."""
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]: ...
 
 
-class Administering(Protocol):
+class AdministrativeConnection(Protocol):
     """What the monitor needs of a connection."""
 
     def get(self, queue: str, *, wait_s: float = ...) -> Message | None: ...
@@ -63,7 +63,7 @@ class Administering(Protocol):
         properties: Mapping[str, PropertyValue] | None = ...,
     ) -> bytes: ...
 
-    def mqsc(self, script: str) -> Sequence[Displayed]: ...
+    def mqsc(self, script: str) -> Sequence[DisplayAnswer]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class TriggerMonitor:
 
     def __init__(
         self,
-        connection: Administering,
+        connection: AdministrativeConnection,
         queue: str = INITIATION_QUEUE,
         start: Callable[[TriggeredProgram], object] | None = None,
         *,

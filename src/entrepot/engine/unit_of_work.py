@@ -48,7 +48,7 @@ class Take(NamedTuple):
     entry: QueuedMessage
 
 
-class Holder(NamedTuple):
+class UnitOwner(NamedTuple):
     """A user whose uncommitted messages are counted."""
 
     quotas: Quotas
@@ -97,7 +97,7 @@ class Unit:
         """Whether its end, if that is a back-out, takes back what was counted: its messages were not at fault."""
         self.transaction_id = b""
         """Of one that is prepared, or global."""
-        self.holder: Holder | None = None
+        self.holder: UnitOwner | None = None
         """The user whose memory it takes, if that is counted."""
         self.held_bytes = 0
         """What is counted for its user so far."""

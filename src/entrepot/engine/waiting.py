@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.search import Search, SearchPaused, Turn
+from entrepot.engine.search import Search, SearchBudget, SearchPaused
 from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Waiters:
         waiter = next(iter(shelf.values()))
         return waiter if waiter.criteria is not None and waiter.criteria.is_correlation_only else None
 
-    def first_for(self, message: Message, turn: Turn, number: int = 0) -> Waiter | None:
+    def first_for(self, message: Message, turn: SearchBudget, number: int = 0) -> Waiter | None:
         """Who takes this message, of those that came as `number` or later; whole groups are left out.
 
         Raises:

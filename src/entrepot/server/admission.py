@@ -26,8 +26,7 @@ from entrepot.errors import (
     TooManyConnections,
     UserLimitReached,
 )
-from entrepot.server.desk import Identity
-from entrepot.server.gate import Gate
+from entrepot.server.connection_limiter import ConnectionLimiter
 from entrepot.server.password_checks import PasswordChecks
 from entrepot.server.security.addresses import parse_address
 from entrepot.server.security.authority import Authority
@@ -35,6 +34,7 @@ from entrepot.server.security.channel_rules import Refused, blocks_address, deci
 from entrepot.server.security.distinguished_name import fits as peer_fits
 from entrepot.server.security.tls import peer_name
 from entrepot.server.security.users import ADMINISTRATORS, Users, own_names
+from entrepot.server.session_registry import Identity
 
 STRANGERS_MAX = 4_000
 STRANGERS_PER_ADDRESS_MAX = 1_000
@@ -85,7 +85,7 @@ class Admission:
         self.users = users
         self._authority = authority
         self._audit = audit
-        self.strangers = Gate(STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX)
+        self.strangers = ConnectionLimiter(STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX)
         """Connections of TCP that are not admitted yet, or are being refused."""
         self.checks = PasswordChecks(users, asyncio.get_running_loop().time)
         self._rules: list[ChannelRule] = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from entrepot.server.conversation import Conversation
 
 
-class SessionHolder:
+class SessionClaimHolder:
     """A connection, as claims know it."""
 
     __slots__ = ("_conversation", "administrator", "application", "token", "user")
@@ -39,30 +39,30 @@ class SessionHolder:
 
     def fence(self, error: Fenced) -> None:
         # Under the engine's lock: what the connection left open can only be backed out afterwards.
-        self._conversation.desk.engine.post(partial(self._conversation.partner.fence, error))
+        self._conversation.registry.engine.post(partial(self._conversation.partner.fence, error))
 
 
-def _holder(conversation: Conversation) -> SessionHolder:
+def _holder(conversation: Conversation) -> SessionClaimHolder:
     if conversation.holder is None:
-        conversation.holder = SessionHolder(conversation)
+        conversation.holder = SessionClaimHolder(conversation)
     return conversation.holder
 
 
-def _claim(conversation: Conversation, number: int, frame: verbs.Claim) -> None:
+def _claim(conversation: Conversation, number: int, frame: verbs.ClaimPayload) -> None:
     holder = _holder(conversation)
     holder.token = checks.identifier("token", frame.token) or holder.token
     status = require_status(frame.status)
-    claims = conversation.desk.engine.manager.claims
+    claims = conversation.registry.engine.manager.claims
     _durably(conversation, number, lambda: claims.claim(holder, frame.name, frame.epoch, status))
 
 
 def _retire(conversation: Conversation, number: int, frame: verbs.Retire) -> None:
-    holder, claims = _holder(conversation), conversation.desk.engine.manager.claims
+    holder, claims = _holder(conversation), conversation.registry.engine.manager.claims
     _durably(conversation, number, lambda: (None, claims.retire(holder, frame.name, frame.epoch)))
 
 
-def _next_epoch(conversation: Conversation, number: int, frame: verbs.OfPrefix) -> None:
-    holder, claims = _holder(conversation), conversation.desk.engine.manager.claims
+def _next_epoch(conversation: Conversation, number: int, frame: verbs.PrefixPayload) -> None:
+    holder, claims = _holder(conversation), conversation.registry.engine.manager.claims
     _durably(conversation, number, lambda: claims.next_epoch(holder, frame.prefix))
 
 
@@ -85,16 +85,18 @@ def _durably(conversation: Conversation, number: int, verb: Callable[[], tuple[A
 
 def _instruct(conversation: Conversation, number: int, frame: verbs.Instruct) -> None:
     try:
-        with conversation.desk.host.lock:
-            count = conversation.desk.engine.manager.claims.instruct(_holder(conversation), frame.prefix, frame.order)
+        with conversation.registry.host.lock:
+            count = conversation.registry.engine.manager.claims.instruct(
+                _holder(conversation), frame.prefix, frame.order
+            )
     except NotAuthorized as error:
         conversation.session.tell_refused(error)
         raise
     conversation._answer(number, None, count)
 
 
-def _claims(conversation: Conversation, number: int, frame: verbs.OfPrefix) -> None:
+def _claims(conversation: Conversation, number: int, frame: verbs.PrefixPayload) -> None:
     conversation.partner.give_way()
-    with conversation.desk.host.lock:
-        found = conversation.desk.engine.manager.claims.all(_holder(conversation), frame.prefix)
+    with conversation.registry.host.lock:
+        found = conversation.registry.engine.manager.claims.all(_holder(conversation), frame.prefix)
     conversation._answer(number, None, [astuple(claim) for claim in found])

@@ -78,7 +78,7 @@ class Consumer:
     def _guard(self) -> Unit:
         guard, self._spare = self._spare, None
         if guard is None:
-            guard = self._session.desk.host.private_unit()
+            guard = self._session.registry.host.private_unit()
             if self.locked:
                 guard.private = False
         return guard
@@ -127,7 +127,7 @@ class Consumer:
             if self.closed:
                 return
         # Others are waiting for the loop, too.
-        self._session.desk.loop.call_soon(self.pump)
+        self._session.registry.loop.call_soon(self.pump)
 
     def _wait(self, guard: Unit) -> None:
         engine = self._session.engine
@@ -163,7 +163,7 @@ class Consumer:
         self._deliver(message, lease)
 
     def _give_back(self, waiter: Waiter) -> None:
-        host = self._session.desk.host
+        host = self._session.registry.host
         if host.failure is not None:
             return
         assert waiter.unit is not None

@@ -30,9 +30,9 @@ from entrepot.errors import (
 from entrepot.limits import CONSUMER_CREDIT_MAX, KIB, UNITS_PER_CONNECTION_MAX, WAITING_PER_CONNECTION_MAX
 from entrepot.message import Message
 from entrepot.selectors import NotCompiledYet, ready_selector
-from entrepot.server import claiming, coordination, putting, vetting
-from entrepot.server.claiming import SessionHolder
-from entrepot.server.judging import compile_first
+from entrepot.server import claiming, coordination, message_checks, putting
+from entrepot.server.background_work import compile_first
+from entrepot.server.claiming import SessionClaimHolder
 from entrepot.server.mqsc import Answer
 from entrepot.server.native_consumers import NativeConsumers
 from entrepot.server.open_subscriptions import subscribe, unsubscribe
@@ -51,7 +51,7 @@ _FOR_THE_FENCED = frozenset(verb for verb, definition in verbs.ASKED.items() if 
 _NOTHING = verbs.Empty()
 
 
-class Partner(Protocol):
+class ConversationPeer(Protocol):
     """Who asks, and takes answers."""
 
     closed: bool
@@ -88,15 +88,25 @@ class Conversation:
     """One partner's verbs, from its admission on."""
 
     __slots__ = (
-        "_asked", "_errors", "_leases", "_outstanding", "_syncing", "_units", "consumers", "desk", "holder", "partner",
-        "session", "waiting_max",
+        "_asked",
+        "_errors",
+        "_leases",
+        "_outstanding",
+        "_syncing",
+        "_units",
+        "consumers",
+        "holder",
+        "partner",
+        "registry",
+        "session",
+        "waiting_max",
     )  # fmt: skip
 
-    def __init__(self, partner: Partner, session: Session) -> None:
+    def __init__(self, partner: ConversationPeer, session: Session) -> None:
         self.partner = partner
         self.session = session
-        self.desk = session.desk
-        self.holder: SessionHolder | None = None
+        self.registry = session.registry
+        self.holder: SessionClaimHolder | None = None
         """As what it has claimed something, if it has."""
         self.consumers = NativeConsumers(self)
         self._units: dict[int, Unit] = {}
@@ -136,15 +146,15 @@ class Conversation:
         """The partner has gone."""
         self.session.close()
         if self.holder is not None:
-            with self.desk.host.lock:
-                self.desk.host.manager.claims.leave(self.holder)
+            with self.registry.host.lock:
+                self.registry.host.manager.claims.leave(self.holder)
 
     def _answer(self, number: int, error: EntrepotError | None, value: Any = None, unit: int = 0) -> None:
         if error is not None and error.outcome == "not_done":
             error = self.session.fenced or error  # a unit that is not there any more, for instance
         if number:
             if error is None:
-                self.partner.send(Verb.DONE, number, verbs.Done(value))
+                self.partner.send(Verb.DONE, number, verbs.DonePayload(value))
             else:
                 self.partner.send(Verb.FAILED, number, verbs.Failed(to_wire(error)))
         elif error is not None:
@@ -191,13 +201,15 @@ class Conversation:
             message_id = session.put_plain(frame.queue, frame.message, frame.persistent, frame.priority)
             if message_id:
                 if number:
-                    self.partner.send(Verb.DONE, number, verbs.Done(message_id))
+                    self.partner.send(Verb.DONE, number, verbs.DonePayload(message_id))
                 return
         try:
-            vetting.require_names(frame.queue)
-            message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
-            priority = None if frame.priority is None else vetting.priority(frame.priority)
-            wait_s = vetting.wait(frame.wait_s) if frame.wait_s else 0.0
+            message_checks.require_names(frame.queue)
+            message = message_checks.checked_message(
+                frame.message, user=session.identity.user, application=session.application
+            )
+            priority = None if frame.priority is None else message_checks.priority(frame.priority)
+            wait_s = message_checks.wait(frame.wait_s) if frame.wait_s else 0.0
             unit = self._unit(frame.unit) if frame.unit else None
         except ProtocolError:
             raise
@@ -236,10 +248,10 @@ class Conversation:
         self._syncing.clear()
 
     def _get(self, number: int, frame: verbs.Get) -> None:
-        vetting.require_names(frame.queue)
+        message_checks.require_names(frame.queue)
         wanted = None if frame.wanted is None else self._criteria(frame.wanted)
         got = partial(self._got, number)
-        self._begin_get(number, frame.queue, frame.unit, vetting.wait(frame.wait_s), wanted, got)
+        self._begin_get(number, frame.queue, frame.unit, message_checks.wait(frame.wait_s), wanted, got)
 
     def _begin_get(
         self,
@@ -271,14 +283,14 @@ class Conversation:
             self._leases[number] = lease
         self.partner.send_message(Verb.MESSAGE, number, verbs.MessageAnswer(lease is not None, message))
 
-    def _acknowledge(self, number: int, frame: verbs.OfNumber) -> None:
+    def _acknowledge(self, number: int, frame: verbs.NumberPayload) -> None:
         lease = self._leases.pop(frame.asked, None)
         if lease is not None:
             self.session.accept([lease], partial(self._answer, number))
         elif number:
             self._answer(number, None)
 
-    def _cancel(self, number: int, frame: verbs.OfNumber) -> None:
+    def _cancel(self, number: int, frame: verbs.NumberPayload) -> None:
         waiting = self._asked.get(frame.asked)
         if waiting is not None:
             waiting.cancel()
@@ -287,7 +299,7 @@ class Conversation:
     def _request(self, number: int, frame: verbs.Request) -> None:
         session = self.session
         self._require_number(number)
-        vetting.require_names(frame.reply_queue)
+        message_checks.require_names(frame.reply_queue)
         timeout_s = frame.timeout_s
         if not 0 < timeout_s < _TIMEOUT_S_USUAL:
             timeout_s = checks.seconds("timeout_s", timeout_s, positive=True)
@@ -303,10 +315,12 @@ class Conversation:
         session.count_waiting()
         if session.put_plain(frame.queue, frame.message, frame.persistent, frame.priority, waits, frame.reply_queue):
             return
-        vetting.require_names(frame.queue)
-        with self.desk.host.lock:
-            self.desk.engine.manager.readable(frame.reply_queue)  # or nothing is put
-        message = vetting.vetted(frame.message, user=session.identity.user, application=session.application)
+        message_checks.require_names(frame.queue)
+        with self.registry.host.lock:
+            self.registry.engine.manager.readable(frame.reply_queue)  # or nothing is put
+        message = message_checks.checked_message(
+            frame.message, user=session.identity.user, application=session.application
+        )
 
         def was_put(message_id: bytes, error: EntrepotError | None) -> None:
             if error is not None:
@@ -325,7 +339,7 @@ class Conversation:
             message,
             was_put,
             persistent=frame.persistent,
-            priority=vetting.priority(frame.priority),
+            priority=message_checks.priority(frame.priority),
         )
 
     def _replied(
@@ -343,14 +357,14 @@ class Conversation:
 
     def _get_many(self, number: int, frame: verbs.GetMany) -> None:
         """The first may be waited for; what else is there comes with it."""
-        vetting.require_names(frame.queue)
+        message_checks.require_names(frame.queue)
         criteria = self._criteria(frame.wanted)
         limit = checks.whole_number("limit", frame.limit, 1, CONSUMER_CREDIT_MAX)
-        wait_s = vetting.wait(frame.wait_s)
+        wait_s = message_checks.wait(frame.wait_s)
         unit = self._unit(frame.unit)
         if unit is None:
             raise FrameUnreadable("GET_MANY without a unit of work")
-        search = self.desk.engine.search_for(criteria)
+        search = self.registry.engine.search_for(criteria)
 
         def got(message: Message | None, _: Unit | None, error: EntrepotError | None) -> None:
             self._asked.pop(number, None)
@@ -359,9 +373,9 @@ class Conversation:
                 return
             messages = [message] if message is not None else []
             size = message.about_bytes() if message is not None else 0
-            manager = self.desk.engine.manager
+            manager = self.registry.engine.manager
             # Once something was got, nothing that goes wrong may keep it from the reader.
-            with suppress(EntrepotError, SearchPaused), self.desk.host.lock:
+            with suppress(EntrepotError, SearchPaused), self.registry.host.lock:
                 while messages and len(messages) < limit and size < _ANSWER_BYTES:
                     more, _settlement = manager.get(frame.queue, criteria, unit, search)
                     if more is None:
@@ -375,9 +389,9 @@ class Conversation:
     def _get_group(self, number: int, frame: verbs.GetGroup) -> None:
         session = self.session
         self._require_number(number)
-        vetting.require_names(frame.queue)
+        message_checks.require_names(frame.queue)
         criteria = self._criteria(verbs.Wanted(selector=frame.selector, whole_group=True))
-        wait_s = vetting.wait(frame.wait_s)
+        wait_s = message_checks.wait(frame.wait_s)
         session.require("QUEUE", frame.queue, "GET")
         unit = self._unit(frame.unit)
         if criteria is None or unit is None:
@@ -394,18 +408,18 @@ class Conversation:
         if waiting.is_waiting:
             self._asked[number] = waiting
 
-    def _browse(self, number: int, frame: verbs.Browse) -> None:
-        vetting.require_names(frame.queue)
+    def _browse(self, number: int, frame: verbs.BrowsePayload) -> None:
+        message_checks.require_names(frame.queue)
         self.session.require("QUEUE", frame.queue, "BROWSE")
         limit = min(checks.whole_number("limit", frame.limit, 1, 2**31), _BROWSE_MESSAGES_MAX)
         criteria, place = self._criteria(frame.wanted), frame.place
-        manager = self.desk.engine.manager
+        manager = self.registry.engine.manager
         look_through = partial(browse, manager, limit=limit, bytes_max=_ANSWER_BYTES, turn=manager.turn)
 
         def look() -> None:
             nonlocal place
             try:
-                with self.desk.host.lock:
+                with self.registry.host.lock:
                     found, place, more = look_through(frame.queue, criteria, place)
             except EntrepotError as error:
                 self._answer(number, error)
@@ -480,10 +494,10 @@ class Conversation:
     def _credit(self, number: int, frame: verbs.Credit) -> None:
         self.consumers.credit(frame, partial(self._answer, number))
 
-    def _return(self, number: int, frame: verbs.Return) -> None:
+    def _return(self, number: int, frame: verbs.ReturnPayload) -> None:
         self.consumers.give_back(number, frame)
 
-    def _stop_consuming(self, number: int, frame: verbs.OfConsumer) -> None:
+    def _stop_consuming(self, number: int, frame: verbs.ConsumerPayload) -> None:
         problem = self.consumers.stop(frame, partial(self._begun, frame.unit))
         if problem is not None:
             self._keep(problem, frame.unit)

@@ -53,7 +53,7 @@ def _require_right(session: Session) -> None:
     Raises:
         NotAuthorized
     """
-    session.require("QMGR", session.desk.host.settings.name, "PREPARE")
+    session.require("QMGR", session.registry.host.settings.name, "PREPARE")
 
 
 def _resolve(conversation: Conversation, number: int, frame: verbs.Resolve) -> None:
@@ -62,7 +62,7 @@ def _resolve(conversation: Conversation, number: int, frame: verbs.Resolve) -> N
     manager = session.engine.manager
     manager.group_commit.require_running()
     gone = name not in manager.in_doubt.units and not manager.global_units.heuristics_of(name)
-    if gone and session.may("QMGR", session.desk.host.settings.name, "PREPARE"):
+    if gone and session.may("QMGR", session.registry.host.settings.name, "PREPARE"):
         raise UnitNotInDoubt(name.hex())  # resolved already: whose it was is not remembered
     _require_own(session, name)
     session.resolve(name, partial(conversation._answer, number), commit=frame.commit)
@@ -71,14 +71,14 @@ def _resolve(conversation: Conversation, number: int, frame: verbs.Resolve) -> N
 def _in_doubt(conversation: Conversation, number: int, _: verbs.Empty) -> None:
     """All of them for users with INQ on the queue manager, their own for others."""
     session = conversation.session
-    found = session.desk.host.in_doubt()
-    if not session.may("QMGR", session.desk.host.settings.name, "INQ"):
+    found = session.registry.host.in_doubt()
+    if not session.may("QMGR", session.registry.host.settings.name, "INQ"):
         owner = session.engine.manager.global_units.owner
         found = [name for name in found if owner(name) == session.identity.user]
     conversation._answer(number, None, found)
 
 
-def _begin_global(conversation: Conversation, number: int, frame: verbs.OfUnit) -> None:
+def _begin_global(conversation: Conversation, number: int, frame: verbs.UnitPayload) -> None:
     if not frame.unit or frame.unit in conversation._units or len(conversation._units) >= UNITS_PER_CONNECTION_MAX:
         raise FrameUnreadable(f"unit {frame.unit} has begun already, or is one too many, or 0")
     _require_right(conversation.session)
@@ -114,7 +114,7 @@ def _outcomes(conversation: Conversation, number: int, frame: verbs.Outcomes) ->
     names = [checks.transaction_id(name) for name in frame.transaction_ids]
     resource = checks.text("resource", frame.resource)
     units = session.engine.manager.global_units
-    with session.desk.host.lock:
+    with session.registry.host.lock:
         outcomes = [units.outcome(name) for name in names]
         whose = None if session.identity.administrator else session.identity.user
         found = units.unfinished(resource, whose) if resource else iter(())
@@ -143,7 +143,7 @@ def _forget(conversation: Conversation, number: int, frame: verbs.Forget) -> Non
             verb = partial(units.met_otherwise, name, frame.branches[0], outcome)
             session.attempt(verb, partial(conversation._answer, number))
             return
-        with session.desk.host.lock:
+        with session.registry.host.lock:
             units.finish(name, frame.branches)
     except EntrepotError:
         if number:
@@ -156,7 +156,7 @@ def _require_own(session: Session, transaction_id: bytes) -> None:
     """Let the user who has prepared or begun a unit decide and forget it, and others with SET on the queue manager."""
     owner = session.engine.manager.global_units.owner(transaction_id)
     if owner != session.identity.user:
-        session.require("QMGR", session.desk.host.settings.name, "SET")
+        session.require("QMGR", session.registry.host.settings.name, "SET")
 
 
 def _taken(conversation: Conversation, frame: verbs.Prepare | verbs.Decide) -> Unit:

@@ -13,7 +13,7 @@ from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError, FrameUnreadable, ProtocolError
 from entrepot.limits import CONSUMER_CREDIT_MAX, WAITING_PER_CONNECTION_MAX
 from entrepot.message import Message
-from entrepot.server import vetting
+from entrepot.server import message_checks
 from entrepot.server.stream import Stream, enlist
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import LONG_BODY_BYTES
@@ -21,7 +21,7 @@ from entrepot.server.wire.error_form import to_wire
 from entrepot.server.wire.verbs import Verb
 
 if TYPE_CHECKING:
-    from entrepot.server.conversation import Conversation, Partner
+    from entrepot.server.conversation import Conversation, ConversationPeer
     from entrepot.server.session import Done
 
 
@@ -42,7 +42,7 @@ class NativeConsumers:
         self, frame: verbs.Consume, criteria: Criteria | None, done: Callable[[EntrepotError | None, int | None], None]
     ) -> None:
         session = self._conversation.session
-        vetting.require_names(frame.queue)
+        message_checks.require_names(frame.queue)
         if frame.consumer in self._streams or len(self._streams) >= WAITING_PER_CONNECTION_MAX:
             raise FrameUnreadable(f"consumer {frame.consumer} is there already, or one too many")
         credit = checks.whole_number("credit", frame.credit, 0, CONSUMER_CREDIT_MAX)
@@ -70,7 +70,7 @@ class NativeConsumers:
         stream.used(frame.used, done)
         stream.grant(more)
 
-    def give_back(self, number: int, frame: verbs.Return) -> None:
+    def give_back(self, number: int, frame: verbs.ReturnPayload) -> None:
         """One delivery returns or is rejected; what goes wrong with those before it is told later, as of CREDIT."""
         done, used = partial(self._conversation._answer, number), partial(self._conversation._answer, 0)
         stream = self._streams.get(frame.consumer)
@@ -90,7 +90,7 @@ class NativeConsumers:
             done(None)
         stream.grant(more)
 
-    def stop(self, frame: verbs.OfConsumer, begin: Callable[[], Unit]) -> EntrepotError | None:
+    def stop(self, frame: verbs.ConsumerPayload, begin: Callable[[], Unit]) -> EntrepotError | None:
         """End a consumer; what a unit of work has used of it stays with that. Returns why it could not."""
         problem = self.enlist([(frame.consumer, frame.used)], begin) if frame.unit else None
         stream = self._streams.pop(frame.consumer, None)
@@ -136,7 +136,7 @@ class _Numbered:
 
     __slots__ = ("_delivered", "_number", "_partner", "_together")
 
-    def __init__(self, partner: Partner, number: int, *, together: bool) -> None:
+    def __init__(self, partner: ConversationPeer, number: int, *, together: bool) -> None:
         self._partner = partner
         self._number = number
         self._together = together
@@ -145,7 +145,7 @@ class _Numbered:
     def deliver(self, messages: list[Message]) -> None:
         if len(messages) == 1:
             self._delivered += 1
-            delivery = verbs.Delivery(self._number, self._delivered, messages[0])
+            delivery = verbs.DeliveryPayload(self._number, self._delivered, messages[0])
             self._partner.send_message(Verb.DELIVERY, 0, delivery)
             return
         if not self._together:
@@ -165,7 +165,7 @@ class _Numbered:
 
     def _deliver_one(self, message: Message) -> None:
         self._delivered += 1
-        self._partner.send_message(Verb.DELIVERY, 0, verbs.Delivery(self._number, self._delivered, message))
+        self._partner.send_message(Verb.DELIVERY, 0, verbs.DeliveryPayload(self._number, self._delivered, message))
 
     def _deliver_batch(self, batch: list[Message]) -> None:
         if len(batch) == 1:

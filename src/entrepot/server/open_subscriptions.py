@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec.structs import replace
 
-from entrepot.engine.definitions import Subscription, require_name, require_subscription_name
+from entrepot.engine.definitions import SubscriptionDefinition, require_name, require_subscription_name
 from entrepot.engine.settlement import Settlement
-from entrepot.engine.subscription_owner import Holder
+from entrepot.engine.subscription_owner import SubscriptionOwner
 from entrepot.engine.topics import parse_pattern
 from entrepot.errors import EntrepotError, InvalidArgument, LimitExceeded, SubscriptionInUse, SubscriptionNotFound
 from entrepot.limits import SUBSCRIPTIONS_PER_CONNECTION_MAX
@@ -20,7 +20,7 @@ from entrepot.server.wire import verbs
 if TYPE_CHECKING:
     from entrepot.server.session import Done, Session
 
-Subscribed = Callable[[Subscription, EntrepotError | None], None]
+Subscribed = Callable[[SubscriptionDefinition, EntrepotError | None], None]
 
 
 class OpenSubscriptions:
@@ -30,12 +30,12 @@ class OpenSubscriptions:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._by_name: dict[str, tuple[Subscription, int]] = {}
+        self._by_name: dict[str, tuple[SubscriptionDefinition, int]] = {}
         """Each with how often it is open: a shared one may be several times."""
         self.queues: set[str] = set()
         """The queues that were made for them: whoever may subscribe may read these."""
 
-    def open(self, wanted: Subscription, done: Subscribed, *, new_only: bool = False) -> None:
+    def open(self, wanted: SubscriptionDefinition, done: Subscribed, *, new_only: bool = False) -> None:
         """Subscribe; `done` is given the subscription as it is."""
         session = self._session
         found = wanted
@@ -65,7 +65,7 @@ class OpenSubscriptions:
             return
         session.attempt(subscribe, subscribed)
 
-    def _allowed(self, wanted: Subscription) -> Subscription:
+    def _allowed(self, wanted: SubscriptionDefinition) -> SubscriptionDefinition:
         session = self._session
         if len(self._by_name) >= SUBSCRIPTIONS_PER_CONNECTION_MAX:
             limit = SUBSCRIPTIONS_PER_CONNECTION_MAX
@@ -77,18 +77,18 @@ class OpenSubscriptions:
         # For a queue of its own choice the engine asks for PUT, now and with every plan of a publication.
         return replace(wanted, user=session.identity.user)
 
-    def _holder(self) -> Holder:
+    def _holder(self) -> SubscriptionOwner:
         identity = self._session.identity
-        return Holder(identity.user, identity.administrator)
+        return SubscriptionOwner(identity.user, identity.administrator)
 
-    def _require_topic(self, definition: Subscription) -> None:
+    def _require_topic(self, definition: SubscriptionDefinition) -> None:
         pattern = parse_pattern(definition.topic, definition.wildcards)
         self._session.require_topic("/".join(pattern.levels[: pattern.first_wild_level]), "SUB")
 
     def _require_existing(self, name: str) -> None:
         """Refuse what this partner may not do with a subscription of this name; whether there is one is not told."""
         session = self._session
-        with session.desk.host.lock:
+        with session.registry.host.lock:
             existing = session.engine.manager.objects.subscriptions.get(name)
         if existing is not None:
             self._require_topic(existing)
@@ -110,7 +110,7 @@ class OpenSubscriptions:
             self._by_name[name] = (found, times - 1)
         else:
             self.queues.discard(found.destination)
-        host = self._session.desk.host
+        host = self._session.registry.host
         if host.failure is None:
             host.leave_subscription(name)
 
@@ -126,7 +126,7 @@ class OpenSubscriptions:
         left = self.is_open(name)
         if left:
             self._leave_once(name)
-        with session.desk.host.lock:
+        with session.registry.host.lock:
             gone = name not in session.engine.manager.objects.subscriptions
         if gone:
             done(None if left else SubscriptionNotFound(name))
@@ -153,7 +153,7 @@ def subscribe(session: Session | None, frame: verbs.Subscribe, answer: Callable[
         require_subscription_name(frame.name)
     if frame.queue:
         require_name("queue", frame.queue.partition("@")[0])
-    wanted = Subscription(
+    wanted = SubscriptionDefinition(
         name=frame.name,
         topic=frame.topic,
         wildcards=cast(Literal["TOPIC", "CHAR"], frame.wildcards),

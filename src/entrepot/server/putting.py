@@ -16,8 +16,8 @@ from entrepot.engine.publishing import PREFIX as TOPIC_PREFIX
 from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError, FrameUnreadable, ProtocolError
 from entrepot.message import Message, PutInUnit
-from entrepot.server import vetting
-from entrepot.server.judging import judge
+from entrepot.server import message_checks
+from entrepot.server.background_work import judge
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import decode_asked
 from entrepot.server.wire.verbs import Verb
@@ -80,9 +80,11 @@ class _ManyPuts:
                 first = len(puts)
             for index in range(first, len(puts)):
                 queue, persistent, priority, message = puts[index]
-                vetting.require_names(queue)
-                vetting.priority(priority)
-                message = judged or vetting.vetted(message, user=session.identity.user, application=session.application)
+                message_checks.require_names(queue)
+                message_checks.priority(priority)
+                message = judged or message_checks.checked_message(
+                    message, user=session.identity.user, application=session.application
+                )
                 if queue.startswith(TOPIC_PREFIX) and judged is None:
                     session.require_put(queue)
                     # Once more from here, when its subscribers have been asked.
@@ -91,7 +93,7 @@ class _ManyPuts:
                 judged = None
                 session.put_in_unit(queue, message, persistent, priority, unit)
         except EntrepotError as error:
-            with session.desk.host.lock:
+            with session.registry.host.lock:
                 session.engine.manager.forget_puts(unit, self._planned)
             conversation._answer(self._number, error, unit=self._frame.unit)
             return

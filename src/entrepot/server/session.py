@@ -23,8 +23,8 @@ from entrepot.engine.quotas import WAITING_GETS
 from entrepot.engine.search import Search
 from entrepot.engine.settlement import Settlement
 from entrepot.engine.system_queues import is_system
-from entrepot.engine.unit_of_work import Holder as UnitHolder
 from entrepot.engine.unit_of_work import Unit, UnitState
+from entrepot.engine.unit_of_work import UnitOwner as UnitHolder
 from entrepot.engine.waiting import Waiter
 from entrepot.errors import (
     EntrepotError,
@@ -39,11 +39,11 @@ from entrepot.errors import (
 )
 from entrepot.message import Message, PutInUnit
 from entrepot.server.consumer import Consumer, Deliver
-from entrepot.server.desk import Desk, Identity
 from entrepot.server.mqsc import run_script
 from entrepot.server.open_subscriptions import OpenSubscriptions
 from entrepot.server.session_authority import SessionAuthority
 from entrepot.server.session_put import PutDone, SessionPut
+from entrepot.server.session_registry import Identity, SessionRegistry
 from entrepot.server.stream import Stream
 from entrepot.server.waiting_get import Got, WaitingGet
 from entrepot.server.waiting_group import GotGroup, WaitingGroup
@@ -68,7 +68,6 @@ class Session(SessionAuthority):
         "blocked",
         "closed",
         "consumers",
-        "desk",
         "engine",
         "fenced",
         "identity",
@@ -77,15 +76,16 @@ class Session(SessionAuthority):
         "on_replaced",
         "on_unblocked",
         "protocol",
+        "registry",
         "subscriptions",
         "temporary",
         "units",
         "waiting",
     )
 
-    def __init__(self, desk: Desk, identity: Identity, application: str, protocol: str) -> None:
-        self.desk = desk
-        self.engine = desk.engine
+    def __init__(self, registry: SessionRegistry, identity: Identity, application: str, protocol: str) -> None:
+        self.registry = registry
+        self.engine = registry.engine
         self.identity = identity
         self.application = application
         self.protocol = protocol
@@ -110,8 +110,8 @@ class Session(SessionAuthority):
         """Called when its partner has come back on another connection, just before it is closed."""
         self._allowed: set[tuple[str, str, str]] = set()
         """What this partner is known to be allowed, until authorities change: asked with every message."""
-        self._allowed_at = desk.authority_epoch
-        self.number = desk.enter(self)
+        self._allowed_at = registry.authority_epoch
+        self.number = registry.enter(self)
 
     # --- put ------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Session(SessionAuthority):
     def _may_go_flat(self, name: str | list[str], message: Message) -> TypeGuard[str]:
         return (
             name.__class__ is str
-            and not self.desk.memory.is_short
+            and not self.registry.memory.is_short
             and express.is_plain(message)
             and (self.identity.administrator or self.is_known_to_have("QUEUE", name, "PUT"))
         )
@@ -178,12 +178,12 @@ class Session(SessionAuthority):
         Raises:
             EntrepotError: The unit takes none of them.
         """
-        if self.desk.memory.is_short:
+        if self.registry.memory.is_short:
             return False
         for name in {put[0] for put in puts}:
             if not self.is_known_to_have("QUEUE", name, "PUT"):
                 return False
-        with self.desk.host.lock:
+        with self.registry.host.lock:
             return express.plan(self.engine.manager, unit, puts, self.identity.user, self.application)
 
     def put_in_unit(
@@ -197,10 +197,10 @@ class Session(SessionAuthority):
         if message.retained and not name.startswith(TOPIC_PREFIX):
             message = replace(message, retained=False)
         self.require_put(name)
-        self.desk.memory.require(len(message.body), self.desk.host.settings.name)
+        self.registry.memory.require(len(message.body), self.registry.host.settings.name)
         self.engine.put_in_unit(name, message, persistent, priority, unit)
         if message.delay_s:
-            self.desk.host.wake_housekeeper()
+            self.registry.host.wake_housekeeper()
 
     def attempt(self, verb: Callable[[], Settlement | None], done: Done, *, wait_s: float = 0.0) -> None:
         """Run a verb of the engine; a full log or queue blocks the session until there is room, or time is up."""
@@ -209,13 +209,13 @@ class Session(SessionAuthority):
                 done(None)
         except LogFull as error:
             self.block()
-            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, CHECKPOINTS_FOR_ROOM, error)
+            self._wait_for_room(verb, done, self.registry.loop.time() + wait_s, CHECKPOINTS_FOR_ROOM, error)
         except (QueueFull, SpillFailed) as error:
             if wait_s <= 0:
                 done(error)
                 return
             self.block()
-            self._wait_for_room(verb, done, self.desk.loop.time() + wait_s, CHECKPOINTS_FOR_ROOM)
+            self._wait_for_room(verb, done, self.registry.loop.time() + wait_s, CHECKPOINTS_FOR_ROOM)
         except EntrepotError as error:
             done(error)
 
@@ -250,13 +250,13 @@ class Session(SessionAuthority):
                 done(None)
         except LogFull as full:
             if checkpoints:
-                self.desk.checkpoint(partial(self._wait_for_room, verb, done, deadline, checkpoints - 1))
+                self.registry.checkpoint(partial(self._wait_for_room, verb, done, deadline, checkpoints - 1))
                 return
             done(full)
         except (QueueFull, SpillFailed) as full:
-            if self.desk.loop.time() < deadline:
+            if self.registry.loop.time() < deadline:
                 # Asking again is simpler than a list of senders for each queue, and a full queue is no hurry.
-                self.desk.loop.call_later(_FULL_RETRY_S, self._wait_for_room, verb, done, deadline, checkpoints)
+                self.registry.loop.call_later(_FULL_RETRY_S, self._wait_for_room, verb, done, deadline, checkpoints)
                 return
             done(full)
         except EntrepotError as failed:
@@ -294,7 +294,7 @@ class Session(SessionAuthority):
                     if waiting.start(wait_s, search) and waiting.is_waiting:
                         waits(waiting)
                 elif unit is None:
-                    guard = self.desk.host.private_unit()
+                    guard = self.registry.host.private_unit()
                     message = self.engine.lease(name, criteria, guard, search)
                     done(message, self.leased(guard), None)
                 else:
@@ -380,7 +380,7 @@ class Session(SessionAuthority):
             EntrepotError: The queue cannot be read.
         """
         self.require("QUEUE", name, "GET")
-        with self.desk.host.lock:
+        with self.registry.host.lock:
             self.engine.manager.readable(name)
         self.count_waiting()
         consumer = Consumer(self, name, criteria, deliver, failed, locked=locked)
@@ -402,7 +402,7 @@ class Session(SessionAuthority):
             EntrepotError: The queue cannot be read.
         """
         self.require("QUEUE", name, "GET")
-        with self.desk.host.lock:
+        with self.registry.host.lock:
             self.engine.manager.readable(name)
         self.count_waiting()
         stream = Stream(self, name, criteria, deliver, failed, held=held)
@@ -452,7 +452,7 @@ class Session(SessionAuthority):
         unit.require_room(0, len(lease.takes))
         self.leases.discard(lease)
         if not lease.counted:
-            with self.desk.host.lock:
+            with self.registry.host.lock:
                 self.engine.manager.backout_counts.count_tries(lease)
         _merge(lease, unit)
 
@@ -479,7 +479,7 @@ class Session(SessionAuthority):
         manager = self.engine.manager
         unit = manager.global_units.begin() if everywhere else manager.begin()
         unit.holder = UnitHolder(manager.quotas, self.identity.user, not self.identity.administrator)
-        unit.began_s = self.desk.loop.time()
+        unit.began_s = self.registry.loop.time()
         self.units.add(unit)
         return unit
 
@@ -487,10 +487,10 @@ class Session(SessionAuthority):
         """End units that have been open for too long: they keep messages from others, and memory."""
         if not self.units or self.blocked:
             return
-        begun_before = self.desk.loop.time() - age_s_max
+        begun_before = self.registry.loop.time() - age_s_max
         for unit in list(self.units):
             if unit.began_s < begun_before and unit.state is UnitState.ACTIVE:
-                self.desk.aged(self.identity, unit, age_s_max)
+                self.registry.aged(self.identity, unit, age_s_max)
                 self.back_out(unit)
 
     def end_with(self, unit: Unit, verb: Callable[[], Settlement | None], done: Done) -> None:
@@ -595,22 +595,22 @@ class Session(SessionAuthority):
     def drop_temporary(self, name: str) -> None:
         """A temporary queue of this session is wanted no more."""
         self.temporary.remove(name)
-        self.desk.host.remove_temporary([name])
+        self.registry.host.remove_temporary([name])
 
     def mqsc(self, script: str, source: str, done: Callable[[Any, EntrepotError | None], None]) -> None:
         """Run administration commands beside the loop; the session waits for them."""
-        administered = self.desk.supervised(self)
+        administered = self.registry.supervised(self)
         self._in_office(lambda: run_script(script, administered, source), done)
 
     def manage(self, what: str, arguments: dict[str, Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
         """Do what the command line asks of a running queue manager; for administrators."""
         identity = self.identity
         if not identity.administrator:
-            error = NotAuthorized(identity.user, self.desk.host.settings.name, "administrator")
-            self.desk.refused(identity, error)
+            error = NotAuthorized(identity.user, self.registry.host.settings.name, "administrator")
+            self.registry.refused(identity, error)
             done(None, error)
             return
-        self._in_office(lambda: self.desk.managed(self, what, arguments), done)
+        self._in_office(lambda: self.registry.managed(self, what, arguments), done)
 
     def _in_office(self, work: Callable[[], Any], done: Callable[[Any, EntrepotError | None], None]) -> None:
         self.block()
@@ -620,7 +620,7 @@ class Session(SessionAuthority):
                 done(result, error)
                 self.unblock()
 
-        self.desk.in_office(work, worked)
+        self.registry.in_office(work, worked)
 
     # --- the end ------------------------------------------------------------------------------------
 
@@ -641,12 +641,12 @@ class Session(SessionAuthority):
         if self.closed:
             return
         self.closed = True
-        self.desk.leave(self.number)
+        self.registry.leave(self.number)
         self.engine.manager.quotas.let_go(WAITING_GETS, self.identity.user, self.number)
         self._let_go()
-        if self.desk.host.failure is None:
+        if self.registry.host.failure is None:
             self.subscriptions.leave_all()
-            self.desk.host.remove_temporary(self.temporary)
+            self.registry.host.remove_temporary(self.temporary)
 
     def _let_go(self) -> None:
         for waiting in list(self.waiting):
@@ -656,11 +656,11 @@ class Session(SessionAuthority):
                 consumer.close(lost=True)
             else:
                 consumer.close()
-        if self.desk.host.failure is None:
+        if self.registry.host.failure is None:
             self.release(list(self.leases), tried=True)
             for unit in list(self.units):
                 # That the queue manager stops is not the fault of what a unit has got.
-                self.engine.back_out(unit, counted=not self.desk.stopping)
+                self.engine.back_out(unit, counted=not self.registry.stopping)
         self.units.clear()
 
     @property

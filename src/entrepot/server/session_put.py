@@ -13,7 +13,7 @@ from entrepot.engine.settlement import Settlement
 from entrepot.engine.unit_of_work import Unit
 from entrepot.errors import EntrepotError, LogFull, QueueFull, SpillFailed
 from entrepot.message import Message
-from entrepot.server.judging import judge
+from entrepot.server.background_work import judge
 
 if TYPE_CHECKING:
     from entrepot.server.session import Session
@@ -65,7 +65,7 @@ class SessionPut:
             self._message = message = replace(message, retained=False)  # a queue keeps everything
         try:
             session.require_put(name)
-            session.desk.memory.require(len(message.body), session.desk.host.settings.name)
+            session.registry.memory.require(len(message.body), session.registry.host.settings.name)
             if is_publication and judge(session, str(name), message, self._go):
                 return
         except EntrepotError as error:
@@ -83,7 +83,7 @@ class SessionPut:
         except EntrepotError as error:
             self._done(b"", error)
         if message.delay_s:
-            session.desk.host.wake_housekeeper()
+            session.registry.host.wake_housekeeper()
 
     def _wait_for_room(self, error: EntrepotError) -> None:
         """There was no room for it: wait for a checkpoint, or for readers, if it may wait."""
@@ -92,7 +92,7 @@ class SessionPut:
             self._done(b"", error)
         elif self._aside and session.aside < _ASIDE_MAX and not isinstance(error, LogFull):
             session.aside += 1
-            self._try_aside(session.desk.loop.time() + self._wait_s)
+            self._try_aside(session.registry.loop.time() + self._wait_s)
         else:
             session.attempt(self._verb, self._ended, wait_s=self._wait_s)
 
@@ -110,7 +110,7 @@ class SessionPut:
         session = self._session
         if session.closed:
             return
-        loop = session.desk.loop
+        loop = session.registry.loop
         try:
             session.require_unfenced()
             if session.engine.run(self._verb, self._ended):

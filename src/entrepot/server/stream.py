@@ -154,7 +154,7 @@ class Stream:
         self._pumping = False
         if has_looked and self.waiter.among is None and self.waiter.credit > 0:
             # Others are waiting for the loop, too.
-            self._session.desk.loop.call_soon(self.pump)
+            self._session.registry.loop.call_soon(self.pump)
 
     def _deliver_some(self) -> bool:
         """Deliver some of what there is; False when nothing may come just now."""
@@ -290,7 +290,7 @@ class Stream:
         if self._search is not None:
             self._search.end()
         if engine.host.failure is None:
-            if self._session.desk.stopping:
+            if self._session.registry.stopping:
                 self._forgive_seen()
             # Of a held one it is known what was used, and what was seen has been counted.
             engine.give_up(self._unit, lost=lost and not self.held)

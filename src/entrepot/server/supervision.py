@@ -8,17 +8,23 @@ from typing import Protocol
 
 import msgspec
 
-from entrepot.engine.definitions import AuthorityRecord, ChannelRule, Definition, ManagerAttributes, Subscription
+from entrepot.engine.definitions import (
+    AuthorityRecord,
+    ChannelRule,
+    Definition,
+    ManagerAttributes,
+    SubscriptionDefinition,
+)
 from entrepot.engine.host import Host
 from entrepot.errors import NotAuthorized
-from entrepot.server.desk import Identity
 from entrepot.server.security.authority import Authority, needed_for
 from entrepot.server.security.targets import rights_on_targets
+from entrepot.server.session_registry import Identity
 
 _ADMISSION_KINDS = (AuthorityRecord.kind, ChannelRule.kind, ManagerAttributes.kind)
 
 
-class Control(Protocol):
+class ServerControl(Protocol):
     """What a server offers to administrators; all of it may be called from any thread but the loop's."""
 
     def definitions_changed(self) -> None: ...
@@ -42,10 +48,10 @@ class Control(Protocol):
         """An administrator's command is about to be carried out; raises when it cannot be audited."""
 
 
-class Supervised:
+class SupervisedManager:
     """mqsc's Administered for one partner; runs in the office's thread."""
 
-    def __init__(self, host: Host, identity: Identity, authority: Authority, control: Control) -> None:
+    def __init__(self, host: Host, identity: Identity, authority: Authority, control: ServerControl) -> None:
         self._host = host
         self._identity = identity
         self._authority = authority
@@ -122,7 +128,7 @@ class Supervised:
         existing = self._host.find(definition.kind, definition.name) if replace else None
         verb = "DEFINE" if existing is None else "ALTER"
         self._require_definable(verb, definition, existing)
-        if isinstance(definition, Subscription) and existing is None:
+        if isinstance(definition, SubscriptionDefinition) and existing is None:
             definition = msgspec.structs.replace(definition, user=self._identity.user)
         self._host.define(definition, replace=replace)
         self._told(definition.kind)

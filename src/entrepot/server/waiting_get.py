@@ -69,7 +69,7 @@ class WaitingGet:
         """Wait for so long, now that the waiter stands among those of its queue."""
         self._session.waiting.add(self)
         if wait_s != math.inf:
-            self._session.desk.deadlines.after(wait_s, self)
+            self._session.registry.deadlines.after(wait_s, self)
 
     @property
     def is_waiting(self) -> bool:
@@ -86,11 +86,11 @@ class WaitingGet:
         if done is None or self._session.closed:
             # Nobody is there for it any more.
             if self._leasing:
-                self._session.desk.host.give_back(self._name, waiter)
+                self._session.registry.host.give_back(self._name, waiter)
             return
         if self._session.fenced is not None:
             if self._leasing:
-                self._session.desk.host.give_back(self._name, waiter)
+                self._session.registry.host.give_back(self._name, waiter)
             done(None, None, self._session.fenced)
             return
         done(waiter.message, self._lease(), waiter.error)

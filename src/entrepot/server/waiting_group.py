@@ -32,7 +32,7 @@ class WaitingGroup:
         self._name = name
         self._criteria = criteria
         self.guard = unit
-        self._deadline = session.desk.loop.time() + wait_s
+        self._deadline = session.registry.loop.time() + wait_s
         self._done: GotGroup | None = done
         session.waiting.add(self)
         self._look()
@@ -50,14 +50,14 @@ class WaitingGroup:
             return
         session = self._session
         try:
-            with session.desk.host.lock:
+            with session.registry.host.lock:
                 messages = session.engine.manager.get_group(self._name, self._criteria, self.guard, search)
         except EntrepotError as error:
             self._end([], error)
             return
         if search is not None:
             search.end()
-        loop = session.desk.loop
+        loop = session.registry.loop
         if messages is None and loop.time() < self._deadline:
             loop.call_later(_LOOK_S, self._look)
         else:

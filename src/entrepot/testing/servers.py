@@ -53,7 +53,7 @@ class ServerThread:
     def run(self, work: Any) -> Any:
         """Run a coroutine on the server's loop and wait for it."""
         assert self.server is not None
-        return asyncio.run_coroutine_threadsafe(work, self.server.desk.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.server.registry.loop).result(60)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -24,9 +24,9 @@ from entrepot import limits
 from entrepot.engine import express
 from entrepot.engine.checkpointing import CheckpointPlan
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.definitions import LocalQueue, SubscriptionDefinition
 from entrepot.engine.queue_manager import QueueManager
-from entrepot.engine.recovery_log.record import FORMAT_VERSION, Define
+from entrepot.engine.recovery_log.record import FORMAT_VERSION, DefineRecord
 from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.engine.restart import Restarted, lay_out, restart
@@ -142,7 +142,7 @@ class Simulation:
             )
         self.manager.force()
         for name in QUEUES if topics else ():
-            self.manager.publishing.define(Subscription(name=name, topic=TOPIC, destination=name))
+            self.manager.publishing.define(SubscriptionDefinition(name=name, topic=TOPIC, destination=name))
         self.manager.force()
 
     @property
@@ -484,7 +484,7 @@ class Simulation:
         if not self.disk.exists(segment_path(number)):
             return
         forgery = FORGERIES[self.crashes % len(FORGERIES)]
-        forged = forgery.group(end, _LATER_START, 1, Define("QLOCAL", 999, {"name": _FORGED}))
+        forged = forgery.group(end, _LATER_START, 1, DefineRecord("QLOCAL", 999, {"name": _FORGED}))
         for serial in range(2, 8):
             forged += forgery.group(end + len(forged), _LATER_START, serial)
         self.disk.overwrite(segment_path(number), HEAD_PAGE_BYTES + offset, forged)

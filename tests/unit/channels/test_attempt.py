@@ -41,7 +41,7 @@ def test_a_full_log_gets_checkpoints_and_the_verb_another_try(inside: Inside, fu
     async def work(house: House) -> None:
         told: Told = []
         verb = Verb(house, full)
-        assert attempt(house.desk, verb, told.append) == (full == 0)
+        assert attempt(house.registry, verb, told.append) == (full == 0)
         await house.until(lambda: told)
         assert (told, verb.runs, house.depth("Q")) == ([None], full + 1, 1)
 
@@ -52,7 +52,7 @@ def test_a_log_that_stays_full_is_told_after_so_many_checkpoints(inside: Inside)
     async def work(house: House) -> None:
         told: Told = []
         verb = Verb(house, 99)
-        attempt(house.desk, verb, told.append)
+        attempt(house.registry, verb, told.append)
         await house.until(lambda: told)
         assert [type(error) for error in told] == [LogFull]
         assert verb.runs == CHECKPOINTS_FOR_ROOM + 1
@@ -64,7 +64,7 @@ def test_another_error_is_told_at_once(inside: Inside) -> None:
     async def work(house: House) -> None:
         told: Told = []
         verb = Verb(house, 1, error := QueueNotFound("Q"))
-        assert not attempt(house.desk, verb, told.append)
+        assert not attempt(house.registry, verb, told.append)
         assert (told, verb.runs) == ([error], 1)
 
     inside(work)
@@ -73,7 +73,7 @@ def test_another_error_is_told_at_once(inside: Inside) -> None:
 def test_a_verb_without_a_settlement_is_done_at_once(inside: Inside) -> None:
     async def work(house: House) -> None:
         told: Told = []
-        assert attempt(house.desk, lambda: None, told.append)
+        assert attempt(house.registry, lambda: None, told.append)
         assert told == [None]
 
     inside(work)
@@ -81,9 +81,9 @@ def test_a_verb_without_a_settlement_is_done_at_once(inside: Inside) -> None:
 
 def test_who_awaits_a_verb_has_its_effect_or_its_error(inside: Inside) -> None:
     async def work(house: House) -> None:
-        await attempted(house.desk, Verb(house, 1))
+        await attempted(house.registry, Verb(house, 1))
         assert house.depth("Q") == 1
         with pytest.raises(QueueNotFound):
-            await attempted(house.desk, Verb(house, 1, QueueNotFound("Q")))
+            await attempted(house.registry, Verb(house, 1, QueueNotFound("Q")))
 
     inside(work)

@@ -32,11 +32,11 @@ class Sending:
 
     def take(self) -> tuple[list[tuple[int, int]], bool]:
         """Sequence numbers and sizes, and whether there are no more."""
-        found, drained = self.batch.take(self.house.desk, self.definition)
+        found, drained = self.batch.take(self.house.registry, self.definition)
         return [(sequence, len(message.body)) for sequence, message in found], drained
 
     def end(self) -> None:
-        self.house.desk.engine.back_out(self.batch.unit)
+        self.house.registry.engine.back_out(self.batch.unit)
 
 
 def test_a_body_as_long_as_the_channel_takes_is_sent_and_a_longer_one_is_not(inside: Inside) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from entrepot.channels.channel_state import (
     ChannelState,
-    Doubt,
-    Mark,
+    InDoubtBatch,
     Role,
+    SequenceMark,
     all_states,
     channels_in_doubt,
     find_doubt,
@@ -31,9 +31,9 @@ from entrepot.message import Message
 from folding import for_each
 from hosted import Host
 
-NONE = Mark(0, b"")
-FIRST = Mark(50, b"first")
-SECOND = Mark(100, b"second")
+NONE = SequenceMark(0, b"")
+FIRST = SequenceMark(50, b"first")
+SECOND = SequenceMark(100, b"second")
 
 
 @pytest.fixture
@@ -58,16 +58,16 @@ def host(tmp_path: Path) -> Iterator[Host]:
         (FIRST, None, NONE, "mismatch"),
         (NONE, None, FIRST, "mismatch"),
         (FIRST, SECOND, NONE, "mismatch"),
-        (FIRST, SECOND, Mark(150, b"third"), "mismatch"),
+        (FIRST, SECOND, SequenceMark(150, b"third"), "mismatch"),
         # The same number by another way: one end was restored from a backup.
-        (FIRST, None, Mark(50, b"other"), "mismatch"),
-        (FIRST, SECOND, Mark(100, b"other"), "mismatch"),
-        (FIRST, SECOND, Mark(50, b"other"), "mismatch"),
-        (FIRST, None, Mark(49, b"first"), "mismatch"),
+        (FIRST, None, SequenceMark(50, b"other"), "mismatch"),
+        (FIRST, SECOND, SequenceMark(100, b"other"), "mismatch"),
+        (FIRST, SECOND, SequenceMark(50, b"other"), "mismatch"),
+        (FIRST, None, SequenceMark(49, b"first"), "mismatch"),
     ],
 )
 def test_only_the_same_number_of_the_same_batch_counts(
-    before: Mark, in_doubt: Mark | None, theirs: Mark, verdict: str
+    before: SequenceMark, in_doubt: SequenceMark | None, theirs: SequenceMark, verdict: str
 ) -> None:
     assert judge(before, in_doubt, theirs) == verdict
 
@@ -131,16 +131,16 @@ def test_what_is_no_state_is_not_taken_for_one(host: Host) -> None:
         read_state(host.manager, Role.SENDER, "C")
 
 
-def _in_doubt(host: Host, channel: str, batch: bytes) -> Doubt:
+def _in_doubt(host: Host, channel: str, batch: bytes) -> InDoubtBatch:
     before = ChannelState(Role.SENDER, channel)
-    after = before.followed_by("QM2", Mark(1, batch), 1.0)
+    after = before.followed_by("QM2", SequenceMark(1, batch), 1.0)
     host.put("X", Message(b"1"), persistent=True)
     unit = host.begin()
     host.get("X", unit=unit)
     with host.lock:
         replace_state(host.manager, unit, before, after)
     host.prepare(unit, transaction_id(channel, batch))
-    return Doubt(transaction_id(channel, batch), before, after)
+    return InDoubtBatch(transaction_id(channel, batch), before, after)
 
 
 def test_doubt_is_found_by_its_channel_and_survives_a_restart(host: Host) -> None:
@@ -173,7 +173,7 @@ def test_a_sender_may_prepare_its_next_batch_before_the_log_has_resolved_the_las
     unit = host.begin()
     host.get("X", unit=unit)
     batch = new_batch_id()
-    after = first.after.followed_by("QM2", Mark(2, batch), 2.0)
+    after = first.after.followed_by("QM2", SequenceMark(2, batch), 2.0)
     with host.lock:
         resolved = host.manager.in_doubt.resolve(first.transaction_id, commit=True)
         replace_state(host.manager, unit, first.after, after)
@@ -183,17 +183,19 @@ def test_a_sender_may_prepare_its_next_batch_before_the_log_has_resolved_the_las
     assert prepared.done
     path = host.path
     with host.lock:
-        assert find_doubt(host.manager, "C") == Doubt(transaction_id("C", batch), first.after, after)
+        assert find_doubt(host.manager, "C") == InDoubtBatch(transaction_id("C", batch), first.after, after)
     host.close()
     again = Host(path)
     with again.lock:
-        assert find_doubt(again.manager, "C") == Doubt(transaction_id("C", batch), first.after, after)
+        assert find_doubt(again.manager, "C") == InDoubtBatch(transaction_id("C", batch), first.after, after)
     again.resolve(transaction_id("C", batch), commit=False)
     with again.lock:
         assert read_state(again.manager, Role.SENDER, "C") == first.after
     third = again.begin()
     with again.lock:
-        replace_state(again.manager, third, first.after, first.after.followed_by("QM2", Mark(2, b"3" * 16), 3.0))
+        replace_state(
+            again.manager, third, first.after, first.after.followed_by("QM2", SequenceMark(2, b"3" * 16), 3.0)
+        )
     again.commit(third)
     assert again.queue_status(SYNCHRONIZATION_QUEUE)["CURDEPTH"] == 1
     again.close()

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from entrepot.channels import neighbours as neighbours_module
-from entrepot.channels.neighbours import Neighbours, _Wishes
+from entrepot.channels.neighbours import Neighbours, _WantedTopics
 from entrepot.engine.definitions import (
     INTERMANAGER_CONTROL,
     INTERMANAGER_PUBLICATIONS,
     LocalQueue,
-    Subscription,
+    SubscriptionDefinition,
 )
 from entrepot.message import Message
 from unit.server.guests import House, Work
@@ -37,7 +37,7 @@ async def opened(house: House, *, parent: str = "") -> AsyncIterator[Neighbours]
         if house.host.find("QLOCAL", name) is None:
             house.host.define(LocalQueue(name=name, usage="XMITQ"), replace=False)
     set_parent(house, parent)
-    neighbours = Neighbours(house.desk)
+    neighbours = Neighbours(house.registry)
     neighbours.open()
     yield neighbours
     neighbours.close()
@@ -48,11 +48,11 @@ def set_parent(house: House, parent: str) -> None:
     house.host.alter(msgspec.structs.replace(attributes, parent=parent))
 
 
-def told(house: House, neighbour: str) -> list[_Wishes]:
+def told(house: House, neighbour: str) -> list[_WantedTopics]:
     """What waits for a neighbour on its transmission queue."""
     found = house.host.browse(neighbour, None, None, 99)[0]
     assert {message.target_queue for message in found} <= {INTERMANAGER_CONTROL}
-    return [msgspec.msgpack.decode(message.body, type=_Wishes) for message in found]
+    return [msgspec.msgpack.decode(message.body, type=_WantedTopics) for message in found]
 
 
 def kinds(house: House, neighbour: str) -> list[str]:
@@ -61,13 +61,15 @@ def kinds(house: House, neighbour: str) -> list[str]:
 
 async def heard(house: House, neighbour: str, kind: str, *topics: str, answer_wanted: bool = False) -> None:
     """A neighbour has told something."""
-    wishes = _Wishes(kind, neighbour, [("TOPIC", topic) for topic in topics], answer_wanted)  # type: ignore[arg-type]
+    wishes = _WantedTopics(kind, neighbour, [("TOPIC", topic) for topic in topics], answer_wanted)  # type: ignore[arg-type]
     message = Message(msgspec.msgpack.encode(wishes))
     await asyncio.to_thread(house.host.put, INTERMANAGER_CONTROL, message, persistent=True)
 
 
 def proxies(house: House, neighbour: str) -> set[str]:
-    rows = (each for each in house.host.definitions() if isinstance(each, Subscription) and each.type == "PROXY")
+    rows = (
+        each for each in house.host.definitions() if isinstance(each, SubscriptionDefinition) and each.type == "PROXY"
+    )
     return {row.topic for row in rows if row.destination_manager == neighbour}
 
 
@@ -83,7 +85,7 @@ def test_a_parent_is_told_everything_when_the_queue_manager_starts_and_is_asked_
         await asyncio.to_thread(house.mqsc, "DEFINE SUB(S) TOPICSTR('prices/#') DEST(Q)")
         async with opened(house, parent="HQ") as neighbours:
             await house.until(lambda: told(house, "HQ"))
-            assert told(house, "HQ") == [_Wishes("ALL", "QM1", [("TOPIC", "prices/#")], True)]
+            assert told(house, "HQ") == [_WantedTopics("ALL", "QM1", [("TOPIC", "prices/#")], True)]
             assert rows(neighbours) == [("LOCAL", "QM1"), ("PARENT", "HQ")]
 
     inside(work)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.channels.channel_state import ChannelState, Doubt, Role
+from entrepot.channels.channel_state import ChannelState, InDoubtBatch, Role
 from entrepot.channels.receiver import Receiver
 from entrepot.channels.sender import SenderChannel, Status
 from entrepot.engine.definitions import SYNCHRONIZATION_QUEUE, AliasQueue, LocalQueue, ManagerAttributes, RemoteQueue
@@ -325,7 +325,7 @@ def test_a_new_connection_waits_for_the_commit_of_the_older_one(with_pair: Any) 
 class Stranger(SenderChannel):
     """Was restored from a backup, or bears another's name."""
 
-    def _remembered(self) -> tuple[Doubt | None, ChannelState]:
+    def _remembered(self) -> tuple[InDoubtBatch | None, ChannelState]:
         return None, ChannelState(Role.SENDER, CHANNEL, "B", 7, b"7" * 16)
 
 

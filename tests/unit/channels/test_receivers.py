@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from entrepot.channels.receivers import Receivers
 from entrepot.engine.definitions import Channel
 from entrepot.errors import ChannelNotAvailable, EntrepotError, InvalidName, WrongManager
-from entrepot.server.desk import Identity
+from entrepot.server.session_registry import Identity
 from entrepot.server.wire.verbs import ChannelHello, Verb
 from unit.server.guests import SAMPLES, House, Work
 
@@ -52,7 +52,7 @@ def accept(receivers: Receivers, **changes: Any) -> Any:
 
 def test_a_sender_that_may_come_is_welcomed_and_shown(inside: Inside) -> None:
     async def work(house: House) -> None:
-        receivers = Receivers(house.desk)
+        receivers = Receivers(house.registry)
         for target in ("", "QM1"):
             receiver = accept(receivers, target=target)
             assert receiver._link.said == [Verb.CHANNEL_WELCOME]
@@ -77,18 +77,18 @@ def test_a_sender_that_may_not_come_is_refused_and_nothing_is_kept(
     inside: Inside, changes: dict[str, Any], error: type[EntrepotError]
 ) -> None:
     async def work(house: House) -> None:
-        receivers = Receivers(house.desk)
+        receivers = Receivers(house.registry)
         with pytest.raises(error):
             accept(receivers, **changes)
         assert receivers.status() == []
-        assert house.desk.sessions == {}
+        assert house.registry.sessions == {}
 
     inside(work)
 
 
 def test_an_operator_keeps_out_whom_he_has_stopped(inside: Inside) -> None:
     async def work(house: House) -> None:
-        receivers = Receivers(house.desk)
+        receivers = Receivers(house.registry)
         receivers.stopped.add("IN")
         with pytest.raises(ChannelNotAvailable):
             accept(receivers)
@@ -104,7 +104,7 @@ def test_an_operator_keeps_out_whom_he_has_stopped(inside: Inside) -> None:
 
 def test_a_second_connection_of_a_sender_takes_the_place_of_the_first(inside: Inside) -> None:
     async def work(house: House) -> None:
-        receivers = Receivers(house.desk)
+        receivers = Receivers(house.registry)
         first, second, other = accept(receivers), accept(receivers), accept(receivers, manager="QM3")
         assert [type(error) for error in first._link.closed_with] == [ChannelNotAvailable]
         assert {row["RQMNAME"] for row in receivers.status()} == {"QM2", "QM3"}

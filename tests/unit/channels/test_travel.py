@@ -29,7 +29,7 @@ def test_destination_is_local_or_passes_through() -> None:
 
 def test_identity_stays_and_transport_fields_go() -> None:
     message = Message(b"x", user="ann", application="app", backout_count=2, target_queue="Q", authorized_as="boss")
-    kept = travel.vetted(message, "mover")
+    kept = travel.checked_message(message, "mover")
     assert (kept.user, kept.application, kept.authorized_as) == ("ann", "app", "mover")
     assert (kept.backout_count, kept.target_queue) == (0, "")
 
@@ -48,4 +48,4 @@ def test_identity_stays_and_transport_fields_go() -> None:
 )
 def test_what_no_queue_manager_of_ours_would_send_is_refused(message: Message) -> None:
     with pytest.raises(InvalidArgument):
-        travel.vetted(message, "mover")
+        travel.checked_message(message, "mover")

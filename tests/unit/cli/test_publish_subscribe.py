@@ -16,7 +16,7 @@ from .conftest import Complaint, Shell
 
 
 @pytest.fixture
-def desk(shell: Shell, qm: Path) -> Path:
+def registry(shell: Shell, qm: Path) -> Path:
     """A queue manager with a durable subscription."""
     shell("subscribe", qm, "prices/#", "--durable", "desk-7")
     return qm
@@ -30,26 +30,26 @@ def collected(shell: Shell, qm: Path, *words: str) -> list[str]:
 # --- publish -----------------------------------------------------------------------------------
 
 
-def test_publication_is_told_and_reaches_a_durable_subscription(shell: Shell, desk: Path) -> None:
-    told = shell.json("publish", desk, "prices/ibm", "231.50")
+def test_publication_is_told_and_reaches_a_durable_subscription(shell: Shell, registry: Path) -> None:
+    told = shell.json("publish", registry, "prices/ibm", "231.50")
     assert (told["topic"], told["retained"], told["body_bytes"]) == ("prices/ibm", False, 6)
-    (message,) = shell.lines("subscribe", desk, "--durable", "desk-7")
+    (message,) = shell.lines("subscribe", registry, "--durable", "desk-7")
     assert [message["message_id"]] == told["message_ids"]
     assert (message["topic"], message["retained"], message["body"]) == ("prices/ibm", False, "231.50")
-    assert shell.lines("subscribe", desk, "--durable", "desk-7") == []
+    assert shell.lines("subscribe", registry, "--durable", "desk-7") == []
 
 
 def test_that_nobody_has_subscribed_is_no_error(shell: Shell, qm: Path) -> None:
     assert "6 bytes published on prices/ibm: message" in shell("publish", qm, "prices/ibm", "231.50").stdout
 
 
-def test_descriptor_reaches_the_subscriber(shell: Shell, desk: Path) -> None:
+def test_descriptor_reaches_the_subscriber(shell: Shell, registry: Path) -> None:
     shell(
-        "publish", desk, "prices/ibm", "body", "--priority", "7", "--expiry", "1000", "--correlation-id", "c0ffee",
+        "publish", registry, "prices/ibm", "body", "--priority", "7", "--expiry", "1000", "--correlation-id", "c0ffee",
         "--group-id", "g-1", "--group-sequence", "2", "--group-last",
         "--property", "region=EU", "-p", "size=3", "--reply-to", "REPLIES",
     )  # fmt: skip
-    (message,) = shell.lines("subscribe", desk, "--durable", "desk-7")
+    (message,) = shell.lines("subscribe", registry, "--durable", "desk-7")
     assert 0 < message.pop("expiry_s") <= 1000
     expected = {
         "priority": 7,
@@ -64,12 +64,12 @@ def test_descriptor_reaches_the_subscriber(shell: Shell, desk: Path) -> None:
     assert {key: message[key] for key in expected} == expected
 
 
-def test_body_comes_from_a_file_or_from_standard_input(shell: Shell, desk: Path, tmp_path: Path) -> None:
+def test_body_comes_from_a_file_or_from_standard_input(shell: Shell, registry: Path, tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(b"from a file")
-    shell("publish", desk, "prices/ibm", "--file", tmp_path / "body")
-    shell("publish", desk, "prices/ibm", stdin=b"from a pipe")
-    shell("publish", desk, "prices/ibm", "-", stdin=b"from a dash")
-    assert collected(shell, desk) == ["from a file", "from a pipe", "from a dash"]
+    shell("publish", registry, "prices/ibm", "--file", tmp_path / "body")
+    shell("publish", registry, "prices/ibm", stdin=b"from a pipe")
+    shell("publish", registry, "prices/ibm", "-", stdin=b"from a dash")
+    assert collected(shell, registry) == ["from a file", "from a pipe", "from a dash"]
 
 
 def test_dash_is_standard_input_for_put_too(shell: Shell, qm: Path) -> None:
@@ -77,14 +77,14 @@ def test_dash_is_standard_input_for_put_too(shell: Shell, qm: Path) -> None:
     assert shell("get", qm, "Q", "--body-only").stdout == "from a dash"
 
 
-def test_one_publication_can_be_published_many_times(shell: Shell, desk: Path) -> None:
-    assert "and 599 more" in shell("publish", desk, "prices/ibm", "x", "--count", "600").stdout
-    assert len(collected(shell, desk)) == 600
+def test_one_publication_can_be_published_many_times(shell: Shell, registry: Path) -> None:
+    assert "and 599 more" in shell("publish", registry, "prices/ibm", "x", "--count", "600").stdout
+    assert len(collected(shell, registry)) == 600
 
 
-def test_nonpersistent_publication_warns_that_it_ends_with_the_command(shell: Shell, desk: Path) -> None:
-    assert "ended with this command" in shell("publish", desk, "prices/ibm", "x", "--nonpersistent").stderr
-    assert collected(shell, desk) == []
+def test_nonpersistent_publication_warns_that_it_ends_with_the_command(shell: Shell, registry: Path) -> None:
+    assert "ended with this command" in shell("publish", registry, "prices/ibm", "x", "--nonpersistent").stderr
+    assert collected(shell, registry) == []
 
 
 def test_styles_of_other_brokers_mean_the_same_topics(shell: Shell, qm: Path) -> None:
@@ -115,16 +115,16 @@ def test_person_sees_topic_and_whether_it_was_retained(shell: Shell, qm: Path) -
     assert "231.50" in said
 
 
-def test_bodies_alone(shell: Shell, desk: Path) -> None:
-    shell("publish", desk, "prices/ibm", "x", "--count", "2")
-    assert shell("subscribe", desk, "--durable", "desk-7", "--body-only").stdout == "x\nx"
+def test_bodies_alone(shell: Shell, registry: Path) -> None:
+    shell("publish", registry, "prices/ibm", "x", "--count", "2")
+    assert shell("subscribe", registry, "--durable", "desk-7", "--body-only").stdout == "x\nx"
 
 
-def test_count_leaves_the_rest_to_the_next_command(shell: Shell, desk: Path) -> None:
+def test_count_leaves_the_rest_to_the_next_command(shell: Shell, registry: Path) -> None:
     for body in ("1", "2", "3"):
-        shell("publish", desk, "prices/ibm", body)
-    assert collected(shell, desk, "--count", "2") == ["1", "2"]
-    assert collected(shell, desk) == ["3"]
+        shell("publish", registry, "prices/ibm", body)
+    assert collected(shell, registry, "--count", "2") == ["1", "2"]
+    assert collected(shell, registry) == ["3"]
 
 
 def test_selector_and_content_filter_choose(shell: Shell, qm: Path) -> None:
@@ -140,13 +140,13 @@ def test_without_a_server_it_says_so_and_does_not_wait(shell: Shell, qm: Path) -
     assert "Nothing was published." in said
 
 
-def test_unsubscribe_ends_a_durable_subscription(shell: Shell, desk: Path, complaint: Complaint) -> None:
-    shell("publish", desk, "prices/ibm", "x")
-    assert "Subscription desk-7 has ended." in shell("unsubscribe", desk, "desk-7").stdout
-    assert "SubscriptionNotFound T03" in complaint("subscribe", desk, "--durable", "desk-7")
-    shell("subscribe", desk, "prices/#", "--durable", "desk-7")
-    assert collected(shell, desk) == []
-    assert shell.json("unsubscribe", desk, "desk-7") == {"unsubscribed": "desk-7"}
+def test_unsubscribe_ends_a_durable_subscription(shell: Shell, registry: Path, complaint: Complaint) -> None:
+    shell("publish", registry, "prices/ibm", "x")
+    assert "Subscription desk-7 has ended." in shell("unsubscribe", registry, "desk-7").stdout
+    assert "SubscriptionNotFound T03" in complaint("subscribe", registry, "--durable", "desk-7")
+    shell("subscribe", registry, "prices/#", "--durable", "desk-7")
+    assert collected(shell, registry) == []
+    assert shell.json("unsubscribe", registry, "desk-7") == {"unsubscribed": "desk-7"}
 
 
 # --- while a server runs -----------------------------------------------------------------------
@@ -237,8 +237,8 @@ def test_wrong_words(complaint: Complaint, qm: Path, words: tuple[str, ...], cod
     assert expected in complaint(command, qm, *rest, code=code)
 
 
-def test_subscription_cannot_be_opened_as_something_that_it_is_not(complaint: Complaint, desk: Path) -> None:
-    assert "SubscriptionDiffers T05" in complaint("subscribe", desk, "orders/#", "--durable", "desk-7")
+def test_subscription_cannot_be_opened_as_something_that_it_is_not(complaint: Complaint, registry: Path) -> None:
+    assert "SubscriptionDiffers T05" in complaint("subscribe", registry, "orders/#", "--durable", "desk-7")
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from entrepot.client.address import Address
-from entrepot.client.blocking import Connection, calls, incoming, line, reader
+from entrepot.client.blocking import Connection, blocking_transport, calls, incoming, reader
+from entrepot.client.blocking.blocking_transport import BlockingTransport
 from entrepot.client.blocking.calls import Calls
-from entrepot.client.blocking.incoming import FarIncoming
-from entrepot.client.blocking.line import Line
+from entrepot.client.blocking.incoming import RemoteIncoming
 from entrepot.client.blocking.pipeline import Pipeline
 from entrepot.client.blocking.reader import Reader
 from entrepot.client.options import Sender
@@ -44,7 +44,7 @@ CUT = object()
 """The server hangs up instead of an answer."""
 
 _REPLY_VERBS: dict[type, Verb] = {
-    verbs.Done: Verb.DONE,
+    verbs.DonePayload: Verb.DONE,
     verbs.Welcome: Verb.WELCOME,
     verbs.MessageAnswer: Verb.MESSAGE,
     verbs.MessagesAnswer: Verb.MESSAGES,
@@ -149,9 +149,9 @@ class Connected:
 class Client(Calls):
     """All that stands on a line, in one place."""
 
-    def __init__(self, server_line: Line) -> None:
+    def __init__(self, server_line: BlockingTransport) -> None:
         super().__init__(server_line)
-        self.line: Line = server_line
+        self.line: BlockingTransport = server_line
         self.connection = Connection(server_line, Sender("ann", "tests"))
         self.administration = self.connection.administration
         self.look_after = server_line.look_after
@@ -161,8 +161,8 @@ class Client(Calls):
     def opened(self) -> int:
         return self.core.opened
 
-    def consume(self, name: str, read_ahead: int) -> FarIncoming:
-        found = FarIncoming(self, name, None, read_ahead)
+    def consume(self, name: str, read_ahead: int) -> RemoteIncoming:
+        found = RemoteIncoming(self, name, None, read_ahead)
         found.open()
         return found
 
@@ -200,7 +200,7 @@ class Scripted:
         self.slept: list[float] = []
 
     def client(self, *, reconnect_s: float = 30.0) -> Client:
-        opened = Line(Address(folder=Path("qm1")), application="tests", reconnect_s=reconnect_s)
+        opened = BlockingTransport(Address(folder=Path("qm1")), application="tests", reconnect_s=reconnect_s)
         opened.open()
         self.clients.append(Client(opened))
         return self.clients[-1]
@@ -230,7 +230,7 @@ class Scripted:
     def answer(self, connection: Connected, verb: int, number: int, payload: Any) -> None:
         if not number:
             return
-        default = self._welcome() if verb == Verb.HELLO else verbs.Done(None)
+        default = self._welcome() if verb == Verb.HELLO else verbs.DonePayload(None)
         reply = self.answers.get(verb, default)
         while callable(reply):
             reply = reply(payload)
@@ -275,9 +275,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     """A server to which every client connects, on a clock that stands still unless somebody waits."""
     server = Scripted()
     clock = SimpleNamespace(monotonic=server.clock.now, sleep=server.sleep)
-    for module in (line, calls, incoming, reader):
+    for module in (blocking_transport, calls, incoming, reader):
         monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(line, "open_socket", server.open)
-    monkeypatch.setattr(line, "_ready", server.ready)
-    monkeypatch.setattr(line.keeper, "keep", lambda _: None)
+    monkeypatch.setattr(blocking_transport, "open_socket", server.open)
+    monkeypatch.setattr(blocking_transport, "_ready", server.ready)
+    monkeypatch.setattr(blocking_transport.keep_alive, "keep", lambda _: None)
     return server

@@ -34,10 +34,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     server = scripted(monkeypatch)
     server.answers[Verb.GET] = verbs.MessageAnswer(False, None)
     server.answers[Verb.GET_MANY] = server.answers[Verb.GET_GROUP] = verbs.MessagesAnswer([])
-    server.answers[Verb.SUBSCRIBE] = verbs.Done(["S", "S.QUEUE"])
+    server.answers[Verb.SUBSCRIBE] = verbs.DonePayload(["S", "S.QUEUE"])
     server.answers[Verb.HEARTBEAT] = verbs.Empty()
-    server.answers[Verb.BEGIN_GLOBAL] = verbs.Done(b"entrepot-1")
-    server.answers[Verb.CONSUME] = lambda frame: verbs.Done(4 if frame.held else None)
+    server.answers[Verb.BEGIN_GLOBAL] = verbs.DonePayload(b"entrepot-1")
+    server.answers[Verb.CONSUME] = lambda frame: verbs.DonePayload(4 if frame.held else None)
     yield server
     server.close()
 

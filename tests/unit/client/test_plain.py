@@ -19,8 +19,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from entrepot.client.address import Address
-from entrepot.client.blocking import line
-from entrepot.client.blocking.line import Line
+from entrepot.client.blocking import blocking_transport
+from entrepot.client.blocking.blocking_transport import BlockingTransport
 from entrepot.client.options import Sender
 from entrepot.client.protocol import ClientCore
 from entrepot.compiled import compiled
@@ -33,7 +33,7 @@ from entrepot.server.wire.verbs import Verb
 
 from .cores import Slot, welcome
 
-pytestmark = pytest.mark.skipif(compiled("line") is None, reason="the pure form has no short way to compare")
+pytestmark = pytest.mark.skipif(compiled("transport") is None, reason="the pure form has no short way to compare")
 
 BODY_BYTES_MAX = 100_000
 PEER = "unix:qm1"
@@ -177,10 +177,11 @@ answers = st.one_of(
     st.tuples(
         st.just(Verb.DONE),
         st.builds(
-            verbs.Done, st.one_of(st.none(), st.binary(max_size=300), st.integers(-(2**63), 2**63), st.text(max_size=5))
+            verbs.DonePayload,
+            st.one_of(st.none(), st.binary(max_size=300), st.integers(-(2**63), 2**63), st.text(max_size=5)),
         ),
     ),
-    st.tuples(st.just(Verb.DELIVERY), st.builds(verbs.Delivery, numbers, numbers, messages)),
+    st.tuples(st.just(Verb.DELIVERY), st.builds(verbs.DeliveryPayload, numbers, numbers, messages)),
     st.tuples(st.just(Verb.DELIVERIES), st.builds(verbs.Deliveries, numbers, numbers, st.lists(messages, max_size=18))),
     st.tuples(st.just(Verb.ALIVE), st.just(verbs.Empty())),
 )
@@ -276,7 +277,7 @@ def test_a_frame_of_an_impossible_length_is_the_same_error(length: int) -> None:
     states = []
     for short in (True, False):
         hearing = Hearing(short=short)
-        hearing.hear(encode(Verb.DONE, 1, verbs.Done(None)) + HEAD.pack(length, Verb.DONE, 2) + b"\x91\xc0")
+        hearing.hear(encode(Verb.DONE, 1, verbs.DonePayload(None)) + HEAD.pack(length, Verb.DONE, 2) + b"\x91\xc0")
         states.append(hearing.state)
     assert states[0] == states[1]
     assert states[0][0] is not None
@@ -290,11 +291,11 @@ class Far:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ours, theirs = socket.socketpair()
-        monkeypatch.setattr(line, "open_socket", lambda *_: theirs)
-        monkeypatch.setattr(line.keeper, "keep", lambda _: None)
+        monkeypatch.setattr(blocking_transport, "open_socket", lambda *_: theirs)
+        monkeypatch.setattr(blocking_transport.keep_alive, "keep", lambda _: None)
         self._thread = threading.Thread(target=self._welcome)
         self._thread.start()
-        self.line = Line(Address(folder=Path("qm1")), application="tests", reconnect_s=0.0)
+        self.line = BlockingTransport(Address(folder=Path("qm1")), application="tests", reconnect_s=0.0)
         self.line.open()
         self._thread.join()
 
@@ -328,7 +329,9 @@ SENDER = Sender("ann", "app")
 def test_a_put_has_its_answer_by_way_of_the_socket(far: Far) -> None:
     def serve() -> None:
         verb, number, put = far.heard()
-        far.ours.sendall(encode(Verb.DONE, number, verbs.Done(put.message.message_id)) if verb == Verb.PUT else b"?")
+        far.ours.sendall(
+            encode(Verb.DONE, number, verbs.DonePayload(put.message.message_id)) if verb == Verb.PUT else b"?"
+        )
 
     serving = far.meanwhile(serve)
     assert far.line.put_plain("Q", b"x", True, SENDER) == b"head\0\0\0\1"
@@ -392,7 +395,7 @@ def test_credit_is_told_before_a_consumer_waits(far: Far) -> None:
 
     def serve() -> None:
         if far.heard()[0] == Verb.CREDIT:
-            far.ours.sendall(encode(Verb.DELIVERY, 0, verbs.Delivery(ahead.number, 2, Message(b"next"))))
+            far.ours.sendall(encode(Verb.DELIVERY, 0, verbs.DeliveryPayload(ahead.number, 2, Message(b"next"))))
         else:
             far.ours.close()
 
@@ -405,7 +408,7 @@ def test_credit_is_told_before_a_consumer_waits(far: Far) -> None:
 def test_what_a_server_must_not_say_breaks_the_connection(far: Far) -> None:
     def serve() -> None:
         _, number, _ = far.heard()
-        far.ours.sendall(encode(Verb.DONE, number + 1, verbs.Done(None)))
+        far.ours.sendall(encode(Verb.DONE, number + 1, verbs.DonePayload(None)))
 
     serving = far.meanwhile(serve)
     with pytest.raises(EntrepotError, match="nobody has asked"):

@@ -271,14 +271,14 @@ def test_a_unit_whose_end_failed_is_unknown_backed_out_or_still_there(core: Clie
 def test_answers_find_who_asked_and_nobody_else(core: ClientCore) -> None:
     slots = [Slot() for _ in range(3)]
     first, second, third = (core.ask(Verb.HEARTBEAT, verbs.Empty(), slot) for slot in slots)
-    core.handle(Verb.DONE, second, verbs.Done(b"value"))
+    core.handle(Verb.DONE, second, verbs.DonePayload(b"value"))
     core.handle(Verb.FAILED, first, verbs.Failed(to_wire(QueueNotFound("Q")), unit_active=True))
     core.handle(Verb.MESSAGES, third, answer := verbs.MessagesAnswer([]))
     assert (slots[1].value, slots[2].value) == (b"value", answer)
     assert isinstance(slots[0].error, QueueNotFound) and slots[0].unit_active
     for number in (first, 0, 99):
         with pytest.raises(FrameUnreadable):
-            core.handle(Verb.DONE, number, verbs.Done(None))
+            core.handle(Verb.DONE, number, verbs.DonePayload(None))
 
 
 @pytest.mark.parametrize("leased", [True, False])

@@ -78,9 +78,9 @@ def test_consumers_have_numbers_of_their_own_and_get_what_is_theirs(core: Client
         ("Q", 3, False, True),
         ("R", 4, True, True),
     ]
-    core.handle(Verb.DELIVERY, 0, verbs.Delivery(second.number, 1, Message(b"r1")))
+    core.handle(Verb.DELIVERY, 0, verbs.DeliveryPayload(second.number, 1, Message(b"r1")))
     core.handle(Verb.DELIVERIES, 0, verbs.Deliveries(first.number, 1, texts("q1", "q2")))
-    core.handle(Verb.DELIVERY, 0, verbs.Delivery(99, 1, Message(b"too late")))
+    core.handle(Verb.DELIVERY, 0, verbs.DeliveryPayload(99, 1, Message(b"too late")))
     core.handle(Verb.DELIVERIES, 0, verbs.Deliveries(99, 1, texts("too", "late")))
     assert (bodies(list(first.arrived)), bodies(list(second.arrived))) == ("q1 q2", "r1")
 
@@ -89,7 +89,7 @@ def test_a_consumer_that_failed_can_use_what_has_come_and_is_woken(core: ClientC
     ahead = core.consume("Q", None, 3, Slot())
     woken: list[int] = []
     ahead.wake = lambda: woken.append(1)
-    core.handle(Verb.DELIVERY, 0, verbs.Delivery(ahead.number, 1, Message(b"1", persistent=True)))
+    core.handle(Verb.DELIVERY, 0, verbs.DeliveryPayload(ahead.number, 1, Message(b"1", persistent=True)))
     failed = verbs.ConsumerFailed(ahead.number, to_wire(GetInhibited("Q")))
     core.handle(Verb.CONSUMER_FAILED, 0, failed)
     core.handle(Verb.CONSUMER_FAILED, 0, verbs.ConsumerFailed(99, to_wire(GetInhibited("Q"))))

@@ -19,7 +19,7 @@ from .scripted import Scripted, scripted
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     server = scripted(monkeypatch)
     server.answers[Verb.HEARTBEAT] = verbs.Empty()
-    server.answers[Verb.CONSUME] = lambda frame: verbs.Done(4 if frame.held else None)
+    server.answers[Verb.CONSUME] = lambda frame: verbs.DonePayload(4 if frame.held else None)
     yield server
     server.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from entrepot.engine.administration import Administration
+from entrepot.engine.administration import ObjectAdministration
 from entrepot.engine.definitions import (
     BASE_TOPIC,
     DEAD_LETTER_QUEUE,
@@ -48,7 +48,7 @@ def manager(simulated: Simulated) -> QueueManager:
 
 
 @pytest.fixture
-def administration(manager: QueueManager) -> Administration:
+def administration(manager: QueueManager) -> ObjectAdministration:
     return manager.administration
 
 
@@ -74,7 +74,7 @@ def refuse(size: int, *, reserved: bool) -> None:
 
 
 def test_an_administrator_may_use_the_last_of_the_log(
-    manager: QueueManager, administration: Administration, monkeypatch: pytest.MonkeyPatch
+    manager: QueueManager, administration: ObjectAdministration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(manager)
     monkeypatch.setattr(manager.log, "require_room", only_reserved)
@@ -89,7 +89,7 @@ def test_an_administrator_may_use_the_last_of_the_log(
 
 
 def test_what_the_log_has_no_room_for_does_not_happen(
-    manager: QueueManager, administration: Administration, monkeypatch: pytest.MonkeyPatch
+    manager: QueueManager, administration: ObjectAdministration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     define(manager, LocalQueue(name="EMPTY"))
     monkeypatch.setattr(manager.log, "require_room", refuse)
@@ -107,7 +107,9 @@ def test_what_the_log_has_no_room_for_does_not_happen(
     manager.put("EMPTY", Message(b""))
 
 
-def test_a_queue_manager_that_has_failed_changes_nothing(manager: QueueManager, administration: Administration) -> None:
+def test_a_queue_manager_that_has_failed_changes_nothing(
+    manager: QueueManager, administration: ObjectAdministration
+) -> None:
     manager.fail(QueueManagerFailed("disk"))
     with pytest.raises(EntrepotError):
         administration.define(LocalQueue(name="NEW"), replace_existing=False)
@@ -126,7 +128,9 @@ def test_messages_of_a_queue_stay_its_own_whatever_is_defined_after_it(simulated
     assert [manager.objects.queues[name].depth for name in ("Q", "A", "B")] == [1, 0, 1]
 
 
-def test_an_existing_object_is_replaced_only_by_its_like(manager: QueueManager, administration: Administration) -> None:
+def test_an_existing_object_is_replaced_only_by_its_like(
+    manager: QueueManager, administration: ObjectAdministration
+) -> None:
     define(manager, Process(name="P"), AliasQueue(name="A", target="Q"))
     with pytest.raises(ObjectExists):
         administration.define(Process(name="P"), replace_existing=False)
@@ -136,7 +140,7 @@ def test_an_existing_object_is_replaced_only_by_its_like(manager: QueueManager, 
             administration.define(LocalQueue(name="A"), replace_existing=replace_existing)
 
 
-def test_the_root_of_all_topics_stays(manager: QueueManager, administration: Administration) -> None:
+def test_the_root_of_all_topics_stays(manager: QueueManager, administration: ObjectAdministration) -> None:
     administration.define_missing()
     define(manager, Process(name=BASE_TOPIC), Topic(name="T", topic="t"))
     with pytest.raises(InvalidArgument):
@@ -148,7 +152,7 @@ def test_the_root_of_all_topics_stays(manager: QueueManager, administration: Adm
 
 
 def test_system_objects_that_are_missing_come_back_but_not_rules_that_were_taken_away(
-    manager: QueueManager, administration: Administration
+    manager: QueueManager, administration: ObjectAdministration
 ) -> None:
     wanted = {(definition.kind, definition.name) for definition in system_objects()}
     assert len(administration.define_missing()) > 0
@@ -170,7 +174,7 @@ def test_system_objects_that_are_missing_come_back_but_not_rules_that_were_taken
 
 
 def test_a_queue_is_cleared_a_thousand_at_a_time_with_those_that_sleep(
-    manager: QueueManager, administration: Administration
+    manager: QueueManager, administration: ObjectAdministration
 ) -> None:
     for number in range(1500):
         manager.put("Q", Message(b"", delay_s=60 if number < 3 else 0))
@@ -203,7 +207,7 @@ def test_a_purged_queue_takes_its_messages_with_it(simulated: Simulated) -> None
 # --- dynamic queues -------------------------------------------------------------------------------
 
 
-def test_dynamic_queues_have_names_of_their_own(manager: QueueManager, administration: Administration) -> None:
+def test_dynamic_queues_have_names_of_their_own(manager: QueueManager, administration: ObjectAdministration) -> None:
     define(manager, ModelQueue(name="M", depth_max=7))
     names = [administration.make_dynamic("M", "DYN.*")[0] for _ in range(3)]
     assert len(set(names)) == 3
@@ -236,7 +240,9 @@ def test_a_users_queues_are_counted_from_the_start(
     assert manager.quotas.held(quota, "ann") == 3, "one that was not made does not count"
 
 
-def test_only_a_temporary_queue_goes_with_its_connection(manager: QueueManager, administration: Administration) -> None:
+def test_only_a_temporary_queue_goes_with_its_connection(
+    manager: QueueManager, administration: ObjectAdministration
+) -> None:
     define(manager, ModelQueue(name="T", dynamic_kind="TEMPORARY"), ModelQueue(name="P", dynamic_kind="PERMANENT"))
     temporary, permanent = (administration.make_dynamic(model, "DYN.*")[0] for model in ("T", "P"))
     manager.force()

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import MEMORY, host_of
 from entrepot import Connection, Message
-from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.definitions import LocalQueue, SubscriptionDefinition
 from entrepot.engine.entry import QueuedMessage
 
 SUBSCRIBERS = 100
@@ -48,7 +48,7 @@ def subscribe_all(connection: Connection, variant: Variant) -> list[str]:
     names = [f"Q{number:03}" for number in range(SUBSCRIBERS)]
     for number, name in enumerate(names):
         host.define(LocalQueue(name=name), replace=False)
-        host.define(Subscription(name=name, topic="a/#", destination=name, **variant(number)), replace=False)
+        host.define(SubscriptionDefinition(name=name, topic="a/#", destination=name, **variant(number)), replace=False)
     return names
 
 

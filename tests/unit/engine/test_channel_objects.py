@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.engine.administration import Administration
+from entrepot.engine.administration import ObjectAdministration
 from entrepot.engine.definitions import (
     SYNCHRONIZATION_QUEUE,
     AuthorityRecord,
@@ -152,7 +152,7 @@ def test_queue_manager_has_its_system_objects_once_it_was_started(path: Path) ->
 def old(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A queue manager of the release before channels, with a message on its queue."""
     with monkeypatch.context() as patched:
-        patched.setattr(Administration, "define_missing", lambda _: [])
+        patched.setattr(ObjectAdministration, "define_missing", lambda _: [])
         with contextlib.closing(Host(path)) as host:
             mqsc(host, "DEFINE QLOCAL(Q)")
             host.put("Q", Message(b"old"), persistent=True)

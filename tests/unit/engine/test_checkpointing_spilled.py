@@ -10,7 +10,7 @@ import pytest
 
 from entrepot import limits
 from entrepot.engine.definitions import LocalQueue
-from entrepot.engine.recovery_log.record import Taken
+from entrepot.engine.recovery_log.record import TakenRecord
 from entrepot.errors import DiskFailed, DiskFull
 from entrepot.message import Message
 
@@ -29,7 +29,7 @@ def spilled(seed: int) -> Simulated:
     world.put(b"x" * 5000)  # stays in memory, and in a run of its own
     for _ in range(2):
         world.restarted.checkpoints.take()
-    world.manager.log.append([Taken([])] * 300)  # enough for the log to remember that a group begins behind it
+    world.manager.log.append([TakenRecord([])] * 300)  # enough for the log to remember that a group begins behind it
     world.manager.force()
     world.restarted.checkpoints.take()
     for number in range(1, 9):

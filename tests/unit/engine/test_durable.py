@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.compiled import compiled
-from entrepot.engine.recovery_log.record import Put, frame
+from entrepot.engine.recovery_log.record import PutRecord, frame
 from entrepot.errors import LogFull
 from entrepot.message import Message, MessageType
 from entrepot.server.wire import verbs
@@ -58,7 +58,7 @@ def test_a_record_is_the_same_to_the_byte(
 ) -> None:
     raw = msgspec.msgpack.encode(message)
     made = durable.put_record(unit, queue, key, raw, position, seed)
-    assert made == b"".join(frame(Put(unit, [(queue, key)], message), position, seed))
+    assert made == b"".join(frame(PutRecord(unit, [(queue, key)], message), position, seed))
 
 
 # --- disks --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import errno
 import pytest
 
 from entrepot.engine.recovery_log.group import GROUP_BYTES, Group
-from entrepot.engine.recovery_log.record import Commit
+from entrepot.engine.recovery_log.record import CommitRecord
 from entrepot.errors import DiskFull, EntrepotError, LogDamaged
 from entrepot.message import Message
 from entrepot.testing import Fault, PlannedFaults
@@ -72,7 +72,7 @@ def test_what_a_full_disk_refuses_is_undone_newest_first() -> None:
 
     settlements = [
         world.manager.group_commit.promise(
-            [Commit(number)], lambda: None, lambda error, number=number: undo(number, error)
+            [CommitRecord(number)], lambda: None, lambda error, number=number: undo(number, error)
         )  # type: ignore[misc]
         for number in range(4)
     ]

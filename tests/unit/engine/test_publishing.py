@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from conftest import MEMORY, host_of
 from entrepot import Connection, Message
 from entrepot.engine import publishing
-from entrepot.engine.definitions import BASE_TOPIC, RETAINED_QUEUE, Subscription, Topic
+from entrepot.engine.definitions import BASE_TOPIC, RETAINED_QUEUE, SubscriptionDefinition, Topic
 from entrepot.engine.entry import QueuedMessage
 from entrepot.engine.queue_manager import QueueManager
 from entrepot.engine.retained import Retained
@@ -57,8 +57,8 @@ def define(connection: Connection, *definitions: Any, replace: bool = True) -> N
         host_of(connection).define(definition, replace=replace)  # type: ignore[attr-defined]
 
 
-def subscription(name: str, topic: str = "a", queue: str = "Q", **attributes: Any) -> Subscription:
-    return Subscription(name=name, topic=topic, destination=queue, **attributes)
+def subscription(name: str, topic: str = "a", queue: str = "Q", **attributes: Any) -> SubscriptionDefinition:
+    return SubscriptionDefinition(name=name, topic=topic, destination=queue, **attributes)
 
 
 def entries(connection: Connection, queue: str = "Q") -> list[QueuedMessage]:
@@ -614,7 +614,7 @@ def test_no_room_for_what_is_retained_makes_no_subscription(
 
 def test_a_subscription_that_the_disk_refused_is_gone(connection: Connection) -> None:
     manager = engine(connection)
-    found, settlement = manager.publishing.subscribe(Subscription(name="D", topic="a", managed=True))
+    found, settlement = manager.publishing.subscribe(SubscriptionDefinition(name="D", topic="a", managed=True))
     assert settlement is not None
     _, published = manager.put("topic:a", Message(b"never"), persistent=True)
     assert published is not None
@@ -642,7 +642,7 @@ def test_an_end_that_the_disk_refused_changes_nothing(connection: Connection) ->
 
 def test_readers_are_counted(connection: Connection) -> None:
     publishing = engine(connection).publishing
-    wanted = Subscription(name="S", topic="a", managed=True, durable=False, shared=True)
+    wanted = SubscriptionDefinition(name="S", topic="a", managed=True, durable=False, shared=True)
     queue = publishing.subscribe(wanted)[0].destination
     publishing.subscribe(wanted)
     with pytest.raises(SubscriptionInUse, match="it is open"):

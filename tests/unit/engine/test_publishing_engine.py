@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from entrepot.engine.definitions import BASE_TOPIC, LocalQueue, Subscription, Topic
+from entrepot.engine.definitions import BASE_TOPIC, LocalQueue, SubscriptionDefinition, Topic
 from entrepot.engine.entry import OVERHEAD_BYTES
 from entrepot.engine.publishing import Publishing
 from entrepot.engine.queue_manager import QueueManager
-from entrepot.engine.subscription_owner import Holder
+from entrepot.engine.subscription_owner import SubscriptionOwner
 from entrepot.errors import (
     InvalidArgument,
     MessageTooLong,
@@ -27,7 +27,11 @@ from entrepot.message import Message
 
 from .simulated import Simulated
 
-ANN, BOB, ROOT = Holder("ann", administrator=False), Holder("bob", administrator=False), Holder("", administrator=True)
+ANN, BOB, ROOT = (
+    SubscriptionOwner("ann", administrator=False),
+    SubscriptionOwner("bob", administrator=False),
+    SubscriptionOwner("", administrator=True),
+)
 
 
 @pytest.fixture
@@ -47,7 +51,7 @@ def publishing(manager: QueueManager) -> Publishing:
 
 
 def subscribe(manager: QueueManager, name: str, queue: str = "Q", **attributes: Any) -> None:
-    manager.publishing.define(Subscription(name=name, topic="t", destination=queue, **attributes))
+    manager.publishing.define(SubscriptionDefinition(name=name, topic="t", destination=queue, **attributes))
     manager.force()
 
 
@@ -68,8 +72,10 @@ def kept_places(manager: QueueManager) -> int:
 # --- whose a subscription is ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("other", [BOB, Holder("", administrator=False)])
-def test_only_its_owner_or_an_administrator_ends_a_subscription(manager: QueueManager, other: Holder) -> None:
+@pytest.mark.parametrize("other", [BOB, SubscriptionOwner("", administrator=False)])
+def test_only_its_owner_or_an_administrator_ends_a_subscription(
+    manager: QueueManager, other: SubscriptionOwner
+) -> None:
     for owner in (ANN, ROOT):
         subscribe(manager, "S", user="ann")
         with pytest.raises(NotAuthorized):
@@ -84,14 +90,14 @@ def test_only_its_owner_or_an_administrator_ends_a_subscription(manager: QueueMa
 def test_a_subscription_without_an_owner_is_an_administrators(manager: QueueManager) -> None:
     subscribe(manager, "S")
     with pytest.raises(NotAuthorized):
-        manager.publishing.unsubscribe("S", holder=Holder("", administrator=False))
+        manager.publishing.unsubscribe("S", holder=SubscriptionOwner("", administrator=False))
     manager.publishing.unsubscribe("S", holder=ROOT)
 
 
 @pytest.mark.parametrize("any_user", [False, True])
 def test_others_open_a_subscription_only_if_it_is_for_any_user(manager: QueueManager, any_user: bool) -> None:
     subscribe(manager, "S", user="ann", any_user=any_user)
-    wanted = Subscription(name="S")
+    wanted = SubscriptionDefinition(name="S")
     if any_user:
         manager.publishing.subscribe(wanted, holder=BOB)
     else:
@@ -103,7 +109,7 @@ def test_others_open_a_subscription_only_if_it_is_for_any_user(manager: QueueMan
 
 def test_a_subscription_that_is_open_is_not_ended(manager: QueueManager, publishing: Publishing) -> None:
     subscribe(manager, "S")
-    publishing.subscribe(Subscription(name="S"))
+    publishing.subscribe(SubscriptionDefinition(name="S"))
     with pytest.raises(SubscriptionInUse):
         publishing.unsubscribe("S")
     publishing.leave("S")
@@ -116,7 +122,7 @@ def test_a_subscription_that_is_open_is_not_ended(manager: QueueManager, publish
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_several_read_a_subscription_only_if_it_is_shared(publishing: Publishing, shared: bool) -> None:
-    wanted = Subscription(name="S", topic="t", destination="Q", shared=shared)
+    wanted = SubscriptionDefinition(name="S", topic="t", destination="Q", shared=shared)
     publishing.subscribe(wanted)
     if shared:
         publishing.subscribe(wanted)
@@ -127,7 +133,7 @@ def test_several_read_a_subscription_only_if_it_is_shared(publishing: Publishing
 
 def test_a_subscription_that_is_not_durable_ends_with_its_last_reader(manager: QueueManager) -> None:
     publishing = manager.publishing
-    wanted = Subscription(name="S", topic="t", managed=True, durable=False, shared=True)
+    wanted = SubscriptionDefinition(name="S", topic="t", managed=True, durable=False, shared=True)
     queues = set(manager.objects.queues)
     for _ in range(2):
         publishing.subscribe(wanted)
@@ -143,7 +149,7 @@ def test_a_subscription_that_is_not_durable_ends_with_its_last_reader(manager: Q
     [{"topic": "u"}, {"wildcards": "CHAR"}, {"selector": "n = 1"}, {"destination": "A"}, {"shared": True}],
 )
 def test_a_subscription_is_not_opened_as_something_else(publishing: Publishing, different: dict[str, Any]) -> None:
-    wanted = Subscription(name="S", topic="t", destination="Q")
+    wanted = SubscriptionDefinition(name="S", topic="t", destination="Q")
     publishing.subscribe(wanted)
     publishing.leave("S")
     with pytest.raises(SubscriptionDiffers):
@@ -229,7 +235,7 @@ def test_topics_say_who_has_to_be_reached(manager: QueueManager, reach: str, dur
 def test_messages_on_a_temporary_queue_are_not_persistent_and_keep_their_shape(
     manager: QueueManager, durable: bool, shape: dict[str, Any]
 ) -> None:
-    wanted = Subscription(name="S", topic="t", managed=True, durable=durable, **shape)
+    wanted = SubscriptionDefinition(name="S", topic="t", managed=True, durable=durable, **shape)
     opened, _ = manager.publishing.subscribe(wanted)
     manager.force()
     publish(manager, b"body", persistent=True, correlation_id=b"publisher's", properties={"n": 1})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.engine.criteria import Criteria
-from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.definitions import LocalQueue, SubscriptionDefinition
 from entrepot.engine.publishing import hand_to_stream
 from entrepot.engine.waiting import StandingWaiter, Waiter
 from entrepot.message import Message
@@ -31,7 +31,7 @@ class World:
         for name in QUEUES:
             self.manager.administration.define(LocalQueue(name=name, depth_max=6), replace_existing=False)
             self.manager.force()
-            self.manager.publishing.define(Subscription(name=name, topic="t", destination=name))
+            self.manager.publishing.define(SubscriptionDefinition(name=name, topic="t", destination=name))
         self.manager.force()
 
     def publish(self, message: Message, persistent: bool) -> str:

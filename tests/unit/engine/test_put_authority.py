@@ -7,7 +7,7 @@ import pytest
 
 from conftest import host_of
 from entrepot import Connection
-from entrepot.engine.definitions import DEAD_LETTER_QUEUE, Subscription
+from entrepot.engine.definitions import DEAD_LETTER_QUEUE, SubscriptionDefinition
 from entrepot.engine.put_authority import queues_asked
 from entrepot.engine.system_queues import INTERNAL_QUEUES
 from entrepot.errors import DistributionFailed, EntrepotError, InternalQueue, NotAuthorized
@@ -109,9 +109,11 @@ def test_a_subscription_to_a_queue_lasts_as_long_as_the_right_of_its_user(connec
     objects = host_of(connection).manager.objects  # type: ignore[attr-defined]
     objects.originators = Permitted()
     with pytest.raises(NotAuthorized):
-        host_of(connection).subscribe(Subscription(name="s", topic="t", destination="Q", user="ann", type="API"))
+        host_of(connection).subscribe(
+            SubscriptionDefinition(name="s", topic="t", destination="Q", user="ann", type="API")
+        )
     objects.originators = Permitted("Q")
-    host_of(connection).subscribe(Subscription(name="s", topic="t", destination="Q", user="ann", type="API"))
+    host_of(connection).subscribe(SubscriptionDefinition(name="s", topic="t", destination="Q", user="ann", type="API"))
     connection.publish("t", b"1")
     objects.originators = Permitted()
     connection.mqsc("SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('ann') AUTHADD(GET)")

@@ -11,7 +11,7 @@ from conftest import host_of
 from entrepot import Connection, Message, limits
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.queue import Queue
-from entrepot.engine.search import Search, SearchPaused, Turn
+from entrepot.engine.search import Search, SearchBudget, SearchPaused
 
 BODY = 500
 
@@ -456,7 +456,7 @@ def test_after_a_restart_a_search_gets_to_know_groups_a_run_in_a_turn(
         return read(number, gone)
 
     monkeypatch.setattr(manager.store, "read", counted)
-    search = Search(Turn(), Criteria(whole_group=True))
+    search = Search(SearchBudget(), Criteria(whole_group=True))
     for _ in range(runs - 1):
         search.turn.left = 1
         with pytest.raises(SearchPaused):

@@ -9,8 +9,8 @@ from entrepot.engine.criteria import Criteria
 from entrepot.engine.definitions import LocalQueue
 from entrepot.engine.queue_manager import QueueManager
 from entrepot.engine.quotas import UNCOMMITTED_BYTES
-from entrepot.engine.recovery_log.record import Commit, Put, Remove
-from entrepot.engine.unit_of_work import Holder, UnitState
+from entrepot.engine.recovery_log.record import CommitRecord, PutRecord, RemoveRecord
+from entrepot.engine.unit_of_work import UnitOwner, UnitState
 from entrepot.engine.waiting import Waiter
 from entrepot.errors import DiskFull, LogFull, UnitBackedOut, UnitFinished
 from entrepot.limits import KIB
@@ -31,7 +31,7 @@ def manager(simulated: Simulated) -> QueueManager:
 
 def records(simulated: Simulated, begin: int) -> list[str]:
     """The kinds of records behind a position, as far as they are about messages."""
-    kinds = (Put, Remove, Commit)
+    kinds = (PutRecord, RemoveRecord, CommitRecord)
     return [
         type(found.record).__name__ for found in simulated.reader().records(begin) if isinstance(found.record, kinds)
     ]
@@ -45,7 +45,7 @@ def test_one_record_stands_for_itself_and_several_end_with_a_commit(simulated: S
     manager = simulated.manager
     begin = manager.log.appended_position
     simulated.put(b"alone")
-    assert records(simulated, begin) == ["Put"]
+    assert records(simulated, begin) == ["PutRecord"]
     begin = manager.log.appended_position
     unit = manager.begin()
     for body in (b"1", b"2"):
@@ -53,7 +53,7 @@ def test_one_record_stands_for_itself_and_several_end_with_a_commit(simulated: S
     manager.get("Q", None, unit)
     manager.commit(unit)
     manager.force()
-    assert records(simulated, begin) == ["Put", "Put", "Remove", "Commit"]
+    assert records(simulated, begin) == ["PutRecord", "PutRecord", "RemoveRecord", "CommitRecord"]
 
 
 def test_nonpersistent_messages_leave_nothing_in_the_log(simulated: Simulated) -> None:
@@ -128,7 +128,7 @@ def test_a_put_alone_that_the_disk_did_not_take_has_never_been(simulated: Simula
 @pytest.mark.parametrize("commit", [False, True])
 def test_a_unit_that_has_ended_takes_nothing_of_its_user(manager: QueueManager, commit: bool) -> None:
     unit = manager.begin()
-    unit.holder = Holder(manager.quotas, "ann", limited=True)
+    unit.holder = UnitOwner(manager.quotas, "ann", limited=True)
     manager.put("Q", Message(b"body"), unit=unit)
     assert manager.quotas.held(UNCOMMITTED_BYTES, "ann") == 64 * KIB
     if commit:

@@ -7,7 +7,14 @@ from entrepot import limits
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.definitions import LocalQueue
 from entrepot.engine.quotas import UNCOMMITTED_BYTES
-from entrepot.engine.recovery_log.record import Commit, Delete, Forget, Heuristic, Put, Taken
+from entrepot.engine.recovery_log.record import (
+    CommitRecord,
+    DeleteRecord,
+    ForgetRecord,
+    HeuristicRecord,
+    PutRecord,
+    TakenRecord,
+)
 from entrepot.engine.restart import restart
 from entrepot.message import Message
 
@@ -25,7 +32,7 @@ def test_a_unit_that_a_torn_group_left_does_not_come_back_with_a_later_starts_un
     assert group is not None
     world.manager.log.write_group(group, force=False)
     records = [logged for logged in world.reader().records(0) if logged.position > group.start]
-    assert [type(logged.record) for logged in records] == [Put, Put, Commit]
+    assert [type(logged.record) for logged in records] == [PutRecord, PutRecord, CommitRecord]
     torn_at = records[-1].position
     world.overwrite(torn_at, bytes(group.end - torn_at))
 
@@ -48,7 +55,7 @@ def test_a_unit_whose_records_lie_in_two_groups_of_a_start_is_whole() -> None:
     queue = world.manager.objects.queues["Q"]
     (number,) = (each for each, found in world.manager.objects.queues_by_number.items() if found is queue)
     log = world.manager.log
-    for record in (Put(9, [(number, key)], Message(b"in two groups", persistent=True)), Commit(9)):
+    for record in (PutRecord(9, [(number, key)], Message(b"in two groups", persistent=True)), CommitRecord(9)):
         log.append([record])
         world.manager.force()
     world.kill_and_start()
@@ -59,8 +66,8 @@ def test_what_the_checkpoint_has_seen_is_not_forgotten_again() -> None:
     """A FORGET before the checkpoint was about something else than what stands in the checkpoint now."""
     world = Simulated()
     log = world.manager.log
-    heuristic = Heuristic(b"tx", "", "", "committed")
-    log.append([Forget(b"tx", [])])
+    heuristic = HeuristicRecord(b"tx", "", "", "committed")
+    log.append([ForgetRecord(b"tx", [])])
     world.manager.force()
     log.append([heuristic])
     world.manager.force()
@@ -70,7 +77,7 @@ def test_what_the_checkpoint_has_seen_is_not_forgotten_again() -> None:
     world.kill_and_start()
     assert world.manager.global_units.heuristics == {(b"tx", ""): heuristic}
     log = world.manager.log
-    log.append([Forget(b"tx", [])])
+    log.append([ForgetRecord(b"tx", [])])
     world.manager.force()
     world.kill_and_start()
     assert world.manager.global_units.heuristics == {}
@@ -140,7 +147,7 @@ def test_a_prepared_unit_over_a_queue_that_was_deleted_keeps_its_other_parts(che
     world = Simulated()
     prepared(world)
     log = world.manager.log
-    log.append([Delete("QLOCAL", "R")])
+    log.append([DeleteRecord("QLOCAL", "R")])
     world.manager.force()
     world.kill_and_start()
     for _ in range(checkpoints):
@@ -297,7 +304,7 @@ def test_a_prepared_unit_holds_a_message_deep_in_a_queue(monkeypatch: pytest.Mon
 def test_progress_is_told_every_ten_thousand_records() -> None:
     world = Simulated()
     before = world.kill_and_start().replayed_records
-    world.manager.log.append([Taken([])] * 10_050)
+    world.manager.log.append([TakenRecord([])] * 10_050)
     world.manager.force()
     told: list[float] = []
     world.disk.kill()
@@ -318,10 +325,10 @@ def test_tries_are_counted_before_others_are_forgiven_and_never_below_none(check
     for _ in range(checkpoints):
         world.restarted.checkpoints.take()
     for record, count in (
-        (Taken([key], [key]), 0),
-        (Taken([], [key]), 0),
-        (Taken([key]), 1),
-        (Taken([key, key], [key]), 2),
+        (TakenRecord([key], [key]), 0),
+        (TakenRecord([], [key]), 0),
+        (TakenRecord([key]), 1),
+        (TakenRecord([key, key], [key]), 2),
     ):
         world.manager.log.append([record])
         world.manager.force()

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrepot.engine import restart as restarting
-from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.definitions import LocalQueue, SubscriptionDefinition
 from entrepot.engine.entry import QueuedMessage
 from entrepot.engine.recovery_log import reader as reading
 from entrepot.engine.recovery_log.group import Group
 from entrepot.engine.recovery_log.reader import LogReader
-from entrepot.engine.recovery_log.record import Put
+from entrepot.engine.recovery_log.record import PutRecord
 from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.engine.restart import Restarted, restart
@@ -53,7 +53,7 @@ class Work:
             self.manager.administration.define(LocalQueue(name=name, delivery="FIFO"), replace_existing=False)
         self.manager.force()
         for name in QUEUES:
-            self.manager.publishing.define(Subscription(name=f"S.{name}", topic="t", destination=name))
+            self.manager.publishing.define(SubscriptionDefinition(name=f"S.{name}", topic="t", destination=name))
         self.manager.force()
 
     @property
@@ -254,7 +254,7 @@ def worked() -> Work:
     return work
 
 
-def log_of(work: Work) -> list[reading.Logged]:
+def log_of(work: Work) -> list[reading.LoggedRecord]:
     return list(work.world.reader().records(0))
 
 
@@ -297,7 +297,7 @@ def test_a_log_that_is_cut_off_is_alike_to_all_forms(worked: Work, place: tuple[
 def test_damage_and_a_torn_end_are_told_apart_by_all_forms(worked: Work) -> None:
     """The two tests above see both."""
     log = log_of(worked)
-    puts = [logged.position for logged in log if isinstance(logged.record, Put)]
+    puts = [logged.position for logged in log if isinstance(logged.record, PutRecord)]
     damaged = worked.world.disk.copy()
     number, offset = divmod(puts[-1] + 30, LOG.payload_bytes)
     damaged.flip_bit(segment_path(number), HEAD_PAGE_BYTES + offset, 0)
@@ -316,7 +316,7 @@ def test_a_whole_record_that_is_none_is_reported_alike_by_all_forms() -> None:
     work = Work()
     number = work.manager.objects.queues["Q"].number
     wrong: Any = Message(b"body", persistent=True, sequence="three")  # type: ignore[arg-type]
-    work.manager.log.append([Put(0, [(number, work.manager.key_next + 1)], wrong)])
+    work.manager.log.append([PutRecord(0, [(number, work.manager.key_next + 1)], wrong)])
     work.manager.force()
     work.world.disk.kill()
     error, text = require_one_outcome(work, work.world.disk)

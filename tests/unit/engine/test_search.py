@@ -11,7 +11,7 @@ import pytest
 from entrepot import Connection, Message
 from entrepot.engine.criteria import Criteria
 from entrepot.engine.queue_manager import QueueManager
-from entrepot.engine.search import STEPS_PER_TURN, Search, SearchPaused, Turn
+from entrepot.engine.search import STEPS_PER_TURN, Search, SearchBudget, SearchPaused
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.selectors import compile_selector
 
@@ -54,7 +54,7 @@ def get_in_turns(manager: QueueManager, search: Search, steps: float, between: A
 def test_a_search_in_turns_finds_the_same_in_the_same_order(spilling: Connection, steps: int) -> None:
     fill(spilling, range(300))
     manager = the_manager(spilling)
-    search = Search(Turn(), ODD)
+    search = Search(SearchBudget(), ODD)
     found = [number_of(get_in_turns(manager, search, steps)) for _ in range(151)]
     in_order = sorted(range(1, 300, 2), key=lambda number: (-(number % 3), number))
     assert found == [*in_order, None]
@@ -63,7 +63,7 @@ def test_a_search_in_turns_finds_the_same_in_the_same_order(spilling: Connection
 def test_two_searches_of_runs_on_disk_do_not_keep_each_other_from_ending(spilling: Connection) -> None:
     fill(spilling, range(300))
     manager = the_manager(spilling)
-    turn = Turn()
+    turn = SearchBudget()
     wanted = [Criteria(selector=compile_selector(f"Root.MQMD.Priority = {n} AND odd = 5")) for n in range(2)]
     searches = [Search(turn, criteria) for criteria in wanted]
     unfinished = list(searches)
@@ -84,7 +84,7 @@ def test_what_comes_or_returns_behind_a_search_is_found_before_it_ends_with_noth
     for seed in range(15):
         chance = random.Random(seed)
         fill(spilling, [number * 2 for number in range(chance.randrange(10, 120))])
-        search = Search(Turn(), ODD)
+        search = Search(SearchBudget(), ODD)
         unit = manager.begin()
         for _ in range(5):
             manager.get("Q", None, unit)
@@ -124,7 +124,7 @@ def test_a_search_by_id_on_disk_goes_on_where_it_stopped(spilling: Connection) -
     fill(spilling, range(200, 400))
     manager = the_manager(spilling)
     for criteria in (Criteria(message_id=wanted), Criteria(correlation_id=b"c"), Criteria(message_id=b"n" * 24)):
-        search = Search(Turn(), criteria)
+        search = Search(SearchBudget(), criteria)
         expected = None if criteria.message_id == b"n" * 24 else 777
         assert number_of(get_in_turns(manager, search, 1)) == expected
         if expected:
@@ -137,7 +137,7 @@ def test_groups_are_found_in_turns(spilling: Connection) -> None:
                      last_in_group=number == 88)  # fmt: skip
     manager = the_manager(spilling)
     criteria = Criteria(whole_group=True)
-    search = Search(Turn(), criteria)
+    search = Search(SearchBudget(), criteria)
     unit = manager.begin()
     for _ in range(10_000):
         search.turn.left = 1

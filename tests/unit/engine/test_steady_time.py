@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from entrepot.engine.checkpointing import CheckpointTaker
-from entrepot.engine.definitions import LocalQueue, Subscription
+from entrepot.engine.definitions import LocalQueue, SubscriptionDefinition
 from entrepot.engine.queue_manager import QueueManager
 from entrepot.engine.recovery_log.record import FORMAT_VERSION
 from entrepot.engine.recovery_log.settings import LogSettings
@@ -213,7 +213,7 @@ def test_a_step_survives_an_alter_of_the_queue_manager_that_was_made_before_it(w
 
 
 def test_a_subscription_and_its_expiry(world: World) -> None:
-    wanted = Subscription(name="S", topic="a", destination="Q", expiry_s=HOUR_S)
+    wanted = SubscriptionDefinition(name="S", topic="a", destination="Q", expiry_s=HOUR_S)
     world.settle(world.manager.publishing.subscribe(wanted)[1])
     for jump in (DAY_S, -DAY_S):
         world.clock.advance(60)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from entrepot.engine.definitions import BASE_TOPIC, LocalQueue, ManagerAttributes, Subscription, Topic
+from entrepot.engine.definitions import BASE_TOPIC, LocalQueue, ManagerAttributes, SubscriptionDefinition, Topic
 from entrepot.engine.objects import Objects
 from entrepot.engine.queue import Queue
-from entrepot.engine.subscribers import Interest, Plan, Subscribers
+from entrepot.engine.subscribers import Interest, PublicationPlan, Subscribers
 from entrepot.selectors import compile_selector
 
 MANY = 100_000
@@ -30,14 +30,16 @@ def objects() -> Objects:
 def with_wildcards(objects: Objects) -> Iterator[Objects]:
     for pattern in ("prices/+/77", "#", "prices/77/#", "other/#"):
         objects.put(subscription(pattern, pattern))
-    objects.put(Subscription(name="C", topic="prices/77/7*", wildcards="CHAR", destination="Q", durable=False))
+    objects.put(
+        SubscriptionDefinition(name="C", topic="prices/77/7*", wildcards="CHAR", destination="Q", durable=False)
+    )
     yield objects
     for name in ("prices/+/77", "#", "prices/77/#", "other/#", "C"):
         objects.remove("SUB", name)
 
 
-def subscription(name: str, topic: str) -> Subscription:
-    return Subscription(name=name, topic=topic, destination="Q", durable=False)
+def subscription(name: str, topic: str) -> SubscriptionDefinition:
+    return SubscriptionDefinition(name=name, topic=topic, destination="Q", durable=False)
 
 
 def visited(subscribers: Subscribers, topic: str) -> int:
@@ -45,7 +47,7 @@ def visited(subscribers: Subscribers, topic: str) -> int:
     return sum(len(list(reached)) for reached in subscribers._tree._branches_along(topic))
 
 
-def names(plan: Plan) -> set[str]:
+def names(plan: PublicationPlan) -> set[str]:
     return {member.subscriber.definition.name for party in plan.parties for member in party.members}
 
 
@@ -78,7 +80,9 @@ def test_who_comes_and_goes_leaves_nothing_behind(objects: Objects) -> None:
     for _ in range(3):
         objects.put(subscription("NEW", "prices/77/77"))
         assert names(objects.subscribers.plan("prices/77/77")) == {"S77", "NEW"}
-        objects.put(Subscription(name="NEW", topic="prices/77/77", destination="Q", durable=False, selector="n = 1"))
+        objects.put(
+            SubscriptionDefinition(name="NEW", topic="prices/77/77", destination="Q", durable=False, selector="n = 1")
+        )
         assert len(objects.subscribers.plan("prices/77/77").parties) == 2
         objects.remove("SUB", "NEW")
         assert names(objects.subscribers.plan("prices/77/77")) == {"S77"}
@@ -131,8 +135,12 @@ def test_a_subscription_that_changes_is_counted_once(few: Objects) -> None:
 
 def test_interest_is_counted_for_each_queue_manager_and_not_within_one(few: Objects) -> None:
     few.put(LocalQueue(name="QM2", usage="XMITQ"))
-    few.put(Subscription(name="P", topic="a", destination="Q", destination_manager="QM2", type="PROXY", durable=False))
-    few.put(Subscription(name="HERE", topic="a", destination="Q", scope="QMGR", durable=False))
+    few.put(
+        SubscriptionDefinition(
+            name="P", topic="a", destination="Q", destination_manager="QM2", type="PROXY", durable=False
+        )
+    )
+    few.put(SubscriptionDefinition(name="HERE", topic="a", destination="Q", scope="QMGR", durable=False))
     assert few.subscribers.interest == {("TOPIC", "a"): {"QM2": 1}}
     few.put(subscription("S", "a"))
     few.remove("SUB", "P")
@@ -143,7 +151,7 @@ def test_interest_is_counted_for_each_queue_manager_and_not_within_one(few: Obje
 def test_a_subscription_says_with_which_priority_its_messages_come(
     few: Objects, priority: int, shaped: int | None
 ) -> None:
-    few.put(Subscription(name="S", topic="a", destination="Q", durable=False, priority=priority))
+    few.put(SubscriptionDefinition(name="S", topic="a", destination="Q", durable=False, priority=priority))
     (party,) = few.subscribers.plan("a").parties
     assert party.shape.priority == shaped
 
@@ -168,11 +176,11 @@ def test_selectors_of_all_subscribers_together_may_take_long(few: Objects) -> No
     while steps <= 2_000:
         selector = f"n = {number}" + " OR n = 1" * 200
         number += 1
-        few.put(Subscription(name=f"S{number}", topic="a", destination="Q", durable=False, selector=selector))
+        few.put(SubscriptionDefinition(name=f"S{number}", topic="a", destination="Q", durable=False, selector=selector))
         steps += compile_selector(selector).steps_max
         assert few.subscribers.plan("a").takes_long is (steps > 2_000)
     assert number > 1
-    few.put(Subscription(name="SAME", topic="b", destination="Q", durable=False, selector=selector))
+    few.put(SubscriptionDefinition(name="SAME", topic="b", destination="Q", durable=False, selector=selector))
     assert not few.subscribers.plan("b").takes_long
 
 
@@ -200,7 +208,11 @@ def test_a_topic_object_keeps_wildcards_above_it_away(few: Objects, pattern: str
 
 def test_a_topic_that_stays_here_reaches_no_other_queue_manager(few: Objects) -> None:
     few.put(LocalQueue(name="QM2", usage="XMITQ"))
-    few.put(Subscription(name="P", topic="a", destination="Q", destination_manager="QM2", type="PROXY", durable=False))
+    few.put(
+        SubscriptionDefinition(
+            name="P", topic="a", destination="Q", destination_manager="QM2", type="PROXY", durable=False
+        )
+    )
     few.put(subscription("S", "a"))
     assert names(few.subscribers.plan("a")) == {"P", "S"}
     few.put(Topic(name="A", topic="a", publication_scope="QMGR"))

@@ -6,7 +6,7 @@ import pytest
 from entrepot.engine.definitions import ManagerAttributes
 from entrepot.engine.entry import QueuedMessage
 from entrepot.engine.quotas import UNCOMMITTED_BYTES, Quotas
-from entrepot.engine.unit_of_work import Holder, PendingPut, Take, Unit, UnitState, memory_bytes
+from entrepot.engine.unit_of_work import PendingPut, Take, Unit, UnitOwner, UnitState, memory_bytes
 from entrepot.errors import TooManyUncommitted, UnitFinished, UserLimitReached
 from entrepot.limits import KIB, UNCOMMITTED_BYTES_MAX
 from entrepot.message import Message
@@ -55,7 +55,7 @@ def test_a_message_takes_its_body_and_its_properties() -> None:
 def unit_of(user: str, *, limited: bool = True) -> tuple[Unit, Quotas]:
     quotas = Quotas(lambda: ManagerAttributes(name="QM", user_uncommitted_bytes_max=128 * KIB))
     unit = Unit(1, 10_000)
-    unit.holder = Holder(quotas, user, limited)
+    unit.holder = UnitOwner(quotas, user, limited)
     return unit, quotas
 
 

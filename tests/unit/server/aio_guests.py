@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from entrepot.client.address import Address
+from entrepot.client.aio.async_transport import AsyncTransport
 from entrepot.client.aio.calls import Calls
 from entrepot.client.aio.connection import Connection
-from entrepot.client.aio.line import Line
 from entrepot.client.options import Sender
 from entrepot.server.wire.codec import decode
 from entrepot.server.wire.frame import FrameReader
@@ -29,9 +29,9 @@ from .guests import Guest, House
 class Client(Calls):
     """All that stands on a line, in one place."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: AsyncTransport) -> None:
         super().__init__(line)
-        self.line: Line = line
+        self.line: AsyncTransport = line
         self.connection = Connection(line, Sender("ann", "tests"))
         self.administration = self.connection.administration
         self.close = line.close
@@ -157,7 +157,7 @@ async def connected(house: House, *, reconnect_s: float = 30.0) -> AsyncIterator
     street = Street(house)
     house.loop.create_unix_connection = street.connect  # type: ignore[method-assign, assignment]
     address = Address(folder=house.host.path)
-    line = Line(address, application="tests", reconnect_s=reconnect_s)
+    line = AsyncTransport(address, application="tests", reconnect_s=reconnect_s)
     await line.open()
     street.client = Client(line)
     try:

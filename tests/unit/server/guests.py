@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server's door without sockets: guests whose frames reach a real NativeLink through a transport in memory.
+"""A server's door without sockets: guests whose frames reach a real NativeConnection through a transport in memory.
 
 def test_something(inside):
     async def work(house: House) -> None:
@@ -22,12 +22,12 @@ from typing import Any
 
 from entrepot.message import Message
 from entrepot.server.admission import Admission
-from entrepot.server.desk import Desk
-from entrepot.server.gate import Gate
+from entrepot.server.connection_limiter import ConnectionLimiter
 from entrepot.server.mqsc import require_ok, run_script
-from entrepot.server.native import NativeLink
+from entrepot.server.native_connection import NativeConnection
 from entrepot.server.security.authority import Authority
 from entrepot.server.security.users import Users
+from entrepot.server.session_registry import SessionRegistry
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import decode, encode
 from entrepot.server.wire.error_form import from_wire
@@ -66,7 +66,7 @@ async def until(ready: Callable[[], Any]) -> Any:
 class Wire:
     """A transport in memory. As strict as uvloop's: what that one forbids raises here too."""
 
-    def __init__(self, link: NativeLink, *, uid: int | None, address: str) -> None:
+    def __init__(self, link: NativeConnection, *, uid: int | None, address: str) -> None:
         self.link = link
         self.protocol: Any = link
         """Who is told what comes in: the link, or what it has put in its place."""
@@ -128,19 +128,19 @@ class Wire:
     def resume_reading(self) -> None:
         if not self.closing:
             self.reading = True
-            self.link.desk.loop.call_soon(self._on_read)
+            self.link.registry.loop.call_soon(self._on_read)
 
     def close(self) -> None:
         if not self.closing:
             self.closing = True
             self.reading = False
             if not self.unread_bytes:
-                self.link.desk.loop.call_soon(self.lose)
+                self.link.registry.loop.call_soon(self.lose)
 
     def abort(self) -> None:
         self.closing = True
         self.reading = False
-        self.link.desk.loop.call_soon(self.lose)
+        self.link.registry.loop.call_soon(self.lose)
 
     # --- what a test does to it -------------------------------------------------------------------
 
@@ -160,13 +160,13 @@ class Wire:
             self._paused = False
             self.protocol.resume_writing()
         if self.closing and not self.lost:
-            self.link.desk.loop.call_soon(self.lose)
+            self.link.registry.loop.call_soon(self.lose)
 
 
 class Guest:
     """A partner that says whatever a test wants it to."""
 
-    def __init__(self, link: NativeLink, wire: Wire) -> None:
+    def __init__(self, link: NativeConnection, wire: Wire) -> None:
         self.link = link
         self.wire = wire
         wire._on_read = self._read
@@ -258,7 +258,7 @@ class Guest:
     async def get(self, queue: str, *, acknowledge: bool = True, unit: int = 0) -> Message | None:
         found = await self.ask(Verb.GET, 1_000_002, verbs.Get(queue, unit))
         if found.leased and acknowledge:
-            await self.ask(Verb.ACKNOWLEDGE, 1_000_003, verbs.OfNumber(1_000_002))
+            await self.ask(Verb.ACKNOWLEDGE, 1_000_003, verbs.NumberPayload(1_000_002))
         message: Message | None = found.message
         return message
 
@@ -281,7 +281,7 @@ SAMPLES: dict[Verb, Any] = {
     Verb.REQUEST: verbs.Request("Q", "R", 1.0, None, None, Message(b"")),
     Verb.GET_MANY: verbs.GetMany("Q", 1, 5),
     Verb.GET_GROUP: verbs.GetGroup("Q", 1),
-    Verb.BROWSE: verbs.Browse("Q", None, 5),
+    Verb.BROWSE: verbs.BrowsePayload("Q", None, 5),
     Verb.COMMIT: verbs.Commit(1),
     Verb.BACK_OUT: verbs.BackOut(1),
     Verb.PREPARE: verbs.Prepare(1, b"x"),
@@ -289,10 +289,10 @@ SAMPLES: dict[Verb, Any] = {
     Verb.IN_DOUBT: verbs.Empty(),
     Verb.CONSUME: verbs.Consume("Q", 1, 1),
     Verb.CREDIT: verbs.Credit(1, 0, 1),
-    Verb.STOP_CONSUMING: verbs.OfConsumer(1),
-    Verb.RETURN: verbs.Return(1, 1, 0),
-    Verb.ACKNOWLEDGE: verbs.OfNumber(1),
-    Verb.CANCEL: verbs.OfNumber(1),
+    Verb.STOP_CONSUMING: verbs.ConsumerPayload(1),
+    Verb.RETURN: verbs.ReturnPayload(1, 1, 0),
+    Verb.ACKNOWLEDGE: verbs.NumberPayload(1),
+    Verb.CANCEL: verbs.NumberPayload(1),
     Verb.SYNCHRONIZE: verbs.Empty(),
     Verb.MQSC: verbs.Mqsc("DISPLAY QMGR"),
     Verb.DYNAMIC: verbs.Dynamic("SYSTEM.DEFAULT.MODEL.QUEUE", "X.*"),
@@ -301,15 +301,15 @@ SAMPLES: dict[Verb, Any] = {
     Verb.MANAGE: verbs.Manage("status"),
     Verb.SUBSCRIBE: verbs.Subscribe("", "a/#"),
     Verb.UNSUBSCRIBE: verbs.Unsubscribe("S", False),
-    Verb.BEGIN_GLOBAL: verbs.OfUnit(7),
+    Verb.BEGIN_GLOBAL: verbs.UnitPayload(7),
     Verb.DECIDE: verbs.Decide(7, b"x", [("postgresql://db/shop", "x-0", 1)]),
     Verb.OUTCOMES: verbs.Outcomes([b"x"], "postgresql://db/shop"),
     Verb.FORGET: verbs.Forget(b"x", ["x-0"]),
-    Verb.CLAIM: verbs.Claim("flow/1", 1, b"token", b'{"messages": 7}'),
+    Verb.CLAIM: verbs.ClaimPayload("flow/1", 1, b"token", b'{"messages": 7}'),
     Verb.RETIRE: verbs.Retire("flow/2", 1),
     Verb.INSTRUCT: verbs.Instruct("flow/", "stop"),
-    Verb.CLAIMS: verbs.OfPrefix("flow/"),
-    Verb.NEXT_EPOCH: verbs.OfPrefix("flow/"),
+    Verb.CLAIMS: verbs.PrefixPayload("flow/"),
+    Verb.NEXT_EPOCH: verbs.PrefixPayload("flow/"),
     Verb.CHANNEL_HELLO: verbs.ChannelHello(
         "ENTREPOT", 1, "IN", "QM2", "", "", "", 0, b"", 0, b"", 50, 30.0, True, 999_999_999
     ),
@@ -330,11 +330,11 @@ class House:
         """What reached the loop's exception handler."""
         self.loop.set_exception_handler(lambda _, context: self.escaped.append(context))
         self.authority = Authority()
-        self.desk = Desk(host, self.authority)
+        self.registry = SessionRegistry(host, self.authority)
         self.audit: list[tuple[str, dict[str, Any]]] = []
         self.users = Users.load(host.path)
         self.admission = Admission(host, self.users, self.authority, self._audited)
-        self.gate = Gate(1000, 1000)
+        self.gate = ConnectionLimiter(1000, 1000)
         self.guests: list[Guest] = []
         self.handshake_s = 10.0
 
@@ -344,11 +344,11 @@ class House:
     def mqsc(self, script: str) -> None:
         require_ok(run_script(script, self.host, "-"))
         self.admission.refresh()
-        self.desk.authority_epoch += 1
+        self.registry.authority_epoch += 1
 
     def guest(self, *, uid: int | None = -1, address: str = "127.0.0.1", make_receiver: Any = None) -> Guest:
         """Somebody connects: by default ourselves, through the Unix socket."""
-        link = NativeLink(self.desk, self.admission, self.gate, make_receiver, self.handshake_s)
+        link = NativeConnection(self.registry, self.admission, self.gate, make_receiver, self.handshake_s)
         wire = Wire(link, uid=os.geteuid() if uid == -1 else uid, address=address)
         guest = Guest(link, wire)
         self.guests.append(guest)
@@ -380,15 +380,15 @@ class House:
         await self.until(lambda: not self.admission.checks._running)
         await asyncio.sleep(0)
         assert self.escaped == []
-        assert self.desk.sessions == {}
-        assert self.desk.links == set()
+        assert self.registry.sessions == {}
+        assert self.registry.links == set()
         assert self.gate.connections == 0
         assert not self.gate._from
         assert not +self.admission._on_channel
         for queue in self.host.manager.objects.queues.values():
             assert (queue.reserved, queue.uncommitted_gets) == (0, 0), queue.definition.name
             assert not queue.waiters, queue.definition.name
-        await asyncio.to_thread(self.desk.close)
+        await asyncio.to_thread(self.registry.close)
 
 
 def greeting(**fields: Any) -> verbs.Hello:

@@ -24,8 +24,8 @@ from entrepot.errors import (
 )
 from entrepot.server import password_checks
 from entrepot.server.admission import Caller
-from entrepot.server.desk import Identity
-from entrepot.server.gate import Gate
+from entrepot.server.connection_limiter import ConnectionLimiter
+from entrepot.server.session_registry import Identity
 from entrepot.server.wire.verbs import Verb
 
 from .guests import PASSWORDS, House, Work, greeting
@@ -343,7 +343,7 @@ def test_a_user_has_so_many_connections_and_an_administrator_more(inside: Inside
 
 def test_an_address_has_so_many_connections_that_are_not_admitted(inside: Inside) -> None:
     async def work(house: House) -> None:
-        house.admission.strangers = Gate(100, 3)
+        house.admission.strangers = ConnectionLimiter(100, 3)
         guests = [house.guest(uid=None) for _ in range(5)]
         assert [guest.link.closed for guest in guests] == [False] * 3 + [True] * 2
         assert "limit reached" in refusals(house)[-1]["reason"]

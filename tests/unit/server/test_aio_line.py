@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from entrepot.client.aio import line
+from entrepot.client.aio import async_transport
 from entrepot.engine.definitions import Channel
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import (
@@ -148,7 +148,7 @@ def test_what_only_looks_is_asked_again(inside: Inside) -> None:
 
 
 def test_connecting_is_not_tried_for_ever(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "_RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(async_transport, "_RETRY_FIRST_S", 0.001)
 
     async def work(house: House) -> None:
         async with connected(house, reconnect_s=0.01) as street:

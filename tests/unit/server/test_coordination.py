@@ -30,7 +30,7 @@ RESOURCE = "postgresql://db/shop"
 
 
 async def begun(guest: Guest, unit: int) -> bytes:
-    transaction_id: bytes = (await guest.ask(Verb.BEGIN_GLOBAL, 9, verbs.OfUnit(unit))).value
+    transaction_id: bytes = (await guest.ask(Verb.BEGIN_GLOBAL, 9, verbs.UnitPayload(unit))).value
     await guest.put("Q", b"x", unit=unit, persistent=True)
     return transaction_id
 
@@ -247,7 +247,7 @@ def test_a_unit_refused_at_a_limit_is_in_the_audit_log_before_its_user_hears_of_
         )
         ann = await house.admitted("ann")
         heard: list[list[int]] = []
-        house.desk.refused = lambda *_: heard.append([number for _, number, _ in ann.frames()])
+        house.registry.refused = lambda *_: heard.append([number for _, number, _ in ann.frames()])
         names = [await begun(ann, unit) for unit in (1, 2)]
         frames = [
             verbs.Prepare(unit, name if is_global else b"own %d" % unit, branches=branches(name) if is_global else [])
@@ -267,7 +267,7 @@ def test_a_unit_begins_once(inside: Inside, unit: int) -> None:
     async def work(house: House) -> None:
         guest = await house.admitted()
         await begun(guest, 1)
-        guest.say(Verb.BEGIN_GLOBAL, 9, verbs.OfUnit(unit))
+        guest.say(Verb.BEGIN_GLOBAL, 9, verbs.UnitPayload(unit))
         assert isinstance(await guest.farewell(), FrameUnreadable)
 
     inside(work)

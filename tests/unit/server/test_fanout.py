@@ -21,7 +21,7 @@ from entrepot.engine.loop_host import LoopHost
 from entrepot.engine.publishing import Publishing
 from entrepot.errors import EntrepotError, NotAuthorized
 from entrepot.message import Message
-from entrepot.server import native, stream
+from entrepot.server import native_connection, stream
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import encode
 from entrepot.server.wire.verbs import Verb
@@ -56,11 +56,14 @@ class World:
 
     async def enter(self) -> None:
         self.house.mqsc(DEFINED)
-        found, native._express = native._express, native._express if self.flat else None
+        found, native_connection._express = (
+            native_connection._express,
+            native_connection._express if self.flat else None,
+        )
         try:
             self.guests = [await self.house.admitted() for _ in range(4)]
         finally:
-            native._express = found
+            native_connection._express = found
 
     async def ask(self, guest: int, verb: int, payload: Any) -> Any:
         self.number += 1
@@ -123,13 +126,13 @@ class World:
         found = self.streams().get((guest, number))
         if found is None or found.held or found.delivered == found._settled:
             return None
-        frame = verbs.Return(number, found.delivered, 1, rejected="bad" if reject else None)
+        frame = verbs.ReturnPayload(number, found.delivered, 1, rejected="bad" if reject else None)
         return isinstance(await self.ask(guest, Verb.RETURN, frame), str)
 
     async def stop(self, which: int) -> None:
         if self.consumers:
             guest, number = self.consumers.pop(which % len(self.consumers))
-            await self.ask(guest, Verb.STOP_CONSUMING, verbs.OfConsumer(number))
+            await self.ask(guest, Verb.STOP_CONSUMING, verbs.ConsumerPayload(number))
 
     async def put(self, queue: str, message: Message) -> Any:
         answer = await self.ask(1, Verb.PUT, verbs.Put(queue, 0, False, None, 0.0, message))

@@ -215,7 +215,9 @@ def _return(twin: Twin, guest: int, step: Step) -> Any:
     stream = twin.streams(guest).get(consumer)
     if stream is None or stream.held or stream.delivered <= stream._settled:
         return None
-    frame = verbs.Return(consumer, stream._settled + 1, more, 5.0 if way == 1 else 0.0, "bad" if way == 2 else None)
+    frame = verbs.ReturnPayload(
+        consumer, stream._settled + 1, more, 5.0 if way == 1 else 0.0, "bad" if way == 2 else None
+    )
     return Verb.RETURN, frame, True
 
 
@@ -242,14 +244,14 @@ def _cancel(twin: Twin, guest: int, _: Step) -> Any:
     present = twin.guests[guest]
     conversation = None if present is None else present.link.conversation
     asked = [] if conversation is None else sorted(conversation._asked)
-    return (Verb.CANCEL, verbs.OfNumber(asked[0]), True) if asked else None
+    return (Verb.CANCEL, verbs.NumberPayload(asked[0]), True) if asked else None
 
 
 def _acknowledge(twin: Twin, guest: int, step: Step) -> Any:
     present = twin.guests[guest]
     conversation = None if present is None else present.link.conversation
     leases = [] if conversation is None else sorted(conversation._leases)
-    return (Verb.ACKNOWLEDGE, verbs.OfNumber(leases[0]), step[3]) if leases else None
+    return (Verb.ACKNOWLEDGE, verbs.NumberPayload(leases[0]), step[3]) if leases else None
 
 
 _FRAMES: dict[str, Callable[[Twin, int, Step], Any]] = {
@@ -265,12 +267,12 @@ _FRAMES: dict[str, Callable[[Twin, int, Step], Any]] = {
     "cancel": _cancel,
     "acknowledge": _acknowledge,
     "back_out": lambda _, __, step: (Verb.BACK_OUT, verbs.BackOut(step[1] % 2 + 1), step[3]),
-    "stop": lambda _, __, step: (Verb.STOP_CONSUMING, verbs.OfConsumer(step[1]), step[3]),
+    "stop": lambda _, __, step: (Verb.STOP_CONSUMING, verbs.ConsumerPayload(step[1]), step[3]),
     "get_many": lambda _, __, step: (Verb.GET_MANY, verbs.GetMany(step[1], step[2], step[3]), True),
-    "browse": lambda _, __, step: (Verb.BROWSE, verbs.Browse(step[2], None, 5), True),
+    "browse": lambda _, __, step: (Verb.BROWSE, verbs.BrowsePayload(step[2], None, 5), True),
     "sync": lambda *_: (Verb.SYNCHRONIZE, verbs.Empty(), True),
     "dynamic": lambda *_: (Verb.DYNAMIC, verbs.Dynamic("TEMPORARY", "TEMP"), True),
-    "claim": lambda _, __, step: (Verb.CLAIM, verbs.Claim("flow/1", step[1], b"token %d" % step[1]), True),
+    "claim": lambda _, __, step: (Verb.CLAIM, verbs.ClaimPayload("flow/1", step[1], b"token %d" % step[1]), True),
 }
 
 

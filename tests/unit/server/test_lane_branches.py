@@ -370,7 +370,7 @@ def test_without_memory_the_general_way_refuses(alike: Alike) -> None:
     async def work(twins: Twins) -> None:
         await twins.warm(0, "Q")
         for twin in twins.twins:
-            twin.house.desk.memory.is_short = True
+            twin.house.registry.memory.is_short = True
         for persistent in (False, True):
             await twins.tell(0, (Verb.PUT, put("Q", b"x" * 100, persistent=persistent)), lane=False)
 
@@ -389,7 +389,7 @@ def test_a_clock_that_was_set_is_noticed_by_what_expires(alike: Alike) -> None:
         assert [[step[1] for step in twin.manager.steady.steps] for twin in twins.twins] == [[100.0], [100.0]]
         await twins.tell(0, COMMIT)
         await twins.advance(6.0)
-        await twins.tell(1, (Verb.STOP_CONSUMING, verbs.OfConsumer(1)))
+        await twins.tell(1, (Verb.STOP_CONSUMING, verbs.ConsumerPayload(1)))
 
     alike(work)
 
@@ -402,7 +402,7 @@ def test_what_a_reader_gives_back_stands_before_the_rest(alike: Alike) -> None:
         await twins.warm(0, "Q")
         await twins.tell(1, consume(credit=2))
         await twins.tell(0, (Verb.PUT_MANY, many("Q", *NAMES[:6]), False), lane=True)
-        await twins.tell(1, (Verb.RETURN, verbs.Return(1, 1, 0)))
+        await twins.tell(1, (Verb.RETURN, verbs.ReturnPayload(1, 1, 0)))
         heard = await twins.tell(1, credit(2, 10))
         assert bodies(heard) == [NAMES[0], *NAMES[2:6]]
         assert heard[0][2].message.backout_count == 1
@@ -432,7 +432,7 @@ def test_a_backlog_that_was_looked_at_is_delivered(alike: Alike) -> None:
         await twins.warm(0, "Q")
         await twins.tell(1, consume(credit=0))
         await twins.tell(0, (Verb.PUT_MANY, many("Q", *NAMES[:6]), False), lane=True)
-        await twins.tell(0, (Verb.BROWSE, verbs.Browse("Q", None, 2)))
+        await twins.tell(0, (Verb.BROWSE, verbs.BrowsePayload("Q", None, 2)))
         assert bodies(await twins.tell(1, credit(0, 1))) == NAMES[:1]
         assert bodies(await twins.tell(1, credit(1, 9))) == NAMES[1:6]
 
@@ -511,7 +511,7 @@ def test_a_reply_reaches_who_waits_for_it(alike: Alike, persistent: bool, fields
         await twins.tell(1, reply(persistent=persistent, **fields), lane=not fields or None)
         number = 10 + twins.slow.numbers[0]
         assert bool(twins.slow.state()["guests"][0]["leases"][1]) == persistent
-        await twins.tell(0, (Verb.ACKNOWLEDGE, verbs.OfNumber(number)))
+        await twins.tell(0, (Verb.ACKNOWLEDGE, verbs.NumberPayload(number)))
         await twins.tell(1, reply(persistent=persistent, **fields))
         assert twins.slow.manager.objects.queues["R"].depth == 1
 
@@ -541,7 +541,7 @@ def test_a_request_that_waits_is_cancelled(alike: Alike) -> None:
     async def work(twins: Twins) -> None:
         await asked(twins)
         number = 10 + twins.slow.numbers[0]
-        heard = await twins.tell(0, (Verb.CANCEL, verbs.OfNumber(number)))
+        heard = await twins.tell(0, (Verb.CANCEL, verbs.NumberPayload(number)))
         assert kinds(heard) == [Verb.FAILED, Verb.DONE]
         await twins.tell(1, reply())
         assert twins.slow.manager.objects.queues["R"].depth == 1
@@ -568,8 +568,8 @@ def test_who_is_fenced_waits_no_longer(alike: Alike) -> None:
     async def work(twins: Twins) -> None:
         await asked(twins)
         await twins.tell(0, (Verb.PUT_MANY, many("Q", b"x", unit=1, persistent=True)))
-        await twins.tell(0, (Verb.CLAIM, verbs.Claim("flow/1", 1, b"one")))
-        await twins.tell(1, (Verb.CLAIM, verbs.Claim("flow/1", 2, b"two")), in_order=False)
+        await twins.tell(0, (Verb.CLAIM, verbs.ClaimPayload("flow/1", 1, b"one")))
+        await twins.tell(1, (Verb.CLAIM, verbs.ClaimPayload("flow/1", 2, b"two")), in_order=False)
         for frame in (COMMIT, (Verb.PUT, put("Q", b"x", persistent=False)), reply()):
             await twins.tell(0, frame, lane=False)
         await twins.tell(1, reply())
@@ -588,7 +588,7 @@ def test_a_reply_that_comes_at_the_last_moment_is_not_lost(alike: Alike, end: st
             guest = await twin.guest(0)
             assert guest.link.conversation is not None
             session = guest.link.conversation.session
-            with twin.house.desk.engine:  # what it causes waits until its end
+            with twin.house.registry.engine:  # what it causes waits until its end
                 (await twin.guest(1)).say(verb, 500, payload)
                 twin.host._force_all()
                 if end == "lost":

@@ -38,7 +38,7 @@ def test_the_last_part_of_a_limit_is_kept_back() -> None:
 def test_puts_are_refused_while_memory_is_short_and_gets_go_on(inside: Inside) -> None:
     async def work(house: House) -> None:
         used = [0]
-        house.desk.memory = watch = MemoryWatch(1024 * MIB, 1024 * MIB, lambda: (used[0], 0))
+        house.registry.memory = watch = MemoryWatch(1024 * MIB, 1024 * MIB, lambda: (used[0], 0))
         guest = await house.admitted()
         await guest.put("Q", b"before")
         used[0] = 1000 * MIB

@@ -60,7 +60,7 @@ AUTHORITIES: list[tuple[Verb, Any, str]] = [
     (Verb.GET_MANY, verbs.GetMany("Q", 1, 5), "GET"),
     (Verb.GET_GROUP, verbs.GetGroup("Q", 1), "GET"),
     (Verb.CONSUME, verbs.Consume("Q", 1, 5), "GET"),
-    (Verb.BROWSE, verbs.Browse("Q", None, 5), "BROWSE"),
+    (Verb.BROWSE, verbs.BrowsePayload("Q", None, 5), "BROWSE"),
 ]
 
 
@@ -172,7 +172,7 @@ def test_a_queue_of_ones_own_making_is_open_to_its_maker_only_while_it_is_that_q
 def test_refusals_are_told_to_the_audit_log(inside: Inside) -> None:
     async def work(house: House) -> None:
         told: list[tuple[str, str, str]] = []
-        house.desk.refused = lambda identity, error: told.append((identity.user, error.object, error.authority))
+        house.registry.refused = lambda identity, error: told.append((identity.user, error.object, error.authority))
         guest = await house.admitted("ann")
         for verb, payload in ((Verb.PUT, put("Q")), (Verb.MANAGE, verbs.Manage("stop"))):
             with pytest.raises(NotAuthorized):

@@ -101,7 +101,7 @@ def test_a_verb_out_of_state_ends_the_connection(inside: Inside, verb: Verb) -> 
 
 def test_answers_from_a_client_end_the_connection(inside: Inside) -> None:
     async def work(house: House) -> None:
-        for verb, payload in ((Verb.DONE, verbs.Done([[]] * 1000)), (Verb.ALIVE, verbs.Empty())):
+        for verb, payload in ((Verb.DONE, verbs.DonePayload([[]] * 1000)), (Verb.ALIVE, verbs.Empty())):
             guest = await house.admitted()
             guest.say(verb, 1, payload)
             assert isinstance(await guest.farewell(), UnknownVerb)
@@ -218,7 +218,7 @@ def test_a_full_gate_closes_without_a_word(inside: Inside) -> None:
         third = house.guest()
         await third.until(lambda: third.wire.lost)
         assert third.wire.written == []
-        assert len(house.desk.links) == 2
+        assert len(house.registry.links) == 2
         first.wire.lose()
         assert not house.guest().wire.closing
         second.wire.lose()
@@ -231,7 +231,7 @@ def test_who_is_gone_before_he_has_an_address_leaves_the_gate_too(inside: Inside
         for _ in range(3):
             house.guest(uid=None, address="").wire.lose()
         assert house.gate.connections == 0
-        assert house.desk.links == set()
+        assert house.registry.links == set()
 
     inside(work)
 

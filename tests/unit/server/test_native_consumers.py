@@ -64,7 +64,7 @@ def test_who_takes_several_at_once_gets_them_so_and_others_do_not(inside: Inside
         guest.say(Verb.CREDIT, 0, verbs.Credit(1, 0 if held else 3, 1))
         await guest.until(lambda: len(guest.deliveries()) == 6)
         assert [message.body for message in guest.batches()[1]] == [b"5"]
-        await guest.ask(Verb.STOP_CONSUMING, 10, verbs.OfConsumer(1))
+        await guest.ask(Verb.STOP_CONSUMING, 10, verbs.ConsumerPayload(1))
         assert left(house) == [(b"%d" % number, 0) for number in range(0 if held else 3, 7)]
 
     inside(work)
@@ -135,7 +135,7 @@ def test_stopping_returns_the_same(inside: Inside) -> None:
     async def work(house: House) -> None:
         guest = await reading(house)
         guest.say(Verb.CREDIT, 0, verbs.Credit(1, 0, 0, 3))
-        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.OfConsumer(1))
+        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.ConsumerPayload(1))
         assert left(house) == [(b"0", 1), (b"1", 1), (b"2", 1), (b"3", 0)]
 
     inside(work)
@@ -196,7 +196,7 @@ def test_a_full_log_leaves_the_unit_with_what_it_has_used(
         assert (verb, failed.unit_active) == (Verb.FAILED, True)
         assert (house.held("Q"), left(house), left(house, "R")) == (4, [], [])
         if ending == "back out":
-            await guest.ask(Verb.BACK_OUT, 9, verbs.OfUnit(1))
+            await guest.ask(Verb.BACK_OUT, 9, verbs.UnitPayload(1))
         elif ending != "lose":
             await guest.ask(Verb.COMMIT, 9, verbs.Commit(1, [(1, 3 if ending == "more" else 2)]))
         await end(house, guest)
@@ -210,12 +210,12 @@ def test_a_full_log_leaves_the_unit_with_what_it_has_used(
 def test_a_stopped_consumer_leaves_what_was_used_with_the_unit(inside: Inside) -> None:
     async def work(house: House) -> None:
         guest = await reading(house)
-        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.OfConsumer(1, 2, 7))
+        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.ConsumerPayload(1, 2, 7))
         assert (house.held("Q"), left(house)) == (2, [(b"2", 0), (b"3", 0)])
-        await guest.ask(Verb.BACK_OUT, 9, verbs.OfUnit(7))
+        await guest.ask(Verb.BACK_OUT, 9, verbs.UnitPayload(7))
         assert left(house) == [(b"0", 1), (b"1", 1), (b"2", 0), (b"3", 0)]
         await guest.ask(Verb.CONSUME, 9, verbs.Consume("Q", 2, 9, held=True))
-        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.OfConsumer(2, 0, 8))
+        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.ConsumerPayload(2, 0, 8))
         assert not guest.link.session.units, "nothing was used, so no unit has begun"
 
     inside(work)
@@ -280,12 +280,12 @@ def test_a_connection_whose_application_is_at_work_is_busy(inside: Inside) -> No
         (Verb.COMMIT, verbs.Commit(0, [(1, 1)])),
         (Verb.COMMIT, verbs.Commit(1, [(1, 2)] * 9_000 + [(1, 5)])),
         (Verb.PREPARE, verbs.Prepare(1, b"x", [(1, 5)])),
-        (Verb.STOP_CONSUMING, verbs.OfConsumer(1, 5, 1)),
-        (Verb.STOP_CONSUMING, verbs.OfConsumer(2, 1, 1)),
-        (Verb.STOP_CONSUMING, verbs.OfConsumer(77, 1, 1)),
-        (Verb.RETURN, verbs.Return(1, 1, 0)),
-        (Verb.RETURN, verbs.Return(2, 1, 0)),
-        (Verb.RETURN, verbs.Return(2, 0, 0, 1.0, "why")),
+        (Verb.STOP_CONSUMING, verbs.ConsumerPayload(1, 5, 1)),
+        (Verb.STOP_CONSUMING, verbs.ConsumerPayload(2, 1, 1)),
+        (Verb.STOP_CONSUMING, verbs.ConsumerPayload(77, 1, 1)),
+        (Verb.RETURN, verbs.ReturnPayload(1, 1, 0)),
+        (Verb.RETURN, verbs.ReturnPayload(2, 1, 0)),
+        (Verb.RETURN, verbs.ReturnPayload(2, 0, 0, 1.0, "why")),
     ],
     ids=lambda value: value.name if isinstance(value, Verb) else None,
 )
@@ -343,7 +343,7 @@ def test_what_is_not_held_is_not_seen(inside: Inside) -> None:
         await guest.put("Q", b"0", persistent=True)
         await guest.ask(Verb.CONSUME, 9, verbs.Consume("Q", 1, 5))
         await guest.ask(Verb.CREDIT, 9, verbs.Credit(1, 0, 0, 1))
-        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.OfConsumer(1))
+        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.ConsumerPayload(1))
         assert left(house) == [(b"0", 0)]
 
     inside(work)
@@ -365,7 +365,7 @@ def test_nobody_holds_more_than_a_unit_may_have(inside: Inside) -> None:
             await guest.ask(Verb.COMMIT, 9, verbs.Commit(1, [(1, 5), (2, 1)]))
         assert house.held("Q") == 4
         guest.say(Verb.PUT, 0, put("R", b"", 2))
-        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.OfConsumer(1, 5, 2))
+        await guest.ask(Verb.STOP_CONSUMING, 9, verbs.ConsumerPayload(1, 5, 2))
         with pytest.raises(TooManyUncommitted):
             await guest.ask(Verb.COMMIT, 9, verbs.Commit(2))
         assert (house.held("Q"), left(house, "R")) == (1, [])

@@ -20,7 +20,7 @@ from entrepot.errors import (
     QueueNotFound,
 )
 from entrepot.message import Message
-from entrepot.server import link
+from entrepot.server import framed_connection
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import encode
 from entrepot.server.wire.frame import HEAD
@@ -42,7 +42,7 @@ def test_answers_with_many_messages_stay_short(inside: Inside) -> None:
             await guest.put("Q", **long)
         browsed, place = 0, None
         while True:
-            guest.say(Verb.BROWSE, 9, verbs.Browse("Q", place, 1000))
+            guest.say(Verb.BROWSE, 9, verbs.BrowsePayload("Q", place, 1000))
             before = sum(map(len, guest.wire.written))
             _, found = await guest.answer(9)
             assert sum(map(len, guest.wire.written)) - before < 1_000_000
@@ -65,7 +65,7 @@ def test_a_browse_of_long_messages_does_not_exceed_the_longest_frame(inside: Ins
         guest = await house.admitted()
         for _ in range(3):
             await guest.put("Q", bytes(4 * 1024 * 1024))
-        found = await guest.ask(Verb.BROWSE, 9, verbs.Browse("Q", None, 50))
+        found = await guest.ask(Verb.BROWSE, 9, verbs.BrowsePayload("Q", None, 50))
         assert len(found.messages) == 1
 
     inside(work)
@@ -78,9 +78,12 @@ def test_one_who_looks_through_a_queue_does_not_keep_others_waiting(inside: Insi
         for _ in range(2000):
             house.host.put("Q", Message(b""))
         wanted = verbs.Wanted(selector="colour = 'none' OR size = 1 OR size = 2")
-        looks = [encode(Verb.BROWSE, number, verbs.Browse("Q", None, 5, wanted)) for number in range(100, 104)]
+        looks = [encode(Verb.BROWSE, number, verbs.BrowsePayload("Q", None, 5, wanted)) for number in range(100, 104)]
         looks += [encode(Verb.GET, number, verbs.Get("Q", 0, 0.0, wanted)) for number in range(104, 108)]
-        looks += [encode(Verb.GET, 108, verbs.Get("Q", 0, 9.0, wanted)), encode(Verb.CANCEL, 0, verbs.OfNumber(108))]
+        looks += [
+            encode(Verb.GET, 108, verbs.Get("Q", 0, 9.0, wanted)),
+            encode(Verb.CANCEL, 0, verbs.NumberPayload(108)),
+        ]
         looks += [encode(Verb.GET_MANY, 109, verbs.GetMany("Q", 6, 5, 0.0, wanted))]
         looks += [encode(Verb.GET_GROUP, 110, verbs.GetGroup("Q", 5, 0.0, wanted.selector))]
         guest.say_bytes(b"".join(looks))
@@ -196,7 +199,7 @@ def test_a_crowded_log_lets_nobody_say_more_until_it_has_written(inside: Inside)
 
 
 def test_who_does_not_read_his_farewell_is_cut_off(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "_FAREWELL_S", 0.02)
+    monkeypatch.setattr(framed_connection, "_FAREWELL_S", 0.02)
 
     async def work(house: House) -> None:
         guest = await house.admitted()
@@ -319,7 +322,7 @@ def test_frames_behind_a_command_wait_for_it(inside: Inside) -> None:
 
 def test_an_unforeseen_error_in_a_command_is_answered_and_the_connection_goes_on(inside: Inside) -> None:
     async def work(house: House) -> None:
-        house.desk.managed = lambda *_: 1 / 0
+        house.registry.managed = lambda *_: 1 / 0
         guest = await house.admitted()
         with pytest.raises(ConnectionLost) as unknown:
             await guest.ask(Verb.MANAGE, 9, verbs.Manage("status"))
@@ -333,7 +336,7 @@ def test_an_unforeseen_error_in_a_command_is_answered_and_the_connection_goes_on
 
 def test_only_administrators_manage(inside: Inside) -> None:
     async def work(house: House) -> None:
-        house.desk.managed = lambda *_: pytest.fail("it was done")
+        house.registry.managed = lambda *_: pytest.fail("it was done")
         guest = await house.admitted("ann")
         for what in ("status", "checkpoint", "backup", "stop", "dump", "x" * 1000):
             with pytest.raises(NotAuthorized):
@@ -437,7 +440,7 @@ def test_puts_that_share_a_frame_keep_their_order_though_one_of_them_takes_longe
         )
         assert house.depth("Q") == 1, "what comes behind the publication did not wait for it"
         await guest.answer(9)
-        found = await guest.ask(Verb.BROWSE, 11, verbs.Browse("Q", None, 10))
+        found = await guest.ask(Verb.BROWSE, 11, verbs.BrowsePayload("Q", None, 10))
         assert [message.body for message in found.messages] == [b"1", b"2", b"3", b"4"]
 
     inside(work)
@@ -467,7 +470,7 @@ def test_a_long_selector_is_read_beside_the_loop(inside: Inside) -> None:
             text = f"colour = '{verb}' OR " + "size = 1 OR " * 100 + "colour = 'red'"
             wanted = verbs.Wanted(selector=text)
             say: dict[str, tuple[Verb, Any]] = {
-                "browse": (Verb.BROWSE, verbs.Browse("Q", None, 5, wanted)),
+                "browse": (Verb.BROWSE, verbs.BrowsePayload("Q", None, 5, wanted)),
                 "group": (Verb.GET_GROUP, verbs.GetGroup("Q", 5, 0.0, text)),
                 "subscribe": (Verb.SUBSCRIBE, verbs.Subscribe("", "t", selector=text)),
                 "get": (Verb.GET, verbs.Get("Q", 6, 0.0, wanted)),

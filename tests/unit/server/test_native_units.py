@@ -28,7 +28,7 @@ Inside = Callable[[Work], None]
 def test_a_put_that_was_refused_is_told_with_the_commit_and_nothing_of_the_unit_happens(inside: Inside) -> None:
     async def work(house: House) -> None:
         guest = await house.admitted()
-        for end, payload in ((Verb.COMMIT, verbs.OfUnit(1)), (Verb.PREPARE, verbs.Prepare(1, b"x"))):
+        for end, payload in ((Verb.COMMIT, verbs.UnitPayload(1)), (Verb.PREPARE, verbs.Prepare(1, b"x"))):
             guest.say(Verb.PUT, 0, put("Q", unit=1))
             guest.say(Verb.PUT, 0, put("NOWHERE", unit=1))
             guest.say(Verb.PUT, 0, put("ELSEWHERE", unit=1))
@@ -47,7 +47,7 @@ def test_a_unit_all_of_whose_puts_were_refused_does_not_commit(inside: Inside) -
         with pytest.raises(InvalidArgument):
             await guest.commit(1)
         guest.say(Verb.PUT, 0, put("Q", unit=1, priority=10))
-        await guest.ask(Verb.BACK_OUT, 9, verbs.OfUnit(1))
+        await guest.ask(Verb.BACK_OUT, 9, verbs.UnitPayload(1))
         await guest.commit(1)
 
     inside(work)
@@ -74,7 +74,7 @@ def test_gets_that_wait_in_a_unit_end_with_it(inside: Inside, end: Verb) -> None
         guest.say(Verb.GET_MANY, 11, verbs.GetMany("Q", 5, 3, math.inf))
         guest.say(Verb.GET_GROUP, 12, verbs.GetGroup("Q", 5, math.inf))
         guest.say(Verb.GET, 13, verbs.Get("Q", 0, math.inf))
-        await guest.ask(end, 9, verbs.OfUnit(5))
+        await guest.ask(end, 9, verbs.UnitPayload(5))
         assert (await guest.answer(10))[1].message is None
         assert (await guest.answer(11))[1].messages == []
         assert (await guest.answer(12))[1].messages == []
@@ -101,7 +101,7 @@ def test_a_unit_that_ends_twice_ends_once(inside: Inside) -> None:
     async def work(house: House) -> None:
         guest = await house.admitted()
         await guest.put("Q", unit=1, persistent=True)
-        guest.say_bytes(encode(Verb.COMMIT, 10, verbs.OfUnit(1)) + encode(Verb.COMMIT, 11, verbs.OfUnit(1)))
+        guest.say_bytes(encode(Verb.COMMIT, 10, verbs.UnitPayload(1)) + encode(Verb.COMMIT, 11, verbs.UnitPayload(1)))
         await guest.answer(10)
         await guest.answer(11)
         assert house.depth("Q") == 1

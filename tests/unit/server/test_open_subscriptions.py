@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.errors import (
     InvalidArgument,
     InvalidName,
@@ -40,7 +40,7 @@ async def leave(guest: Guest, name: str, *, end: bool = False) -> None:
 
 
 def names(house: House) -> set[str]:
-    return {each.name for each in house.host.definitions() if isinstance(each, Subscription)}
+    return {each.name for each in house.host.definitions() if isinstance(each, SubscriptionDefinition)}
 
 
 def test_a_subscription_may_have_the_longest_name_and_any_that_can_be_printed(inside: Inside) -> None:
@@ -166,7 +166,7 @@ def test_a_name_that_can_be_none_is_refused_before_anybody_asks_for_rights(insid
     async def work(house: House) -> None:
         ann = await house.admitted("ann")
         refused: list[Any] = []
-        house.desk.refused = lambda *what: refused.append(what)
+        house.registry.refused = lambda *what: refused.append(what)
         for ask in (subscribe(ann, "a\0"), subscribe(ann, "a\0", ""), leave(ann, "a\0", end=True)):
             with pytest.raises(InvalidName):
                 await ask

@@ -13,8 +13,8 @@ import pytest
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import DiskFull, Fenced, GetInhibited, LogFull, QueueFull, UnitFinished
 from entrepot.message import Message
-from entrepot.server.desk import Identity
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity
 
 from .guests import House, Work
 
@@ -30,7 +30,7 @@ class Told(list[Any]):
 
 
 def session_of(house: House) -> Session:
-    return Session(house.desk, ADMINISTRATOR, "tests", "NATIVE")
+    return Session(house.registry, ADMINISTRATOR, "tests", "NATIVE")
 
 
 async def put(house: House, *bodies: bytes, queue: str = "Q", persistent: bool = True, **fields: Any) -> None:
@@ -162,10 +162,10 @@ def test_a_message_that_comes_to_one_who_has_just_gone_is_given_back(inside: Ins
             session.get("Q", None, None, 60.0, got)
             # From another thread: it is on its way to the loop while the partner goes.
             await_put = put(house, b"1", persistent=persistent)
-            house.desk.engine.drain, drain = (lambda: None), house.desk.engine.drain  # type: ignore[method-assign, assignment]
+            house.registry.engine.drain, drain = (lambda: None), house.registry.engine.drain  # type: ignore[method-assign, assignment]
             await await_put
             session.close()
-            house.desk.engine.drain = drain  # type: ignore[method-assign]
+            house.registry.engine.drain = drain  # type: ignore[method-assign]
             drain()
             await asyncio.sleep(0)
             assert [body for body, _ in rest(house)] == [b"1"], persistent
@@ -190,12 +190,12 @@ def test_temporary_queues_go_with_their_session(inside: Inside) -> None:
 def test_a_session_is_closed_once_and_leaves_the_desk(inside: Inside) -> None:
     async def work(house: House) -> None:
         session = session_of(house)
-        assert house.desk.sessions == {session.number: session}
+        assert house.registry.sessions == {session.number: session}
         session.close()
         session.close()
-        assert house.desk.sessions == {}
+        assert house.registry.sessions == {}
         assert session_of(house).number != session.number
-        for each in list(house.desk.sessions.values()):
+        for each in list(house.registry.sessions.values()):
             each.close()
 
     inside(work)
@@ -513,7 +513,7 @@ def test_messages_that_come_by_themselves_keep_their_order_with_those_that_are_f
         came: list[Message] = []
         stream = session.stream("Q", None, came.extend, Told())
         stream.grant(2)
-        engine = house.desk.engine
+        engine = house.registry.engine
         # As in a callback of the engine, which others' callbacks have to wait for.
         engine._draining = True
         for number in range(4):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from entrepot.errors import EntrepotError, Fenced, LogFull, QueueFull, UnitFinished
-from entrepot.server.desk import Identity
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity
 
 from .guests import House, Work
 
@@ -25,7 +25,7 @@ class Told(list[Any]):
 
 
 def session_of(house: House) -> Session:
-    return Session(house.desk, Identity("root", administrator=True), "tests", "NATIVE")
+    return Session(house.registry, Identity("root", administrator=True), "tests", "NATIVE")
 
 
 def once(error: EntrepotError) -> Callable[[], None]:

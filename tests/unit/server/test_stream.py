@@ -15,8 +15,8 @@ from entrepot.limits import CONSUMER_CREDIT_MAX
 from entrepot.message import Message
 from entrepot.selectors import ready_selector
 from entrepot.server import stream as stream_module
-from entrepot.server.desk import Identity
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity
 from entrepot.server.stream import Stream
 
 from .guests import House, Work
@@ -29,7 +29,7 @@ class Reading:
 
     def __init__(self, house: House, criteria: Criteria | None = None, *, held: bool = False) -> None:
         self.house = house
-        self.session = Session(house.desk, Identity("root", administrator=True), "tests", "NATIVE")
+        self.session = Session(house.registry, Identity("root", administrator=True), "tests", "NATIVE")
         self.came: list[Message] = []
         self.failed: list[EntrepotError | None] = []
         self.stream: Stream = self.session.stream("Q", criteria, self.came.extend, self.failed.append, held=held)
@@ -57,11 +57,11 @@ def rest(house: House) -> list[tuple[bytes, int]]:
 
 async def put_unheard(house: House, *bodies: bytes) -> Callable[[], None]:
     """Messages that come to readers who wait, but the loop has not heard of it yet; returns what lets it hear."""
-    house.desk.engine.drain, drain = (lambda: None), house.desk.engine.drain  # type: ignore[method-assign, assignment]
+    house.registry.engine.drain, drain = (lambda: None), house.registry.engine.drain  # type: ignore[method-assign, assignment]
     await put(house, *bodies)
 
     def hear() -> None:
-        house.desk.engine.drain = drain  # type: ignore[method-assign]
+        house.registry.engine.drain = drain  # type: ignore[method-assign]
         drain()
 
     return hear
@@ -105,7 +105,7 @@ def test_without_credit_nothing_comes_to_a_stream_that_waits(inside: Inside) -> 
 def test_a_stream_without_credit_does_not_look_at_its_queue(inside: Inside) -> None:
     async def work(house: House) -> None:
         reading = Reading(house)
-        engine, looks = house.desk.engine, []
+        engine, looks = house.registry.engine, []
         look = engine.get_some_or_wait
         engine.get_some_or_wait = lambda *what: (looks.append(what), look(*what))[1]  # type: ignore[method-assign]
         reading.stream.grant(0)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from entrepot.engine.definitions import AuthorityRecord, LocalQueue, Subscription
+from entrepot.engine.definitions import AuthorityRecord, LocalQueue, SubscriptionDefinition
 from entrepot.errors import AuditFailed, NotAuthorized
 from entrepot.message import Message
-from entrepot.server.desk import Identity
 from entrepot.server.security.authority import Authority
-from entrepot.server.supervision import Supervised
+from entrepot.server.session_registry import Identity
+from entrepot.server.supervision import SupervisedManager
 
 from .guests import House, Work
 
@@ -62,7 +62,7 @@ class Office:
 
     def __init__(self, house: House, identity: Identity) -> None:
         self.server = Server()
-        self.commands = Supervised(house.host, identity, house.authority, self.server)  # type: ignore[arg-type]
+        self.commands = SupervisedManager(house.host, identity, house.authority, self.server)  # type: ignore[arg-type]
 
     @property
     def changes_told(self) -> int:
@@ -189,11 +189,11 @@ def test_admission_is_told_of_what_concerns_it_and_of_nothing_else(inside: Insid
 
 def test_a_subscription_belongs_to_who_defines_it_and_stays_with_him(inside: Inside) -> None:
     async def work(house: House) -> None:
-        wanted = Subscription(name="S", topic="prices", destination="Q", managed=False, user="somebody else")
+        wanted = SubscriptionDefinition(name="S", topic="prices", destination="Q", managed=False, user="somebody else")
         for user in ("root", "other"):
             commands = Office(house, Identity(user, administrator=True)).commands
             commands.define(wanted if user == "root" else house.host.find("SUB", "S"), replace=user == "other")  # type: ignore[arg-type]
             found = house.host.find("SUB", "S")
-            assert isinstance(found, Subscription) and found.user == "root"
+            assert isinstance(found, SubscriptionDefinition) and found.user == "root"
 
     inside(work)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from entrepot.engine import quotas
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.engine.unit_of_work import Unit, UnitState
 from entrepot.errors import EntrepotError, NotAuthorized, SubscriptionNotFound, UnitFinished, UserLimitReached
 from entrepot.message import Message
-from entrepot.server.desk import Identity
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity
 from entrepot.server.wire import verbs
 from entrepot.server.wire.verbs import Verb
 
@@ -34,7 +34,7 @@ class User:
 
     def __init__(self, house: House, name: str) -> None:
         identity = Identity(name, administrator=name == "root", address="10.0.0.1")
-        self.session = Session(house.desk, identity, "tests", "NATIVE")
+        self.session = Session(house.registry, identity, "tests", "NATIVE")
         self._house = house
         self._prepared = 0
 
@@ -46,9 +46,9 @@ class User:
             raise told[0][-1]
         return told[0][0]
 
-    async def subscribe(self, name: str, topic: str = "prices", **options: Any) -> Subscription:
-        wanted = Subscription(name=name, topic=topic, managed=True, type="API", **options)
-        found: Subscription = await self.outcome(lambda done: self.session.subscriptions.open(wanted, done))
+    async def subscribe(self, name: str, topic: str = "prices", **options: Any) -> SubscriptionDefinition:
+        wanted = SubscriptionDefinition(name=name, topic=topic, managed=True, type="API", **options)
+        found: SubscriptionDefinition = await self.outcome(lambda done: self.session.subscriptions.open(wanted, done))
         return found
 
     async def end(self, name: str) -> None:
@@ -78,7 +78,7 @@ def leaving(work: Work) -> Work:
         try:
             await work(house)
         finally:
-            for session in list(house.desk.sessions.values()):
+            for session in list(house.registry.sessions.values()):
                 session.close()
 
     return done
@@ -88,7 +88,7 @@ def test_a_durable_subscription_is_its_owners_and_administrators(inside: Inside)
     async def work(house: House) -> None:
         house.mqsc(RIGHTS)
         refused: list[str] = []
-        house.desk.refused = lambda identity, error: refused.append(f"{identity.user}: {error.what}")
+        house.registry.refused = lambda identity, error: refused.append(f"{identity.user}: {error.what}")
         ann, bob, root = User(house, "ann"), User(house, "bob"), User(house, "root")
         mine = await ann.subscribe("s")
         assert mine.user == "ann"
@@ -108,7 +108,7 @@ def test_a_durable_subscription_is_its_owners_and_administrators(inside: Inside)
         with pytest.raises(SubscriptionNotFound):
             await ann.end("s")
         rows = house.host.definitions()
-        assert not [row for row in rows if isinstance(row, Subscription)]
+        assert not [row for row in rows if isinstance(row, SubscriptionDefinition)]
 
     inside(leaving(work))
 

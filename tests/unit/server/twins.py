@@ -20,15 +20,15 @@ from entrepot.compiled import compiled
 from entrepot.engine.memory_disk import MemoryDisk, MemoryFile
 from entrepot.engine.recovery_log.group import Group
 from entrepot.engine.recovery_log.reader import LogReader
-from entrepot.engine.recovery_log.record import FORMAT_VERSION, Commit, Put, Remove, Taken
+from entrepot.engine.recovery_log.record import FORMAT_VERSION, CommitRecord, PutRecord, RemoveRecord, TakenRecord
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.engine.restart import lay_out, restart
 from entrepot.engine.settings import ManagerSettings
 from entrepot.engine.waiting import StandingWaiter
 from entrepot.message import Message
-from entrepot.server import native
-from entrepot.server.desk import Identity
+from entrepot.server import native_connection
 from entrepot.server.security.users import ADMINISTRATORS
+from entrepot.server.session_registry import Identity
 from entrepot.server.wire import verbs
 from entrepot.server.wire.codec import encode
 from entrepot.server.wire.verbs import Verb
@@ -162,7 +162,7 @@ class Twin:
         self.host = SteadyHost(path, disk=disk, clock=self.clock, settings=self.settings)
         self.house = House(self.host)
         self.house.admission.refresh()
-        self.house.desk.authority_epoch += 1
+        self.house.registry.authority_epoch += 1
         self.house.admission._identify = self._identify  # type: ignore[method-assign]
         self.guests: list[Guest | None] = [None] * len(USERS)
         self.heard: list[list[tuple[int, int, Any]]] = [[] for _ in USERS]
@@ -192,7 +192,7 @@ class Twin:
         if found is None or found.wire.closing:
             user = USERS[index]
             hello = {"channel": "APP", "user": user, "password": "?"} if user else {}
-            with mock.patch.object(native, "_express", native._express if self.lane else None):
+            with mock.patch.object(native_connection, "_express", native_connection._express if self.lane else None):
                 found = self.house.guest(uid=None if user else -1)
                 await found.ask(Verb.HELLO, 1, greeting(application=f"guest {index}", **hello))
             assert (found.link._lane is not None) == self.lane
@@ -221,7 +221,11 @@ class Twin:
                 for verb, number, payload in guest.frames():
                     if verb == Verb.DELIVERIES:
                         said += [
-                            (Verb.DELIVERY, 0, verbs.Delivery(payload.consumer, payload.delivery + place, message))
+                            (
+                                Verb.DELIVERY,
+                                0,
+                                verbs.DeliveryPayload(payload.consumer, payload.delivery + place, message),
+                            )
                             for place, message in enumerate(payload.messages)
                         ]
                     elif verb == Verb.MESSAGES and payload.place is not None:
@@ -306,14 +310,14 @@ class Twin:
 
         log = self.manager.log
         for _, record in LogReader(self.disk, self.settings.log, MANAGER_ID).records(log.needed_position):
-            if isinstance(record, Group | Taken):
+            if isinstance(record, Group | TakenRecord):
                 continue
-            if isinstance(record, Put):
+            if isinstance(record, PutRecord):
                 for queue, key, message in record.arrivals():
                     yield ("put", unit(record.unit), queue, _Key(key), message)
-            elif isinstance(record, Remove):
+            elif isinstance(record, RemoveRecord):
                 yield ("remove", unit(record.unit), [_Key(key) for key in record.keys])
-            elif isinstance(record, Commit):
+            elif isinstance(record, CommitRecord):
                 yield ("commit", unit(record.unit))
             else:
                 yield (type(record).__name__, record)
@@ -522,7 +526,7 @@ class Twins:
 
     @staticmethod
     def _is_busy(twin: Twin) -> bool:
-        return bool(twin.house.desk.engine._ready) or any(
+        return bool(twin.house.registry.engine._ready) or any(
             guest is not None and not guest.link.closed and guest.link._held is not None and not guest.link.unread
             for guest in twin.guests
         )
@@ -586,7 +590,7 @@ class Twins:
                     await twin.house.leave()
         finally:
             for twin in self.twins:
-                twin.house.desk.close()
+                twin.house.registry.close()
                 twin.host.close()
 
 
@@ -618,7 +622,7 @@ def live_twice(path: Path, work: Callable[[Twins], Awaitable[None]], log: LogSet
             for twin in twins.twins:
                 for guest in twin.house.guests:
                     guest.wire.lose()
-                twin.house.desk.close()
+                twin.house.registry.close()
                 twin.host.close()
             raise
         await twins.close()

@@ -12,13 +12,13 @@ from entrepot import checks
 from entrepot.client.aio.administration import Administration
 from entrepot.client.aio.calls import Calls, Place
 from entrepot.client.aio.consumption import Consumption
-from entrepot.client.aio.coordinator import Coordinator
+from entrepot.client.aio.coordinator import ClientCoordinator
 from entrepot.client.aio.incoming import Incoming, open_incoming
-from entrepot.client.aio.lines import Line
 from entrepot.client.aio.pipeline import Pipeline
 from entrepot.client.aio.primitives import Lock, apart, at_once
 from entrepot.client.aio.reader import Reader
 from entrepot.client.aio.subscription import Subscription, subscribe
+from entrepot.client.aio.transport import Transport
 from entrepot.client.aio.unit_of_work import UnitOfWork, Verbs
 from entrepot.client.options import (
     GetOptions,
@@ -86,10 +86,10 @@ class Browse(AsyncIterator[Message]):
 class Connection(Verbs):
     """A connection to a queue manager; any number of threads, or of tasks of its event loop, may use it."""
 
-    def __init__(self, line: Line, sender: Sender) -> None:
+    def __init__(self, line: Transport, sender: Sender) -> None:
         super().__init__(Calls(line), sender, None)
         self.administration = Administration(self.calls)
-        self._coordinator = Coordinator(self.calls)
+        self._coordinator = ClientCoordinator(self.calls)
         self._reply_queue = ("", 0)
         self._making_reply_queue = Lock()
         self._units: set[RemoteUnit] = set()
@@ -356,11 +356,11 @@ class Connection(Verbs):
 
     async def claims(self, prefix: str = "") -> list[Claim]:
         """The claims whose names begin so, as far as the user has authority for them."""
-        return [Claim(*form) for form in await self.calls.ask(Verb.CLAIMS, verbs.OfPrefix(require_prefix(prefix)))]
+        return [Claim(*form) for form in await self.calls.ask(Verb.CLAIMS, verbs.PrefixPayload(require_prefix(prefix)))]
 
     async def next_epoch(self, prefix: str) -> int:
         """A number above all that were ever claimed, retired or given under names that begin so; on disk."""
-        epoch: int = await self.calls.ask(Verb.NEXT_EPOCH, verbs.OfPrefix(require_prefix(prefix)))
+        epoch: int = await self.calls.ask(Verb.NEXT_EPOCH, verbs.PrefixPayload(require_prefix(prefix)))
         return epoch
 
     # --- administration and the end -------------------------------------------------------------

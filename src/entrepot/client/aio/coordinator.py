@@ -9,7 +9,7 @@ from typing import Any
 
 from entrepot.client.aio.calls import Calls
 from entrepot.client.read_ahead import RemoteUnit
-from entrepot.engine.global_units import Outcome, Unfinished
+from entrepot.engine.global_units import Outcome, UnfinishedDecision
 from entrepot.engine.recovery_log.record import Branch
 from entrepot.engine.unit_of_work import UnitState
 from entrepot.errors import Fenced, UnitNotInDoubt
@@ -18,7 +18,7 @@ from entrepot.server.wire import verbs
 from entrepot.server.wire.verbs import Verb
 
 
-class Coordinator:
+class ClientCoordinator:
     """One client's; transaction ids are texts here, because databases want them so."""
 
     def __init__(self, calls: Calls) -> None:
@@ -34,7 +34,7 @@ class Coordinator:
         """A unit of work and its transaction id."""
         calls = self._calls
         unit = calls.begin()
-        unit.transaction_id = await calls.ask_in(unit, Verb.BEGIN_GLOBAL, verbs.OfUnit)
+        unit.transaction_id = await calls.ask_in(unit, Verb.BEGIN_GLOBAL, verbs.UnitPayload)
         return unit, unit.transaction_id.decode()
 
     async def decide(self, unit: RemoteUnit, branches: Sequence[Branch], *, counted: bool = True) -> None:
@@ -85,10 +85,10 @@ class Coordinator:
             found += (await self._ask(transaction_ids[begin : begin + TRANSACTIONS_ASKED_MAX]))[1]
         return found
 
-    async def unfinished(self, resource: str) -> list[Unfinished]:
+    async def unfinished(self, resource: str) -> list[UnfinishedDecision]:
         """The first few hundred; the others are told when these are finished."""
         forms = (await self._ask([], resource))[2]
-        return [Unfinished(name, Branch(resource, branch_id, number), "") for name, branch_id, number in forms]
+        return [UnfinishedDecision(name, Branch(resource, branch_id, number), "") for name, branch_id, number in forms]
 
     async def undecided(self, resource: str) -> list[tuple[str, int]]:
         """The first few hundred, as of `unfinished`."""

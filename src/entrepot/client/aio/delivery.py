@@ -15,7 +15,7 @@ from entrepot.client.consumed import ConsumedMessage, delivered, reason_text
 from entrepot.message import Message
 
 
-class Settling(Protocol):
+class DeliverySource(Protocol):
     """Where a delivery came from."""
 
     async def ack(self, number: int) -> None: ...
@@ -62,7 +62,7 @@ class Delivery(ConsumedMessage, frozen=True, array_like=True, gc=False):
         await self._source.reject(self._number, reason_text(reason))
 
 
-def delivery(message: Message, source: Settling, number: int) -> Delivery:
+def delivery(message: Message, source: DeliverySource, number: int) -> Delivery:
     """A message for its reader."""
     made: Delivery = delivered(Delivery, message, source, number)
     return made

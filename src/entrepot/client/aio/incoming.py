@@ -62,13 +62,13 @@ async def open_incoming(calls: Calls, name: str, criteria: Criteria | None, read
     """
     if calls.line.is_near:
         await calls.browse(name, None, None, 1)  # so that a wrong name is told now
-        return NearIncoming(calls, name, criteria)
-    far = FarIncoming(calls, name, criteria, read_ahead)
+        return EmbeddedIncoming(calls, name, criteria)
+    far = RemoteIncoming(calls, name, criteria, read_ahead)
     await far.open()
     return far
 
 
-class NearIncoming:
+class EmbeddedIncoming:
     """Each message in a unit of work of its own, so that its try is counted before a crash could hide it."""
 
     ahead = None
@@ -126,7 +126,7 @@ class NearIncoming:
             self._calls.line.do_later(partial(self._calls.tell_back_out, unit, counted=tried))
 
 
-class FarIncoming:
+class RemoteIncoming:
     """Messages that come by credit, over one connection after another."""
 
     def __init__(self, calls: Calls, name: str, criteria: Criteria | None, read_ahead: int) -> None:

@@ -131,7 +131,7 @@ class SubscriptionConsumption(Consumption):
 
 
 async def subscribe(
-    calls: Calls, wanted: definitions.Subscription, consumptions: WeakSet[Consumption], *, new_only: bool
+    calls: Calls, wanted: definitions.SubscriptionDefinition, consumptions: WeakSet[Consumption], *, new_only: bool
 ) -> Subscription:
     """Open a subscription, and make it if there is none of its name."""
     opened = OpenSubscription(wanted, wanted)

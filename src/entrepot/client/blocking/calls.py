@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from entrepot.client.blocking.lines import Line
+from entrepot.client.blocking.transport import Transport
 from entrepot.client.options import Sender
 from entrepot.client.protocol import NOT_ASKED, is_repeatable
 from entrepot.client.read_ahead import HeldAhead, ReadAhead, RemoteUnit, ended_with
@@ -41,7 +41,7 @@ _FOREVER = float("inf")
 class Calls:
     """One client's verbs; messages and criteria go in and out as they are."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Transport) -> None:
         self.line = line
         self.core = line.core
 
@@ -268,7 +268,7 @@ class Calls:
         self, name: str, criteria: Criteria | None, place: Place | None, limit: int
     ) -> tuple[list[Message], Place | None]:
         """Up to `limit` messages behind a place, left where they are, and the place to go on from."""
-        answer = self.ask(Verb.BROWSE, verbs.Browse(queue_name(name), place, limit, wanted(criteria)))
+        answer = self.ask(Verb.BROWSE, verbs.BrowsePayload(queue_name(name), place, limit, wanted(criteria)))
         return answer.messages, answer.place
 
     # --- units of work --------------------------------------------------------------------------
@@ -386,7 +386,7 @@ class Calls:
 
     def _drop_ahead(self, ahead: ReadAhead) -> None:
         if self.forget_ahead(ahead):
-            self.core.tell(Verb.STOP_CONSUMING, verbs.OfConsumer(ahead.number))
+            self.core.tell(Verb.STOP_CONSUMING, verbs.ConsumerPayload(ahead.number))
 
     def forget_ahead(self, ahead: ReadAhead) -> bool:
         """Let nothing more come to a consumer here; True when the server has to be told. Part of a step."""
@@ -401,10 +401,10 @@ class Calls:
         def step() -> bool:
             if not self.forget_ahead(ahead):
                 return False
-            frame = verbs.OfConsumer(ahead.number)
+            frame = verbs.ConsumerPayload(ahead.number)
             unit, ahead.unit = ahead.unit, None
             if unit is not None and unit.state is UnitState.ACTIVE:
-                frame = verbs.OfConsumer(ahead.number, ahead.given, unit.number)
+                frame = verbs.ConsumerPayload(ahead.number, ahead.given, unit.number)
             core.ask(Verb.STOP_CONSUMING, frame, slot)
             return True
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from entrepot import checks
 from entrepot.client.address import parse
+from entrepot.client.blocking.blocking_transport import BlockingTransport
 from entrepot.client.blocking.connection import Connection
-from entrepot.client.blocking.embedded_line import EmbeddedLine
-from entrepot.client.blocking.line import Line
+from entrepot.client.blocking.embedded_transport import EmbeddedTransport
 from entrepot.client.blocking.primitives import apart
 from entrepot.client.embedded import EmbeddedHost, current_user, share_host
 from entrepot.client.options import Sender
@@ -44,7 +44,7 @@ def connect(
         host, leave = apart(share_host, url)
         return connected_to(host, application=name, leave=leave)
     address = parse(url, user=user, password=password)
-    line = Line(address, application=name, reconnect_s=checks.seconds("reconnect_s", reconnect_s))
+    line = BlockingTransport(address, application=name, reconnect_s=checks.seconds("reconnect_s", reconnect_s))
     line.open()
     return Connection(line, Sender(current_user(), name))
 
@@ -52,7 +52,7 @@ def connect(
 def connected_to(host: EmbeddedHost, *, application: str = "", leave: Callable[[], None] | None = None) -> Connection:
     """A connection to a queue manager that runs in this process already, and stops with it unless `leave` is given."""
     name = application or program()
-    return Connection(EmbeddedLine(host, leave or host.close, name), Sender(current_user(), name))
+    return Connection(EmbeddedTransport(host, leave or host.close, name), Sender(current_user(), name))
 
 
 def program() -> str:

@@ -29,7 +29,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from entrepot import checks
-from entrepot.client.blocking.coordinator import Coordinator
+from entrepot.client.blocking.coordinator import ClientCoordinator
 from entrepot.client.blocking.primitives import apart, for_threads, sleep
 from entrepot.client.blocking.unit_of_work import UnitOfWork
 from entrepot.client.options import GetOptions, PutOptions
@@ -88,7 +88,7 @@ class UnfinishedBranch:
 class Databases:
     """The databases that a connection uses in global units, and what it does about their leftovers."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: ClientCoordinator) -> None:
         served = for_threads(coordinator)
         self.recoveries = Recoveries(lambda: served)
         self._resources: dict[Engine, Resource] = {}
@@ -127,7 +127,7 @@ class GlobalUnitOfWork:
         self,
         local: UnitOfWork,
         transaction_id: str,
-        coordinator: Coordinator,
+        coordinator: ClientCoordinator,
         resources: Sequence[Resource],
         recoveries: Recoveries,
         ended: Callable[[RemoteUnit], None],

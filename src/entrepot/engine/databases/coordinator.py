@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from entrepot.engine.global_units import Outcome, Unfinished
+from entrepot.engine.global_units import Outcome, UnfinishedDecision
 
 
-class Coordinator(Protocol):
+class UnitCoordinator(Protocol):
     """Global units of work, as whoever drives the databases sees their queue manager."""
 
     def prefix(self) -> str:
@@ -20,7 +20,7 @@ class Coordinator(Protocol):
 
     def outcomes(self, transaction_ids: Sequence[str]) -> list[Outcome]: ...
 
-    def unfinished(self, resource: str) -> list[Unfinished]: ...
+    def unfinished(self, resource: str) -> list[UnfinishedDecision]: ...
 
     def undecided(self, resource: str) -> list[tuple[str, int]]:
         """Units in doubt until it is known whether this one-phase database has committed, and which one it was."""

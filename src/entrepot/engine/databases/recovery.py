@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy.exc import SQLAlchemyError
 
 from entrepot.engine.databases.branch import unit_of
-from entrepot.engine.databases.coordinator import Coordinator
+from entrepot.engine.databases.coordinator import UnitCoordinator
 from entrepot.engine.databases.resource import Resource, problem_of
 from entrepot.engine.databases.sqlite import SQLite
 from entrepot.engine.recovery_log.record import Branch
@@ -33,7 +33,7 @@ _ROWS_KEPT = 100
 """So many rows of units that have ended do no harm at a database with one phase."""
 
 
-def recover(resource: Resource, coordinator: Coordinator, prefix: str) -> set[str]:
+def recover(resource: Resource, coordinator: UnitCoordinator, prefix: str) -> set[str]:
     """End what can be ended at a database; the transaction ids that are still open there.
 
     Raises:
@@ -64,12 +64,12 @@ def recover(resource: Resource, coordinator: Coordinator, prefix: str) -> set[st
     return left
 
 
-def commit(resource: Resource, coordinator: Coordinator, branch: Branch) -> None:
+def commit(resource: Resource, coordinator: UnitCoordinator, branch: Branch) -> None:
     """Commit a decided branch, whoever has prepared it, and let the queue manager know."""
     _report(resource, coordinator, branch, resource.commit(branch))
 
 
-def _report(resource: Resource, coordinator: Coordinator, branch: Branch, end: str) -> None:
+def _report(resource: Resource, coordinator: UnitCoordinator, branch: Branch, end: str) -> None:
     unit = unit_of(branch.branch_id)
     if end == "committed":
         coordinator.finish(unit, [branch.branch_id])
@@ -78,7 +78,7 @@ def _report(resource: Resource, coordinator: Coordinator, branch: Branch, end: s
     coordinator.met_otherwise(unit, branch.branch_id, end)
 
 
-def recover_last_agent(resource: SQLite, coordinator: Coordinator) -> None:
+def recover_last_agent(resource: SQLite, coordinator: UnitCoordinator) -> None:
     """End the units that are in doubt until somebody has asked this database whether it has committed them.
 
     Raises:
@@ -101,7 +101,7 @@ def recover_last_agent(resource: SQLite, coordinator: Coordinator) -> None:
             resource.told(unit)
 
 
-def sweep(resource: SQLite, coordinator: Coordinator, prefix: str) -> None:
+def sweep(resource: SQLite, coordinator: UnitCoordinator, prefix: str) -> None:
     """Drop the rows of units that have ended, should there be many."""
     # Rows before outcomes: a row says that its unit was prepared, so one that is not in doubt now has ended.
     units = resource.remembered(prefix)
@@ -114,7 +114,7 @@ def sweep(resource: SQLite, coordinator: Coordinator, prefix: str) -> None:
 class Recoveries:
     """What one connection does about branches that are left behind; for any thread."""
 
-    def __init__(self, coordinator: Callable[[], Coordinator]) -> None:
+    def __init__(self, coordinator: Callable[[], UnitCoordinator]) -> None:
         self._coordinator = coordinator
         self._lock = threading.Lock()
         self._recovered: dict[Resource, float] = {}

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from entrepot.engine.databases.coordinator import Coordinator
+from entrepot.engine.databases.coordinator import UnitCoordinator
 from entrepot.engine.databases.registered import FILE, RegisteredResources
 from entrepot.errors import EntrepotError, ExtraMissing, QueueManagerFailed, QueueManagerStopped
 
@@ -22,7 +22,7 @@ _EVERY_S = 5.0
 class ResourceWatch:
     """Asks every registered database every few seconds: one short query each, if nothing is left there."""
 
-    def __init__(self, path: Path, coordinator: Coordinator, *, every_s: float = _EVERY_S) -> None:
+    def __init__(self, path: Path, coordinator: UnitCoordinator, *, every_s: float = _EVERY_S) -> None:
         self._registered = RegisteredResources(path)
         self._coordinator = coordinator
         self._every_s = every_s

@@ -19,8 +19,8 @@ from entrepot.disk import Buffer
 from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
     BadFrame,
-    Bodies,
-    End,
+    BodiesRecord,
+    EndRecord,
     Entry,
     Record,
     RunHead,
@@ -63,7 +63,7 @@ class SharedBody:
         self.index = index
 
 
-class Loan(NamedTuple):
+class BodyReferences(NamedTuple):
     """Which files entries refer to, and what has to be stored before they are."""
 
     own: BodyFile
@@ -73,7 +73,7 @@ class Loan(NamedTuple):
     """By the place of the entry."""
 
 
-class BodyShelf:
+class BodyStore:
     """The bodies of one queue manager that are shared on disk; `RunStore` does the writing and reading."""
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class BodyShelf:
             self.files[number] = BodyFile(number, durable=True)
         return self.files[number]
 
-    def lend(self, entries: list[Entry], shares: list[SharedBody | None], number: int) -> Loan:
+    def lend(self, entries: list[Entry], shares: list[SharedBody | None], number: int) -> BodyReferences:
         """Let entries that are to be stored refer to shared bodies; what no file has yet is to be stored as `number`.
 
         Undo it with `take_back`.
         """
-        loan = Loan(BodyFile(number, durable=False), [], {})
+        loan = BodyReferences(BodyFile(number, durable=False), [], {})
         for place, (entry, shared) in enumerate(zip(entries, shares, strict=True)):
             if shared is None or len(entry.message.body) < SHARED_BYTES_MIN:
                 continue
@@ -109,7 +109,7 @@ class BodyShelf:
             self.files[number] = loan.own
         return loan
 
-    def take_back(self, loan: Loan) -> None:
+    def take_back(self, loan: BodyReferences) -> None:
         """The entries were not stored after all."""
         for file in loan.files.values():
             file.references -= 1
@@ -143,17 +143,17 @@ def encode_bodies(manager_id: bytes, number: int, bodies: list[bytes]) -> list[B
     return frame_file(RunHead(FORMAT_VERSION, manager_id, number), _chunks(bodies))
 
 
-def _chunks(bodies: list[bytes]) -> Iterator[Bodies]:
+def _chunks(bodies: list[bytes]) -> Iterator[BodiesRecord]:
     chunk: list[bytes] = []
     size = 0
     for body in bodies:
         chunk.append(body)
         size += len(body)
         if size >= CHUNK_BYTES:
-            yield Bodies(chunk)
+            yield BodiesRecord(chunk)
             chunk, size = [], 0
     if chunk:
-        yield Bodies(chunk)
+        yield BodiesRecord(chunk)
 
 
 def decode_bodies(path: str, content: memoryview, manager_id: bytes, number: int) -> list[bytes]:
@@ -177,9 +177,9 @@ def decode_bodies(path: str, content: memoryview, manager_id: bytes, number: int
     chunks = 0
     while True:
         found, next_position = record(position)
-        if isinstance(found, End) and found.records == chunks:
+        if isinstance(found, EndRecord) and found.records == chunks:
             return bodies
-        if not isinstance(found, Bodies):
+        if not isinstance(found, BodiesRecord):
             raise RunDamaged(path, position, "this record does not belong into a file of bodies")
         bodies += found.bodies
         chunks += 1

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from entrepot.disk import NO_SPACE, Buffer, Disk, File
 from entrepot.engine.recovery_log.record import (
     BadFrame,
-    Checkpoint,
-    End,
+    CheckpointRecord,
+    EndRecord,
     Record,
     frame,
     parse,
@@ -35,7 +35,7 @@ _ROOM_FACTOR = 4
 """How much larger the next checkpoint may be, on a full disk."""
 
 
-def write_checkpoint(disk: Disk, head: Checkpoint, records: Iterable[Record]) -> None:
+def write_checkpoint(disk: Disk, head: CheckpointRecord, records: Iterable[Record]) -> None:
     """Replace the checkpoint durably.
 
     Raises:
@@ -48,7 +48,7 @@ def write_checkpoint(disk: Disk, head: Checkpoint, records: Iterable[Record]) ->
         buffers += (frame_head, payload)
         position += len(frame_head) + len(payload)
         count += 1
-    buffers += frame(End(count), position)
+    buffers += frame(EndRecord(count), position)
     if disk.exists(PREVIOUS):
         # A crash or a refusal has interrupted the last one.
         if not disk.exists(PATH):
@@ -91,7 +91,7 @@ def _size(buffers: Iterable[Buffer]) -> int:
     return sum(map(len, buffers))
 
 
-def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
+def read_checkpoint(disk: Disk) -> tuple[CheckpointRecord, list[Record]]:
     """The checkpoint, every byte of it checked; no power cut brings back an older one.
 
     Raises:
@@ -113,14 +113,14 @@ def read_checkpoint(disk: Disk) -> tuple[Checkpoint, list[Record]]:
             record, position = parse(data, position)
         except BadFrame as bad:
             raise CheckpointDamaged(path, position, str(bad)) from bad
-        if isinstance(record, End):
+        if isinstance(record, EndRecord):
             room = data[position:].tobytes()
             if record.records != len(records) or room.count(0) != len(room):
                 raise CheckpointDamaged(path, position, "the number of records is wrong")
             break
         records.append(record)
     first = records[0] if records else None
-    if not isinstance(first, Checkpoint):
+    if not isinstance(first, CheckpointRecord):
         raise CheckpointDamaged(path, 0, "it does not begin as a checkpoint")
     require_format(path, first.format_version)
     return first, records[1:]

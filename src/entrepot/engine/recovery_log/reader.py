@@ -50,7 +50,7 @@ Take = Callable[["LogReader", int, int, int], tuple[int, int]]
 `until`. Returns the position behind what it has used, and where the group ends that this is in."""
 
 
-class Logged(NamedTuple):
+class LoggedRecord(NamedTuple):
     """A record and where it stands."""
 
     position: int
@@ -108,7 +108,7 @@ class LogReader:
         incarnation: int = 0,
         until: int = sys.maxsize,
         take: Take | None = None,
-    ) -> Iterator[Logged]:
+    ) -> Iterator[LoggedRecord]:
         """Every whole record from `start`, group records included, up to the first group at or behind `until`.
 
         What lies behind a record in the same window is offered to `take`; what that uses does not come from here.
@@ -151,7 +151,7 @@ class LogReader:
                 self.end_position = whole_end
                 return
             self.end_position = position + size
-            yield Logged(position, record)
+            yield LoggedRecord(position, record)
             position += size
             offset, end = position - self._base, len(self._data)
             # Where anything might be wrong, or goes on elsewhere, it is one record after the other.
@@ -168,7 +168,7 @@ class LogReader:
                     continue
                 for record, behind in self.plain_records(position, group_end):
                     self.end_position = behind
-                    yield Logged(position, record)
+                    yield LoggedRecord(position, record)
                     position = behind
 
     def plain_records(self, position: int, group_end: int) -> Iterator[tuple[Record, int]]:

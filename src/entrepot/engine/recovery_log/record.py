@@ -80,7 +80,7 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     """What a payload says; the order of fields is the order on disk, so new ones go to the end."""
 
 
-class Put(Record, gc=False):
+class PutRecord(Record, gc=False):
     """A message arrives on queues, under a key of its own on each."""
 
     unit: int
@@ -118,14 +118,14 @@ class Put(Record, gc=False):
         self.alike.append((targets, replace(message, body=b"")))
 
 
-class Remove(Record, gc=False):
+class RemoveRecord(Record, gc=False):
     """Messages leave their queues for good: got, expired or cleared."""
 
     unit: int
     keys: list[int]
 
 
-class Taken(Record, gc=False):
+class TakenRecord(Record, gc=False):
     """Units of work have got these messages; each time counts for the backout count."""
 
     keys: list[int]
@@ -134,7 +134,7 @@ class Taken(Record, gc=False):
     the field reads a count that is too high, which loses nothing."""
 
 
-class Commit(Record, gc=False):
+class CommitRecord(Record, gc=False):
     unit: int
 
 
@@ -149,7 +149,7 @@ class Branch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The database's own number for it, if it has one: it outlives the branch. With one phase: the database's own."""
 
 
-class Prepare(Record, gc=False):
+class PrepareRecord(Record, gc=False):
     """The unit's outcome now depends on its coordinator, who knows it by `transaction_id`."""
 
     unit: int
@@ -162,7 +162,7 @@ class Prepare(Record, gc=False):
     """When it was prepared, in seconds since 1970; 0.0: by a release that did not say."""
 
 
-class Resolve(Record, gc=False):
+class ResolveRecord(Record, gc=False):
     """The coordinator has decided; its branches, if the unit was prepared with some, still have to be told."""
 
     transaction_id: bytes
@@ -171,7 +171,7 @@ class Resolve(Record, gc=False):
     """An operator has decided instead."""
 
 
-class Decision(Record, gc=False):
+class DecisionRecord(Record, gc=False):
     """A global unit of ours is committed: the unit's Commit, and at once what its databases have to be told."""
 
     unit: int
@@ -180,14 +180,14 @@ class Decision(Record, gc=False):
     user: str = ""
 
 
-class Forget(Record, gc=False):
+class ForgetRecord(Record, gc=False):
     """These branches know the decision; with none named, everything about the transaction is forgotten."""
 
     transaction_id: bytes
     branches: list[str]
 
 
-class Heuristic(Record, gc=False):
+class HeuristicRecord(Record, gc=False):
     """Somebody has ended a part on his own account; remembered until an operator forgets it."""
 
     transaction_id: bytes
@@ -197,7 +197,7 @@ class Heuristic(Record, gc=False):
     outcome: str
 
 
-class Define(Record, gc=False):
+class DefineRecord(Record, gc=False):
     """An object as it is from now on."""
 
     kind: str
@@ -205,12 +205,12 @@ class Define(Record, gc=False):
     attributes: dict[str, Any]
 
 
-class Delete(Record, gc=False):
+class DeleteRecord(Record, gc=False):
     kind: str
     name: str
 
 
-class Checkpoint(Record, gc=False):
+class CheckpointRecord(Record, gc=False):
     """Opens a checkpoint.
 
     Restart replays the log from `start_position`; up to `applied_position`
@@ -238,13 +238,13 @@ class Run(Record, gc=False):
     """A bit for each entry."""
 
 
-class Counts(Record, gc=False):
+class CountsRecord(Record, gc=False):
     """Backout counts of messages in runs, where they have changed since the run was written."""
 
     counts: dict[int, int]
 
 
-class End(Record, gc=False):
+class EndRecord(Record, gc=False):
     """Closes a checkpoint or a run and tells how many records came before."""
 
     records: int
@@ -277,13 +277,13 @@ class Entry(Record, gc=False):
         self.message = replace(self.message, body=b"")
 
 
-class Bodies(Record, gc=False):
+class BodiesRecord(Record, gc=False):
     """Bodies that entries of several runs refer to."""
 
     bodies: list[bytes]
 
 
-class Entries(Record, gc=False):
+class EntriesRecord(Record, gc=False):
     """Neighbours in a run share a frame, because one CRC over many is cheaper."""
 
     entries: list[Entry]
@@ -292,24 +292,24 @@ class Entries(Record, gc=False):
 
 
 _TYPES: dict[type[Record], RecordType] = {
-    Put: RecordType.PUT,
-    Remove: RecordType.REMOVE,
-    Taken: RecordType.TAKEN,
-    Commit: RecordType.COMMIT,
-    Prepare: RecordType.PREPARE,
-    Resolve: RecordType.RESOLVE,
-    Define: RecordType.DEFINE,
-    Delete: RecordType.DELETE,
-    Decision: RecordType.DECISION,
-    Forget: RecordType.FORGET,
-    Heuristic: RecordType.HEURISTIC,
-    Checkpoint: RecordType.CHECKPOINT,
+    PutRecord: RecordType.PUT,
+    RemoveRecord: RecordType.REMOVE,
+    TakenRecord: RecordType.TAKEN,
+    CommitRecord: RecordType.COMMIT,
+    PrepareRecord: RecordType.PREPARE,
+    ResolveRecord: RecordType.RESOLVE,
+    DefineRecord: RecordType.DEFINE,
+    DeleteRecord: RecordType.DELETE,
+    DecisionRecord: RecordType.DECISION,
+    ForgetRecord: RecordType.FORGET,
+    HeuristicRecord: RecordType.HEURISTIC,
+    CheckpointRecord: RecordType.CHECKPOINT,
     Run: RecordType.RUN,
-    Counts: RecordType.COUNTS,
-    End: RecordType.END,
+    CountsRecord: RecordType.COUNTS,
+    EndRecord: RecordType.END,
     RunHead: RecordType.RUN_HEAD,
-    Entries: RecordType.ENTRIES,
-    Bodies: RecordType.BODIES,
+    EntriesRecord: RecordType.ENTRIES,
+    BodiesRecord: RecordType.BODIES,
 }
 _encode = msgspec.msgpack.Encoder().encode
 _KINDS = frozenset(map(int, RecordType))
@@ -336,7 +336,7 @@ def frame_file(head: RunHead, chunks: Iterable[Record]) -> list[Buffer]:
         buffers += framed
         position += len(framed[0]) + len(framed[1])
         count += 1
-    buffers += frame(End(count), position)
+    buffers += frame(EndRecord(count), position)
     return buffers
 
 

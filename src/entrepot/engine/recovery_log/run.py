@@ -20,12 +20,19 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from entrepot.disk import Buffer, Disk
-from entrepot.engine.recovery_log.bodies import BodyFile, BodyShelf, Loan, SharedBody, decode_bodies, encode_bodies
+from entrepot.engine.recovery_log.bodies import (
+    BodyFile,
+    BodyReferences,
+    BodyStore,
+    SharedBody,
+    decode_bodies,
+    encode_bodies,
+)
 from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
     BadFrame,
-    End,
-    Entries,
+    EndRecord,
+    EntriesRecord,
     Entry,
     Record,
     RunHead,
@@ -87,14 +94,14 @@ class RunStore:
         self._in_doubt: set[str] = set()
         """Files whose last force did not succeed."""
         self.number_next = number_next
-        self.bodies = BodyShelf()
+        self.bodies = BodyStore()
 
     def _next_number(self) -> int:
         with self._lock:
             number, self.number_next = self.number_next, self.number_next + 1
         return number
 
-    def lend(self, entries: list[Entry], shares: list[SharedBody | None]) -> Loan:
+    def lend(self, entries: list[Entry], shares: list[SharedBody | None]) -> BodyReferences:
         """Let entries that are about to be written refer to the bodies they share, and store those that are new.
 
         Raises:
@@ -110,7 +117,7 @@ class RunStore:
                 raise
         return loan
 
-    def take_back(self, loan: Loan) -> None:
+    def take_back(self, loan: BodyReferences) -> None:
         """The entries were not written after all; the next restart removes the file if the disk does not now."""
         self.bodies.take_back(loan)
         if loan.new:
@@ -243,10 +250,10 @@ class RunStore:
         chunks = 0
         while True:
             record, next_position = _record(path, content, position)
-            if isinstance(record, End) and record.records == chunks:
+            if isinstance(record, EndRecord) and record.records == chunks:
                 self._complete(entries, gone, persistent_only=persistent_only)
                 return StoredRun(number, len(entries)), entries
-            if not isinstance(record, Entries):
+            if not isinstance(record, EntriesRecord):
                 raise RunDamaged(path, position, "this record does not belong into a run")
             _unfold(record)
             entries += record.entries
@@ -343,7 +350,7 @@ class RunStore:
         return [int(name.removesuffix(".bodies")) for name in self._disk.names(FOLDER) if name.endswith(".bodies")]
 
 
-def _chunks(entries: list[Entry], body_bytes: int, *, shared: bool) -> Iterator[Entries]:
+def _chunks(entries: list[Entry], body_bytes: int, *, shared: bool) -> Iterator[EntriesRecord]:
     at_once = max(len(entries) * CHUNK_BYTES // (body_bytes + 1), 1)
     first = 0
     while first < len(entries):
@@ -351,11 +358,11 @@ def _chunks(entries: list[Entry], body_bytes: int, *, shared: bool) -> Iterator[
         while shared and end < len(entries) and body_of(entries[end].message) is body_of(entries[end - 1].message):
             end += 1  # a chunk that ended here would store the body once more
         chunk = entries[first:end]
-        yield _fold(chunk) if shared else Entries(chunk)
+        yield _fold(chunk) if shared else EntriesRecord(chunk)
         first = end
 
 
-def _fold(entries: list[Entry]) -> Entries:
+def _fold(entries: list[Entry]) -> EntriesRecord:
     """Leave out the bodies that an earlier entry has."""
     stored: list[Entry] = []
     copies: list[tuple[int, int, bool]] = []
@@ -370,10 +377,10 @@ def _fold(entries: list[Entry]) -> Entries:
         same = twin != index
         copies.append((index, home, same))
         stored.append(replace(entry, message=_NO_MESSAGE if same else replace(message, body=b"")))
-    return Entries(stored, copies)
+    return EntriesRecord(stored, copies)
 
 
-def _unfold(record: Entries) -> None:
+def _unfold(record: EntriesRecord) -> None:
     entries = record.entries
     for index, home, same in record.copies:
         original = entries[home].message
@@ -395,7 +402,7 @@ def _require_whole(path: str, content: bytes) -> bytes:
     """
     record, position = None, 0
     try:
-        while not isinstance(record, End):
+        while not isinstance(record, EndRecord):
             record, position = parse(memoryview(content), position)
     except BadFrame as bad:
         raise OSError(errno.EIO, os.strerror(errno.EIO), path) from bad

@@ -20,7 +20,7 @@ from entrepot.engine.topics.level_steps import (
     next_positions,
     wanted_levels,
 )
-from entrepot.engine.topics.topic_string import Pattern
+from entrepot.engine.topics.topic_string import TopicPattern
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class TopicIndex(Generic[T]):
             assert parent.children is not None
             del parent.children[name]
 
-    def find(self, pattern: Pattern) -> Iterator[tuple[str, T]]:
+    def find(self, pattern: TopicPattern) -> Iterator[tuple[str, T]]:
         """The topics that match a pattern, with their values, without a look at levels that cannot match."""
         if not pattern.is_wild:
             return self._find_one(pattern.literal)
@@ -99,7 +99,7 @@ class TopicIndex(Generic[T]):
         if level is not None and level.value is not _NOTHING:
             yield topic, level.value
 
-    def _find_by_characters(self, pattern: Pattern) -> Iterator[tuple[str, T]]:
+    def _find_by_characters(self, pattern: TopicPattern) -> Iterator[tuple[str, T]]:
         above = self._level_at(pattern.levels)
         if above is not None:
             for topic, value in _all_below(pattern.levels, above):

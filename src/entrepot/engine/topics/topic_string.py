@@ -32,7 +32,7 @@ _UNUSABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _Problem = tuple[int, str]
 
 
-class Pattern(msgspec.Struct, frozen=True):
+class TopicPattern(msgspec.Struct, frozen=True):
     """What a subscription is made to; `parse_pattern` makes it."""
 
     text: str
@@ -75,7 +75,7 @@ def require_topic(topic: object) -> str:
     return text
 
 
-def parse_pattern(text: object, scheme: str = "TOPIC") -> Pattern:
+def parse_pattern(text: object, scheme: str = "TOPIC") -> TopicPattern:
     """A pattern from its text; `a/#` matches `a` too, and `#` may stand anywhere as a level.
 
     Raises:
@@ -118,15 +118,15 @@ _WILDCARDS = {
 }
 
 
-def _level_pattern(text: str) -> Pattern:
+def _level_pattern(text: str) -> TopicPattern:
     levels = levels_of(text)
     first_wild = next((index for index, level in enumerate(levels) if level in (ONE, ANY)), len(levels))
     is_wild = first_wild < len(levels)
     literal = "".join(f"{level}/" for level in levels[:first_wild]) if is_wild else text
-    return Pattern(text, "TOPIC", levels, literal, None, is_wild, first_wild)
+    return TopicPattern(text, "TOPIC", levels, literal, None, is_wild, first_wild)
 
 
-def _character_pattern(text: str) -> Pattern:
+def _character_pattern(text: str) -> TopicPattern:
     pieces = _pieces(text)
     first = pieces[0]
     literal = first[: first.index(None)] if None in first else first
@@ -137,7 +137,7 @@ def _character_pattern(text: str) -> Pattern:
         # The level that the wildcard stands in is no whole one.
         levels = levels[:-1]
     expression = _expression([first[len(literal) :], *pieces[1:]]) if is_wild else None
-    return Pattern(text, "CHAR", levels, literal_text, expression, is_wild, len(levels))
+    return TopicPattern(text, "CHAR", levels, literal_text, expression, is_wild, len(levels))
 
 
 def _pieces(text: str) -> list[list[str | None]]:

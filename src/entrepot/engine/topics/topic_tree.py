@@ -16,7 +16,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from entrepot.engine.topics.level_steps import ANY, ONE, levels_of
-from entrepot.engine.topics.topic_string import Pattern
+from entrepot.engine.topics.topic_string import TopicPattern
 
 T = TypeVar("T", bound=Hashable)
 
@@ -79,7 +79,7 @@ class TopicTree(Generic[T]):
 
     def __init__(self) -> None:
         self._root: _Branch[T] = _Branch()
-        self._prefixes: dict[str, dict[Pattern, dict[T, int]]] = {}
+        self._prefixes: dict[str, dict[TopicPattern, dict[T, int]]] = {}
         self._lengths: Counter[int] = Counter()
         self._numbers = count()
         self._pairs = 0
@@ -88,14 +88,14 @@ class TopicTree(Generic[T]):
         """How many pairs of pattern and item there are."""
         return self._pairs
 
-    def add(self, pattern: Pattern, item: T) -> None:
+    def add(self, pattern: TopicPattern, item: T) -> None:
         """Let `match` find `item` for every topic that the pattern matches. Adding it twice is adding it once."""
         items = self._items_to_fill(pattern)
         if item not in items:
             items[item] = next(self._numbers)
             self._pairs += 1
 
-    def remove(self, pattern: Pattern, item: T) -> None:
+    def remove(self, pattern: TopicPattern, item: T) -> None:
         """Undo `add`; without one, nothing happens."""
         if pattern.expression is not None:
             self._remove_by_prefix(pattern, item)
@@ -148,7 +148,7 @@ class TopicTree(Generic[T]):
             reached = _with_empty_rests(following)
             yield reached
 
-    def _items_to_fill(self, pattern: Pattern) -> dict[T, int]:
+    def _items_to_fill(self, pattern: TopicPattern) -> dict[T, int]:
         if pattern.expression is not None:
             if pattern.literal not in self._prefixes:
                 self._prefixes[pattern.literal] = {}
@@ -161,7 +161,7 @@ class TopicTree(Generic[T]):
             branch.items = {}
         return branch.items
 
-    def _way_of(self, pattern: Pattern) -> list[_Branch[T]]:
+    def _way_of(self, pattern: TopicPattern) -> list[_Branch[T]]:
         """The branches of a pattern from the root on, as far as they are there."""
         way = [self._root]
         for level, is_wild in _steps_of(pattern):
@@ -171,7 +171,7 @@ class TopicTree(Generic[T]):
             way.append(branch)
         return way
 
-    def _remove_by_prefix(self, pattern: Pattern, item: T) -> None:
+    def _remove_by_prefix(self, pattern: TopicPattern, item: T) -> None:
         patterns = self._prefixes.get(pattern.literal, {})
         items = patterns.get(pattern, {})
         if item not in items:
@@ -186,7 +186,7 @@ class TopicTree(Generic[T]):
             self._lengths += Counter()  # drops lengths that nobody has any more
 
 
-def _steps_of(pattern: Pattern) -> Iterator[tuple[str, bool]]:
+def _steps_of(pattern: TopicPattern) -> Iterator[tuple[str, bool]]:
     """The levels of a pattern, each with whether it is a wildcard: in scheme CHAR, `+` is a name like any other."""
     for level in pattern.levels:
         yield level, pattern.scheme == "TOPIC" and level in (ONE, ANY)

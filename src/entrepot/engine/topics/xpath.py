@@ -18,7 +18,7 @@ from typing import Any
 
 from lxml import etree
 
-from entrepot.engine.topics.xpath_work import WORK_MAX, Bound, Unknown, bound_of, steps_max
+from entrepot.engine.topics.xpath_cost import WORK_MAX, Bound, UnknownSyntax, bound_of, steps_max
 from entrepot.errors import ContentFilterSyntaxError
 from entrepot.limits import MIB
 
@@ -95,7 +95,7 @@ class XPathLanguage:
         _require_syntax(text, expression)
         try:
             bound = bound_of(expression)
-        except Unknown as unknown:
+        except UnknownSyntax as unknown:
             raise ContentFilterSyntaxError(text, len(_NAME) + 1 + unknown.index + 1, unknown.problem) from None
         # boolean() has just the rules that a filter needs, and spares us a Python
         # object for each of what may be a million nodes.

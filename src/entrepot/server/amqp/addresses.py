@@ -33,7 +33,7 @@ _PREFIXES: tuple[tuple[str, Kind], ...] = (
 _URL_SCHEMES = ("amqp://", "amqps://")
 
 
-class Address(NamedTuple):
+class AmqpAddress(NamedTuple):
     kind: Kind
     name: str
     manager: str = ""
@@ -62,7 +62,7 @@ def _split(text: str, plain: Kind) -> tuple[Kind, str]:
     return plain, text
 
 
-def parse_address(text: str, plain: Kind = "queue") -> Address:
+def parse_address(text: str, plain: Kind = "queue") -> AmqpAddress:
     """What an address means; whether it exists is another question, and so is what a topic looks like.
 
     Raises:
@@ -70,15 +70,15 @@ def parse_address(text: str, plain: Kind = "queue") -> Address:
     """
     kind, text = _split(text, plain)
     if kind == "topic":
-        return Address(kind, text)
+        return AmqpAddress(kind, text)
     name, at, manager = text.partition("@")
     require_name("queue", name)
     if at:
         require_name("queue manager", manager)
-    return Address(kind, name, manager)
+    return AmqpAddress(kind, name, manager)
 
 
-def parse_target(text: str, plain: Kind = "queue") -> Address:
+def parse_target(text: str, plain: Kind = "queue") -> AmqpAddress:
     """The same for those who send: a topic has no wildcards.
 
     Raises:
@@ -90,7 +90,7 @@ def parse_target(text: str, plain: Kind = "queue") -> Address:
     return address
 
 
-def parse_source(text: str, plain: Kind = "queue") -> Address:
+def parse_source(text: str, plain: Kind = "queue") -> AmqpAddress:
     """The same for those who receive: a topic may have wildcards.
 
     Raises:

@@ -14,7 +14,7 @@ from entrepot.server.amqp.engine import Pointer, delivery_settle, delivery_updat
 from entrepot.server.amqp.sending_link import SendingLink
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
 
 _AT_ONCE = 16
 _BYTES_AT_ONCE = 1 * MIB
@@ -27,7 +27,7 @@ class BrowsingLink(SendingLink):
 
     __slots__ = ("_more", "_place", "_pumping", "_timer")
 
-    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+    def __init__(self, conversation: AmqpConversation, pointer: Pointer) -> None:
         super().__init__(conversation, pointer)
         self._place: tuple[int, int] | None = None
         self._timer: Any = None
@@ -38,7 +38,7 @@ class BrowsingLink(SendingLink):
     def ready(self) -> None:
         session = self.conversation.session
         session.require("QUEUE", self.name, "BROWSE")
-        with session.desk.host.lock:
+        with session.registry.host.lock:
             session.engine.manager.readable(self.name)
         self.open()
 
@@ -95,7 +95,7 @@ class BrowsingLink(SendingLink):
             lib.pn_link_drained(self.pointer)
             self.conversation.wants_flush()
         else:
-            loop = self.conversation.session.desk.loop
+            loop = self.conversation.session.registry.loop
             self._timer = loop.call_later(_POLL_S, self.conversation.guarded, self.pump)
 
     def on_delivery(self, delivery: Pointer) -> None:

@@ -44,17 +44,17 @@ from entrepot.server.amqp.engine import (
     set_condition,
     set_value,
 )
+from entrepot.server.amqp.frame_checker import CHANNEL_MAX, FRAME_BYTES_MAX, FrameChecker
 from entrepot.server.amqp.incoming import IncomingLink
 from entrepot.server.amqp.link_subscriptions import LinkSubscriptions
 from entrepot.server.amqp.outgoing import OutgoingLink
 from entrepot.server.amqp.peer_link import PeerLink, address_of, capabilities_of, plain_kind
 from entrepot.server.amqp.sending_link import SendingLink
-from entrepot.server.amqp.sentry import CHANNEL_MAX, FRAME_BYTES_MAX, Sentry
 from entrepot.server.amqp.subscription_link import SubscriptionLink
-from entrepot.server.amqp.transaction import Coordinator, Transaction
-from entrepot.server.desk import Desk, Identity
-from entrepot.server.judging import compile_first
+from entrepot.server.amqp.transaction import CoordinatorLink, Transaction
+from entrepot.server.background_work import compile_first
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity, SessionRegistry
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -74,12 +74,12 @@ _PRODUCT = encode(
 )
 
 
-class Conversation:
+class AmqpConversation:
     """What is said on one connection, from open to close."""
 
     def __init__(
         self,
-        desk: Desk,
+        registry: SessionRegistry,
         identity: Identity,
         channel: Channel,
         *,
@@ -87,14 +87,14 @@ class Conversation:
         opened: Callable[[Session], None],
         failed: Callable[[], None],
     ) -> None:
-        self._desk = desk
+        self._registry = registry
         self._identity = identity
         self._channel = channel
         self._opened = opened
         self._failed = failed
         self.wants_flush = wants_flush
         self._session: Session | None = None
-        self._sentry = Sentry()
+        self._frame_checker = FrameChecker()
         self.container = ""
         """What the partner calls itself."""
         self.links: dict[Pointer, PeerLink] = {}
@@ -135,7 +135,7 @@ class Conversation:
         """The partner has said something."""
         if self.is_closed:
             return
-        frames, refusal = self._sentry.check(data)
+        frames, refusal = self._frame_checker.check(data)
         if frames:
             engine.push(self._parts.transport, frames)
             self.process()
@@ -186,7 +186,7 @@ class Conversation:
         self._held -= 1
         if not self._held and not self.is_closed:
             # Not at once: whoever calls this may be dealing with an event itself.
-            self.session.desk.loop.call_soon(self.guarded, self.session.on_unblocked)
+            self.session.registry.loop.call_soon(self.guarded, self.session.on_unblocked)
 
     def pull(self) -> bytes | None:
         """Some of what there is to say; nothing when that is all for now, None when it is all for good."""
@@ -225,9 +225,9 @@ class Conversation:
     def _open(self, _event: Pointer) -> None:
         connection = self._parts.connection
         application = engine.text(lib.pn_connection_remote_container(connection)) or ""
-        host = self._desk.host
+        host = self._registry.host
         self.container = application
-        self._session = Session(self._desk, self._identity, _shortened(application), "AMQP")
+        self._session = Session(self._registry, self._identity, _shortened(application), "AMQP")
         lib.pn_connection_set_container(connection, host.settings.name.encode())
         set_value(lib.pn_connection_offered_capabilities(connection), _CAPABILITIES)
         set_value(lib.pn_connection_properties(connection), _PRODUCT)
@@ -277,7 +277,7 @@ class Conversation:
     def _link(self, pointer: Pointer) -> PeerLink:
         if lib.pn_link_is_receiver(pointer):
             if lib.pn_terminus_get_type(lib.pn_link_remote_target(pointer)) == COORDINATOR:
-                return Coordinator(self, pointer)
+                return CoordinatorLink(self, pointer)
             return IncomingLink(self, pointer)
         source = lib.pn_link_remote_source(pointer)
         if _is_subscription(source):
@@ -388,7 +388,7 @@ class Conversation:
         self._end()
         self._parts.free()
 
-    _HANDLERS: ClassVar[dict[int, Callable[[Conversation, Pointer], None]]] = {
+    _HANDLERS: ClassVar[dict[int, Callable[[AmqpConversation, Pointer], None]]] = {
         engine.CONNECTION_REMOTE_OPEN: _open,
         engine.CONNECTION_REMOTE_CLOSE: _close,
         engine.SESSION_REMOTE_OPEN: _session_opened,

@@ -96,7 +96,7 @@ _END = -1
 _CONDITION_CHARACTERS_MAX = 1000
 
 
-class _Room(threading.local):
+class _ScratchMemory(threading.local):
     """Memory that is filled and emptied within one call: all connections of a loop share it, but not two loops."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class _Room(threading.local):
         self.tag = ffi.new("pn_delivery_tag_t *", {"size": 8, "start": self.tag_bytes})
 
 
-_room = _Room()
+_room = _ScratchMemory()
 _new_delivery = lib.pn_delivery
 
 

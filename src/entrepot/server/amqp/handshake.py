@@ -8,7 +8,7 @@ ours, and the engine begins where they end:
     partner  AMQP 3 1 0 0   init (mechanism, response)            AMQP 0 1 0 0
     we       AMQP 3 1 0 0   mechanisms                 outcome
 
-No I/O here: bytes go in, bytes and a `Claim` come out.
+No I/O here: bytes go in, bytes and a `ClaimedIdentity` come out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Outcome(enum.IntEnum):
     SYS_TEMP = 4
 
 
-class Claim(NamedTuple):
+class ClaimedIdentity(NamedTuple):
     """Who a partner says it is."""
 
     mechanism: str
@@ -88,7 +88,7 @@ class Handshake:
         """AMQP's own header has come, and whoever sent it is admitted; the header is not in `waiting`."""
         return self._stage is _Stage.OVER
 
-    def feed(self, data: bytes) -> tuple[bytes, Claim | None]:
+    def feed(self, data: bytes) -> tuple[bytes, ClaimedIdentity | None]:
         """Take bytes; returns what to say and, once, a claim, for `accepted` to be called if it is good.
 
         Raises:
@@ -99,7 +99,7 @@ class Handshake:
             header = self._header()
             if header == AMQP_HEADER:
                 self._stage = _Stage.JUDGED
-                return b"", Claim("")
+                return b"", ClaimedIdentity("")
             if not header:
                 return b"", None
             self._with_sasl = True
@@ -128,7 +128,7 @@ class Handshake:
             raise HandshakeFailed(only or SASL_HEADER, f"the header {header!r}")
         return header
 
-    def _init(self) -> Claim | None:
+    def _init(self) -> ClaimedIdentity | None:
         if len(self.waiting) < _HEAD.size:
             return None
         size, offset, kind, _ = _HEAD.unpack_from(self.waiting)
@@ -150,7 +150,7 @@ def _frame(code: int, fields: list[Any]) -> bytes:
     return _HEAD.pack(len(body) + 8, 2, _SASL_TYPE, 0) + body
 
 
-def _claim(frame: bytes, mechanisms: tuple[str, ...]) -> Claim:
+def _claim(frame: bytes, mechanisms: tuple[str, ...]) -> ClaimedIdentity:
     refused = outcome(Outcome.AUTH)
     try:
         performative = decode_all(frame)
@@ -166,7 +166,7 @@ def _claim(frame: bytes, mechanisms: tuple[str, ...]) -> Claim:
     if mechanism not in mechanisms or not isinstance(response, bytes | None):
         raise HandshakeFailed(refused, f"the mechanism {mechanism:.20}")
     if mechanism != "PLAIN":
-        return Claim(mechanism)
+        return ClaimedIdentity(mechanism)
     parts = (response or b"").split(b"\x00")
     try:
         acting_as, user, password = (part.decode() for part in parts)
@@ -175,4 +175,4 @@ def _claim(frame: bytes, mechanisms: tuple[str, ...]) -> Claim:
     # Nobody acts as somebody else, and a password of nobody's would count as none at all.
     if not user or acting_as not in ("", user):
         raise HandshakeFailed(refused, "PLAIN for nobody, or for somebody else")
-    return Claim(mechanism, user, password)
+    return ClaimedIdentity(mechanism, user, password)

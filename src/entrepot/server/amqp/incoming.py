@@ -42,10 +42,10 @@ from entrepot.server.amqp.engine import (
 )
 from entrepot.server.amqp.mapping import decode_message
 from entrepot.server.amqp.peer_link import PeerLink, address_of, capabilities_of, plain_kind
-from entrepot.server.vetting import vetted
+from entrepot.server.message_checks import checked_message
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
     from entrepot.server.amqp.transaction import Transaction
 
 CREDIT = 200
@@ -57,7 +57,7 @@ class ReceivingLink(PeerLink):
 
     __slots__ = ("_credit", "_pieces", "_pieces_bytes", "_used", "message_bytes_max")
 
-    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+    def __init__(self, conversation: AmqpConversation, pointer: Pointer) -> None:
         super().__init__(conversation, pointer)
         self.message_bytes_max = 0
         self._pieces: list[bytes] = []
@@ -154,9 +154,9 @@ class IncomingLink(ReceivingLink):
         self.ready()
 
     def ready(self) -> None:
-        desk = self.conversation.session.desk
-        with desk.host.lock:
-            objects = desk.engine.manager.objects
+        registry = self.conversation.session.registry
+        with registry.host.lock:
+            objects = registry.engine.manager.objects
             is_queue = self.name and not self.name.startswith(TOPIC_PREFIX)
             limit = objects.route(self.name).body_bytes_max if is_queue else objects.manager.body_bytes_max
         # The limit is a body's; the rest of the message comes on top of it.
@@ -175,7 +175,7 @@ class IncomingLink(ReceivingLink):
             name = self.name or _destination(to)
             if message.retained and not name.startswith(TOPIC_PREFIX):
                 message = replace(message, retained=False)  # a queue keeps everything anyway
-            message = vetted(message, user=session.identity.user, application=session.application)
+            message = checked_message(message, user=session.identity.user, application=session.application)
         except Malformed as error:
             self._refused(delivery, settled, transaction, Refusal(DECODE_ERROR, str(error)))
             return

@@ -6,12 +6,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.errors import EntrepotError, QueueInUse, SubscriptionInUse
 from entrepot.server.open_subscriptions import Subscribed
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
     from entrepot.server.session import Done
 
 _END_RETRY_S = 0.01
@@ -27,14 +27,14 @@ class LinkSubscriptions:
 
     __slots__ = ("_conversation",)
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: AmqpConversation) -> None:
         self._conversation = conversation
 
-    def open(self, wanted: Subscription, done: Subscribed) -> None:
+    def open(self, wanted: SubscriptionDefinition, done: Subscribed) -> None:
         """Let a link read a subscription; `done` is given the subscription as it is."""
         conversation = self._conversation
 
-        def opened(found: Subscription, error: EntrepotError | None) -> None:
+        def opened(found: SubscriptionDefinition, error: EntrepotError | None) -> None:
             done(found, error)
             conversation.go_on()
 
@@ -69,7 +69,7 @@ class LinkSubscriptions:
         def ended(error: EntrepotError | None) -> None:
             # What the partner has accepted a moment ago may not have left the queue yet.
             if isinstance(error, QueueInUse) and retries:
-                session.desk.loop.call_later(_END_RETRY_S, partial(self._end, name, retries - 1, done))
+                session.registry.loop.call_later(_END_RETRY_S, partial(self._end, name, retries - 1, done))
             else:
                 done(error)
 

@@ -104,7 +104,7 @@ Arrived = tuple[Message, bool, int, str | None]
 
 
 def decode_message(data: bytes, now: float) -> Arrived:
-    """A message that came by AMQP; its sender and its limits are for `server.vetting` to judge.
+    """A message that came by AMQP; its sender and its limits are for `server.message_checks` to judge.
 
     Raises:
         Malformed: It is no AMQP message.

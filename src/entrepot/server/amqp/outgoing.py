@@ -32,7 +32,7 @@ from entrepot.server.amqp.sending_link import SendingLink
 from entrepot.server.consumer import Consumer
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
     from entrepot.server.amqp.transaction import Transaction
 
 _UNDELIVERABLE_HERE = "the receiver has marked it as undeliverable"
@@ -43,7 +43,7 @@ class OutgoingLink(SendingLink):
 
     __slots__ = ("_consumer", "_draining", "unsettled")
 
-    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+    def __init__(self, conversation: AmqpConversation, pointer: Pointer) -> None:
         super().__init__(conversation, pointer)
         self._consumer: Consumer | None = None
         self._draining = False
@@ -107,7 +107,7 @@ class OutgoingLink(SendingLink):
             if lease is not None:
                 session.release([lease], tried=True)
             else:
-                with session.desk.host.lock:
+                with session.registry.host.lock:
                     session.engine.manager.give_back(self.name, message)
             self.detach(refusal)
             return

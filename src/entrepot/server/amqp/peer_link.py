@@ -23,7 +23,7 @@ from entrepot.server.amqp.engine import (
 )
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
 
 _DELETE_ON_CLOSE = encode({Symbol("lifetime-policy"): Described(ULong(0x2B), [])})
 _DYNAMIC_NAME = "AMQP.*"
@@ -36,7 +36,7 @@ class PeerLink:
 
     __slots__ = ("conversation", "is_open", "name", "pointer", "session_pointer", "temporary")
 
-    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+    def __init__(self, conversation: AmqpConversation, pointer: Pointer) -> None:
         self.conversation = conversation
         self.pointer = pointer
         self.session_pointer = lib.pn_link_session(pointer)

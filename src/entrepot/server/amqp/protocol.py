@@ -19,11 +19,11 @@ from entrepot.limits import KIB, MIB
 from entrepot.server.admission import Admission, Caller
 from entrepot.server.amqp.codec import Symbol, encode, encode_described
 from entrepot.server.amqp.conditions import Refusal, refusal_of
-from entrepot.server.amqp.conversation import Conversation
-from entrepot.server.amqp.handshake import AMQP_HEADER, Claim, Handshake, HandshakeFailed, Outcome, outcome
-from entrepot.server.desk import Desk, Identity
-from entrepot.server.gate import Gate
+from entrepot.server.amqp.conversation import AmqpConversation
+from entrepot.server.amqp.handshake import AMQP_HEADER, ClaimedIdentity, Handshake, HandshakeFailed, Outcome, outcome
+from entrepot.server.connection_limiter import ConnectionLimiter
 from entrepot.server.session import Session
+from entrepot.server.session_registry import Identity, SessionRegistry
 
 _LOGGER = logging.getLogger("entrepot")
 _WRITE_HIGH_BYTES = 1 * MIB
@@ -34,10 +34,12 @@ _WAITING_BYTES_MAX = 64 * KIB
 class AmqpProtocol(asyncio.Protocol):
     """One connection; everything happens on the loop's thread, and nothing that goes wrong leaves it."""
 
-    def __init__(self, desk: Desk, admission: Admission, listener: Listener, gate: Gate | None = None) -> None:
-        self.desk = desk
+    def __init__(
+        self, registry: SessionRegistry, admission: Admission, listener: Listener, gate: ConnectionLimiter | None = None
+    ) -> None:
+        self.registry = registry
         self.session: Session | None = None
-        self.heard = desk.loop.time()
+        self.heard = registry.loop.time()
         self.address = ""
         self.closed = False
         self._admission = admission
@@ -47,7 +49,7 @@ class AmqpProtocol(asyncio.Protocol):
         self._caller = Caller("")
         self._handshake: Handshake | None = None
         self._identity: Identity | None = None
-        self._conversation: Conversation | None = None
+        self._conversation: AmqpConversation | None = None
         self._heartbeat_s = 0.0
         self._deadline: asyncio.TimerHandle | None = None
         self._ticking: asyncio.TimerHandle | None = None
@@ -67,12 +69,12 @@ class AmqpProtocol(asyncio.Protocol):
             return
         self.address = self._caller.address
         transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
-        self.desk.links.add(self)
+        self.registry.links.add(self)
         self._handshake = Handshake(_mechanisms(self._caller))
         self._expect_progress()
 
     def data_received(self, data: bytes) -> None:
-        self.heard = self.desk.loop.time()
+        self.heard = self.registry.loop.time()
         if self.closed:
             return
         try:
@@ -109,7 +111,7 @@ class AmqpProtocol(asyncio.Protocol):
             if self._identity is not None:
                 self._admission.leave(self._identity)
                 self._identity = None
-            self.desk.links.discard(self)
+            self.registry.links.discard(self)
             if self._gate is not None and self.address:
                 self._gate.leave(self.address)
 
@@ -134,7 +136,7 @@ class AmqpProtocol(asyncio.Protocol):
     def _expect_progress(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.desk.loop.call_later(self._listener.handshake_s, self._too_slow)
+        self._deadline = self.registry.loop.call_later(self._listener.handshake_s, self._too_slow)
 
     def _too_slow(self) -> None:
         self.close(HandshakeTimedOut(self.address, self._listener.handshake_s))
@@ -155,12 +157,12 @@ class AmqpProtocol(asyncio.Protocol):
             self._transport.write(reply)
         if claim is not None:
             self._hold()
-            task = self.desk.loop.create_task(self._admit(claim))
+            task = self.registry.loop.create_task(self._admit(claim))
             task.add_done_callback(_nothing_escapes)
         elif handshake.is_over:
             self._begin(handshake.waiting)
 
-    async def _admit(self, claim: Claim) -> None:
+    async def _admit(self, claim: ClaimedIdentity) -> None:
         try:
             identity = await self._admission.admit(
                 self._caller,
@@ -188,12 +190,12 @@ class AmqpProtocol(asyncio.Protocol):
         except Exception:
             self._fail()
 
-    def _turn_away(self, claim: Claim, error: EntrepotError) -> None:
+    def _turn_away(self, claim: ClaimedIdentity, error: EntrepotError) -> None:
         if claim.mechanism:
             busy = isinstance(error, TooManyConnections | UserLimitReached | ChannelNotAvailable)
             self._hang_up(outcome(Outcome.SYS_TEMP if busy else Outcome.AUTH))
             return
-        self._hang_up(AMQP_HEADER + _farewell(self.desk.host.settings.name, refusal_of(error)))
+        self._hang_up(AMQP_HEADER + _farewell(self.registry.host.settings.name, refusal_of(error)))
 
     def _begin(self, data: bytes) -> None:
         identity = self._identity
@@ -201,8 +203,8 @@ class AmqpProtocol(asyncio.Protocol):
         self._handshake = None
         channel = self._admission.channel(identity.channel)
         self._heartbeat_s = channel.heartbeat_s
-        self._conversation = Conversation(
-            self.desk, identity, channel, wants_flush=self._wants_flush, opened=self._opened, failed=self._fail
+        self._conversation = AmqpConversation(
+            self.registry, identity, channel, wants_flush=self._wants_flush, opened=self._opened, failed=self._fail
         )
         self._conversation.receive(data)
         self._wants_flush()
@@ -213,7 +215,7 @@ class AmqpProtocol(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        self.desk.loop.call_soon(self._tick)
+        self.registry.loop.call_soon(self._tick)
 
     @property
     def heartbeat_s(self) -> float:
@@ -238,15 +240,15 @@ class AmqpProtocol(asyncio.Protocol):
         assert conversation is not None
         if conversation.is_blocked:
             self._hold()
-        elif self.desk.host.is_crowded and not self._paused:
+        elif self.registry.host.is_crowded and not self._paused:
             self._hold()
-            self.desk.loop.call_later(0.001, self._go_on)
+            self.registry.loop.call_later(0.001, self._go_on)
 
     def _go_on(self) -> None:
         if self.closed or self._conversation is None:
             return
-        if self.desk.host.is_crowded and self.desk.host.failure is None:
-            self.desk.loop.call_later(0.001, self._go_on)
+        if self.registry.host.is_crowded and self.registry.host.failure is None:
+            self.registry.loop.call_later(0.001, self._go_on)
         elif not self._conversation.is_blocked:
             self._release()
 
@@ -267,7 +269,7 @@ class AmqpProtocol(asyncio.Protocol):
         """Write at the end of this turn of the loop, together with whatever else comes up."""
         if not self._flushing and not self.closed:
             self._flushing = True
-            self.desk.loop.call_soon(self._flush)
+            self.registry.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
@@ -296,7 +298,7 @@ class AmqpProtocol(asyncio.Protocol):
         conversation = self._conversation
         if self.closed or conversation is None:
             return
-        loop = self.desk.loop
+        loop = self.registry.loop
         now_ms = int(loop.time() * 1000)
         try:
             due_ms = conversation.tick(now_ms)

@@ -28,7 +28,7 @@ from entrepot.server.amqp.mapping import encode_message
 from entrepot.server.amqp.peer_link import PeerLink, address_of
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
 
 UNSENT_BYTES_MAX = 1 * MIB
 """What may wait in the engine for a partner's session to take it, before its links stop."""
@@ -39,7 +39,7 @@ class SendingLink(PeerLink):
 
     __slots__ = ("criteria", "message_bytes_max", "settles", "stalled")
 
-    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+    def __init__(self, conversation: AmqpConversation, pointer: Pointer) -> None:
         super().__init__(conversation, pointer)
         self.criteria: Criteria | None = None
         self.settles: bool = lib.pn_link_remote_snd_settle_mode(pointer) == SENDER_SETTLED

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from entrepot.engine.definitions import Subscription
+from entrepot.engine.definitions import SubscriptionDefinition
 from entrepot.errors import EntrepotError, NotAuthorized, SubscriptionNotFound
 from entrepot.server.amqp.addresses import TOPIC_SCHEME, parse_source
 from entrepot.server.amqp.codec import Symbols, encode
@@ -37,7 +37,7 @@ from entrepot.server.amqp.outgoing import OutgoingLink
 from entrepot.server.amqp.peer_link import Closed, address_of, capabilities_of, plain_kind
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
 
 _DELIMITER = "|"
 _GLOBAL = "global"
@@ -48,9 +48,9 @@ class SubscriptionLink(OutgoingLink):
 
     __slots__ = ("_subscription",)
 
-    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+    def __init__(self, conversation: AmqpConversation, pointer: Pointer) -> None:
         super().__init__(conversation, pointer)
-        self._subscription: Subscription | None = None
+        self._subscription: SubscriptionDefinition | None = None
 
     # --- attaching ----------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class SubscriptionLink(OutgoingLink):
         wanted = self._existing() if lib.pn_terminus_get_type(source) == UNSPECIFIED else self._wanted(source)
         self.conversation.subscriptions.open(wanted, self._opened)
 
-    def _wanted(self, source: Pointer) -> Subscription:
+    def _wanted(self, source: Pointer) -> SubscriptionDefinition:
         capabilities = capabilities_of(source)
         address = parse_source(address_of(source) or "", plain_kind(capabilities))
         filters = read_filters(value_of(lib.pn_terminus_filter(source)), topic=True)
@@ -74,7 +74,7 @@ class SubscriptionLink(OutgoingLink):
             name = name if _GLOBAL in capabilities else self._own(name)
         self.echo()
         set_value(lib.pn_terminus_filter(lib.pn_link_source(self.pointer)), filters.heeded)
-        return Subscription(
+        return SubscriptionDefinition(
             name=name,
             topic=address.name,
             selector=filters.selector,
@@ -85,7 +85,7 @@ class SubscriptionLink(OutgoingLink):
             type="API",
         )
 
-    def _existing(self) -> Subscription:
+    def _existing(self) -> SubscriptionDefinition:
         """What to open for a link without a source: the durable subscription that its name can mean."""
         link_name = self._link_name
         names = [self._own(link_name)]
@@ -93,7 +93,7 @@ class SubscriptionLink(OutgoingLink):
         if delimiter:
             names.append(before if behind.startswith(_GLOBAL) else self._own(before))
         session = self.conversation.session
-        with session.desk.host.lock:
+        with session.registry.host.lock:
             found = [session.engine.manager.objects.subscriptions.get(name) for name in names]
         existing = next((each for each in found if each is not None and each.durable), None)
         self.echo()
@@ -101,7 +101,7 @@ class SubscriptionLink(OutgoingLink):
             raise SubscriptionNotFound(names[-1])
         # Without a topic, so that whatever it is about is right; and as if its queue had been made for it, because
         # who only reads its queue need not be allowed to put there.
-        return Subscription(name=existing.name, managed=True, durable=True, shared=existing.shared)
+        return SubscriptionDefinition(name=existing.name, managed=True, durable=True, shared=existing.shared)
 
     @property
     def _link_name(self) -> str:
@@ -110,10 +110,10 @@ class SubscriptionLink(OutgoingLink):
     def _own(self, name: str) -> str:
         return f"{self.conversation.container}:{name}"
 
-    def _opened(self, found: Subscription, error: EntrepotError | None) -> None:
+    def _opened(self, found: SubscriptionDefinition, error: EntrepotError | None) -> None:
         self.conversation.guarded(partial(self._use, found, error))
 
-    def _use(self, found: Subscription, error: EntrepotError | None) -> None:
+    def _use(self, found: SubscriptionDefinition, error: EntrepotError | None) -> None:
         if error is not None:
             if isinstance(error, NotAuthorized) and not found.topic:
                 # Whoever may not have it is not told that it exists.
@@ -129,7 +129,7 @@ class SubscriptionLink(OutgoingLink):
             self.end()
             self.refuse(refusal_of(refused))
 
-    def _describe(self, found: Subscription) -> None:
+    def _describe(self, found: SubscriptionDefinition) -> None:
         """Tell the partner what it has."""
         source = lib.pn_link_source(self.pointer)
         if lib.pn_terminus_get_type(source) == UNSPECIFIED:

@@ -33,7 +33,7 @@ from entrepot.server.amqp.engine import (
 from entrepot.server.amqp.incoming import ReceivingLink
 
 if TYPE_CHECKING:
-    from entrepot.server.amqp.conversation import Conversation
+    from entrepot.server.amqp.conversation import AmqpConversation
     from entrepot.server.amqp.outgoing import OutgoingLink
 
 _DECLARE = (0x31, "amqp:declare:list")
@@ -47,7 +47,7 @@ class Transaction:
 
     __slots__ = ("_after", "_failure", "_retired", "accepted", "coordinator", "identifier", "unit")
 
-    def __init__(self, identifier: bytes, unit: Unit, coordinator: Coordinator) -> None:
+    def __init__(self, identifier: bytes, unit: Unit, coordinator: CoordinatorLink) -> None:
         self.identifier = identifier
         self.unit = unit
         self.coordinator = coordinator
@@ -84,12 +84,12 @@ class Transaction:
         self._retired = []
 
 
-class Coordinator(ReceivingLink):
+class CoordinatorLink(ReceivingLink):
     """The link by which a partner declares and discharges; what it leaves open is backed out with it."""
 
     __slots__ = ("_mine",)
 
-    def __init__(self, conversation: Conversation, pointer: Pointer) -> None:
+    def __init__(self, conversation: AmqpConversation, pointer: Pointer) -> None:
         super().__init__(conversation, pointer)
         self.message_bytes_max = _MESSAGE_BYTES_MAX
         self._mine: set[bytes] = set()

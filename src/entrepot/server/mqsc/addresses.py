@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from entrepot.errors import InvalidSetting
-from entrepot.server.mqsc.forms import Form, RowValue, Unfit
+from entrepot.server.mqsc.forms import Form, InvalidValue, RowValue
 from entrepot.server.security import addresses, distinguished_name
 
 _CHARACTERS_MAX = 264
@@ -24,7 +24,7 @@ PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Address(Form):
+class ListenerAddress(Form):
     """Where a listener listens."""
 
     @property
@@ -33,7 +33,7 @@ class Address(Form):
 
     def parse(self, text: str) -> str:
         if len(text) > _CHARACTERS_MAX or not _HOST.fullmatch(text):
-            raise Unfit
+            raise InvalidValue
         return text
 
 
@@ -49,7 +49,7 @@ class ConnectionName(Form):
         if not text.strip(" "):
             return ""
         if len(text) > _CHARACTERS_MAX or not all(_leads_somewhere(place.strip(" ")) for place in text.split(",")):
-            raise Unfit
+            raise InvalidValue
         return text
 
 
@@ -75,7 +75,7 @@ class AddressPattern(Form):
             # `unix` is a word, which a script folds to capital letters unless it stands in quotes.
             return addresses.require_pattern("unix" if text.upper() == "UNIX" else text)
         except InvalidSetting:
-            raise Unfit from None
+            raise InvalidValue from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class PeerPattern(Form):
         try:
             parts = distinguished_name.parse_pattern(text)
         except InvalidSetting:
-            raise Unfit from None
+            raise InvalidValue from None
         if not parts or len(text) > self.characters_max or not text.isprintable():
-            raise Unfit
+            raise InvalidValue
         return text

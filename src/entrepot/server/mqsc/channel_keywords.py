@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from entrepot import limits
 from entrepot.engine.definitions import Channel, Listener
-from entrepot.server.mqsc.addresses import PORT_MAX, Address, ConnectionName, PeerPattern
+from entrepot.server.mqsc.addresses import PORT_MAX, ConnectionName, ListenerAddress, PeerPattern
 from entrepot.server.mqsc.forms import YES, Integer, Name, Text, Words
 from entrepot.server.mqsc.object_kind import ANYWHERE_WITHOUT_EFFECT, COUNT_MAX, DESCR, Attribute, ObjectKind, words
 
@@ -97,7 +97,7 @@ LISTENER = ObjectKind(
     (
         DESCR,
         Attribute("PORT", "port", Integer(0, PORT_MAX)),
-        Attribute("IPADDR", "address", Address()),
+        Attribute("IPADDR", "address", ListenerAddress()),
         Attribute("CONTROL", "control", Words({"QMGR": "QMGR", "MANUAL": "MANUAL"})),
         Attribute("BACKLOG", "backlog", _COUNT),
         # The others are ours; MQ has an AMQP service of its own, and sets limits for the whole machine.

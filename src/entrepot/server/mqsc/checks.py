@@ -17,30 +17,30 @@ from entrepot.server.mqsc.commands import (
     VERB_WORDS,
     VERBS,
     VERBS_ELSEWHERE,
-    Alter,
-    Clear,
+    AlterCommand,
+    ClearCommand,
     Command,
-    Define,
-    Delete,
-    End,
-    Operate,
-    Ping,
+    DefineCommand,
+    DeleteCommand,
+    EndCommand,
+    OperateCommand,
+    PingCommand,
 )
 from entrepot.server.mqsc.display_checks import DisplayChecker
-from entrepot.server.mqsc.forms import Pattern
+from entrepot.server.mqsc.forms import ProfileForm
 from entrepot.server.mqsc.keywords import OBJECT_KINDS
 from entrepot.server.mqsc.object_kind import ObjectKind
-from entrepot.server.mqsc.parameters import Parameters, Said
+from entrepot.server.mqsc.parameters import Parameters, ParsedParameters
 from entrepot.server.mqsc.running import RUNNING, Operation, operation_of
 from entrepot.server.mqsc.security_checks import SecurityChecker
 from entrepot.server.mqsc.syntax import Parameter, Script, Statement, Value
 from entrepot.server.mqsc.topic_checks import require_subscription, topic_object
-from entrepot.server.mqsc.topic_keywords import SUBSCRIPTION, TopicName, TopicPattern
+from entrepot.server.mqsc.topic_keywords import SUBSCRIPTION, TopicNameForm, TopicPatternForm
 from entrepot.server.mqsc.wording import listed, shortened, suggestion
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedCommand:
     """A command when all was well, else its errors."""
 
     statement: Statement
@@ -49,9 +49,9 @@ class Checked:
     warnings: list[str] = field(default_factory=list)
 
 
-def check(script: Script, statement: Statement) -> Checked:
+def check(script: Script, statement: Statement) -> CheckedCommand:
     """The command that a statement means."""
-    checked = Checked(statement, errors=list(statement.errors))
+    checked = CheckedCommand(statement, errors=list(statement.errors))
     # A statement whose words are broken would only bring errors that follow from the first.
     if not checked.errors:
         command = _Checker(script, checked).command()
@@ -66,7 +66,7 @@ def only_reads(text: str) -> bool:
 
 
 class _Checker:
-    def __init__(self, script: Script, checked: Checked) -> None:
+    def __init__(self, script: Script, checked: CheckedCommand) -> None:
         self._verb, *rest = checked.statement.parameters
         self._parameters = Parameters(script, rest, checked.errors, checked.warnings)
         self._error = self._parameters.error
@@ -77,7 +77,7 @@ class _Checker:
             self._error(self._verb.at, _no_verb(self._verb.keyword))
             return None
         if word == "END":
-            return End()
+            return EndCommand()
         noun = self._noun(word)
         if noun is None:
             return None
@@ -100,15 +100,17 @@ class _Checker:
             if kind is SUBSCRIPTION:
                 require_subscription(said, self._error, written.at)
             like = self._like(kind, said.flags.get("LIKE"))
-            return Define(kind, name, said.changes, like, "REPLACE" in said.flags, said.places, topic_object(said))
+            return DefineCommand(
+                kind, name, said.changes, like, "REPLACE" in said.flags, said.places, topic_object(said)
+            )
         if verb == "ALTER":
-            return Alter(kind, name, said.changes, said.places)
+            return AlterCommand(kind, name, said.changes, said.places)
         if verb == "DELETE":
             purge = said.flags.get("PURGE")
             if purge and not kind.holds_messages:
                 self._error(purge.at, f"PURGE goes with QLOCAL, a {kind.word} holds no messages")
-            return Delete(kind, name, purge is not None)
-        return Clear(name) if verb == "CLEAR" else Ping()
+            return DeleteCommand(kind, name, purge is not None)
+        return ClearCommand(name) if verb == "CLEAR" else PingCommand()
 
     def _secure(self, verb: str, noun: str, name: Value, checker: SecurityChecker) -> Command | None:
         if noun == "CHLAUTH":
@@ -128,7 +130,7 @@ class _Checker:
             if word not in options:
                 expected = operation.options[word].expected
                 self._error(self._verb.at, f"{operation.verb} {noun} needs {word}: {expected}")
-        return Operate(operation, noun, name, options)
+        return OperateCommand(operation, noun, name, options)
 
     # --- verb, noun, name ---------------------------------------------------------------------
 
@@ -176,21 +178,21 @@ class _Checker:
         if noun == "TOPICSTR":
             self._topic(values[0])
         elif running is not None and running.selected_by == "topic":
-            self._parameters.fit(noun, TopicPattern(), values[0])
+            self._parameters.fit(noun, TopicPatternForm(), values[0])
         elif kind is not None and kind.is_keyed:
-            self._parameters.fit(noun, Pattern(), values[0])
+            self._parameters.fit(noun, ProfileForm(), values[0])
         # Connections are named by the queue manager, as it likes.
         elif noun != "CONN" and not (verb == "DISPLAY" and "*" in values[0].text):
             self._parameters.require_name(noun, values[0])
         return values[0]
 
     def _topic(self, value: Value) -> None:
-        if self._parameters.fit("TOPICSTR", TopicName(), value) == "":
-            self._error(value.at, f"TOPICSTR takes {TopicName().expected}, not nothing")
+        if self._parameters.fit("TOPICSTR", TopicNameForm(), value) == "":
+            self._error(value.at, f"TOPICSTR takes {TopicNameForm().expected}, not nothing")
 
     # --- DEFINE -------------------------------------------------------------------------------
 
-    def _require_all(self, kind: ObjectKind, said: Said, written: Parameter) -> None:
+    def _require_all(self, kind: ObjectKind, said: ParsedParameters, written: Parameter) -> None:
         for attribute in kind.attributes:
             if attribute.required and attribute.field not in said.changes:
                 expected = attribute.form.expected

@@ -23,7 +23,7 @@ Entity = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Define:
+class DefineCommand:
     kind: ObjectKind
     name: Value
     changes: dict[str, Any]
@@ -36,7 +36,7 @@ class Define:
 
 
 @dataclass(frozen=True, slots=True)
-class Alter:
+class AlterCommand:
     kind: ObjectKind
     name: Value
     changes: dict[str, Any]
@@ -45,19 +45,19 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteCommand:
     kind: ObjectKind
     name: Value
     purge: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Clear:
+class ClearCommand:
     name: Value
 
 
 @dataclass(frozen=True, slots=True)
-class Display:
+class DisplayCommand:
     noun: str
     kinds: tuple[ObjectKind, ...]
     name: Value
@@ -102,7 +102,7 @@ class SetRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Operate:
+class OperateCommand:
     """Start, stop or mend something that runs."""
 
     operation: Operation
@@ -112,20 +112,32 @@ class Operate:
 
 
 @dataclass(frozen=True, slots=True)
-class Ping:
+class PingCommand:
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndCommand:
     pass
 
 
-Command = Define | Alter | Delete | Clear | Display | SetAuthority | DeleteAuthority | SetRule | Operate | Ping | End
+Command = (
+    DefineCommand
+    | AlterCommand
+    | DeleteCommand
+    | ClearCommand
+    | DisplayCommand
+    | SetAuthority
+    | DeleteAuthority
+    | SetRule
+    | OperateCommand
+    | PingCommand
+    | EndCommand
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class CommandVerb:
     nouns: tuple[str, ...]
     synonyms: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
@@ -158,10 +170,12 @@ OPTIONS: dict[tuple[str, str], Mapping[str, Form]] = {
 """What a command takes beside the attributes of its object, where it has a value."""
 
 
-def _verb(word: str, nouns: tuple[str, ...], synonyms: tuple[str, ...] = (), flags: tuple[str, ...] = ()) -> Verb:
+def _verb(
+    word: str, nouns: tuple[str, ...], synonyms: tuple[str, ...] = (), flags: tuple[str, ...] = ()
+) -> CommandVerb:
     operated = tuple(noun for operation in OPERATIONS if operation.verb == word for noun in operation.nouns)
     valued = dict.fromkeys(option for (verb, _), forms in OPTIONS.items() if verb == word for option in forms)
-    return Verb((*nouns, *operated), synonyms, flags, tuple(valued))
+    return CommandVerb((*nouns, *operated), synonyms, flags, tuple(valued))
 
 
 VERBS = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from entrepot.server.mqsc.forms import RowValue, Switch, Unfit
+from entrepot.server.mqsc.forms import InvalidValue, RowValue, Switch
 from entrepot.server.mqsc.object_kind import ObjectKind
 from entrepot.server.mqsc.syntax import Position
 
@@ -82,7 +82,7 @@ class Condition:
         try:
             return float(self.operand)
         except ValueError:
-            raise Unfit from None
+            raise InvalidValue from None
 
 
 def lines_of(label: str, name: RowValue, row: Row, kind: ObjectKind | None = None) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from entrepot.server.mqsc.commands import OPTIONS, Display
+from entrepot.server.mqsc.commands import OPTIONS, DisplayCommand
 from entrepot.server.mqsc.display import OPERATORS, Condition
-from entrepot.server.mqsc.forms import Form, Integer, NumberOrWord, Switch, Unfit, Words
+from entrepot.server.mqsc.forms import Form, Integer, InvalidValue, NumberOrWord, Switch, Words
 from entrepot.server.mqsc.keywords import OBJECT_KINDS, QUEUE_KINDS, kinds_with
 from entrepot.server.mqsc.object_kind import COUNT_MAX, ObjectKind
 from entrepot.server.mqsc.running import RUNNING
@@ -27,7 +27,7 @@ class DisplayChecker:
         self._kinds = _kinds_of(noun)
         self._selected: dict[str, str] = {}
 
-    def command(self, name: Value, each: Callable[..., Iterable[Parameter]]) -> Display:
+    def command(self, name: Value, each: Callable[..., Iterable[Parameter]]) -> DisplayCommand:
         kinds = self._kinds
         keywords: list[Value] = []
         everything = False
@@ -45,7 +45,7 @@ class DisplayChecker:
             else:
                 keywords += self._keyword(parameter)
         selected = tuple(self._selected.items())
-        return Display(self._noun, kinds, name, tuple(keywords), everything, condition, selected)
+        return DisplayCommand(self._noun, kinds, name, tuple(keywords), everything, condition, selected)
 
     def _keyword(self, parameter: Parameter) -> list[Value]:
         """What the parameter asks to see: one keyword, or none."""
@@ -144,7 +144,7 @@ class DisplayChecker:
         elif isinstance(form, Words | Switch | NumberOrWord) and not generic:
             try:
                 return str(form.show(form.parse(operand.text)))
-            except Unfit:
+            except InvalidValue:
                 known = () if isinstance(form, Switch) else form.words
                 guess = suggestion(operand.text.upper(), known)
                 self._report(operand.at, f"{word} is {form.expected}, never {shortened(operand.text)}{guess}")

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from entrepot.engine.definitions import CHILDREN, AuthorityRecord, ChannelRule, Definition, LocalQueue, Subscription
+from entrepot.engine.definitions import (
+    CHILDREN,
+    AuthorityRecord,
+    ChannelRule,
+    Definition,
+    LocalQueue,
+    SubscriptionDefinition,
+)
 from entrepot.errors import InvalidSetting
 from entrepot.server.mqsc.administered import Administered
 from entrepot.server.mqsc.forms import quote
@@ -48,7 +55,7 @@ def _comes_by_itself(definition: Definition) -> bool:
     match definition:
         case LocalQueue():
             return definition.dynamic == "TEMPORARY" or definition.name.startswith(_MANAGED_QUEUES)
-        case Subscription():
+        case SubscriptionDefinition():
             return definition.type == "PROXY" or not definition.durable
     return definition.name == CHILDREN  # they tell us again that they are
 
@@ -57,11 +64,11 @@ def _command(definition: Definition) -> str:
     try:
         require_valid(definition)
     except InvalidSetting as error:
-        if not isinstance(definition, Subscription):
+        if not isinstance(definition, SubscriptionDefinition):
             raise
         # A program made it, with a selector that has a line break for instance; it must not cost us all the rest.
         return f"* SUB({quote(definition.name)}) is left out: {error.what}".replace("\n", " ")
-    if isinstance(definition, Subscription) and definition.managed:
+    if isinstance(definition, SubscriptionDefinition) and definition.managed:
         definition = msgspec.structs.replace(definition, destination="", destination_manager="")
     kind = OBJECT_KINDS[definition.kind]
     attributes = list(_attributes(kind, definition))

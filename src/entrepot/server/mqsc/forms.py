@@ -26,7 +26,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})*", re.ASCII)
 
 
-class Unfit(Exception):
+class InvalidValue(Exception):
     """A value that its form does not take, and perhaps why; the caller knows keyword and place."""
 
 
@@ -62,7 +62,7 @@ class Form:
         """Whether a script can say this value."""
         try:
             return bool(self.parse(str(self.show(value))) == value)
-        except Unfit:
+        except InvalidValue:
             return False
 
 
@@ -79,7 +79,7 @@ class Text(Form):
     def parse(self, text: str) -> str:
         # A script cannot say a line break, but a definition made in Python may have one.
         if len(text) > self.characters_max or "\n" in text or "\r" in text:
-            raise Unfit
+            raise InvalidValue
         return text if text.strip(" ") else ""
 
 
@@ -97,7 +97,7 @@ class Name(Form):
         try:
             return require_name("object", text)
         except InvalidName:
-            raise Unfit from None
+            raise InvalidValue from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Names(Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern(Form):
+class ProfileForm(Form):
     """A name in which `*` and `?` stand for others: a profile."""
 
     @property
@@ -134,7 +134,7 @@ class Pattern(Form):
 
     def parse(self, text: str) -> str:
         if not _PATTERN.fullmatch(text):
-            raise Unfit
+            raise InvalidValue
         return text
 
 
@@ -177,7 +177,7 @@ class SeveralWords(Form):
 
     def parse(self, text: str) -> str:
         if text.upper() not in self.words:
-            raise Unfit
+            raise InvalidValue
         return text.upper()
 
     def show(self, value: Any) -> RowValue:
@@ -203,7 +203,7 @@ class Integer(Form):
 
     def parse(self, text: str) -> int:
         if not _INTEGER.fullmatch(text) or not self.lowest <= int(text) <= self.highest:
-            raise Unfit
+            raise InvalidValue
         return int(text) * self.unit
 
     def show(self, value: Any) -> RowValue:
@@ -264,7 +264,7 @@ class Hex(Form):
     def parse(self, text: str) -> str:
         digits = text.strip(" ")
         if len(digits) > 2 * self.bytes_max or not _HEX.fullmatch(digits):
-            raise Unfit
+            raise InvalidValue
         return digits
 
 
@@ -286,7 +286,7 @@ class Words(Form):
 
     def parse(self, text: str) -> Any:
         if text.upper() not in self.words:
-            raise Unfit
+            raise InvalidValue
         return self.meanings[text.upper()]
 
     def show(self, value: Any) -> RowValue:
@@ -311,7 +311,7 @@ class Switch(Form):
         """In WHERE a switch has a value: its own words, or YES and NO."""
         meanings = {self.on: True, self.off: False, "YES": True, "NO": False}
         if text.upper() not in meanings:
-            raise Unfit
+            raise InvalidValue
         return meanings[text.upper()]
 
     def show(self, value: Any) -> RowValue:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from entrepot.engine.definitions import Channel, Definition, Subscription
+from entrepot.engine.definitions import Channel, Definition, SubscriptionDefinition
 from entrepot.errors import (
     EntrepotError,
     InvalidSetting,
@@ -23,26 +23,26 @@ from entrepot.errors import (
     QueueNotFound,
 )
 from entrepot.server.mqsc.administered import Administered
-from entrepot.server.mqsc.checks import Checked, check
+from entrepot.server.mqsc.checks import CheckedCommand, check
 from entrepot.server.mqsc.commands import (
-    Alter,
-    Clear,
-    Define,
-    Delete,
+    AlterCommand,
+    ClearCommand,
+    DefineCommand,
     DeleteAuthority,
-    Display,
-    End,
-    Operate,
-    Ping,
+    DeleteCommand,
+    DisplayCommand,
+    EndCommand,
+    OperateCommand,
+    PingCommand,
     SetAuthority,
     SetRule,
 )
 from entrepot.server.mqsc.display import Row, lines_of, matches
-from entrepot.server.mqsc.forms import Unfit
+from entrepot.server.mqsc.forms import InvalidValue
 from entrepot.server.mqsc.keywords import OBJECT_KINDS, STATUS_KEYWORDS, require_valid
 from entrepot.server.mqsc.object_kind import Attribute, ObjectKind
 from entrepot.server.mqsc.parameters import not_of_this_type
-from entrepot.server.mqsc.running import RUNNING, Running
+from entrepot.server.mqsc.running import RUNNING, StatusNoun
 from entrepot.server.mqsc.security import SecurityRun
 from entrepot.server.mqsc.subscriptions import completed, why_not_altered
 from entrepot.server.mqsc.syntax import Position, Script, Value
@@ -104,10 +104,10 @@ def require_ok(answers: Iterable[Answer]) -> None:
         raise MqscScriptFailed(failures)
 
 
-def _until_end(script: Script) -> Iterator[Checked]:
+def _until_end(script: Script) -> Iterator[CheckedCommand]:
     for statement in script.statements():
         checked = check(script, statement)
-        if isinstance(checked.command, End):
+        if isinstance(checked.command, EndCommand):
             return
         yield checked
 
@@ -115,7 +115,7 @@ def _until_end(script: Script) -> Iterator[Checked]:
 class _Run:
     """One command on its way to its answer."""
 
-    def __init__(self, script: Script, administered: Administered, checked: Checked) -> None:
+    def __init__(self, script: Script, administered: Administered, checked: CheckedCommand) -> None:
         self._script = script
         self._administered = administered
         self._checked = checked
@@ -150,22 +150,22 @@ class _Run:
 
     def _carry_out(self) -> list[str]:
         match self._checked.command:
-            case Define() as command:
+            case DefineCommand() as command:
                 return self._define(command)
-            case Alter() as command:
+            case AlterCommand() as command:
                 return self._alter(command)
-            case Delete(kind, name, purge):
+            case DeleteCommand(kind, name, purge):
                 self._find(kind, name)
                 self._administered.delete(kind.word, name.text, purge=purge)
                 return [f"{_called(kind, name.text)} deleted."]
-            case Clear(name):
+            case ClearCommand(name):
                 kind = OBJECT_KINDS["QLOCAL"]
                 self._find(kind, name)
                 count = self._administered.clear(name.text)
                 return [f"{_called(kind, name.text)} cleared of {count} message{'s' * (count != 1)}."]
-            case Display() as command if command.noun in RUNNING:
+            case DisplayCommand() as command if command.noun in RUNNING:
                 return self._display_running(command, RUNNING[command.noun])
-            case Display() as command:
+            case DisplayCommand() as command:
                 return self._display(command)
             case SetAuthority() as command:
                 return self._security(command.profile).set_authority(command)
@@ -173,9 +173,9 @@ class _Run:
                 return self._security(command.profile).delete_authority(command)
             case SetRule() as command:
                 return self._security(command.profile).set_rule(command)
-            case Operate() as command:
+            case OperateCommand() as command:
                 return self._operate(command)
-            case Ping():
+            case PingCommand():
                 return [f"Queue manager {self._administered.manager_attributes().name} answers."]
         return []
 
@@ -197,7 +197,7 @@ class _Run:
 
     # --- DEFINE and ALTER ---------------------------------------------------------------------
 
-    def _define(self, command: Define) -> list[str]:
+    def _define(self, command: DefineCommand) -> list[str]:
         kind, name = command.kind, command.name.text
         if command.like is None:
             definition = kind.definition(name=name, **command.changes)
@@ -207,7 +207,7 @@ class _Run:
             inherited = {field: value for field, value in copied.items() if field not in kind.settled_fields}
             definition = kind.definition(**{**inherited, "name": name, **command.changes})
             self._require_same_type(kind, like, definition, command.like.at)
-        if isinstance(definition, Subscription):
+        if isinstance(definition, SubscriptionDefinition):
             self._require_alterable(definition, command)
             before = self._find(TOPIC, command.topic_object) if command.topic_object else None
             definition = completed(definition, command, before)
@@ -222,7 +222,7 @@ class _Run:
         self._administered.define(definition, replace=command.replace)
         return [f"{_called(kind, name)} defined."]
 
-    def _alter(self, command: Alter) -> list[str]:
+    def _alter(self, command: AlterCommand) -> list[str]:
         kind = command.kind
         old = self._administered.manager_attributes() if kind.only_one else self._find(kind, command.name)
         definition = msgspec.structs.replace(old, **command.changes)
@@ -242,12 +242,12 @@ class _Run:
             self._at = places.get(error.key.split(" ")[0], otherwise)
             raise
 
-    def _require_alterable(self, old: Definition, command: Define | Alter) -> None:
-        if isinstance(old, Subscription) and (problem := why_not_altered(old, command)):
+    def _require_alterable(self, old: Definition, command: DefineCommand | AlterCommand) -> None:
+        if isinstance(old, SubscriptionDefinition) and (problem := why_not_altered(old, command)):
             raise self._refusal(*problem)
 
     def _require_same_for_life(
-        self, attributes: Iterable[Attribute], old: Definition, new: Definition, command: Define
+        self, attributes: Iterable[Attribute], old: Definition, new: Definition, command: DefineCommand
     ) -> None:
         for attribute in attributes:
             was, becomes = (getattr(definition, attribute.field) for definition in (old, new))
@@ -264,7 +264,7 @@ class _Run:
                 keyword = kind.variant.keyword
                 raise self._refusal(at, f"{old.name} is a {kind.label} of {keyword}({was}), not {keyword}({becomes})")
 
-    def _require_belonging(self, command: Alter, old: Definition) -> None:
+    def _require_belonging(self, command: AlterCommand, old: Definition) -> None:
         kind = command.kind
         belonging = kind.attributes_of(old)
         for attribute in kind.attributes:
@@ -274,7 +274,7 @@ class _Run:
 
     # --- what runs ----------------------------------------------------------------------------
 
-    def _operate(self, command: Operate) -> list[str]:
+    def _operate(self, command: OperateCommand) -> list[str]:
         operation, noun, name = command.operation, command.noun, command.name.text
         self._at = command.name.at
         if noun == "CONN":
@@ -311,7 +311,7 @@ class _Run:
         self._administered.stop_object("CONN", name, force=False, inactive=False)
         return [f"Connection {name}: STOP accepted."]
 
-    def _display_running(self, command: Display, running: Running) -> list[str]:
+    def _display_running(self, command: DisplayCommand, running: StatusNoun) -> list[str]:
         self._at = command.name.at
         rows = [Row(row) for row in self._administered.running(command.noun)]
         self._require_known(command, {keyword for row in rows for keyword in row}.union(running.keywords))
@@ -330,7 +330,7 @@ class _Run:
 
     # --- DISPLAY ------------------------------------------------------------------------------
 
-    def _display(self, command: Display) -> list[str]:
+    def _display(self, command: DisplayCommand) -> list[str]:
         self._at = command.name.at
         found = [(OBJECT_KINDS[definition.kind], definition) for definition in self._selected(command)]
         if not found and not _is_generic(command):
@@ -347,7 +347,7 @@ class _Run:
                 lines += lines_of(label, row[kind.name_keyword], row, kind)
         return lines or [f"No {command.noun} matches."]
 
-    def _selected(self, command: Display) -> list[Definition]:
+    def _selected(self, command: DisplayCommand) -> list[Definition]:
         if command.noun == "QMGR":
             return [self._administered.manager_attributes()]
         kinds = {kind.word: kind for kind in command.kinds}
@@ -360,7 +360,7 @@ class _Run:
         ]
         return [definition for *_, definition in sorted(chosen, key=lambda found: found[:3])]
 
-    def _row(self, command: Display, kind: ObjectKind, definition: Definition) -> Row | None:
+    def _row(self, command: DisplayCommand, kind: ObjectKind, definition: Definition) -> Row | None:
         """All there is to show about an object; None when it went away meanwhile."""
         try:
             if command.noun == "QSTATUS":
@@ -375,7 +375,7 @@ class _Run:
             # Temporary queues come and go; that must not make DISPLAY QUEUE(*) fail now and then.
             return None
 
-    def _require_known(self, command: Display, known: set[str]) -> None:
+    def _require_known(self, command: DisplayCommand, known: set[str]) -> None:
         asked = [(keyword.text, keyword.at) for keyword in command.keywords]
         if command.condition:
             asked.append((command.condition.keyword, command.condition.keyword_at))
@@ -385,7 +385,7 @@ class _Run:
                     at, f"{shortened(word)} is no keyword of {command.noun}{suggestion(word, known)}"
                 )
 
-    def _holds(self, command: Display, row: Row) -> bool:
+    def _holds(self, command: DisplayCommand, row: Row) -> bool:
         for keyword, pattern in command.selected:
             if not row.get(keyword) or not matches(pattern, str(row[keyword])):
                 return False
@@ -394,7 +394,7 @@ class _Run:
             return True
         try:
             return condition.holds(row)
-        except Unfit:
+        except InvalidValue:
             problem = f"{condition.keyword} is a number, {shortened(condition.operand)} is none"
             raise self._script.error(condition.operand_at, problem) from None
 
@@ -403,19 +403,19 @@ def _called(kind: ObjectKind, name: str) -> str:
     return f"{kind.label.capitalize()} {name}"
 
 
-def _wants_status(command: Display, kind: ObjectKind) -> bool:
+def _wants_status(command: DisplayCommand, kind: ObjectKind) -> bool:
     asked = {keyword.text for keyword in command.keywords}
     if command.condition:
         asked.add(command.condition.keyword)
     return _shows_all(command) or not asked.isdisjoint(kind.status)
 
 
-def _is_generic(command: Display) -> bool:
+def _is_generic(command: DisplayCommand) -> bool:
     """Whether finding nothing is an answer, and a name in it says little."""
     return "*" in command.name.text or any(kind.is_keyed for kind in command.kinds)
 
 
-def _shows_all(command: Display) -> bool:
+def _shows_all(command: DisplayCommand) -> bool:
     """As in MQ: ALL, or a full name and no keywords. A pattern alone gives the names."""
     # Of a status, a rule or a record the name alone would say nothing.
     names_suffice = bool(command.kinds) and command.noun != "QSTATUS" and not command.kinds[0].is_keyed
@@ -423,7 +423,7 @@ def _shows_all(command: Display) -> bool:
     return command.everything or not (command.keywords or generic)
 
 
-def _projected(command: Display, always: list[str], row: Row) -> Row:
+def _projected(command: DisplayCommand, always: list[str], row: Row) -> Row:
     if _shows_all(command):
         return row
     asked = [*always, *(keyword.text for keyword in command.keywords)]

@@ -15,7 +15,7 @@ from entrepot import limits
 from entrepot.engine.definitions import require_name, require_subscription_name
 from entrepot.errors import InvalidName, MqscError
 from entrepot.server.mqsc.commands import KEYWORDS, OPTIONS, VERBS
-from entrepot.server.mqsc.forms import Form, NumberOrWord, SeveralWords, Switch, Unfit, Words
+from entrepot.server.mqsc.forms import Form, InvalidValue, NumberOrWord, SeveralWords, Switch, Words
 from entrepot.server.mqsc.keywords import OBJECT_KINDS, kinds_with
 from entrepot.server.mqsc.object_kind import Attribute, ObjectKind
 from entrepot.server.mqsc.syntax import ERRORS_PER_COMMAND_MAX, Parameter, Position, Script, Value
@@ -27,7 +27,7 @@ _SUBSCRIPTION_NAME = f"It has 1 to {limits.SUBSCRIPTION_NAME_CHARACTERS_MAX} cha
 
 
 @dataclass(slots=True)
-class Said:
+class ParsedParameters:
     """What the parameters of a statement come to."""
 
     changes: dict[str, Any] = field(default_factory=dict)
@@ -73,9 +73,9 @@ class Parameters:
             else:
                 self.error(parameter.at, f"{word} contradicts {before.keyword}, which is given before it")
 
-    def attributes(self, kind: ObjectKind, verb: str) -> Said:
+    def attributes(self, kind: ObjectKind, verb: str) -> ParsedParameters:
         """What DEFINE, ALTER, SET, DELETE and CLEAR say about an object."""
-        said = Said()
+        said = ParsedParameters()
         forms = OPTIONS.get((verb, kind.word), {})
         # Where no name stands in parentheses, attributes say which object is meant, to DELETE too.
         settable = verb in _SETTING_VERBS or kind.nameless
@@ -128,7 +128,7 @@ class Parameters:
             blank = "' '"
             self.error(at, f"{parameter.keyword} takes only {only or blank}, not {shortened(said) or 'nothing'}")
 
-    def _require_belonging(self, kind: ObjectKind, said: Said) -> None:
+    def _require_belonging(self, kind: ObjectKind, said: ParsedParameters) -> None:
         """Refuse what objects of the given type do not have."""
         variant = kind.variant
         given = said.changes.get(kind.variant_field)
@@ -197,7 +197,7 @@ class Parameters:
     def fit(self, keyword: str, form: Form, value: Value) -> Any:
         try:
             return form.parse(value.text)
-        except Unfit as unfit:
+        except InvalidValue as unfit:
             if why := str(unfit):
                 self.error(value.at, f"{keyword}, {why}")
                 return None

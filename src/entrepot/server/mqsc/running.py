@@ -12,11 +12,11 @@ from entrepot.engine.topics import parse_pattern
 from entrepot.server.mqsc.display import matches
 from entrepot.server.mqsc.forms import YES, Form, Integer, Words
 from entrepot.server.mqsc.object_kind import COUNT_MAX, words
-from entrepot.server.mqsc.topic_keywords import SUBSCRIPTION_TYPES, TopicPattern
+from entrepot.server.mqsc.topic_keywords import SUBSCRIPTION_TYPES, TopicPatternForm
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class StatusNoun:
     """A noun of DISPLAY whose rows the queue manager makes while it runs."""
 
     label: str
@@ -39,13 +39,13 @@ class Running:
             case "id":
                 return lambda name: matches(said.upper(), name.upper())
             case "topic":
-                topics = TopicPattern().parse(said)
+                topics = TopicPatternForm().parse(said)
                 return parse_pattern(topics).matches if topics else lambda topic: not topic
         return lambda _: True
 
 
 RUNNING = {
-    "CHSTATUS": Running(
+    "CHSTATUS": StatusNoun(
         "status of channel",
         "CHANNEL",
         words(
@@ -56,19 +56,19 @@ RUNNING = {
         synonyms=("CHS",),
         kind="CHANNEL",
     ),
-    "LSSTATUS": Running(
+    "LSSTATUS": StatusNoun(
         "status of listener",
         "LISTENER",
         words("LISTENER STATUS PID PORT IPADDR BACKLOG CONTROL PROTOCOL TLS CONNS"),
         kind="LISTENER",
     ),
-    "CONN": Running(
+    "CONN": StatusNoun(
         "connection",
         "CONN",
         words("CONN CHANNEL CONNAME USERID APPLTAG UOWSTATE UOWSTDA QUEUES PROTOCOL"),
         selected_by="id",
     ),
-    "TPSTATUS": Running(
+    "TPSTATUS": StatusNoun(
         "status of topic",
         "TOPICSTR",
         words(
@@ -78,14 +78,14 @@ RUNNING = {
         synonyms=("TPS",),
         selected_by="topic",
     ),
-    "SBSTATUS": Running(
+    "SBSTATUS": StatusNoun(
         "status of subscription",
         "SUB",
         words("SUB TOPICSTR DURABLE SUBTYPE NUMMSGS DEST ACTCONN SUBUSER LMSGDATE LMSGTIME RESMDATE RESMTIME"),
         kind="SUB",
         selectors={"DURABLE": YES, "SUBTYPE": SUBSCRIPTION_TYPES},
     ),
-    "PUBSUB": Running(
+    "PUBSUB": StatusNoun(
         "publish/subscribe with queue manager",
         "QMNAME",
         words("QMNAME TYPE STATUS"),

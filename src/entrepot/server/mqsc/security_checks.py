@@ -7,7 +7,7 @@ from typing import Any
 
 from entrepot.engine.definitions import ChannelRule, rule_key
 from entrepot.server.mqsc.commands import DeleteAuthority, Entity, SetAuthority, SetRule
-from entrepot.server.mqsc.parameters import Parameters, Said
+from entrepot.server.mqsc.parameters import Parameters, ParsedParameters
 from entrepot.server.mqsc.security_keywords import (
     AUTHORITIES_WITHOUT_EFFECT,
     AUTHREC,
@@ -56,7 +56,7 @@ class SecurityChecker:
         named = self._named(said, "DELETE")
         return None if named is None else DeleteAuthority(*named)
 
-    def _named(self, said: Said, verb: str) -> tuple[Value, str, tuple[Entity, ...]] | None:
+    def _named(self, said: ParsedParameters, verb: str) -> tuple[Value, str, tuple[Entity, ...]] | None:
         """Which records the command is about; None after an error."""
         error = self._parameters.error
         object_type = said.changes.get("object_type")
@@ -75,7 +75,7 @@ class SecurityChecker:
             return None
         return profile, object_type, tuple(dict.fromkeys(entities))
 
-    def _authorities(self, said: Said, option: str, object_type: str) -> tuple[str, ...]:
+    def _authorities(self, said: ParsedParameters, option: str, object_type: str) -> tuple[str, ...]:
         found: dict[str, None] = {}
         known = authorities_of(object_type)
         for word in said.values.get(option, ()):
@@ -109,13 +109,13 @@ class SecurityChecker:
         self._require_rules(said, rules[0])
         return SetRule(profile, rule, action, rules)
 
-    def _require_no_more_than_needed(self, said: Said, action: str) -> None:
+    def _require_no_more_than_needed(self, said: ParsedParameters, action: str) -> None:
         allowed = {"TYPE", "ACTION", *(_KNOWN_BY if action == "REMOVE" else ())}
         for keyword, at in said.places.items():
             if keyword not in allowed and (keyword in _KNOWN_BY or CHLAUTH.attribute(keyword)):
                 self._parameters.error(at, f"{keyword} does not go with ACTION({action})")
 
-    def _addresses(self, said: Said) -> tuple[str, ...]:
+    def _addresses(self, said: ParsedParameters) -> tuple[str, ...]:
         """The addresses that a rule has to be made for, each."""
         one = (said.changes.get("address") or "",)
         several: tuple[str, ...] = tuple(dict.fromkeys(said.values.get("ADDRLIST") or ()))
@@ -129,7 +129,7 @@ class SecurityChecker:
             self._parameters.error(at, "ADDRLIST contradicts ADDRESS: one of them says which addresses are blocked")
         return several or one
 
-    def _require_rules(self, said: Said, rule: ChannelRule) -> None:
+    def _require_rules(self, said: ParsedParameters, rule: ChannelRule) -> None:
         for broken in filter(None, (check(rule) for check in CHLAUTH.rules)):
             keyword, text, expected = broken
             problem = "is missing" if text == "missing" else f"cannot be {text}"

@@ -7,7 +7,7 @@ from entrepot import limits
 from entrepot.engine.definitions import AuthorityRecord, ChannelRule
 from entrepot.server.mqsc.addresses import AddressPattern, PeerPattern
 from entrepot.server.mqsc.channel_keywords import PEER_CHARACTERS_MAX, USER_CHARACTERS_MAX
-from entrepot.server.mqsc.forms import Pattern, SeveralWords, Text, Texts, Words
+from entrepot.server.mqsc.forms import ProfileForm, SeveralWords, Text, Texts, Words
 from entrepot.server.mqsc.object_kind import ANYWHERE_WITHOUT_EFFECT, DESCR, Attribute, ObjectKind, words
 
 MESSAGING_AUTHORITIES = {
@@ -81,16 +81,16 @@ def _profile_fits(record: AuthorityRecord) -> tuple[str, str, str] | None:
     if record.object_type == "QMGR":
         return ("PROFILE", record.profile, "nothing: there is one queue manager") if record.profile else None
     if not profile_fits(record.object_type, record.profile):
-        return ("PROFILE", record.profile, Pattern().expected)
+        return ("PROFILE", record.profile, ProfileForm().expected)
     return None if record.profile else ("PROFILE", "missing", f"the {record.object_type}s it is for")
 
 
 def profile_fits(object_type: str, profile: str) -> bool:
     """Whether a profile can name objects of a type; claims have any text for a name."""
-    return object_type == "CLAIM" or not profile or Pattern().fits(profile)
+    return object_type == "CLAIM" or not profile or ProfileForm().fits(profile)
 
 
-class _Profile(Pattern):
+class _Profile(ProfileForm):
     """Blank for the queue manager, of which there is one; which others fit depends on the type of the object."""
 
     def parse(self, text: str) -> str:
@@ -157,7 +157,7 @@ CHLAUTH = ObjectKind(
     "channel rule",
     "CHLAUTH",
     (
-        Attribute("CHLAUTH", "profile", Pattern(), required=True),
+        Attribute("CHLAUTH", "profile", ProfileForm(), required=True),
         Attribute("TYPE", "rule", Words({word: word for word in RULE_MATCHES}), required=True),
         DESCR,
         Attribute("ADDRESS", "address", AddressPattern(), variants=(*MAPS, "BLOCKADDR")),

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import msgspec
 
-from entrepot.engine.definitions import Definition, Subscription, Topic
-from entrepot.server.mqsc.commands import Alter, Define
+from entrepot.engine.definitions import Definition, SubscriptionDefinition, Topic
+from entrepot.server.mqsc.commands import AlterCommand, DefineCommand
 from entrepot.server.mqsc.syntax import Position
 from entrepot.server.mqsc.topic_checks import OF_A_PROVIDED_QUEUE
 
 
-def completed(subscription: Subscription, command: Define, topic_object: Definition | None) -> Subscription:
+def completed(
+    subscription: SubscriptionDefinition, command: DefineCommand, topic_object: Definition | None
+) -> SubscriptionDefinition:
     """The subscription with its whole topic, and without the queue of another one."""
     changes: dict[str, str] = {}
     if isinstance(topic_object, Topic):
@@ -22,7 +24,9 @@ def completed(subscription: Subscription, command: Define, topic_object: Definit
     return msgspec.structs.replace(subscription, **changes)
 
 
-def why_not_altered(subscription: Subscription, command: Define | Alter) -> tuple[Position, str] | None:
+def why_not_altered(
+    subscription: SubscriptionDefinition, command: DefineCommand | AlterCommand
+) -> tuple[Position, str] | None:
     """Where and why a subscription cannot be altered so."""
     if subscription.type == "PROXY":
         return command.name.at, f"{subscription.name} belongs to another queue manager, which asks for publications"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from entrepot.server.mqsc.parameters import Said
+from entrepot.server.mqsc.parameters import ParsedParameters
 from entrepot.server.mqsc.syntax import Position, Value
 from entrepot.server.mqsc.topic_keywords import pattern_problem
 
@@ -15,7 +15,7 @@ OF_A_PROVIDED_QUEUE = {"DEST": "destination", "DESTQMGR": "destination_manager"}
 Report = Callable[[Position, str], None]
 
 
-def require_subscription(said: Said, error: Report, at: Position) -> None:
+def require_subscription(said: ParsedParameters, error: Report, at: Position) -> None:
     """Refuse what cannot become a subscription; `at` is where the noun stands.
 
     With LIKE the other subscription decides what is missing, so that waits
@@ -35,13 +35,13 @@ def require_subscription(said: Said, error: Report, at: Position) -> None:
         error(said.value_places["TOPICSTR"], f"TOPICSTR, {problem}")
 
 
-def topic_object(said: Said) -> Value | None:
+def topic_object(said: ParsedParameters) -> Value | None:
     """The topic object that TOPICOBJ names, at its place."""
     name = said.values.get("TOPICOBJ")
     return Value(name, said.value_places["TOPICOBJ"]) if name else None
 
 
-def _is_wrong(said: Said, *keywords: str) -> bool:
+def _is_wrong(said: ParsedParameters, *keywords: str) -> bool:
     """Whether one of these was said and could not be understood, which is an error already."""
     fields = {"TOPICSTR": "topic", "DEST": "destination", "DESTCLAS": "managed"}
     found = {keyword: said.changes.get(field) for keyword, field in fields.items()} | said.values

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from entrepot import limits
-from entrepot.engine.definitions import BASE_TOPIC, Subscription, Topic
+from entrepot.engine.definitions import BASE_TOPIC, SubscriptionDefinition, Topic
 from entrepot.engine.topics import TOPIC_CHARACTERS_MAX, compile_filter, parse_pattern, require_topic
 from entrepot.errors import ContentFilterSyntaxError, InvalidTopic, SelectorSyntaxError
 from entrepot.selectors import compile_selector
-from entrepot.server.mqsc.forms import YES, Form, Hex, Name, NumberOrWord, RowValue, Text, Unfit, Words
+from entrepot.server.mqsc.forms import YES, Form, Hex, InvalidValue, Name, NumberOrWord, RowValue, Text, Words
 from entrepot.server.mqsc.object_kind import ANYWHERE_WITHOUT_EFFECT, DESCR, Attribute, ObjectKind, words
 
 CONDITION_CHARACTERS_MAX = limits.SELECTOR_CHARACTERS_MAX
@@ -30,7 +30,7 @@ _LITERAL = re.compile(r"""'[^']*'|"[^"]*["]""")
 
 
 @dataclass(frozen=True, slots=True)
-class TopicName(Form):
+class TopicNameForm(Form):
     """A topic without wildcards; blanks mean the root."""
 
     @property
@@ -43,11 +43,11 @@ class TopicName(Form):
         try:
             return require_topic(text)
         except InvalidTopic as error:
-            raise Unfit(f"column {error.column}: {error.problem}") from None
+            raise InvalidValue(f"column {error.column}: {error.problem}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPattern(Form):
+class TopicPatternForm(Form):
     """Topics with the wildcards of WSCHEMA(TOPIC); `*` alone is every topic, blanks mean the root."""
 
     @property
@@ -59,7 +59,7 @@ class TopicPattern(Form):
             return ""
         topics = "#" if text == "*" else text
         if problem := pattern_problem(topics, "TOPIC"):
-            raise Unfit(problem)
+            raise InvalidValue(problem)
         return topics
 
 
@@ -88,7 +88,7 @@ class _Expression(Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Selector(_Expression):
+class SelectorForm(_Expression):
     """A condition over properties."""
 
     @property
@@ -99,11 +99,11 @@ class Selector(_Expression):
         try:
             compile_selector(text)
         except SelectorSyntaxError as error:
-            raise Unfit(f"column {error.column}: {error.problem}") from None
+            raise InvalidValue(f"column {error.column}: {error.problem}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class ContentFilter(_Expression):
+class ContentFilterForm(_Expression):
     """A condition over bodies."""
 
     @property
@@ -114,11 +114,11 @@ class ContentFilter(_Expression):
         try:
             compile_filter(text)
         except ContentFilterSyntaxError as error:
-            raise Unfit(f"column {error.column}: {error.problem}") from None
+            raise InvalidValue(f"column {error.column}: {error.problem}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class Moment(Form):
+class TimePart(Form):
     """A part of a time in seconds since 1970, in UTC; 0 is not known."""
 
     pattern: str
@@ -156,7 +156,7 @@ TOPIC = ObjectKind(
     "topic object",
     "TOPIC",
     (
-        Attribute("TOPICSTR", "topic", TopicName(), alterable=False, for_life=True, required=True),
+        Attribute("TOPICSTR", "topic", TopicNameForm(), alterable=False, for_life=True, required=True),
         DESCR,
         Attribute("PUB", "publish", _ON),
         Attribute("SUB", "subscribe", _ON),
@@ -181,14 +181,14 @@ TOPIC = ObjectKind(
 # --- subscriptions --------------------------------------------------------------------------------
 
 
-def _topics_can_be_read(subscription: Subscription) -> tuple[str, str, str] | None:
+def _topics_can_be_read(subscription: SubscriptionDefinition) -> tuple[str, str, str] | None:
     if not subscription.topic:
         return ("TOPICSTR", "missing", "the topics it is about")
     problem = pattern_problem(subscription.topic, subscription.wildcards)
     return ("TOPICSTR", repr(subscription.topic), f"topics; {problem}") if problem else None
 
 
-def _publications_have_a_queue(subscription: Subscription) -> tuple[str, str, str] | None:
+def _publications_have_a_queue(subscription: SubscriptionDefinition) -> tuple[str, str, str] | None:
     if subscription.managed or subscription.destination:
         return None
     return ("DEST", "missing", "the queue for its publications, or DESTCLAS(MANAGED)")
@@ -206,7 +206,7 @@ def pattern_problem(topics: str, scheme: str) -> str:
 SUBSCRIPTION_TYPES = _choice("ADMIN API PROXY")
 
 SUBSCRIPTION = ObjectKind(
-    Subscription,
+    SubscriptionDefinition,
     "subscription",
     "SUB",
     (
@@ -214,9 +214,9 @@ SUBSCRIPTION = ObjectKind(
         Attribute("TOPICSTR", "topic", Text(TOPIC_CHARACTERS_MAX), alterable=False, for_life=True),
         Attribute("WSCHEMA", "wildcards", _choice("TOPIC CHAR"), alterable=False, for_life=True),
         DESCR,
-        Attribute("SELECTOR", "selector", Selector()),
+        Attribute("SELECTOR", "selector", SelectorForm()),
         # Ours, as are DESCR and SHARED.
-        Attribute("CONTENT", "content", ContentFilter()),
+        Attribute("CONTENT", "content", ContentFilterForm()),
         Attribute("DESTCLAS", "managed", Words({"PROVIDED": False, "MANAGED": True}), alterable=False, for_life=True),
         Attribute("DEST", "destination", Name()),
         Attribute("DESTQMGR", "destination_manager", Name()),
@@ -230,8 +230,8 @@ SUBSCRIPTION = ObjectKind(
         Attribute("DURABLE", "durable", YES, shown_only=True),
         Attribute("SUBTYPE", "type", SUBSCRIPTION_TYPES, shown_only=True),
         Attribute("SUBUSER", "user", Form(), shown_only=True),
-        Attribute("CRDATE", "created", Moment("%Y-%m-%d"), shown_only=True),
-        Attribute("CRTIME", "created", Moment("%H.%M.%S"), shown_only=True),
+        Attribute("CRDATE", "created", TimePart("%Y-%m-%d"), shown_only=True),
+        Attribute("CRTIME", "created", TimePart("%H.%M.%S"), shown_only=True),
     ),
     without_effect=ANYWHERE_WITHOUT_EFFECT | words("PSPROP PUBACCT PUBAPPID SELTYPE SUBID"),
     # What would let fewer publications through must not pass as if it did.

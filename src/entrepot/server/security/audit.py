@@ -28,8 +28,8 @@ from typing import NoReturn, TypedDict, Unpack
 from entrepot import private_file
 from entrepot.errors import AuditFailed
 from entrepot.server.security import audit_chain
-from entrepot.server.security.audit_chain import FILE, HEAD, MARK, End, Head, Mark, records, verify
-from entrepot.server.security.floods import Counted, Floods
+from entrepot.server.security.audit_chain import FILE, HEAD, MARK, ChainEnd, ChainHead, ChainMark, records, verify
+from entrepot.server.security.refusal_counter import RefusalCount, RefusalCounter
 
 __all__ = ["AuditFields", "AuditLog", "records", "verify"]
 
@@ -64,7 +64,7 @@ class AuditLog:
         folder: Path,
         descriptor: int,
         mark_descriptor: int,
-        head: Head,
+        head: ChainHead,
         now: Callable[[], float],
         bytes_max: int,
     ) -> None:
@@ -77,7 +77,7 @@ class AuditLog:
         self._head_lines = head.lines
         self._now = now
         self._bytes_max = bytes_max
-        self._floods = Floods()
+        self._floods = RefusalCounter()
         self._broken = ""
         self._lock = threading.Lock()
 
@@ -114,7 +114,7 @@ class AuditLog:
                 raise _failed(folder, error) from error
             raise
 
-    def _begin(self, found: End) -> None:
+    def _begin(self, found: ChainEnd) -> None:
         if found.torn_bytes:
             os.ftruncate(self._descriptor, found.head.bytes)
         try:
@@ -192,7 +192,7 @@ class AuditLog:
 
     # --- with the lock held -----------------------------------------------------------------------
 
-    def _write_counted(self, counted: list[Counted], now: float) -> None:
+    def _write_counted(self, counted: list[RefusalCount], now: float) -> None:
         for each in counted:
             reason = "more of these within a second"
             fields: AuditFields = {
@@ -243,7 +243,7 @@ class AuditLog:
 
     def _write_mark(self) -> None:
         """Behind every line: not forced, because the death of the process does not take it."""
-        mark = Mark(written=self._head, forced=self._forced, boot=self._boot)
+        mark = ChainMark(written=self._head, forced=self._forced, boot=self._boot)
         try:
             os.pwrite(self._mark_descriptor, mark.encode(), 0)
         except OSError as error:

@@ -57,7 +57,7 @@ _FULL = re.compile(r"audit-(\d{4,})\.jsonl")
 _SEALED = re.compile(rb'(\{.*),"chain":"([0-9a-f]{64})"\}\n', re.DOTALL)
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class ChainHead(msgspec.Struct, frozen=True, kw_only=True):
     """A place between two lines of the log."""
 
     file: int = 1
@@ -69,9 +69,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of all files before it."""
     chain: str = _FIRST_CHAIN
 
-    def behind(self, line_bytes: int, chain: str) -> Head:
+    def behind(self, line_bytes: int, chain: str) -> ChainHead:
         """The place behind another line of this file."""
-        return Head(
+        return ChainHead(
             file=self.file,
             line=self.line + 1,
             bytes=self.bytes + line_bytes,
@@ -79,22 +79,22 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
             chain=chain,
         )
 
-    def next_file(self) -> Head:
-        return Head(file=self.file + 1, lines=self.lines, chain=self.chain)
+    def next_file(self) -> ChainHead:
+        return ChainHead(file=self.file + 1, lines=self.lines, chain=self.chain)
 
 
-class _HeadFile(Head, frozen=True, kw_only=True):
+class _HeadFile(ChainHead, frozen=True, kw_only=True):
     """A head as it is stored."""
 
     marked: bool = False
     """Whether there is a mark beside it; logs of earlier releases have none."""
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ChainMark(msgspec.Struct, frozen=True, kw_only=True):
     """Where the log ends, as of its last line."""
 
-    written: Head = Head()
-    forced: Head = Head()
+    written: ChainHead = ChainHead()
+    forced: ChainHead = ChainHead()
     """The place behind the last line that a power cut cannot take."""
     boot: str = ""
     """Of the machine."""
@@ -104,18 +104,18 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Torn:
+class TornWrite:
     """Where a write was cut off: bytes behind the last whole line."""
 
-    head: Head
+    head: ChainHead
     size: int
 
 
-def _at(place: Head) -> tuple[int, int]:
+def _at(place: ChainHead) -> tuple[int, int]:
     return place.file, place.bytes
 
 
-def seal(head: Head, text: bytes) -> tuple[bytes, Head]:
+def seal(head: ChainHead, text: bytes) -> tuple[bytes, ChainHead]:
     """A line for the JSON object `text`, and the place behind it."""
     chain = _chain(head.chain, text)
     line = b'%b,"chain":"%b"}\n' % (text[:-1], chain.encode())
@@ -159,9 +159,9 @@ def _read_head(folder: Path) -> _HeadFile | None:
     return _read(folder / HEAD, _HeadFile, "it is no head of an audit log")
 
 
-def read_mark(folder: Path) -> Mark | None:
+def read_mark(folder: Path) -> ChainMark | None:
     """The same for the mark."""
-    return _read(folder / MARK, Mark, "it is no mark of an audit log")
+    return _read(folder / MARK, ChainMark, "it is no mark of an audit log")
 
 
 def _read(path: Path, kind: type[_Stored], problem: str) -> _Stored | None:
@@ -175,7 +175,7 @@ def _read(path: Path, kind: type[_Stored], problem: str) -> _Stored | None:
         raise AuditFailed(error.file, error.problem) from error
 
 
-def write_head(folder: Path, head: Head) -> None:
+def write_head(folder: Path, head: ChainHead) -> None:
     """Remember how far the log has come; what it names must be on disk before, and its mark.
 
     Raises:
@@ -188,33 +188,33 @@ def write_head(folder: Path, head: Head) -> None:
         raise AuditFailed(error.file, error.problem) from error
 
 
-class _Known:
+class _KnownPlaces:
     """What head and mark know of a log: places that it has to have."""
 
     def __init__(self, folder: Path) -> None:
         # First of all: a queue manager that runs goes on behind them meanwhile.
         head, self.mark = _read_head(folder), read_mark(folder)
         self._folder = folder
-        self.head: Head | None = None
-        self._unmet: list[tuple[str, Head]] = []
+        self.head: ChainHead | None = None
+        self._unmet: list[tuple[str, ChainHead]] = []
         if head is None:
             if self.mark is not None and self.mark.written.lines:
                 raise AuditDamaged(str(folder / HEAD), 1, "the file is missing")
             return
         if self.mark is None and head.marked:
             raise AuditDamaged(str(folder / MARK), 1, "the file is missing")
-        self.head = Head(**{name: getattr(head, name) for name in Head.__struct_fields__})
-        mark = self.mark or Mark()
+        self.head = ChainHead(**{name: getattr(head, name) for name in ChainHead.__struct_fields__})
+        mark = self.mark or ChainMark()
         self._unmet = [(HEAD, self.head), (MARK, mark.forced)]
         if mark.boot == boot():
             self._unmet.append((MARK, mark.written))
 
-    def begin(self, place: Head) -> None:
+    def begin(self, place: ChainHead) -> None:
         """The log is read from here on; what is before it was known when this was."""
         self._unmet = [(name, known) for name, known in self._unmet if (known.file, known.bytes) >= _at(place)]
         self.meet(place)
 
-    def meet(self, place: Head) -> None:
+    def meet(self, place: ChainHead) -> None:
         """Compare with what is known of a place of the log.
 
         Raises:
@@ -225,7 +225,7 @@ class _Known:
                 raise AuditDamaged(str(self._folder / name), 1, f"its chain is not that of line {place.line}")
             self._unmet.remove((name, known))
 
-    def require_met(self, end: Head, path: Path) -> None:
+    def require_met(self, end: ChainHead, path: Path) -> None:
         """Refuse a log that does not have a place that is known.
 
         Raises:
@@ -236,7 +236,7 @@ class _Known:
             problem = f"{missing} lines are missing behind it" if missing > 0 else "it is not where head and mark say"
             raise AuditDamaged(str(path), end.line, problem)
 
-    def lost(self, end: Head) -> int:
+    def lost(self, end: ChainHead) -> int:
         """How many lines a power cut has taken."""
         return max(self.mark.written.lines - end.lines, 0) if self.mark is not None else 0
 
@@ -244,7 +244,7 @@ class _Known:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def walk(paths: list[Path], start: Head) -> Iterator[Head | Torn]:
+def walk(paths: list[Path], start: ChainHead) -> Iterator[ChainHead | TornWrite]:
     """The places behind each line from `start` on, then a Torn if the last line is unfinished.
 
     Raises:
@@ -256,7 +256,7 @@ def walk(paths: list[Path], start: Head) -> Iterator[Head | Torn]:
         path = paths[head.file - 1]
         for line in _lines(path, head.bytes):
             if not line.endswith(b"\n") and head.file == len(paths):
-                yield Torn(head, len(line))
+                yield TornWrite(head, len(line))
                 return
             found = _SEALED.fullmatch(line)
             chain = _chain(head.chain, found[1] + b"}") if found else ""
@@ -287,15 +287,15 @@ def verify(folder: Path) -> int:
         AuditDamaged: A line was altered, removed, added or moved; the first such line is named.
         FileNotPrivate: Others could have written a file.
     """
-    known = _Known(folder)
+    known = _KnownPlaces(folder)
     paths = files(folder)
-    place = Head()
+    place = ChainHead()
     if known.head is None:
         _require_no_lines(folder, paths)
         return 0
     known.begin(place)
     for found in walk(paths, place):
-        if isinstance(found, Torn):
+        if isinstance(found, TornWrite):
             raise AuditDamaged(str(paths[-1]), place.line + 1, "it is unfinished")
         place = found
         known.meet(place)
@@ -304,17 +304,17 @@ def verify(folder: Path) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ChainEnd:
     """Where the log goes on."""
 
-    head: Head
+    head: ChainHead
     torn_bytes: int = 0
     """What a write that was cut off has left behind it."""
     lost_lines: int = 0
     """What a power cut has taken before it."""
 
 
-def end(folder: Path) -> End:
+def end(folder: Path) -> ChainEnd:
     """Where the log goes on: what follows the head is checked, what is before it was when it was written.
 
     The file that grows has to be there, if only empty.
@@ -322,25 +322,25 @@ def end(folder: Path) -> End:
     Raises:
         AuditDamaged: Lines that head or mark know are missing, or one behind the head was altered.
     """
-    known = _Known(folder)
+    known = _KnownPlaces(folder)
     paths = files(folder)
     head = known.head
     if head is None:
         _require_no_lines(folder, paths)
-        return End(Head())
+        return ChainEnd(ChainHead())
     current = paths[head.file - 1] if head.file <= len(paths) else None
     if current is None or current.stat().st_size < head.bytes:
         raise AuditDamaged(str(current or paths[-1]), head.line, "lines are missing behind it")
     place, torn_bytes = head, 0
     known.begin(place)
     for found in walk(paths, head):
-        if isinstance(found, Torn):
+        if isinstance(found, TornWrite):
             torn_bytes = found.size
         else:
             place = found
             known.meet(place)
     known.require_met(place, paths[-1])
-    return End(place, torn_bytes, known.lost(place))
+    return ChainEnd(place, torn_bytes, known.lost(place))
 
 
 def _require_no_lines(folder: Path, paths: list[Path]) -> None:

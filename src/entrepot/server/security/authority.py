@@ -145,7 +145,7 @@ def _names_system_queues(profile: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RequiredAuthority:
     """An authority for an object of a type."""
 
     object_type: ObjectType
@@ -173,7 +173,7 @@ _FOR_ADMINISTRATORS = {
 """Attributes that decide who gets in, as whom, who is shown our password, and which programs and channels start."""
 
 
-def needed_for(verb: str, kind: str, changed: Iterable[str] = ()) -> Need | None:
+def needed_for(verb: str, kind: str, changed: Iterable[str] = ()) -> RequiredAuthority | None:
     """What a command on a kind of object takes; None means that only an administrator may.
 
     `changed` names the fields that a DEFINE or ALTER gives another value
@@ -184,11 +184,11 @@ def needed_for(verb: str, kind: str, changed: Iterable[str] = ()) -> Need | None
     object_type = _OBJECT_TYPES.get(kind)
     if verb == "DISPLAY":
         # Processes, name lists, listeners, subscriptions and the rules themselves have no records of their own.
-        return Need(object_type or "QMGR", "DSP")
+        return RequiredAuthority(object_type or "QMGR", "DSP")
     if object_type is None or not _FOR_ADMINISTRATORS.get(kind, frozenset()).isdisjoint(changed):
         return None
     if object_type == "CHANNEL" and verb in _CHANNEL_VERBS:
-        return Need(object_type, "CTRL")
+        return RequiredAuthority(object_type, "CTRL")
     if verb == "PING":
-        return Need(object_type, "DSP") if object_type == "QMGR" else None
-    return Need(object_type, _VERBS[verb]) if verb in _VERBS else None
+        return RequiredAuthority(object_type, "DSP") if object_type == "QMGR" else None
+    return RequiredAuthority(object_type, _VERBS[verb]) if verb in _VERBS else None

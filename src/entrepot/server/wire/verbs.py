@@ -181,14 +181,14 @@ class GetGroup(Payload, gc=False):
     selector: str | None = None
 
 
-class Browse(Payload, gc=False):
+class BrowsePayload(Payload, gc=False):
     queue: str
     place: tuple[int, int] | None
     limit: int
     wanted: Wanted | None = None
 
 
-class OfUnit(Payload, gc=False):
+class UnitPayload(Payload, gc=False):
     """BEGIN_GLOBAL."""
 
     unit: int
@@ -279,7 +279,7 @@ class Credit(Payload, gc=False):
     """Of a held consumer: all deliveries up to this one have reached the application, and count as tried."""
 
 
-class OfConsumer(Payload, gc=False):
+class ConsumerPayload(Payload, gc=False):
     """STOP_CONSUMING: what was used up to a delivery stays, in a unit; the rest returns."""
 
     consumer: int
@@ -289,7 +289,7 @@ class OfConsumer(Payload, gc=False):
     """Outside of units: deliveries up to this one count as tried when they return."""
 
 
-class Return(Payload, gc=False):
+class ReturnPayload(Payload, gc=False):
     """All deliveries before one were used; that one returns as tried, or is rejected. So many more may come."""
 
     consumer: int
@@ -301,7 +301,7 @@ class Return(Payload, gc=False):
     """Why it moves to the backout queue or the dead-letter queue instead."""
 
 
-class OfNumber(Payload, gc=False):
+class NumberPayload(Payload, gc=False):
     """CANCEL and ACKNOWLEDGE: the number of the frame that asked for a message."""
 
     asked: int
@@ -349,7 +349,7 @@ class Manage(Payload, gc=False):
     arguments: dict[str, Any] = {}
 
 
-class Claim(Payload, gc=False):
+class ClaimPayload(Payload, gc=False):
     """Take the right to act under a name, or renew it; the answer is the order that was given to it."""
 
     name: str
@@ -374,7 +374,7 @@ class Instruct(Payload, gc=False):
     order: str
 
 
-class OfPrefix(Payload, gc=False):
+class PrefixPayload(Payload, gc=False):
     """CLAIMS and NEXT_EPOCH: names that begin so."""
 
     prefix: str
@@ -437,7 +437,7 @@ class ChannelConfirm(Payload, gc=False):
     sequence: int
 
 
-class Done(Payload, gc=False):
+class DonePayload(Payload, gc=False):
     value: Any = None
 
 
@@ -459,7 +459,7 @@ class Failed(Payload, gc=False):
     """The unit of work that was to end has not: it can still be committed or backed out."""
 
 
-class Delivery(Payload, gc=False):
+class DeliveryPayload(Payload, gc=False):
     consumer: int
     delivery: int
     """Counts from 1 for each consumer."""
@@ -492,7 +492,7 @@ class Closing(Payload, gc=False):
     error: Any
 
 
-class Again(enum.Enum):
+class Repeatable(enum.Enum):
     """Whether a verb whose answer was lost may be asked again on the next connection."""
 
     NEVER = "no"
@@ -503,7 +503,7 @@ class Again(enum.Enum):
     """Its arguments say whether it changes anything."""
 
 
-class Definition(NamedTuple):
+class VerbDefinition(NamedTuple):
     """All there is to know of a verb: the decoders, clients, servers and docs/WIRE.md go by it."""
 
     request: type[Payload]
@@ -512,7 +512,7 @@ class Definition(NamedTuple):
     when: str = ""
     authority: str = ""
     """What the partner has to be allowed."""
-    again: Again = Again.NEVER
+    again: Repeatable = Repeatable.NEVER
     takes: bool = False
     """Whether its answer may hold a message that is nowhere else any more, so that it must not get lost."""
     for_fenced: bool = False
@@ -529,129 +529,135 @@ class Definition(NamedTuple):
 _AT_ONCE, _FORCED = "at once", "the log is forced"
 _PUT = "PUT on the queue, PUB on the topic"
 
-ASKED: dict[Verb, Definition] = {
-    Verb.HELLO: Definition(
+ASKED: dict[Verb, VerbDefinition] = {
+    Verb.HELLO: VerbDefinition(
         Hello,
         "WELCOME",
         "the partner is known and admitted",
         "CONNECT on the queue manager",
         in_conversation=False,
     ),
-    Verb.PUT: Definition(
+    Verb.PUT: VerbDefinition(
         Put,
         "DONE with the message id",
         "persistent: the log is forced; nonpersistent: it is on its queue or with a reader; in a unit: at once",
         _PUT,
     ),
-    Verb.PUT_MANY: Definition(PutMany, "DONE", "nothing of the unit was refused so far", _PUT),
-    Verb.GET: Definition(
+    Verb.PUT_MANY: VerbDefinition(PutMany, "DONE", "nothing of the unit was refused so far", _PUT),
+    Verb.GET: VerbDefinition(
         Get, "MESSAGE, nil when none came in time", "a message is there, or time is up", "GET on the queue", takes=True
     ),
-    Verb.REQUEST: Definition(
+    Verb.REQUEST: VerbDefinition(
         Request,
         "MESSAGE, nil when none came in time",
         "a message is there, or time is up",
         "PUT on the queue, GET on the reply queue",
         takes=True,
     ),
-    Verb.GET_MANY: Definition(
+    Verb.GET_MANY: VerbDefinition(
         GetMany, "MESSAGES, empty when none came", "the first is there, or time is up", "GET on the queue", takes=True
     ),
-    Verb.GET_GROUP: Definition(
+    Verb.GET_GROUP: VerbDefinition(
         GetGroup, "MESSAGES, empty when none came", "the group is whole, or time is up", "GET on the queue", takes=True
     ),
-    Verb.BROWSE: Definition(
-        Browse, "MESSAGES with the `place` to go on from", _AT_ONCE, "BROWSE on the queue", Again.ALWAYS
+    Verb.BROWSE: VerbDefinition(
+        BrowsePayload, "MESSAGES with the `place` to go on from", _AT_ONCE, "BROWSE on the queue", Repeatable.ALWAYS
     ),
-    Verb.COMMIT: Definition(Commit, "DONE", _FORCED),
-    Verb.BACK_OUT: Definition(BackOut, "DONE", _AT_ONCE),
-    Verb.PREPARE: Definition(Prepare, "DONE", _FORCED, "PREPARE on the queue manager"),
-    Verb.RESOLVE: Definition(Resolve, "DONE", _FORCED, "to have prepared it, or SET on the queue manager"),
-    Verb.IN_DOUBT: Definition(
-        Empty, "DONE with transaction ids", _AT_ONCE, "for units of others, INQ on the queue manager", Again.ALWAYS
+    Verb.COMMIT: VerbDefinition(Commit, "DONE", _FORCED),
+    Verb.BACK_OUT: VerbDefinition(BackOut, "DONE", _AT_ONCE),
+    Verb.PREPARE: VerbDefinition(Prepare, "DONE", _FORCED, "PREPARE on the queue manager"),
+    Verb.RESOLVE: VerbDefinition(Resolve, "DONE", _FORCED, "to have prepared it, or SET on the queue manager"),
+    Verb.IN_DOUBT: VerbDefinition(
+        Empty, "DONE with transaction ids", _AT_ONCE, "for units of others, INQ on the queue manager", Repeatable.ALWAYS
     ),
-    Verb.CONSUME: Definition(
+    Verb.CONSUME: VerbDefinition(
         Consume, "DONE, if `held` with how many it may hold", "at once, before the first delivery", "GET on the queue"
     ),
-    Verb.CREDIT: Definition(
+    Verb.CREDIT: VerbDefinition(
         Credit, "DONE", "the messages have left their queue for good, on disk where they have to be"
     ),
-    Verb.STOP_CONSUMING: Definition(OfConsumer, "DONE", _AT_ONCE),
-    Verb.RETURN: Definition(
-        Return, "DONE", "it is back on its queue; rejected: it is on the other queue, on disk where it has to be"
+    Verb.STOP_CONSUMING: VerbDefinition(ConsumerPayload, "DONE", _AT_ONCE),
+    Verb.RETURN: VerbDefinition(
+        ReturnPayload, "DONE", "it is back on its queue; rejected: it is on the other queue, on disk where it has to be"
     ),
-    Verb.ACKNOWLEDGE: Definition(
-        OfNumber, "DONE", "the message has left its queue for good, on disk where it has to be"
+    Verb.ACKNOWLEDGE: VerbDefinition(
+        NumberPayload, "DONE", "the message has left its queue for good, on disk where it has to be"
     ),
-    Verb.CANCEL: Definition(OfNumber, "DONE", _AT_ONCE),
-    Verb.SYNCHRONIZE: Definition(Empty, "DONE", "every PUT before it is where it belongs"),
-    Verb.MQSC: Definition(
-        Mqsc, "ANSWERS", "all commands have been carried out", "what each command takes", Again.IF_IT_READS
+    Verb.CANCEL: VerbDefinition(NumberPayload, "DONE", _AT_ONCE),
+    Verb.SYNCHRONIZE: VerbDefinition(Empty, "DONE", "every PUT before it is where it belongs"),
+    Verb.MQSC: VerbDefinition(
+        Mqsc, "ANSWERS", "all commands have been carried out", "what each command takes", Repeatable.IF_IT_READS
     ),
-    Verb.DYNAMIC: Definition(Dynamic, "DONE with the queue's name", "it is defined", "GET on the model queue"),
-    Verb.HEARTBEAT: Definition(Empty, "ALIVE", "at once, also with number 0", for_fenced=True),
-    Verb.GOODBYE: Definition(Empty, "DONE", "the connection ends then", for_fenced=True),
-    Verb.MANAGE: Definition(
-        Manage, "DONE with what was asked for", "it is done", "to be an administrator", Again.IF_IT_READS
+    Verb.DYNAMIC: VerbDefinition(Dynamic, "DONE with the queue's name", "it is defined", "GET on the model queue"),
+    Verb.HEARTBEAT: VerbDefinition(Empty, "ALIVE", "at once, also with number 0", for_fenced=True),
+    Verb.GOODBYE: VerbDefinition(Empty, "DONE", "the connection ends then", for_fenced=True),
+    Verb.MANAGE: VerbDefinition(
+        Manage, "DONE with what was asked for", "it is done", "to be an administrator", Repeatable.IF_IT_READS
     ),
-    Verb.SUBSCRIBE: Definition(
+    Verb.SUBSCRIBE: VerbDefinition(
         Subscribe,
         "DONE with the subscription's name and its queue",
         "publications reach it; a durable one: the log is forced",
         "SUB on the topic, PUT on a queue that was there",
         # What was open on a connection has gone with it.
-        Again.ALWAYS,
+        Repeatable.ALWAYS,
     ),
-    Verb.UNSUBSCRIBE: Definition(
+    Verb.UNSUBSCRIBE: VerbDefinition(
         Unsubscribe, "DONE", "closed: at once; ended: the log is forced", "to own the subscription"
     ),
-    Verb.BEGIN_GLOBAL: Definition(OfUnit, "DONE with the transaction id", _AT_ONCE, "PREPARE on the queue manager"),
-    Verb.DECIDE: Definition(Decide, "DONE", _FORCED, "to have begun it, or SET on the queue manager"),
-    Verb.OUTCOMES: Definition(
+    Verb.BEGIN_GLOBAL: VerbDefinition(
+        UnitPayload, "DONE with the transaction id", _AT_ONCE, "PREPARE on the queue manager"
+    ),
+    Verb.DECIDE: VerbDefinition(Decide, "DONE", _FORCED, "to have begun it, or SET on the queue manager"),
+    Verb.OUTCOMES: VerbDefinition(
         Outcomes,
         "DONE with an array of four: how our transaction ids begin, outcomes, unfinished branches, undecided units",
         _AT_ONCE,
-        again=Again.ALWAYS,
+        again=Repeatable.ALWAYS,
     ),
-    Verb.FORGET: Definition(
+    Verb.FORGET: VerbDefinition(
         Forget,
         "DONE",
         "at once; with an `outcome`, the log is forced",
         "to have begun it, or SET on the queue manager",
     ),
-    Verb.CLAIM: Definition(
-        Claim,
+    Verb.CLAIM: VerbDefinition(
+        ClaimPayload,
         'DONE with the order that was given to it, or ""',
         "at once; a higher epoch than ever: the log is forced",
         "SET on the claim",
         # The token tells the server that the same client asks again.
-        Again.ALWAYS,
+        Repeatable.ALWAYS,
     ),
-    Verb.RETIRE: Definition(Retire, "DONE", _FORCED, "SET on the claim", Again.ALWAYS),
-    Verb.INSTRUCT: Definition(Instruct, "DONE with how many were reached", _AT_ONCE, "SET on the claims", Again.ALWAYS),
-    Verb.CLAIMS: Definition(
-        OfPrefix,
+    Verb.RETIRE: VerbDefinition(Retire, "DONE", _FORCED, "SET on the claim", Repeatable.ALWAYS),
+    Verb.INSTRUCT: VerbDefinition(
+        Instruct, "DONE with how many were reached", _AT_ONCE, "SET on the claims", Repeatable.ALWAYS
+    ),
+    Verb.CLAIMS: VerbDefinition(
+        PrefixPayload,
         "DONE with an array for each: name, epoch, connected, user, application, since, renewed_at, status, order",
         _AT_ONCE,
         "SET on the claims",
-        Again.ALWAYS,
+        Repeatable.ALWAYS,
     ),
     # An epoch that is lost is no one's.
-    Verb.NEXT_EPOCH: Definition(OfPrefix, "DONE with a number", _FORCED, "SET on the claims", Again.ALWAYS),
-    Verb.CHANNEL_HELLO: Definition(ChannelHello, in_conversation=False),
-    Verb.CHANNEL_MESSAGE: Definition(ChannelMessage, in_conversation=False),
-    Verb.CHANNEL_END_OF_BATCH: Definition(ChannelEndOfBatch, in_conversation=False),
-    Verb.CHANNEL_PING: Definition(Empty, in_conversation=False),
+    Verb.NEXT_EPOCH: VerbDefinition(
+        PrefixPayload, "DONE with a number", _FORCED, "SET on the claims", Repeatable.ALWAYS
+    ),
+    Verb.CHANNEL_HELLO: VerbDefinition(ChannelHello, in_conversation=False),
+    Verb.CHANNEL_MESSAGE: VerbDefinition(ChannelMessage, in_conversation=False),
+    Verb.CHANNEL_END_OF_BATCH: VerbDefinition(ChannelEndOfBatch, in_conversation=False),
+    Verb.CHANNEL_PING: VerbDefinition(Empty, in_conversation=False),
 }
 """What a partner may ask. docs/decisions/0034-verbs-in-one-table.md says how one is added."""
 
 ANSWERED: dict[Verb, type[Payload]] = {
     Verb.WELCOME: Welcome,
-    Verb.DONE: Done,
+    Verb.DONE: DonePayload,
     Verb.MESSAGE: MessageAnswer,
     Verb.MESSAGES: MessagesAnswer,
     Verb.FAILED: Failed,
-    Verb.DELIVERY: Delivery,
+    Verb.DELIVERY: DeliveryPayload,
     Verb.DELIVERIES: Deliveries,
     Verb.ANSWERS: Answers,
     Verb.ALIVE: Empty,

@@ -13,7 +13,7 @@ from entrepot.engine.databases import recovery
 from entrepot.engine.databases.recovery import Recoveries, recover, sweep
 from entrepot.engine.databases.resource import OnePhase, Resource
 from entrepot.engine.databases.sqlite import SQLite
-from entrepot.engine.global_units import Unfinished
+from entrepot.engine.global_units import UnfinishedDecision
 from entrepot.engine.recovery_log.record import Branch
 from entrepot.errors import ConnectionClosed, ConnectionLost, DatabaseUnavailable, HeuristicOutcome, UnitNotInDoubt
 from unit.engine.databases.by_hand import Threads
@@ -46,8 +46,8 @@ class FakeCoordinator:
         self._meet()
         return [self.known.get(unit, "unknown") for unit in units]
 
-    def unfinished(self, resource: str) -> list[Unfinished]:
-        return [Unfinished(b"", branch, "") for branch in self.decided if branch.resource == resource]
+    def unfinished(self, resource: str) -> list[UnfinishedDecision]:
+        return [UnfinishedDecision(b"", branch, "") for branch in self.decided if branch.resource == resource]
 
     def undecided(self, _: str) -> list[tuple[str, int]]:
         return self.waiting

@@ -8,7 +8,7 @@ from random import Random
 from entrepot.disk import Disk
 from entrepot.engine.recovery_log.group import SALT_BYTES, Group, GroupKey
 from entrepot.engine.recovery_log.reader import LogReader
-from entrepot.engine.recovery_log.record import FRAME_HEAD_BYTES, Commit, Put, Record, frame
+from entrepot.engine.recovery_log.record import FRAME_HEAD_BYTES, CommitRecord, PutRecord, Record, frame
 from entrepot.engine.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SegmentHead, head_page, segment_path
 from entrepot.engine.recovery_log.settings import LogSettings
 from entrepot.engine.recovery_log.writer import RecoveryLog
@@ -62,16 +62,16 @@ def read(disk: Disk, start: int = 0, settings: LogSettings = SMALL) -> list[Reco
     return [logged.record for logged in reader(disk, settings).records(start) if not isinstance(logged.record, Group)]
 
 
-def put_record(size: int, key: int = 1) -> Put:
-    return Put(0, [(1, key)], Message(Random(size).randbytes(size)))
+def put_record(size: int, key: int = 1) -> PutRecord:
+    return PutRecord(0, [(1, key)], Message(Random(size).randbytes(size)))
 
 
 def framed_bytes(record: Record) -> int:
     return FRAME_HEAD_BYTES + len(frame(record, 0)[1])
 
 
-def commits(*units: int) -> list[Commit]:
-    return [Commit(unit) for unit in units]
+def commits(*units: int) -> list[CommitRecord]:
+    return [CommitRecord(unit) for unit in units]
 
 
 def own_head_page(number: int, *, manager_id: bytes = MANAGER_ID, segment_bytes: int = SMALL.segment_bytes) -> bytes:

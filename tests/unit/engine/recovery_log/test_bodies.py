@@ -10,17 +10,17 @@ import pytest
 from entrepot.engine.recovery_log.bodies import (
     CHUNK_BYTES,
     SHARED_BYTES_MIN,
-    BodyShelf,
-    Loan,
+    BodyReferences,
+    BodyStore,
     SharedBody,
     decode_bodies,
     encode_bodies,
 )
 from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
-    Bodies,
-    Commit,
-    End,
+    BodiesRecord,
+    CommitRecord,
+    EndRecord,
     Entry,
     Record,
     RunHead,
@@ -40,7 +40,9 @@ def entry(body: bytes = BODY, *, persistent: bool = True) -> Entry:
     return Entry(1, 3, 0, 100, Message(body, persistent=persistent))
 
 
-def lend_one(shelf: BodyShelf, shared: SharedBody, number: int, *, persistent: bool = True) -> tuple[Entry, Loan]:
+def lend_one(
+    shelf: BodyStore, shared: SharedBody, number: int, *, persistent: bool = True
+) -> tuple[Entry, BodyReferences]:
     lent = entry(shared.body, persistent=persistent)
     return lent, shelf.lend([lent], [shared], number)
 
@@ -51,7 +53,7 @@ def lend_one(shelf: BodyShelf, shared: SharedBody, number: int, *, persistent: b
 def test_entries_refer_to_the_bodies_they_share_and_no_longer_hold_them() -> None:
     bodies = [bytes([number]) * SHARED_BYTES_MIN for number in range(3)]
     entries = [entry(body) for body in bodies]
-    loan = BodyShelf().lend(entries, [SharedBody(body, 5) for body in bodies], 12)
+    loan = BodyStore().lend(entries, [SharedBody(body, 5) for body in bodies], 12)
     assert loan.new == bodies
     assert [(each.body_file, each.body_index, each.sharers) for each in entries] == [(12, 0, 5), (12, 1, 5), (12, 2, 5)]
     assert all(each.message.body == b"" for each in entries)
@@ -59,7 +61,7 @@ def test_entries_refer_to_the_bodies_they_share_and_no_longer_hold_them() -> Non
 
 def test_only_bodies_that_are_shared_and_long_enough_are_lent() -> None:
     entries = [entry(), entry(BODY[1:]), entry()]
-    loan = BodyShelf().lend(entries, [None, SharedBody(BODY[1:], 2), SharedBody(BODY, 2)], 12)
+    loan = BodyStore().lend(entries, [None, SharedBody(BODY[1:], 2), SharedBody(BODY, 2)], 12)
     assert loan.new == [BODY]
     assert list(loan.files) == [2]
     assert [each.body_file for each in entries] == [0, 0, 12]
@@ -68,11 +70,11 @@ def test_only_bodies_that_are_shared_and_long_enough_are_lent() -> None:
 
 def test_every_entry_needs_a_word_on_whether_it_shares_its_body() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        BodyShelf().lend([entry(), entry()], [None], 12)
+        BodyStore().lend([entry(), entry()], [None], 12)
 
 
 def test_a_body_that_a_file_has_is_not_stored_again() -> None:
-    shelf, shared = BodyShelf(), SharedBody(BODY, 2)
+    shelf, shared = BodyStore(), SharedBody(BODY, 2)
     lend_one(shelf, shared, 12)
     second, loan = lend_one(shelf, shared, 13)
     assert loan.new == []
@@ -80,14 +82,14 @@ def test_a_body_that_a_file_has_is_not_stored_again() -> None:
     assert shelf.files[12].references == 2
 
 
-def let_go(shelf: BodyShelf, loan: Loan) -> None:
+def let_go(shelf: BodyStore, loan: BodyReferences) -> None:
     loan.own.references = 0
     assert shelf.unwanted() == [loan.own]
 
 
-@for_each("lose", [BodyShelf.take_back, let_go])
-def test_a_body_whose_file_is_gone_is_stored_again(lose: Callable[[BodyShelf, Loan], None]) -> None:
-    shelf, shared = BodyShelf(), SharedBody(BODY, 2)
+@for_each("lose", [BodyStore.take_back, let_go])
+def test_a_body_whose_file_is_gone_is_stored_again(lose: Callable[[BodyStore, BodyReferences], None]) -> None:
+    shelf, shared = BodyStore(), SharedBody(BODY, 2)
     _, loan = lend_one(shelf, shared, 12)
     lose(shelf, loan)
     assert shelf.files == {}
@@ -97,7 +99,7 @@ def test_a_body_whose_file_is_gone_is_stored_again(lose: Callable[[BodyShelf, Lo
 
 
 def test_what_is_taken_back_counts_no_more() -> None:
-    shelf, shared = BodyShelf(), SharedBody(BODY, 2)
+    shelf, shared = BodyStore(), SharedBody(BODY, 2)
     lend_one(shelf, shared, 12)
     _, second = lend_one(shelf, shared, 13)
     shelf.take_back(second)
@@ -107,7 +109,7 @@ def test_what_is_taken_back_counts_no_more() -> None:
 
 @pytest.mark.parametrize("persistent", [True, False])
 def test_restart_needs_a_new_file_once_a_persistent_message_refers_to_it(persistent: bool) -> None:
-    shelf, shared = BodyShelf(), SharedBody(BODY, 2)
+    shelf, shared = BodyStore(), SharedBody(BODY, 2)
     lend_one(shelf, shared, 12, persistent=False)
     assert not shelf.files[12].persistent
     lend_one(shelf, shared, 13, persistent=persistent)
@@ -120,14 +122,14 @@ def test_restart_needs_a_new_file_once_a_persistent_message_refers_to_it(persist
 
 
 def test_a_file_of_an_earlier_start_is_durable_and_is_known_once() -> None:
-    shelf = BodyShelf()
+    shelf = BodyStore()
     file = shelf.file(7)
     assert (file.persistent, file.durable, file.removed, file.references) == (True, True, False, 0)
     assert shelf.file(7) is file
 
 
 def test_files_without_references_leave_the_shelf_and_others_stay() -> None:
-    shelf = BodyShelf()
+    shelf = BodyStore()
     wanted, unwanted = shelf.file(7), shelf.file(8)
     wanted.references = 1
     assert shelf.unwanted() == [unwanted]
@@ -136,7 +138,7 @@ def test_files_without_references_leave_the_shelf_and_others_stay() -> None:
 
 
 def test_a_body_is_found_in_memory_while_a_queue_has_it() -> None:
-    shelf, shared = BodyShelf(), SharedBody(BODY, 2)
+    shelf, shared = BodyStore(), SharedBody(BODY, 2)
     lent, _ = lend_one(shelf, shared, 12)
     assert shelf.in_memory(lent) is shared
     assert shelf.share_of(lent) is shared
@@ -145,7 +147,7 @@ def test_a_body_is_found_in_memory_while_a_queue_has_it() -> None:
 
 
 def test_a_body_that_was_read_is_shared_with_the_next_reader() -> None:
-    shelf = BodyShelf()
+    shelf = BodyStore()
     read = Entry(1, 3, 0, 100, Message(BODY), body_file=12, body_index=4, sharers=3)
     shared = shelf.share_of(read)
     assert (shared.body, shared.count, shared.index) == (BODY, 3, 4)
@@ -184,7 +186,7 @@ def test_a_chunk_ends_with_the_body_that_fills_it() -> None:
     position, chunks = 0, []
     while position < len(content):
         record, position = parse(content, position)
-        chunks += [len(record.bodies)] if isinstance(record, Bodies) else []
+        chunks += [len(record.bodies)] if isinstance(record, BodiesRecord) else []
     assert chunks == [2, 2]
 
 
@@ -193,21 +195,26 @@ HEAD = RunHead(FORMAT_VERSION, MANAGER_ID, 5)
 
 @for_each(
     "head",
-    [RunHead(FORMAT_VERSION, MANAGER_ID, 6), RunHead(FORMAT_VERSION, bytes(12), 5), Commit(5), Bodies([b"a"])],
+    [
+        RunHead(FORMAT_VERSION, MANAGER_ID, 6),
+        RunHead(FORMAT_VERSION, bytes(12), 5),
+        CommitRecord(5),
+        BodiesRecord([b"a"]),
+    ],
 )
 def test_another_file_than_its_name_says_is_refused(head: Record) -> None:
-    assert refuse(whole(head, Bodies([b"a"]), End(1)), "not the file that its name says").offset == 0
+    assert refuse(whole(head, BodiesRecord([b"a"]), EndRecord(1)), "not the file that its name says").offset == 0
 
 
 def test_another_version_is_refused_as_such() -> None:
     with pytest.raises(FormatUnsupported):
-        decode_bodies("the file", whole(RunHead(FORMAT_VERSION + 1, MANAGER_ID, 5), End(0)), MANAGER_ID, 5)
+        decode_bodies("the file", whole(RunHead(FORMAT_VERSION + 1, MANAGER_ID, 5), EndRecord(0)), MANAGER_ID, 5)
 
 
-@for_each("records", [[End(0)], [End(2)], [Commit(1), End(2)], [HEAD, End(2)]])
+@for_each("records", [[EndRecord(0)], [EndRecord(2)], [CommitRecord(1), EndRecord(2)], [HEAD, EndRecord(2)]])
 def test_a_record_that_does_not_belong_there_is_damage(records: list[Record]) -> None:
-    begin = len(whole(HEAD, Bodies([b"a"])))
-    assert refuse(whole(HEAD, Bodies([b"a"]), *records), "does not belong").offset == begin
+    begin = len(whole(HEAD, BodiesRecord([b"a"])))
+    assert refuse(whole(HEAD, BodiesRecord([b"a"]), *records), "does not belong").offset == begin
 
 
 def test_a_file_cut_or_changed_at_any_byte_is_damaged() -> None:

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from entrepot.disk import Disk
 from entrepot.engine.recovery_log.checkpoint import PATH, read_checkpoint, write_checkpoint
-from entrepot.engine.recovery_log.record import FORMAT_VERSION, Checkpoint, Commit, Counts, End, Record, Run, frame
+from entrepot.engine.recovery_log.record import (
+    FORMAT_VERSION,
+    CheckpointRecord,
+    CommitRecord,
+    CountsRecord,
+    EndRecord,
+    Record,
+    Run,
+    frame,
+)
 from entrepot.errors import CheckpointDamaged, FormatUnsupported
 from entrepot.testing import Fault, Faults, FaultyDisk, PlannedFaults, SimulatedDisk
 from folding import for_each
@@ -24,13 +33,13 @@ from .watching import Noted
 ROOM_BYTES_MIN = 128 * 1024
 
 
-def head(number: int, *, version: int = FORMAT_VERSION) -> Checkpoint:
-    return Checkpoint(version, MANAGER_ID, number * 100, number * 200, number, 1, 1, 1, 1.7e9)
+def head(number: int, *, version: int = FORMAT_VERSION) -> CheckpointRecord:
+    return CheckpointRecord(version, MANAGER_ID, number * 100, number * 200, number, 1, 1, 1, 1.7e9)
 
 
 def contents(number: int) -> list[Record]:
     """What checkpoint `number` says: of another length than the ones before and after it."""
-    return [put_record(400 * (number % 5), key=number), Run(number, 8, b"\1"), *[Commit(number)] * (number % 7)]
+    return [put_record(400 * (number % 5), key=number), Run(number, 8, b"\1"), *[CommitRecord(number)] * (number % 7)]
 
 
 def write(disk: Disk, number: int) -> None:
@@ -197,7 +206,7 @@ class Copying:
         return None
 
 
-NEEDED = len(framed(head(1), *contents(1), End(1 + len(contents(1)))))
+NEEDED = len(framed(head(1), *contents(1), EndRecord(1 + len(contents(1)))))
 
 
 @for_each("space", [NEEDED, ROOM_BYTES_MIN // 2, ROOM_BYTES_MIN])
@@ -268,22 +277,22 @@ def test_when_the_disk_refuses_the_old_checkpoint_stands(number: int, at: int) -
 
 
 def test_a_checkpoint_cut_at_any_byte_is_damaged() -> None:
-    whole = framed(head(1), Commit(1), End(2))
+    whole = framed(head(1), CommitRecord(1), EndRecord(2))
     for cut in range(len(whole)):
         damaged(whole[:cut])
 
 
 def test_bytes_behind_the_end_are_damage() -> None:
-    assert "number of records" in damaged(framed(head(1), End(1)) + b"\0\1").problem
+    assert "number of records" in damaged(framed(head(1), EndRecord(1)) + b"\0\1").problem
 
 
 def test_a_wrong_number_of_records_is_damage() -> None:
-    assert "number of records" in damaged(framed(head(1), Commit(1), End(1))).problem
+    assert "number of records" in damaged(framed(head(1), CommitRecord(1), EndRecord(1))).problem
 
 
 def test_a_checkpoint_that_begins_otherwise_is_none() -> None:
-    assert "does not begin as a checkpoint" in damaged(framed(Commit(1), End(1))).problem
-    assert "does not begin as a checkpoint" in damaged(framed(End(0))).problem
+    assert "does not begin as a checkpoint" in damaged(framed(CommitRecord(1), EndRecord(1))).problem
+    assert "does not begin as a checkpoint" in damaged(framed(EndRecord(0))).problem
 
 
 def test_where_there_is_no_checkpoint_its_name_is_what_is_missed() -> None:
@@ -294,7 +303,7 @@ def test_where_there_is_no_checkpoint_its_name_is_what_is_missed() -> None:
 
 def test_damage_is_named_by_the_offset_of_its_record() -> None:
     begin = len(framed(head(1)))
-    data = bytearray(framed(head(1), Counts({1: 2}), End(2)))
+    data = bytearray(framed(head(1), CountsRecord({1: 2}), EndRecord(2)))
     data[begin + 22] ^= 1
     assert damaged(bytes(data)).offset == begin
 

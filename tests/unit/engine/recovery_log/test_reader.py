@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from entrepot.engine.recovery_log.group import GROUP_BYTES, Group
-from entrepot.engine.recovery_log.record import Commit, RecordType, frame, frame_head
+from entrepot.engine.recovery_log.record import CommitRecord, RecordType, frame, frame_head
 from entrepot.engine.recovery_log.segment import HEAD_PAGE_BYTES, segment_path
 from entrepot.errors import LogDamaged, LogIncomplete
 from entrepot.testing import SimulatedDisk
@@ -27,7 +27,7 @@ from .logs import (
     write,
 )
 
-COMMIT_BYTES = framed_bytes(Commit(1))
+COMMIT_BYTES = framed_bytes(CommitRecord(1))
 
 
 def opening(body_bytes: int) -> bytes:
@@ -44,7 +44,7 @@ def group(
     check, seed = KEY.secrets(position, incarnation, serial, previous)
     body = b""
     for unit in units:
-        body += b"".join(frame(Commit(unit), position + GROUP_BYTES + len(body), seed))
+        body += b"".join(frame(CommitRecord(unit), position + GROUP_BYTES + len(body), seed))
     opened = Group(len(body), forced_position, incarnation, serial, 1.7e9, previous, check)
     return KEY.frame(opened, position, seed) + body
 
@@ -86,7 +86,7 @@ def test_an_empty_segment_is_an_empty_log() -> None:
 def test_the_reader_tells_end_incarnation_time_and_forced_position() -> None:
     second = group(len(ONE), 3, incarnation=4, forced_position=len(ONE))
     found = reader(log_of((0, ONE), (len(ONE), second)))
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2, 3)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1, 2, 3)
     assert found.end_position == len(ONE) + len(second)
     assert (found.incarnation, found.time, found.forced_position, found.torn) == (4, 1.7e9, len(ONE), "")
 
@@ -94,10 +94,10 @@ def test_the_reader_tells_end_incarnation_time_and_forced_position() -> None:
 def test_reading_may_begin_at_any_group() -> None:
     disk = new_disk()
     log = open_log(disk)
-    starts = [write(log, Commit(unit), put_record(7_000)) for unit in range(40)]
+    starts = [write(log, CommitRecord(unit), put_record(7_000)) for unit in range(40)]
     assert log.forced_position > 4 * PAYLOAD_BYTES
     for unit, start in enumerate(starts):
-        found = [record for record in read(disk, start) if isinstance(record, Commit)]
+        found = [record for record in read(disk, start) if isinstance(record, CommitRecord)]
         assert found == commits(*range(unit, 40))
 
 
@@ -117,7 +117,7 @@ def test_a_segment_that_is_gone_makes_the_log_incomplete() -> None:
 def test_at_the_very_end_of_a_segment_the_next_one_need_not_be_made_yet() -> None:
     disk = new_disk()
     log = open_log(disk, position=PAYLOAD_BYTES - GROUP_BYTES - COMMIT_BYTES)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     found = reader(disk)
     assert list(found.records(PAYLOAD_BYTES)) == []
     assert (found.end_position, found.torn) == (PAYLOAD_BYTES, "")
@@ -155,15 +155,15 @@ def test_a_group_torn_at_any_byte_leaves_its_whole_records(cut: int) -> None:
 
 def test_a_torn_groups_whole_records_are_read_and_what_is_wrong_is_told() -> None:
     found = reader(log_of((0, ONE[:-1] + b"?")))
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1)
     assert "CRC" in found.torn
 
 
 def test_a_record_outside_of_any_group_is_not_read() -> None:
     """Remains of a longer group that a shorter one was written over."""
-    stray = b"".join(frame(Commit(7), len(ONE), KEY.secrets(0, 1, 1, 0).seed))
+    stray = b"".join(frame(CommitRecord(7), len(ONE), KEY.secrets(0, 1, 1, 0).seed))
     found = reader(log_of((0, ONE), (len(ONE), stray)))
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1, 2)
     assert found.torn == "", "no group begins there, so none was torn"
 
 
@@ -188,7 +188,7 @@ def test_a_group_of_an_earlier_start_behind_one_of_a_later_is_not_accepted() -> 
     second = group(len(ONE), 3, incarnation=2)
     stale = group(len(ONE) + len(second), 9, incarnation=1)
     found = reader(log_of((0, ONE), (len(ONE), second), (len(ONE) + len(second), stale)))
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2, 3)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1, 2, 3)
     assert "earlier start" in found.torn
 
 
@@ -199,7 +199,7 @@ def test_a_stale_group_proves_nothing_about_what_a_later_start_wrote() -> None:
     torn = group(len(ONE), 3, incarnation=2, forced_position=len(ONE))[:-1]
     first = group(0, 1, 2, incarnation=2)
     found = reader(log_of((0, first), (stale_at, stale), (len(ONE), torn)))
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1, 2)
     assert found.torn
 
 
@@ -208,7 +208,7 @@ def test_a_group_of_the_same_start_inside_of_a_group_is_none() -> None:
     outer = opening(len(group(GROUP_BYTES, 8)))
     inner = group(GROUP_BYTES, 8, serial=2, after=outer)
     found = reader(log_of((0, outer), (GROUP_BYTES, inner)))
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == []
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == []
 
 
 def test_a_group_of_the_same_start_that_does_not_follow_the_one_before_is_not_read() -> None:
@@ -221,7 +221,7 @@ def test_a_group_of_the_same_start_that_does_not_follow_the_one_before_is_not_re
 def test_a_group_from_an_earlier_lap_is_not_taken_for_a_present_one() -> None:
     lap_before = group(0, 8, 9)
     found = reader(log_of((0, ONE), (len(ONE), lap_before)))
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1, 2)
     assert found.torn == "", "it is no torn group, only what the file held before"
 
 
@@ -264,7 +264,7 @@ def test_the_proof_of_damage_may_lie_in_a_later_segment() -> None:
     start = write(log, put_record(1_000))
     end = log.forced_position
     write(log, put_record(2 * PAYLOAD_BYTES))
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     last = stream(disk, end - 4, end)
     overwrite(disk, end - 4, bytes(byte ^ 0xFF for byte in last))
     with pytest.raises(LogDamaged) as damage:
@@ -279,7 +279,7 @@ def test_the_proof_of_damage_may_begin_in_one_segment_and_end_in_the_next() -> N
         log = open_log(disk)
         write(log, put_record(PAYLOAD_BYTES - overhead - left))
         assert log.forced_position == PAYLOAD_BYTES - left
-        write(log, Commit(1))
+        write(log, CommitRecord(1))
         overwrite(disk, 1_000, b"??")
         with pytest.raises(LogDamaged):
             read(disk)
@@ -309,15 +309,15 @@ def test_a_damaged_head_page_refuses_the_log() -> None:
 def test_a_segment_cut_short_is_torn_or_damaged_like_any_other_bytes() -> None:
     disk = new_disk()
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     end = log.forced_position
     write(log, put_record(PAYLOAD_BYTES))
     whole = disk.contents(segment_path(0))
     disk.put(segment_path(0), whole[: HEAD_PAGE_BYTES + end + 100])
     found = reader(disk)
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1)
     assert "ends within a record" in found.torn
-    write(log, Commit(2))
+    write(log, CommitRecord(2))
     disk.put(segment_path(0), whole[: HEAD_PAGE_BYTES + end + 100])
     with pytest.raises(LogDamaged):
         read(disk)

@@ -9,7 +9,7 @@ import pytest
 
 from entrepot.disk import SystemDisk
 from entrepot.engine.recovery_log.group import GROUP_BYTES
-from entrepot.engine.recovery_log.record import Commit
+from entrepot.engine.recovery_log.record import CommitRecord
 from entrepot.engine.recovery_log.segment import FOLDER, HEAD_PAGE_BYTES, SegmentHead, head_page, segment_path
 from entrepot.errors import LogDamaged
 from entrepot.testing import SimulatedDisk
@@ -42,7 +42,7 @@ def written(disk: SimulatedDisk) -> list[int]:
     while log.forced_position < PAYLOAD_BYTES:
         starts.append(write(log, put_record(7_000)))
     starts.append(write(log, put_record(2 * PAYLOAD_BYTES - log.forced_position - OVERHEAD)))
-    return starts + [write(log, Commit(unit)) for unit in range(3)]
+    return starts + [write(log, CommitRecord(unit)) for unit in range(3)]
 
 
 # --- groups -----------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_a_log_of_format_2_is_read_to_its_end(number: int) -> None:
     end = put_format_2(disk, *commits(1, 2), number=number)
     found = reader(disk)
     start = number * PAYLOAD_BYTES
-    assert [item.record for item in found.records(start) if isinstance(item.record, Commit)] == commits(1, 2)
+    assert [item.record for item in found.records(start) if isinstance(item.record, CommitRecord)] == commits(1, 2)
     assert (found.end_position, found.torn) == (end, "")
 
 
@@ -124,13 +124,15 @@ def test_a_log_that_has_left_format_2_goes_on_with_the_next_segment(number: int)
     continued(disk, end, number + 1)
     for start, units in ((number * PAYLOAD_BYTES, [1, 2]), (end, [])):
         found = reader(disk)
-        assert [item.record for item in found.records(start) if isinstance(item.record, Commit)] == commits(*units)
+        assert [item.record for item in found.records(start) if isinstance(item.record, CommitRecord)] == commits(
+            *units
+        )
         assert (found.end_position, found.torn) == ((number + 1) * PAYLOAD_BYTES, "")
 
 
 def test_what_format_2_left_behind_the_place_where_it_was_left_is_not_read() -> None:
     disk = new_disk()
-    end = put_format_2(disk, Commit(1))
+    end = put_format_2(disk, CommitRecord(1))
     assert put_format_2(disk, *commits(1, 2)) > end
     continued(disk, end)
     assert read(disk) == commits(1)
@@ -138,9 +140,9 @@ def test_what_format_2_left_behind_the_place_where_it_was_left_is_not_read() -> 
 
 def test_segments_of_format_2_are_one_stream() -> None:
     disk = new_disk()
-    records = [Commit(1), put_record(2 * PAYLOAD_BYTES), Commit(2)]
+    records = [CommitRecord(1), put_record(2 * PAYLOAD_BYTES), CommitRecord(2)]
     end = put_format_2(disk, *records)
     assert read(disk) == records
     continued(disk, end, 3)
-    write(open_log(disk, position=end, incarnation=2), Commit(3))
-    assert read(disk) == [*records, Commit(3)]
+    write(open_log(disk, position=end, incarnation=2), CommitRecord(3))
+    assert read(disk) == [*records, CommitRecord(3)]

@@ -11,24 +11,24 @@ from entrepot.engine.recovery_log.record import (
     FRAME_HEAD_BYTES,
     PAYLOAD_BYTES_MAX,
     BadFrame,
-    Bodies,
-    Checkpoint,
-    Commit,
-    Counts,
-    Define,
-    Delete,
-    End,
-    Entries,
+    BodiesRecord,
+    CheckpointRecord,
+    CommitRecord,
+    CountsRecord,
+    DefineRecord,
+    DeleteRecord,
+    EndRecord,
+    EntriesRecord,
     Entry,
-    Prepare,
-    Put,
+    PrepareRecord,
+    PutRecord,
     Record,
     RecordType,
-    Remove,
-    Resolve,
+    RemoveRecord,
+    ResolveRecord,
     Run,
     RunHead,
-    Taken,
+    TakenRecord,
     check,
     decode,
     frame,
@@ -64,20 +64,20 @@ MESSAGES = st.builds(
 ENTRIES = st.builds(Entry, U63, U63, U63, st.integers(-1, 2**63 - 1), MESSAGES)
 KEYS = st.lists(U63, max_size=20)
 RECORDS: st.SearchStrategy[Record] = st.one_of(
-    st.builds(Put, U63, st.lists(st.tuples(U63, U63), min_size=1, max_size=4), MESSAGES),
-    st.builds(Remove, U63, KEYS),
-    st.builds(Taken, KEYS),
-    st.builds(Commit, U63),
-    st.builds(Prepare, U63, IDS),
-    st.builds(Resolve, IDS, st.booleans()),
-    st.builds(Define, st.text(max_size=8), U63, st.dictionaries(st.text(max_size=8), U63, max_size=3)),
-    st.builds(Delete, st.text(max_size=8), st.text(max_size=48)),
-    st.builds(Checkpoint, U32, IDS, U63, U63, U63, U63, U63, U63, TIMES),
+    st.builds(PutRecord, U63, st.lists(st.tuples(U63, U63), min_size=1, max_size=4), MESSAGES),
+    st.builds(RemoveRecord, U63, KEYS),
+    st.builds(TakenRecord, KEYS),
+    st.builds(CommitRecord, U63),
+    st.builds(PrepareRecord, U63, IDS),
+    st.builds(ResolveRecord, IDS, st.booleans()),
+    st.builds(DefineRecord, st.text(max_size=8), U63, st.dictionaries(st.text(max_size=8), U63, max_size=3)),
+    st.builds(DeleteRecord, st.text(max_size=8), st.text(max_size=48)),
+    st.builds(CheckpointRecord, U32, IDS, U63, U63, U63, U63, U63, U63, TIMES),
     st.builds(Run, U63, U63, st.binary(max_size=10)),
-    st.builds(Counts, st.dictionaries(U63, U63, max_size=5)),
-    st.builds(End, U63),
+    st.builds(CountsRecord, st.dictionaries(U63, U63, max_size=5)),
+    st.builds(EndRecord, U63),
     st.builds(RunHead, U32, IDS, U63),
-    st.builds(Entries, st.lists(ENTRIES, max_size=3)),
+    st.builds(EntriesRecord, st.lists(ENTRIES, max_size=3)),
 )
 
 
@@ -112,7 +112,7 @@ def test_a_frame_is_good_for_its_own_position_only(record: Record, position: int
 
 def test_the_bytes_of_a_frame_never_change() -> None:
     """If this fails the format has changed: docs/RECOVERY_LOG.md says what to do."""
-    data = b"".join(frame(Remove(5, [1, 300, 70_000]), 0x0102030405060708))
+    data = b"".join(frame(RemoveRecord(5, [1, 300, 70_000]), 0x0102030405060708))
     assert data.hex(" ", -4) == "0c000000 03000000 08070605 04030201 7cb67134 92059301 cd012cce 00011170"
 
 
@@ -140,7 +140,7 @@ def test_zeros_at_position_zero_are_no_record_either() -> None:
 @pytest.mark.parametrize("size", [0, 1, FRAME_HEAD_BYTES - 1])
 def test_a_head_that_ends_early_is_no_head(size: int) -> None:
     with pytest.raises(BadFrame, match="ends within a record's head"):
-        parse_head(frame(Commit(1), 0)[0][:size], 0)
+        parse_head(frame(CommitRecord(1), 0)[0][:size], 0)
 
 
 def test_a_type_that_nobody_knows_is_refused() -> None:
@@ -162,7 +162,7 @@ def test_a_length_that_no_record_has_is_refused_before_anything_is_read() -> Non
 def test_old_records_are_read_when_a_message_has_gained_fields() -> None:
     """Fields go to the end and have defaults, so the arrays of an older version are shorter."""
     payload = bytes([0x93, 0x00, 0x91, 0x92, 0x05, 0x07, 0x91, 0xC4, 0x01]) + b"x"
-    assert decode(RecordType.PUT, payload) == Put(0, [(5, 7)], Message(b"x"))
+    assert decode(RecordType.PUT, payload) == PutRecord(0, [(5, 7)], Message(b"x"))
 
 
 def test_a_format_of_a_later_release_is_refused_and_those_of_earlier_ones_are_read() -> None:
@@ -183,27 +183,27 @@ def whole_file(*chunks: Record) -> bytes:
 
 
 def test_a_file_is_its_head_its_chunks_and_their_number() -> None:
-    chunks = [Bodies([b"a"]), Bodies([b"b", b"c"])]
+    chunks = [BodiesRecord([b"a"]), BodiesRecord([b"b", b"c"])]
     content = memoryview(whole_file(*chunks))
     found: list[Record] = []
     position = 0
     while position < len(content):
         record, position = parse(content, position)
         found.append(record)
-    assert found == [HEAD, *chunks, End(2)]
+    assert found == [HEAD, *chunks, EndRecord(2)]
     assert position == len(content)
 
 
 def test_a_file_that_ends_within_a_record_has_no_such_record() -> None:
-    content = memoryview(b"".join(frame(Commit(70_000), 0)))
-    assert parse(content, 0) == (Commit(70_000), len(content))
+    content = memoryview(b"".join(frame(CommitRecord(70_000), 0)))
+    assert parse(content, 0) == (CommitRecord(70_000), len(content))
     for cut in range(FRAME_HEAD_BYTES, len(content)):
         with pytest.raises(BadFrame, match="the file ends within a record"):
             parse(content[:cut], 0)
 
 
 def test_a_record_in_a_file_is_read_only_with_its_crc() -> None:
-    content = bytearray(b"".join(frame(Commit(1), 0)))
+    content = bytearray(b"".join(frame(CommitRecord(1), 0)))
     content[-1] ^= 1
     with pytest.raises(BadFrame, match="CRC"):
         parse(memoryview(content), 0)
@@ -223,8 +223,8 @@ def test_a_payload_that_is_no_record_is_a_bad_frame(payload: bytes) -> None:
 # --- puts to several queues -------------------------------------------------------------------
 
 
-def shared_put() -> Put:
-    put = Put(0, [(1, 10), (2, 11)], Message(b"body", message_id=b"first"))
+def shared_put() -> PutRecord:
+    put = PutRecord(0, [(1, 10), (2, 11)], Message(b"body", message_id=b"first"))
     put.add_alike([(3, 12), (4, 13)], Message(b"body", message_id=b"second"))
     put.add_alike([(5, 14)], Message(b"body", message_id=b"third"))
     return put
@@ -251,7 +251,7 @@ def test_the_last_key_of_a_put_is_that_of_its_last_target() -> None:
 
 def test_the_size_that_further_targets_add_is_estimated_closely_and_never_too_low() -> None:
     put = shared_put()
-    alone = Put(0, put.targets[:1], put.message)
+    alone = PutRecord(0, put.targets[:1], put.message)
     assert alone.extra_bytes == 0
     added = len(frame(put, 0)[1]) - len(frame(alone, 0)[1])
     assert added <= put.extra_bytes <= added + 20 * 5

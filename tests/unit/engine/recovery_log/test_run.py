@@ -16,9 +16,9 @@ from entrepot.disk import Disk, SystemDisk
 from entrepot.engine.recovery_log import run as run_module
 from entrepot.engine.recovery_log.record import (
     FORMAT_VERSION,
-    Commit,
-    End,
-    Entries,
+    CommitRecord,
+    EndRecord,
+    EntriesRecord,
     Entry,
     Record,
     RunHead,
@@ -80,7 +80,7 @@ def chunks(disk: SimulatedDisk, number: int = 1) -> list[int]:
     position, sizes = 0, []
     while position < len(content):
         record, position = parse(content, position)
-        sizes += [len(record.entries)] if isinstance(record, Entries) else []
+        sizes += [len(record.entries)] if isinstance(record, EntriesRecord) else []
     return sizes
 
 
@@ -260,15 +260,15 @@ def test_a_run_of_another_queue_manager_is_refused() -> None:
 
 
 HEAD = RunHead(FORMAT_VERSION, MANAGER_ID, 1)
-SOME = Entries(entries(2))
+SOME = EntriesRecord(entries(2))
 
 
-@for_each("head", [Commit(1), SOME])
+@for_each("head", [CommitRecord(1), SOME])
 def test_a_file_that_begins_otherwise_is_no_run(head: Record) -> None:
-    assert "not the run that its name says" in refuse(framed(head, End(0))).problem
+    assert "not the run that its name says" in refuse(framed(head, EndRecord(0))).problem
 
 
-@for_each("records", [[End(0)], [End(2)], [Commit(1), End(2)], [HEAD, End(2)]])
+@for_each("records", [[EndRecord(0)], [EndRecord(2)], [CommitRecord(1), EndRecord(2)], [HEAD, EndRecord(2)]])
 def test_a_record_that_does_not_belong_into_a_run_is_damage(records: list[Record]) -> None:
     damage = refuse(framed(HEAD, SOME, *records))
     assert "does not belong into a run" in damage.problem

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from entrepot.engine.recovery_log.bodies import Loan, SharedBody
+from entrepot.engine.recovery_log.bodies import BodyReferences, SharedBody
 from entrepot.engine.recovery_log.record import Entry
 from entrepot.engine.recovery_log.run import FOLDER, RunStore, bodies_path
 from entrepot.errors import RunDamaged
@@ -41,7 +41,7 @@ def entries(*, persistent: bool = True) -> list[Entry]:
     return [Entry(key, 3, 0, key, Message(body, persistent=persistent)) for key, body in enumerate(BODIES)]
 
 
-def spill(store: RunStore, shares: list[SharedBody], stored: list[Entry] | None = None) -> tuple[int, Loan]:
+def spill(store: RunStore, shares: list[SharedBody], stored: list[Entry] | None = None) -> tuple[int, BodyReferences]:
     """Write a run whose bodies are shared; its number, and what it borrows."""
     stored = stored or entries()
     loan = store.lend(stored, list(shares))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from entrepot.engine.recovery_log.group import GROUP_BYTES, Group
-from entrepot.engine.recovery_log.record import Commit
+from entrepot.engine.recovery_log.record import CommitRecord
 from entrepot.engine.recovery_log.segment import FOLDER, segment_numbers
 from entrepot.errors import DiskFailed, DiskFull
 from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
@@ -41,7 +41,7 @@ def test_records_stand_behind_their_group_and_positions_are_their_bytes() -> Non
     disk = new_disk()
     log = open_log(disk)
     end = log.append(commits(1, 2))
-    assert end == log.appended_position == GROUP_BYTES + 2 * framed_bytes(Commit(1))
+    assert end == log.appended_position == GROUP_BYTES + 2 * framed_bytes(CommitRecord(1))
     assert log.gathered_bytes == end
     assert (log.written_position, log.forced_position) == (0, 0)
     group = log.take()
@@ -75,7 +75,7 @@ def test_records_that_come_while_a_group_is_written_belong_to_the_next() -> None
 def test_an_empty_group_only_tells_how_far_the_log_was_forced() -> None:
     disk = new_disk()
     log = open_log(disk)
-    end = write(log, Commit(1)) + log.forced_position
+    end = write(log, CommitRecord(1)) + log.forced_position
     log.write_group(log.take(), force=False)
     assert log.appended_position == end + GROUP_BYTES
     last = list(reader(disk).records(0))[-1].record
@@ -89,19 +89,19 @@ def test_a_group_may_cross_into_the_next_segment_at_any_byte(left: int) -> None:
     start = PAYLOAD_BYTES - left
     log = open_log(disk, position=start)
     # As if the log had been written up to here: reading begins at the group.
-    assert write(log, Commit(1), put_record(50)) == start
-    write(log, Commit(2))
-    assert read(disk, start) == [Commit(1), put_record(50), Commit(2)]
+    assert write(log, CommitRecord(1), put_record(50)) == start
+    write(log, CommitRecord(2))
+    assert read(disk, start) == [CommitRecord(1), put_record(50), CommitRecord(2)]
 
 
 def test_a_group_that_ends_with_its_segment_leaves_the_next_one_unmade() -> None:
     disk = new_disk()
-    size = framed_bytes(Commit(1)) + GROUP_BYTES
+    size = framed_bytes(CommitRecord(1)) + GROUP_BYTES
     log = open_log(disk, position=PAYLOAD_BYTES - size)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     assert log.forced_position == PAYLOAD_BYTES
     assert segment_numbers(disk) == [0]
-    write(log, Commit(2))
+    write(log, CommitRecord(2))
     assert segment_numbers(disk) == [0, 1]
     assert read(disk, PAYLOAD_BYTES - size) == commits(1, 2)
     assert read(disk, PAYLOAD_BYTES) == commits(2)
@@ -112,12 +112,12 @@ def test_a_record_larger_than_a_segment_lies_in_several(segments: int) -> None:
     disk = new_disk()
     log = open_log(disk)
     huge = put_record(segments * PAYLOAD_BYTES + 777)
-    write(log, Commit(1), huge, Commit(2))
-    write(log, Commit(3))
+    write(log, CommitRecord(1), huge, CommitRecord(2))
+    write(log, CommitRecord(3))
     assert segment_numbers(disk) == list(range(segments + 1))
-    assert read(disk) == [Commit(1), huge, *commits(2, 3)]
+    assert read(disk) == [CommitRecord(1), huge, *commits(2, 3)]
     disk.power_cut()
-    assert read(disk) == [Commit(1), huge, *commits(2, 3)]
+    assert read(disk) == [CommitRecord(1), huge, *commits(2, 3)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -161,7 +161,7 @@ def test_after_a_power_cut_there_is_what_was_forced_and_perhaps_some_of_the_next
 def test_what_was_written_without_force_survives_a_kill_and_counts_as_unforced() -> None:
     disk = new_disk()
     log = open_log(disk)
-    write(log, Commit(1), force=False)
+    write(log, CommitRecord(1), force=False)
     assert log.forced_position == 0
     assert not log.has_gathered
     disk.kill()
@@ -172,8 +172,8 @@ def test_what_was_written_without_force_survives_a_kill_and_counts_as_unforced()
 def test_a_later_force_covers_what_was_written_before(seed: int) -> None:
     disk = new_disk(seed)
     log = open_log(disk)
-    write(log, Commit(1), force=False)
-    write(log, Commit(2))
+    write(log, CommitRecord(1), force=False)
+    write(log, CommitRecord(2))
     disk.power_cut()
     assert read(disk) == commits(1, 2)
 
@@ -181,12 +181,12 @@ def test_a_later_force_covers_what_was_written_before(seed: int) -> None:
 def test_what_is_discarded_was_never_there() -> None:
     disk = new_disk()
     log = open_log(disk)
-    end = write(log, Commit(1)) + log.forced_position
+    end = write(log, CommitRecord(1)) + log.forced_position
     log.append(commits(2))
     assert log.has_gathered
     log.discard_gathered()
     assert (log.has_gathered, log.appended_position) == (False, end)
-    write(log, Commit(3))
+    write(log, CommitRecord(3))
     assert read(disk) == commits(1, 3)
 
 
@@ -196,7 +196,7 @@ def test_a_group_given_up_on_does_not_come_back(size: int, at: int) -> None:
     disk = new_disk()
     log = open_log(disk)
     log.require_room(3 * PAYLOAD_BYTES, reserved=True)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     log.append([put_record(size)])
     group = log.take()
     log.append(commits(2))
@@ -207,7 +207,7 @@ def test_a_group_given_up_on_does_not_come_back(size: int, at: int) -> None:
     log.give_up(group)
     assert log.appended_position == log.written_position == group.start
     assert read(disk) == commits(1)
-    write(log, Commit(3))
+    write(log, CommitRecord(3))
     disk.power_cut()
     assert read(disk) == commits(1, 3)
 
@@ -217,7 +217,7 @@ def test_a_whole_group_that_was_given_up_on_does_not_come_back(seed: int) -> Non
     """The disk may have taken all of it before it said no."""
     disk = new_disk(seed)
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     log.append([put_record(3_000), *commits(2, 3)])
     group = log.take()
     log.write_group(group, force=True)
@@ -225,7 +225,7 @@ def test_a_whole_group_that_was_given_up_on_does_not_come_back(seed: int) -> Non
     disk.power_cut()
     assert read(disk) == commits(1)
     again = open_log(disk, position=group.start, incarnation=2)
-    write(again, Commit(4))
+    write(again, CommitRecord(4))
     assert read(disk) == commits(1, 4)
 
 
@@ -239,7 +239,7 @@ def test_a_group_at_the_end_of_a_segment_can_be_given_up_on(left: int) -> None:
     log.write_group(group, force=True)
     log.give_up(group)
     assert read(disk, start) == []
-    write(log, Commit(2))
+    write(log, CommitRecord(2))
     assert read(disk, start) == commits(2)
 
 
@@ -249,7 +249,7 @@ def test_the_next_force_covers_what_was_written_before_a_force_that_met_a_full_d
     """The kernel may hold what it could not write as if it had."""
     disk = new_disk(seed)
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     write(log, put_record(size), force=False)
     log.append(commits(2))
     group = log.take()
@@ -257,16 +257,16 @@ def test_the_next_force_covers_what_was_written_before_a_force_that_met_a_full_d
     with pytest.raises(DiskFull):
         log.write_group(group, force=True)
     log.give_up(group)
-    write(log, Commit(3))
-    write(log, Commit(4))
+    write(log, CommitRecord(3))
+    write(log, CommitRecord(4))
     disk.power_cut()
-    assert read(disk) == [Commit(1), put_record(size), *commits(3, 4)]
+    assert read(disk) == [CommitRecord(1), put_record(size), *commits(3, 4)]
 
 
 def test_all_that_was_written_since_the_last_force_is_written_again_with_a_group_given_up_on() -> None:
     disk = new_disk()
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     write(log, put_record(2 * PAYLOAD_BYTES), force=False)
     group = log.take()
     disk.faults = written = Written()
@@ -277,7 +277,7 @@ def test_all_that_was_written_since_the_last_force_is_written_again_with_a_group
 def test_a_group_given_up_on_behind_a_force_costs_one_write_and_one_force() -> None:
     disk = new_disk()
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     log.append(commits(2))
     group = log.take()
     disk.faults = noted = Noted()
@@ -292,12 +292,12 @@ def serials(disk: SimulatedDisk) -> list[int]:
 def test_the_groups_of_a_start_are_counted_and_no_number_is_used_twice() -> None:
     disk = new_disk()
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     log.write_group(log.take(), force=False)
     assert serials(disk) == [1, 2]
     log.append(commits(2))
     log.give_up(log.take())
-    write(log, Commit(3))
+    write(log, CommitRecord(3))
     assert serials(disk) == [1, 2, 4]
 
 
@@ -345,6 +345,6 @@ def test_a_force_also_forces_what_was_written_into_the_segment_before() -> None:
         write(log, put_record(PAYLOAD_BYTES - 2000))
         write(log, put_record(3000, 2), force=False)
         assert log.written_position > PAYLOAD_BYTES, "it crosses into the next segment"
-        write(log, Commit(3))
+        write(log, CommitRecord(3))
         disk.power_cut()
         assert len(read(disk)) == 3

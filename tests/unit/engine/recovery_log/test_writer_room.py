@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from entrepot.engine.recovery_log.group import GROUP_BYTES
-from entrepot.engine.recovery_log.record import Commit
+from entrepot.engine.recovery_log.record import CommitRecord
 from entrepot.engine.recovery_log.segment import FOLDER
 from entrepot.errors import DiskFailed, LogFull
 from entrepot.testing import Fault, PlannedFaults, SimulatedDisk
@@ -47,14 +47,14 @@ def test_room_is_made_for_the_frames_of_groups_too() -> None:
     record = put_record(5_000)
     for groups in range(1, 5):
         disk = new_disk()
-        size = framed_bytes(record) + (groups - 1) * framed_bytes(Commit(1))
+        size = framed_bytes(record) + (groups - 1) * framed_bytes(CommitRecord(1))
         log = open_log(disk, position=PAYLOAD_BYTES + 1 - size - groups * GROUP_BYTES)
         log.require_room(size, reserved=True)
         disk.faults = PlannedFaults(
             Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True)
         )
         for _ in range(groups - 1):
-            write(log, Commit(1))
+            write(log, CommitRecord(1))
         write(log, record)
 
 
@@ -63,7 +63,7 @@ def test_no_more_room_is_made_than_is_needed(reserved: bool) -> None:
     """The frames of four groups come on top, and for all but gets the part that is kept for gets."""
     disk = new_disk()
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     fitting = PAYLOAD_BYTES - 1 - log.appended_position - 4 * GROUP_BYTES - (0 if reserved else log.reserve_bytes)
     log.require_room(fitting, reserved=reserved)
     assert names(disk, "spare-") == 0
@@ -117,7 +117,7 @@ def test_the_last_part_of_a_full_log_is_kept_for_gets() -> None:
             write(log, put_record(4_500))
     for unit in range(20):
         log.require_room(100, reserved=True)
-        write(log, Commit(unit))
+        write(log, CommitRecord(unit))
     with pytest.raises(LogFull):
         log.require_room(PAYLOAD_BYTES, reserved=True)
 

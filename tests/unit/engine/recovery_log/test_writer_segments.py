@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from entrepot.disk import SystemDisk
 from entrepot.engine.recovery_log.group import GROUP_BYTES, Group
-from entrepot.engine.recovery_log.record import Commit
+from entrepot.engine.recovery_log.record import CommitRecord
 from entrepot.engine.recovery_log.segment import (
     FOLDER,
     SegmentHead,
@@ -80,12 +80,12 @@ def test_a_released_spare_serves_again_and_its_old_records_are_not_read() -> Non
     disk.faults = PlannedFaults(Fault(at=1, error_number=errno.ENOSPC, operations=frozenset({"create"}), for_ever=True))
     start = log.forced_position
     while log.forced_position < 5 * PAYLOAD_BYTES + 100:
-        write(log, Commit(1), put_record(9_000))
+        write(log, CommitRecord(1), put_record(9_000))
     disk.faults = None
     assert segment_numbers(disk) == [4, 5]
     found = reader(disk)
     records = [item.record for item in found.records(start) if not isinstance(item.record, Group)]
-    assert records == [Commit(1), put_record(9_000)] * (len(records) // 2)
+    assert records == [CommitRecord(1), put_record(9_000)] * (len(records) // 2)
     assert found.end_position == log.forced_position
 
 
@@ -188,8 +188,8 @@ def test_only_the_segment_that_is_written_is_open_and_none_once_the_log_is_close
 
 
 def test_a_segment_that_was_full_to_its_last_byte_is_closed_when_it_is_released(tmp_path: Path) -> None:
-    log = open_log(folder_disk(tmp_path), position=PAYLOAD_BYTES - framed_bytes(Commit(1)) - GROUP_BYTES)
-    write(log, Commit(1))
+    log = open_log(folder_disk(tmp_path), position=PAYLOAD_BYTES - framed_bytes(CommitRecord(1)) - GROUP_BYTES)
+    write(log, CommitRecord(1))
     assert log.forced_position == PAYLOAD_BYTES
     log.release(PAYLOAD_BYTES)
     assert open_files(tmp_path) == []
@@ -213,7 +213,7 @@ def test_a_log_remembers_the_heads_of_segments_that_it_will_write_only() -> None
 
 def test_a_closed_log_may_be_closed_again(tmp_path: Path) -> None:
     log = open_log(folder_disk(tmp_path))
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     log.close()
     log.close()
 
@@ -224,14 +224,14 @@ def test_a_closed_log_may_be_closed_again(tmp_path: Path) -> None:
 def test_a_later_start_goes_on_where_the_log_ends() -> None:
     disk = new_disk()
     log = open_log(disk)
-    write(log, Commit(1))
+    write(log, CommitRecord(1))
     end = log.forced_position
     disk.kill()
     again = open_log(disk, position=end, incarnation=2)
     assert (again.appended_position, again.written_position, again.forced_position) == (end, end, end)
-    write(again, Commit(2))
+    write(again, CommitRecord(2))
     found = reader(disk)
-    assert [item.record for item in found.records(0) if isinstance(item.record, Commit)] == commits(1, 2)
+    assert [item.record for item in found.records(0) if isinstance(item.record, CommitRecord)] == commits(1, 2)
     assert found.incarnation == 2
 
 
@@ -275,33 +275,33 @@ def test_a_log_of_format_2_goes_on_in_a_new_segment_that_has_a_salt(seed: int) -
 def test_what_follows_format_2_is_read_behind_it() -> None:
     disk = new_disk()
     log = open_log(disk, position=put_format_2(disk, *commits(1, 2)), incarnation=2)
-    write(log, Commit(3))
+    write(log, CommitRecord(3))
     assert read(disk) == commits(1, 2, 3)
     again = open_log(disk, position=log.forced_position, incarnation=3)
-    write(again, Commit(4))
+    write(again, CommitRecord(4))
     assert read(disk) == commits(1, 2, 3, 4)
 
 
 def test_a_start_killed_right_after_it_left_format_2_is_gone_on_with() -> None:
     disk = new_disk()
-    end = put_format_2(disk, Commit(1))
+    end = put_format_2(disk, CommitRecord(1))
     open_log(disk, position=end, incarnation=2)
     head = head_of(disk, 1)
     log = open_log(disk, position=end, incarnation=2)
     assert (log.appended_position, head_of(disk, 1)) == (PAYLOAD_BYTES, head)
-    write(log, Commit(2))
+    write(log, CommitRecord(2))
     assert read(disk) == commits(1, 2)
 
 
 def test_a_segment_that_does_not_continue_format_2_is_refused() -> None:
     disk = new_disk()
-    end = put_format_2(disk, Commit(1))
+    end = put_format_2(disk, CommitRecord(1))
     for continues in (end - 1, end + 1, PAYLOAD_BYTES):
         page = head_page(MANAGER_ID, 1, SMALL.segment_bytes, SegmentHead(SALT, continues))
         disk.put(segment_path(1), page.ljust(SMALL.segment_bytes, b"\0"))
         with pytest.raises(LogDamaged, match="does not continue"):
             open_log(disk, position=end)
-    put_format_2(disk, Commit(2), number=1)
+    put_format_2(disk, CommitRecord(2), number=1)
     with pytest.raises(LogDamaged, match="does not continue"):
         open_log(disk, position=end)
 
@@ -309,7 +309,7 @@ def test_a_segment_that_does_not_continue_format_2_is_refused() -> None:
 @for_each(("number", "error"), [(errno.ENOSPC, DiskFull), (errno.EIO, DiskFailed)])
 def test_format_2_is_not_left_without_a_new_segment(number: int, error: type[Exception]) -> None:
     disk = new_disk()
-    end = put_format_2(disk, Commit(1))
+    end = put_format_2(disk, CommitRecord(1))
     disk.faults = refusing("create", number)
     with pytest.raises(error):
         open_log(disk, position=end)

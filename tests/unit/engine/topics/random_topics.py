@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from entrepot.engine.topics import Pattern, parse_pattern
+from entrepot.engine.topics import TopicPattern, parse_pattern
 
 _level = st.sampled_from(["a", "b", "ab", ""])
 topics = st.lists(_level, min_size=1, max_size=5).map("/".join).filter(bool)
@@ -21,4 +21,4 @@ _character_patterns = (
     .map("".join)
     .map(lambda text: parse_pattern(text, "CHAR"))
 )
-patterns: st.SearchStrategy[Pattern] = _level_patterns | _character_patterns
+patterns: st.SearchStrategy[TopicPattern] = _level_patterns | _character_patterns

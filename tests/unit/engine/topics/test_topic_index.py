@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrepot.engine.topics import Pattern, TopicIndex, parse_pattern
+from entrepot.engine.topics import TopicIndex, TopicPattern, parse_pattern
 from unit.engine.topics.random_topics import patterns, topics
 
 
@@ -19,7 +19,9 @@ def index_of(*values: str) -> TopicIndex[str]:
 
 
 @given(st.dictionaries(topics | st.just(""), st.integers()), st.lists(topics), patterns)
-def test_find_agrees_with_asking_for_every_topic(values: dict[str, int], removed: list[str], pattern: Pattern) -> None:
+def test_find_agrees_with_asking_for_every_topic(
+    values: dict[str, int], removed: list[str], pattern: TopicPattern
+) -> None:
     index: TopicIndex[int] = TopicIndex()
     for topic, value in values.items():
         index.set(topic, value)

@@ -8,7 +8,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrepot.engine.topics import Pattern, TopicTree, parse_pattern
+from entrepot.engine.topics import TopicPattern, TopicTree, parse_pattern
 from unit.engine.topics.random_topics import patterns, topics
 
 
@@ -18,10 +18,10 @@ def branches_visited(tree: TopicTree[int], topic: str) -> int:
 
 @given(st.lists(st.tuples(patterns, st.integers(0, 5))), st.lists(st.integers(0, 30)), st.lists(topics, min_size=1))
 def test_match_agrees_with_asking_every_pattern(
-    added: list[tuple[Pattern, int]], removed: list[int], asked: list[str]
+    added: list[tuple[TopicPattern, int]], removed: list[int], asked: list[str]
 ) -> None:
     tree: TopicTree[int] = TopicTree()
-    pairs: dict[tuple[Pattern, int], None] = {}
+    pairs: dict[tuple[TopicPattern, int], None] = {}
     for pattern, item in added:
         tree.add(pattern, item)
         pairs.setdefault((pattern, item))
@@ -35,7 +35,7 @@ def test_match_agrees_with_asking_every_pattern(
 
 
 @given(st.lists(st.tuples(patterns, st.integers(0, 5))))
-def test_what_is_removed_leaves_nothing_behind(added: list[tuple[Pattern, int]]) -> None:
+def test_what_is_removed_leaves_nothing_behind(added: list[tuple[TopicPattern, int]]) -> None:
     tree: TopicTree[int] = TopicTree()
     for pattern, item in added:
         tree.add(pattern, item)
@@ -90,7 +90,7 @@ def test_a_hundred_thousand_patterns_cost_a_match_no_more_than_ten() -> None:
 def test_patterns_of_characters_are_found_by_their_beginning() -> None:
     asked = 0
 
-    class Counted(Pattern, frozen=True):
+    class Counted(TopicPattern, frozen=True):
         def matches(self, topic: str) -> bool:
             nonlocal asked
             asked += 1
@@ -100,7 +100,7 @@ def test_patterns_of_characters_are_found_by_their_beginning() -> None:
     for number in range(20_000):
         pattern = parse_pattern(f"price.{number:05}.*", "CHAR")
         tree.add(
-            Counted(*(getattr(pattern, field) for field in Pattern.__struct_fields__)),
+            Counted(*(getattr(pattern, field) for field in TopicPattern.__struct_fields__)),
             number,
         )
     assert tree.match("price.00042.gold") == [42]

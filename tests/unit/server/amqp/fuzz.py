@@ -323,7 +323,7 @@ async def tidy(place: Place) -> None:
 def _subscriptions(place: Place) -> list[tuple[str, int, bool]]:
     """All subscriptions, how many read each of them, and whether it is durable."""
     with place.host.lock:
-        subscribers = place.desk.engine.manager.objects.subscribers.by_name
+        subscribers = place.registry.engine.manager.objects.subscribers.by_name
         return [(name, each.readers, each.definition.durable) for name, each in subscribers.items()]
 
 
@@ -346,7 +346,7 @@ async def campaign(folder: Path, seed: int, frames_wanted: int) -> dict[str, Any
                 await tidy(place)
             if streams == 200:
                 before = _resident_bytes()
-        left = [len(place.desk.sessions), len(place.desk.links), place.admission.inside]
+        left = [len(place.registry.sessions), len(place.registry.links), place.admission.inside]
     return {
         "frames": frames,
         "streams": streams,

@@ -18,8 +18,8 @@ from entrepot.server.admission import Admission, Caller
 from entrepot.server.amqp.codec import Described, Symbol, UByte, UInt, ULong, UShort, decode, encode
 from entrepot.server.amqp.handshake import AMQP_HEADER, SASL_HEADER
 from entrepot.server.amqp.protocol import AmqpProtocol
-from entrepot.server.desk import Desk, Identity
 from entrepot.server.mqsc import run_script
+from entrepot.server.session_registry import Identity, SessionRegistry
 from hosted import Host
 
 LOG = LogSettings(segment_bytes=1024 * 1024, primary=3, secondary=4)
@@ -196,12 +196,12 @@ async def queue_manager(path: Path, channel: Channel | None = None, log: LogSett
 class Place:
     def __init__(self, host: Host, admission: StubAdmission) -> None:
         self.host = host
-        self.desk = Desk(host)
+        self.registry = SessionRegistry(host)
         self.admission = admission
         self.listener = Listener(name="AMQP", protocol="AMQP", channel="APP")
 
     def connect(self) -> Peer:
-        return Peer(AmqpProtocol(self.desk, self.admission, self.listener))
+        return Peer(AmqpProtocol(self.registry, self.admission, self.listener))
 
     def depth(self, queue: str = "Q") -> int:
         return int(self.host.queue_status(queue)["CURDEPTH"])

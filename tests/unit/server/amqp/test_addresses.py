@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from entrepot.errors import InvalidName, InvalidTopic
-from entrepot.server.amqp.addresses import Address, kind_of, parse_address, parse_source, parse_target
+from entrepot.server.amqp.addresses import AmqpAddress, kind_of, parse_address, parse_source, parse_target
 from folding import for_each
 
 
@@ -21,12 +21,12 @@ from folding import for_each
     ],
 )
 def test_forms_of_a_queue(text: str) -> None:
-    assert parse_target(text) == parse_source(text) == Address("queue", "ORDERS")
+    assert parse_target(text) == parse_source(text) == AmqpAddress("queue", "ORDERS")
     assert parse_target(text).route == "ORDERS"
 
 
 def test_queue_of_another_manager() -> None:
-    assert parse_target("queue://ORDERS@QM2") == Address("queue", "ORDERS", "QM2")
+    assert parse_target("queue://ORDERS@QM2") == AmqpAddress("queue", "ORDERS", "QM2")
     assert parse_target("ORDERS@QM2").route == "ORDERS@QM2"
 
 
@@ -40,20 +40,20 @@ def test_queue_of_another_manager() -> None:
     ],
 )
 def test_forms_of_a_topic(text: str) -> None:
-    assert parse_target(text) == parse_source(text) == Address("topic", "prices/ibm")
+    assert parse_target(text) == parse_source(text) == AmqpAddress("topic", "prices/ibm")
     assert parse_target(text).route == "topic:prices/ibm"
     assert kind_of(text) == "topic"
 
 
 def test_plain_address_is_what_the_capability_says() -> None:
-    assert parse_target("prices/ibm", "topic") == Address("topic", "prices/ibm")
-    assert parse_target("prices/ibm") == Address("queue", "prices/ibm")
+    assert parse_target("prices/ibm", "topic") == AmqpAddress("topic", "prices/ibm")
+    assert parse_target("prices/ibm") == AmqpAddress("queue", "prices/ibm")
     assert (kind_of("prices/ibm", "topic"), kind_of("prices/ibm")) == ("topic", "queue")
 
 
 def test_prefix_counts_more_than_the_capability() -> None:
-    assert parse_target("queue://ORDERS", "topic") == Address("queue", "ORDERS")
-    assert parse_target("topic://a@b", "topic") == Address("topic", "a@b")
+    assert parse_target("queue://ORDERS", "topic") == AmqpAddress("queue", "ORDERS")
+    assert parse_target("topic://a@b", "topic") == AmqpAddress("topic", "a@b")
 
 
 def test_empty_levels_stay() -> None:
@@ -63,7 +63,7 @@ def test_empty_levels_stay() -> None:
 
 @pytest.mark.parametrize("pattern", ["prices/+", "prices/#", "#", "+/ibm"])
 def test_wildcards_are_for_those_who_receive(pattern: str) -> None:
-    assert parse_source(f"topic://{pattern}") == Address("topic", pattern)
+    assert parse_source(f"topic://{pattern}") == AmqpAddress("topic", pattern)
     with pytest.raises(InvalidTopic, match="wildcard"):
         parse_target(f"topic://{pattern}")
 

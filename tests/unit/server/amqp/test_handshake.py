@@ -4,7 +4,15 @@ from __future__ import annotations
 import pytest
 
 from entrepot.server.amqp.codec import Symbol, decode, encode
-from entrepot.server.amqp.handshake import AMQP_HEADER, SASL_HEADER, Claim, Handshake, HandshakeFailed, Outcome, outcome
+from entrepot.server.amqp.handshake import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    ClaimedIdentity,
+    Handshake,
+    HandshakeFailed,
+    Outcome,
+    outcome,
+)
 from folding import for_each
 
 from .peer import frame, init
@@ -28,7 +36,7 @@ def test_mechanisms_are_offered() -> None:
 
 def test_password_is_claimed() -> None:
     handshake = begun()
-    assert handshake.feed(init("PLAIN", b"\x00app\x00secret")) == (b"", Claim("PLAIN", "app", "secret"))
+    assert handshake.feed(init("PLAIN", b"\x00app\x00secret")) == (b"", ClaimedIdentity("PLAIN", "app", "secret"))
     assert handshake.accepted() == outcome(Outcome.OK)
     assert not handshake.is_over
     handshake.feed(AMQP_HEADER + b"rest")
@@ -46,19 +54,19 @@ def test_all_at_once_and_byte_by_byte_are_the_same() -> None:
                 claims.append(claim)
                 handshake.accepted()
         handshake.feed(b"")
-        assert claims == [Claim("PLAIN", "app", "secret")]
+        assert claims == [ClaimedIdentity("PLAIN", "app", "secret")]
         assert handshake.is_over
         assert handshake.waiting == b"rest"
 
 
 def test_anonymous_claims_nobody() -> None:
-    assert begun().feed(init("ANONYMOUS", b"trace"))[1] == Claim("ANONYMOUS")
-    assert begun().feed(init("ANONYMOUS", None))[1] == Claim("ANONYMOUS")
+    assert begun().feed(init("ANONYMOUS", b"trace"))[1] == ClaimedIdentity("ANONYMOUS")
+    assert begun().feed(init("ANONYMOUS", None))[1] == ClaimedIdentity("ANONYMOUS")
 
 
 def test_no_sasl_claims_nobody() -> None:
     handshake = Handshake(MECHANISMS)
-    assert handshake.feed(AMQP_HEADER + b"rest") == (b"", Claim(""))
+    assert handshake.feed(AMQP_HEADER + b"rest") == (b"", ClaimedIdentity(""))
     assert handshake.accepted() == b""
     assert handshake.is_over
     assert handshake.waiting == b"rest"

@@ -21,7 +21,7 @@ from entrepot.server.amqp.handshake import AMQP_HEADER, SASL_HEADER, Outcome, ou
 from entrepot.server.amqp.incoming import CREDIT, IncomingLink
 from entrepot.server.amqp.mapping import encode_message
 from entrepot.server.amqp.sending_link import UNSENT_BYTES_MAX
-from entrepot.server.gate import Gate
+from entrepot.server.connection_limiter import ConnectionLimiter
 
 from .peer import (
     AmqpProtocol,
@@ -78,7 +78,7 @@ def test_password_and_open(tmp_path: Path) -> None:
         assert [name for name, _ in await peer.hear()] == ["close"]
         assert peer.transport.closing
         peer.lose()
-        assert (place.admission.inside, place.desk.sessions, place.desk.links) == (0, {}, set())
+        assert (place.admission.inside, place.registry.sessions, place.registry.links) == (0, {}, set())
 
     run(tmp_path, work)
 
@@ -121,9 +121,9 @@ def test_who_is_silent_is_closed(tmp_path: Path, said: bytes) -> None:
 
 def test_full_gate_turns_away(tmp_path: Path) -> None:
     async def work(place: Place) -> None:
-        gate = Gate(1, 1)
-        first = Peer(AmqpProtocol(place.desk, place.admission, place.listener, gate))
-        second = Peer(AmqpProtocol(place.desk, place.admission, place.listener, gate))
+        gate = ConnectionLimiter(1, 1)
+        first = Peer(AmqpProtocol(place.registry, place.admission, place.listener, gate))
+        second = Peer(AmqpProtocol(place.registry, place.admission, place.listener, gate))
         assert (first.transport.closing, second.transport.closing) == (False, True)
         second.lose()
         first.lose()
@@ -143,7 +143,7 @@ def test_heartbeat_is_the_channels(tmp_path: Path) -> None:
         assert peer.protocol.heartbeat_s == 7
         conversation = peer.protocol._conversation
         assert conversation is not None
-        now = int(place.desk.loop.time() * 1000)
+        now = int(place.registry.loop.time() * 1000)
         conversation.tick(now)
         conversation.tick(now + 30)
         peer.protocol._flush()
@@ -430,7 +430,7 @@ def test_our_own_mistake_costs_one_connection(
         assert [name for name, _ in await second.hear()] == ["disposition"]
         assert place.depth() == 1
         second.lose()
-        assert place.desk.sessions == {}
+        assert place.registry.sessions == {}
 
     with caplog.at_level(logging.CRITICAL, "entrepot"):
         run(tmp_path, work)
@@ -486,7 +486,7 @@ def test_ten_thousand_connections_leave_nothing_behind(tmp_path: Path) -> None:
         gc.collect()
         place.host.clear("Q")
         assert _resident_bytes() - before < 24 * 1024 * 1024
-        assert (place.desk.sessions, place.desk.links, place.admission.inside) == ({}, set(), 0)
+        assert (place.registry.sessions, place.registry.links, place.admission.inside) == ({}, set(), 0)
 
     run(tmp_path, work)
 

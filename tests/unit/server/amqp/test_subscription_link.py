@@ -74,7 +74,7 @@ async def left(place: Place, *readers: dict[str, int]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with place.host.lock:
-            by_name = place.desk.engine.manager.objects.subscribers.by_name
+            by_name = place.registry.engine.manager.objects.subscribers.by_name
             found = {name: each.readers for name, each in by_name.items()}
         if found in readers:
             return

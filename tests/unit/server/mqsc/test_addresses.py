@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from entrepot.server.mqsc.addresses import Address, AddressPattern, AddressPatterns, ConnectionName, PeerPattern
-from entrepot.server.mqsc.forms import Form, Unfit
+from entrepot.server.mqsc.addresses import AddressPattern, AddressPatterns, ConnectionName, ListenerAddress, PeerPattern
+from entrepot.server.mqsc.forms import Form, InvalidValue
 from folding import for_each
 
 PATTERN, NAME, PEER = AddressPattern(), ConnectionName(), PeerPattern(40)
@@ -13,9 +13,9 @@ PATTERN, NAME, PEER = AddressPattern(), ConnectionName(), PeerPattern(40)
 @for_each(
     ("form", "text"),
     [
-        (Address(), "0.0.0.0"),
-        (Address(), "::1"),
-        (Address(), "db.example"),
+        (ListenerAddress(), "0.0.0.0"),
+        (ListenerAddress(), "::1"),
+        (ListenerAddress(), "db.example"),
         (NAME, "db.example(1414)"),
         (NAME, "db.example"),
         (NAME, "a(1), b(65535),::1(7)"),
@@ -37,8 +37,8 @@ def test_what_leads_somewhere_is_kept_as_it_was_said(form: Form, text: str) -> N
 @for_each(
     ("form", "text"),
     [
-        (Address(), ""),
-        (Address(), "a b"),
+        (ListenerAddress(), ""),
+        (ListenerAddress(), "a b"),
         (NAME, "db.example(0)"),
         (NAME, "db.example(65536)"),
         (NAME, "db.example(x)"),
@@ -57,7 +57,7 @@ def test_what_leads_somewhere_is_kept_as_it_was_said(form: Form, text: str) -> N
     ],
 )
 def test_what_leads_nowhere_is_refused(form: Form, text: str) -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(InvalidValue):
         form.parse(text)
     assert not form.fits(text)
 

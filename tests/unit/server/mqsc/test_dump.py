@@ -19,7 +19,7 @@ from entrepot.engine.definitions import (
     ManagerAttributes,
     NameList,
     Process,
-    Subscription,
+    SubscriptionDefinition,
     Topic,
     authority_key,
     rule_key,
@@ -27,7 +27,7 @@ from entrepot.engine.definitions import (
 )
 from entrepot.errors import InvalidSetting
 from entrepot.server.mqsc import dump, require_ok, run_script
-from entrepot.server.mqsc.addresses import Address, AddressPattern, ConnectionName, PeerPattern
+from entrepot.server.mqsc.addresses import AddressPattern, ConnectionName, ListenerAddress, PeerPattern
 from entrepot.server.mqsc.forms import (
     Form,
     Hex,
@@ -35,7 +35,7 @@ from entrepot.server.mqsc.forms import (
     Name,
     Names,
     NumberOrWord,
-    Pattern,
+    ProfileForm,
     SeveralWords,
     Switch,
     Text,
@@ -45,7 +45,7 @@ from entrepot.server.mqsc.forms import (
 from entrepot.server.mqsc.keywords import OBJECT_KINDS
 from entrepot.server.mqsc.object_kind import ObjectKind
 from entrepot.server.mqsc.security_keywords import authorities_of
-from entrepot.server.mqsc.topic_keywords import ContentFilter, Selector, TopicName
+from entrepot.server.mqsc.topic_keywords import ContentFilterForm, SelectorForm, TopicNameForm
 
 from .in_memory import InMemoryManager
 
@@ -74,11 +74,11 @@ def values_of(form: Form) -> st.SearchStrategy[Any]:
             return texts(characters_max)
         case Texts(texts_max, characters_max):
             return st.lists(texts(characters_max).filter(bool), max_size=min(texts_max, 5), unique=True).map(tuple)
-        case Pattern():
+        case ProfileForm():
             return PATTERNS
         case SeveralWords(words):
             return st.lists(st.sampled_from(words), unique=True).map(tuple)
-        case Address():
+        case ListenerAddress():
             return st.sampled_from(["0.0.0.0", "::1", "localhost"])
         case ConnectionName():
             return st.sampled_from(["", "h(1414)", "h", "h(1),10.0.0.1(2)", "unix:/tmp/it's here"])
@@ -91,11 +91,11 @@ def values_of(form: Form) -> st.SearchStrategy[Any]:
             return numbers | st.sampled_from(list(meanings.values()))
         case Hex(bytes_max):
             return st.binary(max_size=bytes_max).map(bytes.hex)
-        case TopicName():
+        case TopicNameForm():
             return TOPICS
-        case Selector():
+        case SelectorForm():
             return st.sampled_from(["", "a > 1", "region = 'it''s' AND " + "amount > 1 AND " * 30 + "b LIKE '%x'"])
-        case ContentFilter():
+        case ContentFilterForm():
             return st.sampled_from(["", "xpath:/order[total > 100]", 'xpath:/a[b = "it\'s"]'])
     raise AssertionError(form)
 
@@ -129,7 +129,7 @@ def made_whole(definition: Definition, draw: st.DrawFn) -> Definition:
             }
         case Topic():
             changed = {"topic": definition.topic or "a"}
-        case Subscription():
+        case SubscriptionDefinition():
             changed = {
                 "name": draw(SUBSCRIPTION_NAMES),
                 "topic": draw(TOPIC_PATTERNS),
@@ -304,7 +304,7 @@ def test_system_objects_survive_a_dump() -> None:
 
 def test_dump_says_topics_before_subscriptions_and_leaves_out_what_comes_by_itself() -> None:
     manager = InMemoryManager(
-        Subscription(
+        SubscriptionDefinition(
             name="gold",
             topic="price/gold",
             destination="Q",
@@ -314,7 +314,7 @@ def test_dump_says_topics_before_subscriptions_and_leaves_out_what_comes_by_itse
             user="ann",
             type="API",
         ),
-        Subscription(
+        SubscriptionDefinition(
             name="Its own",
             topic="price/*",
             wildcards="CHAR",
@@ -323,8 +323,10 @@ def test_dump_says_topics_before_subscriptions_and_leaves_out_what_comes_by_itse
             priority=-2,
             shared=True,
         ),
-        Subscription(name="brief", topic="a", managed=True, destination="SYSTEM.MANAGED.NDURABLE.1", durable=False),
-        Subscription(name="proxy", topic="a", destination="Q", type="PROXY"),
+        SubscriptionDefinition(
+            name="brief", topic="a", managed=True, destination="SYSTEM.MANAGED.NDURABLE.1", durable=False
+        ),
+        SubscriptionDefinition(name="proxy", topic="a", destination="Q", type="PROXY"),
         LocalQueue(name="SYSTEM.MANAGED.DURABLE.1", dynamic="PERMANENT"),
         LocalQueue(name="SYSTEM.MANAGED.NDURABLE.1", dynamic="TEMPORARY"),
         LocalQueue(name="Q"),
@@ -363,7 +365,7 @@ DEFINE SUB('gold') +
 
 def test_dump_changes_no_subscription_of_the_manager_it_is_of() -> None:
     manager = InMemoryManager(
-        Subscription(name="s", topic="a", destination="Q", user="ann", type="API", created=1.0, expiry_s=0.1)
+        SubscriptionDefinition(name="s", topic="a", destination="Q", user="ann", type="API", created=1.0, expiry_s=0.1)
     )
     before = dict(manager.objects)
     require_ok(run_script(dump(manager), manager))
@@ -371,7 +373,7 @@ def test_dump_changes_no_subscription_of_the_manager_it_is_of() -> None:
 
 
 def test_long_name_of_a_subscription_is_continued_within_72_columns() -> None:
-    manager = InMemoryManager(Subscription(name="it's long " * 100, topic="a", managed=True))
+    manager = InMemoryManager(SubscriptionDefinition(name="it's long " * 100, topic="a", managed=True))
     assert max(len(line) for line in dump(manager).splitlines()) <= 72
     assert copied(manager).objects == manager.objects
 

@@ -16,7 +16,7 @@ from entrepot.engine.definitions import (
     NameList,
     Process,
     RemoteQueue,
-    Subscription,
+    SubscriptionDefinition,
     Topic,
 )
 from entrepot.errors import MqscCommandFailed, MqscError, MqscScriptFailed, MqscSyntaxError, QueueExists
@@ -224,7 +224,7 @@ SCRIPTS = st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from(list("()',;
 @given(st.one_of(st.text(), SCRIPTS.map(" ".join), SCRIPTS.map("".join)))
 def test_any_text_is_answered_and_never_raises(text: str) -> None:
     objects = LocalQueue(name="A"), NameList(name="A", names=("A",)), Channel(name="A"), Listener(name="A")
-    topics = Topic(name="A", topic="A"), Subscription(name="A", topic="A", destination="A")
+    topics = Topic(name="A", topic="A"), SubscriptionDefinition(name="A", topic="A", destination="A")
     for answer in run_script(text, InMemoryManager(*objects, *topics)):
         assert all(isinstance(error, MqscError) for error in answer.errors)
         assert answer.lines

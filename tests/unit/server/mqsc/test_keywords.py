@@ -15,7 +15,7 @@ from entrepot.engine.definitions import (
     LocalQueue,
     NameList,
     Process,
-    Subscription,
+    SubscriptionDefinition,
     Topic,
     authority_key,
     rule_key,
@@ -53,7 +53,7 @@ def test_keyword_has_one_meaning_in_a_kind(kind: ObjectKind) -> None:
 LEAST: dict[str, Definition] = {
     "AUTHREC": AuthorityRecord(name=authority_key("QUEUE", "Q", "ann", ""), profile="Q", principal="ann"),
     "CHLAUTH": ChannelRule(name=rule_key("ADDRESSMAP", "C", address="*"), profile="C", address="*", user="ann"),
-    "SUB": Subscription(name="X", topic="a", managed=True),
+    "SUB": SubscriptionDefinition(name="X", topic="a", managed=True),
     "TOPIC": Topic(name="X", topic="a"),
 }
 
@@ -110,15 +110,15 @@ def test_system_object_is_valid(definition: Definition) -> None:
         (Topic(name="SYSTEM.BASE.TOPIC", topic="a"), "TOPICSTR of TOPIC(SYSTEM.BASE.TOPIC)"),
         (Topic(name="T", topic="a/#"), "TOPICSTR of TOPIC(T)"),
         (Topic(name="T", topic="a", default_priority=10), "DEFPRTY of TOPIC(T)"),
-        (Subscription(name="it's", managed=True), "TOPICSTR of SUB(it's)"),
-        (Subscription(name="s", topic="a"), "DEST of SUB(s)"),
-        (Subscription(name="s", topic="a%b", wildcards="CHAR", managed=True), "TOPICSTR of SUB(s)"),
-        (Subscription(name="s", topic="a", managed=True, priority=-3), "PUBPRTY of SUB(s)"),
-        (Subscription(name="s", topic="a", managed=True, expiry_s=-1), "EXPIRY of SUB(s)"),
-        (Subscription(name="s", topic="a", managed=True, correlation_id="ABC"), "DESTCORL of SUB(s)"),
-        (Subscription(name="s", topic="a", managed=True, selector="a ="), "SELECTOR of SUB(s)"),
-        (Subscription(name="s", topic="a", managed=True, selector="a = 'two\nlines'"), "SELECTOR of SUB(s)"),
-        (Subscription(name="s", topic="a", managed=True, content="/a"), "CONTENT of SUB(s)"),
+        (SubscriptionDefinition(name="it's", managed=True), "TOPICSTR of SUB(it's)"),
+        (SubscriptionDefinition(name="s", topic="a"), "DEST of SUB(s)"),
+        (SubscriptionDefinition(name="s", topic="a%b", wildcards="CHAR", managed=True), "TOPICSTR of SUB(s)"),
+        (SubscriptionDefinition(name="s", topic="a", managed=True, priority=-3), "PUBPRTY of SUB(s)"),
+        (SubscriptionDefinition(name="s", topic="a", managed=True, expiry_s=-1), "EXPIRY of SUB(s)"),
+        (SubscriptionDefinition(name="s", topic="a", managed=True, correlation_id="ABC"), "DESTCORL of SUB(s)"),
+        (SubscriptionDefinition(name="s", topic="a", managed=True, selector="a ="), "SELECTOR of SUB(s)"),
+        (SubscriptionDefinition(name="s", topic="a", managed=True, selector="a = 'two\nlines'"), "SELECTOR of SUB(s)"),
+        (SubscriptionDefinition(name="s", topic="a", managed=True, content="/a"), "CONTENT of SUB(s)"),
     ],
 )
 def test_definition_from_python_obeys_the_same_limits_as_a_script(definition: Definition, key: str) -> None:
@@ -128,7 +128,12 @@ def test_definition_from_python_obeys_the_same_limits_as_a_script(definition: De
 
 
 @pytest.mark.parametrize(
-    "definition", [LocalQueue(name="a b"), Subscription(name="", topic="a"), Subscription(name="a\tb", topic="a")]
+    "definition",
+    [
+        LocalQueue(name="a b"),
+        SubscriptionDefinition(name="", topic="a"),
+        SubscriptionDefinition(name="a\tb", topic="a"),
+    ],
 )
 def test_definition_from_python_needs_a_valid_name(definition: Definition) -> None:
     with pytest.raises(InvalidName):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrepot.engine.definitions import Channel, Listener, Subscription
+from entrepot.engine.definitions import Channel, Listener, SubscriptionDefinition
 from entrepot.errors import MqscCommandFailed
 from entrepot.server.mqsc import Answer, run_script
 from entrepot.server.mqsc.running import RUNNING
@@ -21,7 +21,7 @@ def manager() -> InMemoryManager:
         Channel(name="FROM.B", channel_type="RCVR"),
         Channel(name="APP"),
         Listener(name="L"),
-        Subscription(name="idle one", topic="x", managed=True),
+        SubscriptionDefinition(name="idle one", topic="x", managed=True),
     )
     manager.rows = {
         "CHSTATUS": [

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import pytest
 
-from entrepot.engine.definitions import AuthorityRecord, Definition, LocalQueue, Subscription, Topic, authority_key
+from entrepot.engine.definitions import (
+    AuthorityRecord,
+    Definition,
+    LocalQueue,
+    SubscriptionDefinition,
+    Topic,
+    authority_key,
+)
 from entrepot.errors import MqscCommandFailed
 from entrepot.server.mqsc import Answer, require_ok, run_script
-from entrepot.server.security.authority import Need, needed_for
+from entrepot.server.security.authority import RequiredAuthority, needed_for
 from folding import for_each
 
 from .in_memory import InMemoryManager
 
-GOLD = Subscription(
+GOLD = SubscriptionDefinition(
     name="gold",
     topic="price/gold",
     destination="Q",
@@ -24,8 +31,10 @@ GOLD = Subscription(
     expiry_s=60.0,
     priority=5,
 )
-MANAGED = Subscription(name="its own", topic="price/*", wildcards="CHAR", managed=True, destination="SYSTEM.MANAGED.1")
-PROXY = Subscription(name="proxy", topic="#", destination="X", type="PROXY", durable=False)
+MANAGED = SubscriptionDefinition(
+    name="its own", topic="price/*", wildcards="CHAR", managed=True, destination="SYSTEM.MANAGED.1"
+)
+PROXY = SubscriptionDefinition(name="proxy", topic="#", destination="X", type="PROXY", durable=False)
 PRICES = Topic(name="PRICES", topic="price", default_priority=4)
 
 
@@ -132,7 +141,7 @@ def test_define_makes_a_subscription_with_all_its_attributes() -> None:
                DESTCORL('00aF') USERDATA('x') EXPIRY(15) SUBSCOPE(QMGR) SHARED(YES) DESCR('Gold') REPLACE
     """
     name = 'My "gold": it\'s'
-    assert made(script, "SUB", name) == Subscription(
+    assert made(script, "SUB", name) == SubscriptionDefinition(
         name=name,
         description="Gold",
         topic="price/Gold*",
@@ -155,8 +164,8 @@ def test_name_without_quotes_is_folded_and_other_names_are_kept() -> None:
     manager = InMemoryManager()
     require_ok(run_script(script, manager))
     assert list(manager.definitions()) == [
-        Subscription(name="GOLD", topic="A", managed=True),
-        Subscription(name="gold", topic="a", managed=True),
+        SubscriptionDefinition(name="GOLD", topic="A", managed=True),
+        SubscriptionDefinition(name="gold", topic="a", managed=True),
     ]
 
 
@@ -175,22 +184,22 @@ def test_name_without_quotes_is_folded_and_other_names_are_kept() -> None:
 )
 def test_topic_object_stands_before_the_topic(manager: InMemoryManager, said: str, topic: str) -> None:
     found = made(f"DEFINE SUB('s') {said} DEST(Q)", "SUB", "s", manager)
-    assert isinstance(found, Subscription)
+    assert isinstance(found, SubscriptionDefinition)
     assert found.topic == topic
 
 
 def test_like_copies_what_a_subscription_is_about_and_not_how_it_came_to_be(manager: InMemoryManager) -> None:
-    assert made("DEFINE SUB('s') LIKE('gold') PUBPRTY(ASPUB)", "SUB", "s", manager) == Subscription(
+    assert made("DEFINE SUB('s') LIKE('gold') PUBPRTY(ASPUB)", "SUB", "s", manager) == SubscriptionDefinition(
         name="s", topic="price/gold", destination="Q", selector="a > 1", expiry_s=60.0
     )
-    assert made("DEFINE SUB('t') LIKE('its own')", "SUB", "t", manager) == Subscription(
+    assert made("DEFINE SUB('t') LIKE('its own')", "SUB", "t", manager) == SubscriptionDefinition(
         name="t", topic="price/*", wildcards="CHAR", managed=True
     )
 
 
 def test_alter_changes_only_what_it_names(manager: InMemoryManager) -> None:
     found = made("ALTER SUB('gold') EXPIRY(UNLIMITED) PUBPRTY(3) SELECTOR(' ')", "SUB", "gold", manager)
-    assert found == Subscription(
+    assert found == SubscriptionDefinition(
         name="gold",
         topic="price/gold",
         destination="Q",
@@ -203,7 +212,7 @@ def test_alter_changes_only_what_it_names(manager: InMemoryManager) -> None:
 
 def test_replace_keeps_what_the_queue_manager_decided(manager: InMemoryManager) -> None:
     found = made("DEFINE SUB('gold') TOPICSTR('price/gold') DEST(Q) REPLACE", "SUB", "gold", manager)
-    assert found == Subscription(
+    assert found == SubscriptionDefinition(
         name="gold", topic="price/gold", destination="Q", user="ann", type="API", created=1_700_000_000.0
     )
 
@@ -316,7 +325,9 @@ def test_delete_ends_a_subscription(manager: InMemoryManager) -> None:
 
 
 def test_condition_that_a_program_said_in_lines_is_shown_in_one() -> None:
-    manager = InMemoryManager(Subscription(name="s", topic="a", managed=True, selector="a = 1\n  AND b = 'x'"))
+    manager = InMemoryManager(
+        SubscriptionDefinition(name="s", topic="a", managed=True, selector="a = 1\n  AND b = 'x'")
+    )
     assert only(manager, "DISPLAY SUB('s') SELECTOR").rows == ({"SUB": "s", "SELECTOR": "a = 1   AND b = 'x'"},)
 
 
@@ -349,20 +360,22 @@ def test_authorities_for_topics_are_given() -> None:
 @for_each(
     ("command", "need"),
     [
-        ("DEFINE TOPIC", Need("TOPIC", "CRT")),
-        ("ALTER TOPIC", Need("TOPIC", "CHG")),
-        ("DELETE TOPIC", Need("TOPIC", "DLT")),
-        ("DISPLAY TOPIC", Need("TOPIC", "DSP")),
-        ("DISPLAY TPSTATUS", Need("TOPIC", "DSP")),
-        ("CLEAR TOPIC", Need("TOPIC", "CLR")),
+        ("DEFINE TOPIC", RequiredAuthority("TOPIC", "CRT")),
+        ("ALTER TOPIC", RequiredAuthority("TOPIC", "CHG")),
+        ("DELETE TOPIC", RequiredAuthority("TOPIC", "DLT")),
+        ("DISPLAY TOPIC", RequiredAuthority("TOPIC", "DSP")),
+        ("DISPLAY TPSTATUS", RequiredAuthority("TOPIC", "DSP")),
+        ("CLEAR TOPIC", RequiredAuthority("TOPIC", "CLR")),
         ("DEFINE SUB", None),
         ("ALTER SUB", None),
         ("DELETE SUB", None),
-        ("DISPLAY SUB", Need("QMGR", "DSP")),
-        ("DISPLAY SBSTATUS", Need("QMGR", "DSP")),
-        ("DISPLAY PUBSUB", Need("QMGR", "DSP")),
+        ("DISPLAY SUB", RequiredAuthority("QMGR", "DSP")),
+        ("DISPLAY SBSTATUS", RequiredAuthority("QMGR", "DSP")),
+        ("DISPLAY PUBSUB", RequiredAuthority("QMGR", "DSP")),
     ],
 )
-def test_subscriptions_take_an_administrator_and_topics_an_authority(command: str, need: Need | None) -> None:
+def test_subscriptions_take_an_administrator_and_topics_an_authority(
+    command: str, need: RequiredAuthority | None
+) -> None:
     verb, kind = command.split()
     assert needed_for(verb, kind) == need

@@ -217,7 +217,7 @@ def test_forged_lines_behind_a_shortened_log_are_found_before_it_goes_on(folder:
     fill(folder, 5)
     file = folder / "audit.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)[:2]
-    place = audit_chain.Head(lines=2, line=2, chain=json.loads(lines[1])["chain"])
+    place = audit_chain.ChainHead(lines=2, line=2, chain=json.loads(lines[1])["chain"])
     for number in range(20):
         line, place = audit_chain.seal(place, b'{"n":%d,"event":"forged"}' % (number + 3))
         lines.append(line)

@@ -79,7 +79,7 @@ def test_a_full_file_without_head_and_mark_is_damage_though_it_was_emptied(
 
 
 def test_a_death_before_the_first_head_leaves_a_log_that_begins(folder: Path) -> None:
-    for name, content in ((FILE, b""), (MARK, audit_chain.Mark().encode())):
+    for name, content in ((FILE, b""), (MARK, audit_chain.ChainMark().encode())):
         (folder / name).write_bytes(content)
         (folder / name).chmod(0o600)
     assert verify(folder) == 0
@@ -144,7 +144,7 @@ def test_lines_that_are_only_missing_since_another_boot_are_no_damage(
     log.close()
     lines = (folder / FILE).read_bytes().splitlines(keepends=True)
     (folder / HEAD).unlink()
-    audit_chain.write_head(folder, audit_chain.Head())
+    audit_chain.write_head(folder, audit_chain.ChainHead())
     (folder / MARK).write_bytes(mark)
     (folder / FILE).write_bytes(lines[0])
     assert damage(folder) == (FILE, 1, "1 lines are missing behind it")
@@ -155,7 +155,7 @@ def test_lines_that_are_only_missing_since_another_boot_are_no_damage(
 
 def test_a_log_that_lost_nothing_says_so(folder: Path) -> None:
     fill(folder, 2)
-    assert audit_chain.end(folder) == audit_chain.End(audit_chain.end(folder).head, torn_bytes=0, lost_lines=0)
+    assert audit_chain.end(folder) == audit_chain.ChainEnd(audit_chain.end(folder).head, torn_bytes=0, lost_lines=0)
     (folder / MARK).unlink()
     change(folder / HEAD, lambda head: head.pop("marked"))
     assert audit_chain.end(folder).lost_lines == 0
@@ -213,8 +213,8 @@ def test_a_file_is_full_when_it_has_reached_its_length(folder: Path) -> None:
 
 def test_a_mark_is_two_sectors_long_whatever_it_says(folder: Path) -> None:
     """It is written over in one go, and nothing of an older one is left behind it."""
-    far = audit_chain.Head(file=9_999_999, line=2**62, bytes=2**62, lines=2**62)
-    assert len(audit_chain.Mark(written=far, forced=far, boot="b" * 36).encode()) == 1024
+    far = audit_chain.ChainHead(file=9_999_999, line=2**62, bytes=2**62, lines=2**62)
+    assert len(audit_chain.ChainMark(written=far, forced=far, boot="b" * 36).encode()) == 1024
     fill(folder, 1)
     assert (folder / MARK).stat().st_size == 1024
 

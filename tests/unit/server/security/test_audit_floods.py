@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from entrepot.server.security.audit import AuditLog, records
-from entrepot.server.security.floods import PER_ADDRESS_MAX
+from entrepot.server.security.refusal_counter import PER_ADDRESS_MAX
 from entrepot.testing import VirtualClock
 
 SURPLUS = 7

@@ -101,7 +101,7 @@ def test_after_close_the_head_knows_the_last_line(folder: Path) -> None:
     for _ in range(REFUSALS_WRITTEN + 3):
         log.write("connect", address="10.0.0.7", verdict="refused")
     log.close()
-    (folder / MARK).write_bytes(audit_chain.Mark().encode())
+    (folder / MARK).write_bytes(audit_chain.ChainMark().encode())
     lines = (folder / FILE).read_bytes().splitlines(keepends=True)
     (folder / FILE).write_bytes(b"".join(lines[:-1]))
     with pytest.raises(AuditDamaged, match="1 lines are missing"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from entrepot.engine.definitions import AuthorityRecord
 from entrepot.errors import NotAuthorized
 from entrepot.server.security import authority as authority_module
-from entrepot.server.security.authority import WORDS, Authority, Need, needed_for
+from entrepot.server.security.authority import WORDS, Authority, RequiredAuthority, needed_for
 from entrepot.server.security.profiles import matches_name
 from folding import for_each
 
@@ -204,26 +204,26 @@ def test_nothing_is_allowed_that_no_fitting_record_allows(pairs: list[tuple[str,
 @for_each(
     ("command", "need"),
     [
-        ("DEFINE QLOCAL", Need("QUEUE", "CRT")),
-        ("DEFINE QALIAS", Need("QUEUE", "CRT")),
-        ("ALTER QREMOTE", Need("QUEUE", "CHG")),
-        ("DELETE QMODEL", Need("QUEUE", "DLT")),
-        ("DISPLAY QUEUE", Need("QUEUE", "DSP")),
-        ("DISPLAY QSTATUS", Need("QUEUE", "DSP")),
-        ("CLEAR QLOCAL", Need("QUEUE", "CLR")),
-        ("ALTER QMGR", Need("QMGR", "CHG")),
-        ("DISPLAY QMGR", Need("QMGR", "DSP")),
-        ("PING QMGR", Need("QMGR", "DSP")),
-        ("DEFINE CHANNEL", Need("CHANNEL", "CRT")),
-        ("DISPLAY CHSTATUS", Need("CHANNEL", "DSP")),
-        ("START CHANNEL", Need("CHANNEL", "CTRL")),
-        ("STOP CHANNEL", Need("CHANNEL", "CTRL")),
-        ("RESET CHANNEL", Need("CHANNEL", "CTRL")),
-        ("RESOLVE CHANNEL", Need("CHANNEL", "CTRL")),
-        ("PING CHANNEL", Need("CHANNEL", "CTRL")),
-        ("DEFINE TOPIC", Need("TOPIC", "CRT")),
-        ("DISPLAY LISTENER", Need("QMGR", "DSP")),
-        ("DISPLAY AUTHREC", Need("QMGR", "DSP")),
+        ("DEFINE QLOCAL", RequiredAuthority("QUEUE", "CRT")),
+        ("DEFINE QALIAS", RequiredAuthority("QUEUE", "CRT")),
+        ("ALTER QREMOTE", RequiredAuthority("QUEUE", "CHG")),
+        ("DELETE QMODEL", RequiredAuthority("QUEUE", "DLT")),
+        ("DISPLAY QUEUE", RequiredAuthority("QUEUE", "DSP")),
+        ("DISPLAY QSTATUS", RequiredAuthority("QUEUE", "DSP")),
+        ("CLEAR QLOCAL", RequiredAuthority("QUEUE", "CLR")),
+        ("ALTER QMGR", RequiredAuthority("QMGR", "CHG")),
+        ("DISPLAY QMGR", RequiredAuthority("QMGR", "DSP")),
+        ("PING QMGR", RequiredAuthority("QMGR", "DSP")),
+        ("DEFINE CHANNEL", RequiredAuthority("CHANNEL", "CRT")),
+        ("DISPLAY CHSTATUS", RequiredAuthority("CHANNEL", "DSP")),
+        ("START CHANNEL", RequiredAuthority("CHANNEL", "CTRL")),
+        ("STOP CHANNEL", RequiredAuthority("CHANNEL", "CTRL")),
+        ("RESET CHANNEL", RequiredAuthority("CHANNEL", "CTRL")),
+        ("RESOLVE CHANNEL", RequiredAuthority("CHANNEL", "CTRL")),
+        ("PING CHANNEL", RequiredAuthority("CHANNEL", "CTRL")),
+        ("DEFINE TOPIC", RequiredAuthority("TOPIC", "CRT")),
+        ("DISPLAY LISTENER", RequiredAuthority("QMGR", "DSP")),
+        ("DISPLAY AUTHREC", RequiredAuthority("QMGR", "DSP")),
         ("SET AUTHREC", None),
         ("SET CHLAUTH", None),
         ("DELETE AUTHREC", None),
@@ -236,7 +236,7 @@ def test_nothing_is_allowed_that_no_fitting_record_allows(pairs: list[tuple[str,
         ("DEFINE WHATEVER", None),
     ],
 )
-def test_command_needs(command: str, need: Need | None) -> None:
+def test_command_needs(command: str, need: RequiredAuthority | None) -> None:
     verb, kind = command.split()
     assert needed_for(verb, kind) == need
 

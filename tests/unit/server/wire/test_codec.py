@@ -70,7 +70,7 @@ def test_a_long_body_is_not_copied(verb: Verb) -> None:
 
 
 def test_what_a_later_version_adds_at_the_end_is_ignored() -> None:
-    assert decode(Verb.CANCEL, pack([7, "later", {"and": "more"}])) == verbs.OfNumber(7)
+    assert decode(Verb.CANCEL, pack([7, "later", {"and": "more"}])) == verbs.NumberPayload(7)
 
 
 # --- what is no frame ----------------------------------------------------------------------------
