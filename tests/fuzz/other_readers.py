@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client that hears a server's frames, and a restart that reads records: the other compiled parsers.
 
-What `compiled/line.pyx` makes of a frame, and `compiled/records.pyx` of a
+What `compiled/transport.pyx` makes of a frame, and `compiled/records.pyx` of a
 record, must be what msgspec and the form in Python make of it.
 """
 
@@ -23,12 +23,12 @@ from entrepot.engine.recovery_log.group import GROUP, GroupKey
 from entrepot.engine.recovery_log.record import (
     FRAME_HEAD_BYTES,
     BadFrame,
-    Checkpoint,
-    Commit,
-    Put,
+    CheckpointRecord,
+    CommitRecord,
+    PutRecord,
     Record,
-    Remove,
-    Taken,
+    RemoveRecord,
+    TakenRecord,
     frame,
     frame_head,
     parse_head,
@@ -69,12 +69,14 @@ class Client:
         self._memory, self._note = memory, note
         self._reader = FrameReader(memoryview(memory.content), FRAME_BYTES_MAX)
         self._core = _HearingCore()
-        self._slot = compiled("line").Slot
-        found: list[tuple[Verb, Any]] = [(Verb.DONE, verbs.Done(value)) for value in (None, b"", b"m" * 24, 7, "x")]
+        self._slot = compiled("transport").BlockingReply
+        found: list[tuple[Verb, Any]] = [
+            (Verb.DONE, verbs.DonePayload(value)) for value in (None, b"", b"m" * 24, 7, "x")
+        ]
         found.append((Verb.MESSAGE, verbs.MessageAnswer(False, None)))
         for message in _MESSAGES:
             found += [(Verb.MESSAGE, verbs.MessageAnswer(leased, message)) for leased in (False, True)]
-            found += [(Verb.DELIVERY, verbs.Delivery(consumer, 300, message)) for consumer in (1, 1, 1, 2)]
+            found += [(Verb.DELIVERY, verbs.DeliveryPayload(consumer, 300, message)) for consumer in (1, 1, 1, 2)]
         for size in (0, 1, 3, 17):
             messages = [_MESSAGES[n % 3] for n in range(size)]
             found += [(Verb.DELIVERIES, verbs.Deliveries(1, 70_000, messages))] * 3
@@ -149,13 +151,13 @@ class Log:
         self._memory, self._note = memory, note
         self._take = compiled("records").take
         self._key = GroupKey(b"s" * 32)
-        records: list[Record] = [Commit(unit) for unit in (7, 8, 300)]
+        records: list[Record] = [CommitRecord(unit) for unit in (7, 8, 300)]
         for message in _MESSAGES:
             for unit in (0, 7, 300):
-                records += [Put(unit, [(1, key)], message) for key in (2, 50, 2**40)]
-        records.append(Put(7, [(1, 3), (2, 4)], _MESSAGES[0], [([(3, 5)], Message(b""))]))
+                records += [PutRecord(unit, [(1, key)], message) for key in (2, 50, 2**40)]
+        records.append(PutRecord(7, [(1, 3), (2, 4)], _MESSAGES[0], [([(3, 5)], Message(b""))]))
         for keys in ([], [1], [2, 50], list(range(40))):
-            records += [Remove(0, keys), Remove(7, keys), Taken(keys, [1]), Taken([1, 2], keys)]
+            records += [RemoveRecord(0, keys), RemoveRecord(7, keys), TakenRecord(keys, [1]), TakenRecord([1, 2], keys)]
         payloads = [(kind_of(record), frame(record, 0)[1]) for record in records]
         # A group of all that follows, which follows the one before it: zeros are filled in.
         payloads += [(GROUP, self._GROUP.pack(0, 10, 1, serial, 2.5, 0, 0)) for serial in range(8)]
@@ -243,7 +245,7 @@ class _Replay(restart._Replay):
             self.alive[key] = QueuedMessage(key, 1, _MESSAGES[0], 0, 0)
 
     def act(self, position: int, record: Record) -> None:
-        if isinstance(record, (Put, Remove, Taken, Commit)):
+        if isinstance(record, (PutRecord, RemoveRecord, TakenRecord, CommitRecord)):
             try:
                 super().act(position, record)
             except OverflowError:
@@ -256,7 +258,7 @@ class _Replay(restart._Replay):
         return _encode([alive, sorted(units.items()), self.key_last, str(self.wall_last)])
 
 
-_CHECKPOINT = Checkpoint(3, b"m" * 16, 0, 0, 1, 0, 0, 0, 0.0)
+_CHECKPOINT = CheckpointRecord(3, b"m" * 16, 0, 0, 1, 0, 0, 0, 0.0)
 
 
 def _told(part: Any) -> Any:
