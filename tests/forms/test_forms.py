@@ -24,7 +24,10 @@ NEAREST = (
     "unit/client",
     *(f"contract/test_{name}.py" for name in ("consuming", "put_many")),
     *(f"unit/engine/test_{name}.py" for name in ("entry", "express", "group_commit", "lane", "queue", "restart")),
-    *(f"unit/server/test_{name}.py" for name in ("native", "native_consumers", "native_flow", "native_units")),
+    *(
+        f"unit/server/test_{name}.py"
+        for name in ("native_connection", "native_consumers", "native_flow", "native_units")
+    ),
     *(
         f"simulation/test_simulation.py::test_a_thousand_seeds_lose_nothing_and_bring_nothing_twice[{seed}]"
         for seed in range(3)
