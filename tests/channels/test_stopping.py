@@ -250,3 +250,10 @@ def test_what_a_reader_has_seen_when_the_queue_manager_stops_was_not_tried(serve
             server.stop(immediate=True)
     with connect(f"embedded:{folder}") as connection:
         assert [message.backout_count for message in connection.browse("Q")] == [0, 0, 0]
+
+
+def test_a_server_thread_whose_server_has_stopped_by_itself_is_stopped(folder: Path) -> None:
+    for _ in range(5):
+        with ServerThread(folder) as server:
+            assert server.server is not None
+            server.run(server.server.stop())

@@ -6,7 +6,7 @@
     PYTHONPATH=tests python -m fuzz.frames FILE                            one input once more, as a finding tells
 
 atheris sees nothing of compiled code, so frames are changed at random, from
-seeds. What the parser takes must be what msgspec and the vetting of messages
+seeds. What the parser takes must be what msgspec and the message checks
 take too; what it answers, delivers and leaves on queues must be readable. A
 server hears puts, publications and credit; other_readers.py has a client that
 hears its answers, and the restart that reads records of the log.
@@ -286,7 +286,7 @@ class Ear:
 
 
 def require_readable(verb: int, payload: bytes) -> None:
-    """What the lane took without msgspec, msgspec and the vetting of messages take as well."""
+    """What the fast path took without msgspec, msgspec and the message checks take as well."""
     try:
         asked = decode_asked(verb, payload)
         if verb in (Verb.PUT, Verb.REQUEST):

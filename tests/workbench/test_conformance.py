@@ -2,8 +2,9 @@
 """What the loads rely on, asked of every system that can be measured here.
 
 A server is started once for each quality of a system, and only once for all
-of them where the server is the same and slow to start. The last test kills it
-and starts it again.
+of them where the server is the same and slow to start. The form of a system
+whose senders wait for each answer shares it. The last test kills it and
+starts it again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import pytest
 
 from entrepot.errors import LoadUnsuitable, PortTaken
 from entrepot.workbench.quality import Quality
-from entrepot.workbench.systems import NAMES, PEERS, absent_reason, find_system
+from entrepot.workbench.systems import ANSWERED, NAMES, PEERS, absent_reason, base_name, find_system, is_answered
 from entrepot.workbench.systems.processes import LOOPBACK
 from entrepot.workbench.systems.system import REPLY_S, System, SystemReceiver
 
@@ -48,7 +49,12 @@ def offered(name: str) -> list[Quality]:
 
 
 # The name is in both, because pytest brings tests together that have any of their parameters in common.
-CASES = [pytest.param(name, (name, quality), id=f"{name}-{quality}") for name in NAMES for quality in offered(name)]
+CASES = [
+    pytest.param(base_name(name), (name, quality), id=f"{name}-{quality}")
+    for name in NAMES
+    for quality in offered(name)
+]
+SERVERS = [name for name in NAMES if not is_answered(name)]
 
 
 class Servers:
@@ -70,6 +76,12 @@ class Servers:
             else:
                 self._started[quality] = self._start(quality)
         return self._started[quality]
+
+    def answered(self, quality: Quality) -> System:
+        """The same running server, with senders that wait for each answer."""
+        shared = copy.copy(self.of(quality))
+        shared.__class__ = find_system(f"{self.kind.name}{ANSWERED}")
+        return shared
 
     def _start_one_for_all(self) -> None:
         qualities = list(self.kind.contracts)
@@ -142,7 +154,8 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
 
 @pytest.fixture
 def system(servers: Servers, case: tuple[str, Quality]) -> System:
-    return servers.of(case[1])
+    name, quality = case
+    return servers.answered(quality) if is_answered(name) else servers.of(quality)
 
 
 every_quality = pytest.mark.parametrize(("servers", "case"), CASES, indirect=["servers"], scope="module")
@@ -370,7 +383,7 @@ def test_stopping_what_was_never_started_is_nothing(name: str, tmp_path: Path) -
     kind(tmp_path, next(iter(kind.contracts))).stop()
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", [name for name in PEERS if name in SERVERS])
 def test_a_port_that_is_taken_is_told(name: str, tmp_path: Path) -> None:
     if reason := absent_reason(name):
         pytest.skip(reason)
@@ -426,7 +439,7 @@ def send_safely(system: System, queue: str) -> None:
         sender.send([body])
 
 
-@pytest.mark.parametrize("servers", NAMES, indirect=True, scope="module")
+@pytest.mark.parametrize("servers", SERVERS, indirect=True, scope="module")
 def test_what_was_acknowledged_survives_a_kill(servers: Servers) -> None:
     kind = servers.kind
     safe = [quality for quality in kind.contracts if quality.is_persistent]

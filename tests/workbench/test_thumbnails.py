@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thumbnail of every scenario but the flows', on a binding of ours that it names; tests/spark has the flows.
+"""Thumbnails of scenarios, on bindings of ours that they name; tests/spark has the flows.
 
-A scenario that names two bindings is tried on one of them, in turns, and on
-the other in `make torture`.
+Each load is tried on each binding that a scenario has for it; `make torture`
+tries every scenario on all of its bindings.
 
 All of them are one run, which describes the machine once. Each visit is a
 process of its own, as in any run, but one that has its modules already:
@@ -30,11 +30,13 @@ from entrepot.workbench.running.run import WorkbenchRun, begin_with
 AT_ONCE = 3
 LIMIT_S = 300.0
 MEASURED = [scenario for scenario in scenarios().values() if scenario.load != "flow"]
+ALL_CASES = [(scenario, binding) for scenario in MEASURED for binding in scenario.entrepot]
+# The last of equal keys stays: a scenario for each load on each binding.
+IN_EVERY_TEST_RUN = {(scenario.load, binding): scenario.name for scenario, binding in ALL_CASES}
 CASES = [
-    pytest.param(scenario.name, f"entrepot-{binding}", marks=() if is_first else pytest.mark.torture)
-    for turn, scenario in enumerate(MEASURED)
-    for number, binding in enumerate(scenario.entrepot)
-    for is_first in [number == turn % len(scenario.entrepot)]
+    pytest.param(scenario.name, f"entrepot-{binding}", marks=marks)
+    for scenario, binding in ALL_CASES
+    for marks in [() if IN_EVERY_TEST_RUN[scenario.load, binding] == scenario.name else pytest.mark.torture]
 ]
 Visits = dict[tuple[str, str], Future[int | None]]
 

@@ -46,9 +46,22 @@ class ServerThread:
 
     def stop(self, *, immediate: bool = True) -> None:
         """Stop the server; at once unless told otherwise."""
-        if self._thread.is_alive() and self.server is not None:
-            self.run(self.server.stop(immediate=immediate))
+        if self.server is not None:
+            self._ask_to_stop(self.server, immediate)
         self._thread.join()
+
+    def _ask_to_stop(self, server: Server, immediate: bool) -> None:
+        work = server.stop(immediate=immediate)
+        try:
+            asked = asyncio.run_coroutine_threadsafe(work, server.registry.loop)
+        except RuntimeError:
+            work.close()  # The loop is closed: the server has stopped by itself.
+            return
+        # A server that stops by itself right now may never come to what was asked.
+        while self._thread.is_alive() and not asked.done():
+            self._thread.join(0.01)
+        if asked.done() and not asked.cancelled():
+            asked.result()
 
     def run(self, work: Any) -> Any:
         """Run a coroutine on the server's loop and wait for it."""

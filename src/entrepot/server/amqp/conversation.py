@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One AMQP connection behind its handshake: the engine, our session, and the links between them.
 
-Bytes go through the sentry into the engine, the engine's events to the
+Bytes go through the frame checker into the engine, the engine's events to the
 links, and the links turn them into verbs of the session. While the session
 is blocked events wait in the engine. Accepted messages are gathered, so
 that one range of dispositions is one commit.
@@ -118,7 +118,7 @@ class AmqpConversation:
 
     @property
     def session(self) -> Session:
-        assert self._session is not None  # the sentry lets nothing pass before open
+        assert self._session is not None  # the frame checker lets nothing pass before open
         return self._session
 
     @property
