@@ -124,6 +124,7 @@ def test_a_java_that_is_too_old_or_missing_is_told_with_advice(
     monkeypatch.setattr(java_module, "find_spec", lambda _: None)
     # The process that had the tests of Spark may get this one, too, and would be refused a second session first.
     monkeypatch.setattr(session_module, "_active_context", lambda: None)
+    monkeypatch.setattr(session_module, "_driver", None)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     said = complaint("flow", "run", server.path, written(FLOW))
