@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 from channels.processes import ServerProcess, until
 from entrepot.flows.definition import FlowDefinition
-from entrepot.spark.live.live_flow import LiveFlow
+from entrepot.flows.live.supervision import SupervisedFlow
 
 _NUMBER = re.compile(rb"<n>(\d+)</n>")
 _WORK = "DECLARE i INTEGER 0; WHILE i < {turns} DO SET i = i + 1; END WHILE;"
@@ -103,17 +103,17 @@ class Campaign:
 
     # --- who kills ----------------------------------------------------------------------------
 
-    def kill_worker(self, live: LiveFlow) -> None:
-        """The Python process of a task."""
+    def kill_worker(self, live: SupervisedFlow) -> None:
+        """The process of an instance."""
         pids = [row["pid"] for row in live.status() if row["connected"] and "pid" in row]
         if pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.random.choice(pids), signal.SIGKILL)
 
-    def kill_server(self, live: LiveFlow) -> None:
+    def kill_server(self, live: SupervisedFlow) -> None:
         self.server.restart()
 
-    def cancel_job(self, live: LiveFlow) -> None:
+    def cancel_job(self, live: SupervisedFlow) -> None:
         """Spark lets the tasks go on, and the queue manager does not."""
         live.cancel()
         live.wait()
@@ -121,7 +121,7 @@ class Campaign:
         live.start()
         assert self.depth(self.target) >= before
 
-    def survive(self, live: LiveFlow, kinds: list[Callable[[LiveFlow], None]], times: int) -> None:
+    def survive(self, live: SupervisedFlow, kinds: list[Callable[[SupervisedFlow], None]], times: int) -> None:
         """Kill while the flow works, with each kind in turn: a random while after it was seen to go on."""
         for number in range(times):
             kind = kinds[number % len(kinds)]
@@ -144,7 +144,7 @@ class Campaign:
 
 
 @contextlib.contextmanager
-def running(live: LiveFlow) -> Iterator[LiveFlow]:
+def running(live: SupervisedFlow) -> Iterator[SupervisedFlow]:
     with live:
         live.wait_until_running()
         yield live

@@ -23,8 +23,10 @@ class FlowCommand:
     """`entrepot flow run` as a process."""
 
     def __init__(self, server: ServerProcess, flow: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "entrepot.cli.main", "flow", "run", server.unix_url, str(flow), "--json"]
-        self._process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+        # Executors have other working folders than the command, whose folder is relative.
+        folder = Path(server.unix_url.removeprefix("unix:"))
+        command = [sys.executable, "-m", "entrepot.cli.main", "flow", "run", f"./{folder.name}", str(flow), "--json"]
+        self._process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True, cwd=folder.parent)
         assert self._process.stdout is not None
         told = self._process.stdout.readline()
         assert told, "it tells when it runs"

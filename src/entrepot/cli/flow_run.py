@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`entrepot flow run`, `stop` and `status`: flows at work on Spark, and what they do."""
+"""`entrepot flow run`, `stop` and `status`: flows at work, on Spark or in processes here, and what they do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,8 @@ from entrepot.cli.arguments import Json, Reachable, pair
 from entrepot.errors import EntrepotError
 
 if TYPE_CHECKING:
-    from entrepot.spark.live.live_flow import LiveFlow
+    from entrepot.flows.definition import FlowDefinition
+    from entrepot.flows.live.supervision import SupervisedFlow
 
 _WATCH_S = 1.0
 _NO_GROUP = "default"
@@ -57,6 +58,9 @@ def run(
     master: Annotated[
         str | None, typer.Option(help="Spark's master, such as spark://host:7077; on this machine unless given.")
     ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="In processes of this machine, without Spark and Java; for development.")
+    ] = False,
     spark: Annotated[
         list[str] | None, typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark's own.")
     ] = None,
@@ -65,6 +69,9 @@ def run(
         float,
         typer.Option(min=0, metavar="SECONDS", help="End the process that a message keeps for longer; 0: never."),
     ] = 300.0,
+    start_timeout: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long its instances may take to begin.")
+    ] = 60.0,
     trace: Annotated[str, typer.Option(metavar="FILE", help="Write the user trace to FILE.0, FILE.1 ...")] = "",
     statistics: Annotated[bool, typer.Option("--statistics", help="Account for every node, too.")] = False,
     until_empty: Annotated[
@@ -92,10 +99,11 @@ def run(
     over: the old run finishes its units of work, and is fenced after that.
     """
     from entrepot.flows import load_flow
+    from entrepot.flows.live.readiness import require_ready
     from entrepot.flows.subflows import set_properties
-    from entrepot.spark.live.live_flow import LiveFlow, require_ready
-    from entrepot.spark.starting.session import close_session, open_context
 
+    if local and (master or spark):
+        raise typer.BadParameter("--local runs without Spark, so --master and --spark mean nothing with it")
     stand_ins = dict(pair(text, "a class", "com.shop.Price=shop:price") for text in java or ())
     values = dict(pair(text, "a property", "queue=ORDERS") for text in properties or ())
     definitions = [load_flow(flow, projects=project or (), java=stand_ins) for flow in flows]
@@ -109,44 +117,32 @@ def run(
         with opening.connected(url) as connection:
             for definition in definitions:
                 require_ready(definition, databases, connection)
-        with _progress(json) as tell:
-            context = open_context(
-                master,
-                app="entrepot flow run",
-                settings=dict(pair(text, "a setting", "spark.executor.memory=512m") for text in spark or ()),
-                light=True,
-                long_tasks=wanted,
-                preload=_PRELOADED,
-                on_progress=tell,
-            )
-            try:
-                with contextlib.ExitStack() as stack:
-                    running = []
-                    for definition in definitions:
-                        tell(f"starting {definition.name}")
-                        live = LiveFlow(
-                            context,
-                            definition,
-                            url,
-                            instances=instances,
-                            group=group,
-                            databases=databases,
-                            batch_max=batch,
-                            message_s_max=message_timeout,
-                            node_statistics=statistics,
-                            user_trace=trace,
-                        )
-                        running.append(stack.enter_context(live))
-                    for live in running:
-                        live.wait_until_running()
-                    tell("")
-                    _say_started(running, time.monotonic() - begun, json)
-                    _watch(running, asked, until_empty=until_empty, quiet=json)
-                    for live in running:
-                        live.stop()
-                    report = [row for live in running for row in live.status()]
-            finally:
-                close_session(context)
+        with _progress(json) as tell, contextlib.ExitStack() as stack:
+            settings = dict(pair(text, "a setting", "spark.executor.memory=512m") for text in spark or ())
+            prepare = _processes() if local else stack.enter_context(_on_spark(master, settings, wanted, tell))
+            running = []
+            for definition in definitions:
+                tell(f"starting {definition.name}")
+                live = prepare(
+                    definition,
+                    url,
+                    instances=instances,
+                    group=group,
+                    databases=databases,
+                    batch_max=batch,
+                    message_s_max=message_timeout,
+                    node_statistics=statistics,
+                    user_trace=trace,
+                )
+                running.append(stack.enter_context(live))
+            for live in running:
+                live.wait_until_running(start_timeout)
+            tell("")
+            _say_started(running, time.monotonic() - begun, json)
+            _watch(running, asked, until_empty=until_empty, quiet=json)
+            for live in running:
+                live.stop()
+            report = [row for live in running for row in live.status()]
         for live in running:
             if not asked.is_set():
                 live.wait(0)
@@ -201,7 +197,7 @@ def status(
     json: Json = False,
 ) -> None:
     """Tell which flows run on a queue manager, and what their instances have done."""
-    from entrepot.spark.live.live_flow import claims_as_data
+    from entrepot.flows.live.supervision import claims_as_data
 
     with opening.connected(path) as connection:
         rows = claims_as_data(connection.claims(f"flow/{name}/" if name else "flow/"))
@@ -209,6 +205,42 @@ def status(
         output.print_json({"instances": rows})
     else:
         _print_status(rows)
+
+
+# --- who runs it ---------------------------------------------------------------------------------
+
+
+def _processes() -> Callable[..., SupervisedFlow]:
+    from entrepot.flows.live.local_processes import LocalFlow
+
+    return LocalFlow
+
+
+@contextlib.contextmanager
+def _on_spark(
+    master: str | None, settings: dict[str, str], instances: int, tell: Callable[[str], None]
+) -> Iterator[Callable[..., SupervisedFlow]]:
+    """Spark for as long as flows run."""
+    from entrepot.spark.live.live_flow import LiveFlow
+    from entrepot.spark.starting.session import close_session, open_context
+
+    context = open_context(
+        master,
+        app="entrepot flow run",
+        settings=settings,
+        light=True,
+        long_tasks=instances,
+        preload=_PRELOADED,
+        on_progress=tell,
+    )
+
+    def prepare(flow: FlowDefinition, url: str, **options: Any) -> LiveFlow:
+        return LiveFlow(context, flow, url, **options)
+
+    try:
+        yield prepare
+    finally:
+        close_session(context)
 
 
 # --- while it runs --------------------------------------------------------------------------------
@@ -265,7 +297,7 @@ def _progress(quiet: bool) -> Iterator[Any]:
         yield tell
 
 
-def _say_started(running: list[LiveFlow], seconds: float, json: bool) -> None:
+def _say_started(running: list[SupervisedFlow], seconds: float, json: bool) -> None:
     if json:
         output.print_json({"state": "running", "flows": [live.name for live in running]}, lines=True)
         return
@@ -274,7 +306,7 @@ def _say_started(running: list[LiveFlow], seconds: float, json: bool) -> None:
     output.note(f"Started in {seconds:.1f} s. Ctrl-C or entrepot flow stop ends it.")
 
 
-def _watch(running: list[LiveFlow], asked: threading.Event, *, until_empty: bool, quiet: bool) -> None:
+def _watch(running: list[SupervisedFlow], asked: threading.Event, *, until_empty: bool, quiet: bool) -> None:
     """Wait for an order to stop, and tell now and then what happens."""
     watched = [_Watched(live, quiet) for live in running]
     while not asked.is_set() and any(live.is_running for live in running):
@@ -289,7 +321,7 @@ def _watch(running: list[LiveFlow], asked: threading.Event, *, until_empty: bool
 class _Watched:
     """A flow of this command, and what was told of it last."""
 
-    def __init__(self, live: LiveFlow, quiet: bool) -> None:
+    def __init__(self, live: SupervisedFlow, quiet: bool) -> None:
         self._live = live
         self._quiet = quiet
         self._messages = -1
@@ -327,6 +359,13 @@ class _Watched:
             output.note(f"{self._live.name}: {what}")
 
 
+def _state(row: dict[str, Any]) -> str:
+    """Of a name that nobody has acted under since its run began, or the queue manager was started, nothing is known."""
+    if row["connected"]:
+        return "running"
+    return "stopped" if "messages" in row else "not begun"
+
+
 def _print_status(rows: list[dict[str, Any]]) -> None:
     if not rows:
         output.say("No flow has run here.")
@@ -334,7 +373,7 @@ def _print_status(rows: list[dict[str, Any]]) -> None:
     shown = [
         {
             "flow": str(row["name"]).removeprefix("flow/"),
-            "state": "running" if row["connected"] else "stopped",
+            "state": _state(row),
             "messages": row.get("messages", 0),
             "outputs": row.get("outputs", 0),
             "failed": row.get("failed", 0),

@@ -9,7 +9,7 @@ its message and of no other.
 Time is limited by SIGALRM, which Python delivers to its main thread: that is
 where Spark runs an instance. It interrupts loops, sleeps, locks, sockets and
 regular expressions. Code in C that never returns to Python is left to the
-process's own end (`spark/live/worker_process.py`).
+process's own end (`flows/live/worker_process.py`).
 """
 
 from __future__ import annotations

@@ -106,6 +106,7 @@ def test_what_a_flow_needs_and_is_not_there_is_told_before_anything_starts(
         (("--spark", "memory"), "spark.executor.memory=512m"),
         (("--instances", "0"), "--instances"),
         (("--batch", "5000"), "--batch"),
+        (("--local", "--master", "local[2]"), "--local runs without Spark"),
     ],
 )
 def test_wrong_options_are_wrong_usage(
@@ -188,6 +189,14 @@ def test_status_tells_what_instances_do_and_stop_ends_them(
     thread.join(60)
     assert results[0]["messages"] == 2
     assert "orders/default/0 stopped 2 2 0 0" in " ".join(shell("flow", "status", server.path).stdout.split())
+
+
+def test_the_status_of_an_instance_that_never_began_is_not_that_it_stopped(shell: Shell, server: ServerThread) -> None:
+    with connect(server.unix_url) as connection:
+        connection.retire("flow/awaited/default/0", 1000)
+        rows = shell.json("flow", "status", server.path, "awaited")["instances"]
+        assert [row["connected"] for row in rows] == [False]
+        assert "awaited/default/0 not begun" in " ".join(shell("flow", "status", server.path, "awaited").stdout.split())
 
 
 def test_stop_fences_what_does_not_end_in_time_and_says_so(shell: Shell, server: ServerThread) -> None:

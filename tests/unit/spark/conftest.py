@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrepot.spark.live import live_flow as living
+from entrepot.flows.live import supervision as living
 from entrepot.spark.live.live_flow import LiveFlow
 from unit.flows.live.conftest import instance_clock, quick, stage, worker
 from unit.flows.live.staged import Stage

@@ -22,8 +22,9 @@ from entrepot.errors import (
     FolderUnusable,
     InstancesTooMany,
 )
-from entrepot.flows.live.instance import REPLACED, STOP
-from entrepot.spark.live import live_flow as living
+from entrepot.flows.live import supervision as living
+from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.flows.live.instance import REPLACED, STOP, run_instance
 from entrepot.spark.live.live_flow import LiveFlow
 from global_units.conftest import new_postgres
 from unit.flows.live.staged import Stage, drawn, node, reads, until, writes
@@ -88,7 +89,7 @@ def supervised(stage: Stage, context: Context, monkeypatch: pytest.MonkeyPatch) 
                 raise job
             return job if isinstance(job, list) else job(live)
 
-        monkeypatch.setattr(live, "_run_job", run_job)
+        monkeypatch.setattr(live._runner, "_collect", lambda _: run_job())
         opened.append(live)
         live.start()
         started: LiveFlow = live
@@ -181,7 +182,7 @@ def test_a_run_that_somebody_else_has_begun_meanwhile_is_left_in_peace(
     supervised: Callable[..., LiveFlow], stage: Stage
 ) -> None:
     def replaced(live: LiveFlow) -> list[dict[str, Any]]:
-        stage.connection.retire(live._deployment.claim_name(0), (live._deployment.run + 1) * living.ATTEMPTS_MAX)
+        stage.connection.retire(live._deployment.claim_name(0), (live._deployment.run + 1) * ATTEMPTS_MAX)
         raise RuntimeError(KILLED)
 
     live = supervised(replaced, works)
@@ -205,13 +206,13 @@ def test_an_instance_that_does_not_end_in_time_is_cancelled_and_fenced(
     assert live.wait(60)
     assert len(context.cancelled) == 1
     (claim,) = stage.connection.claims(live._deployment.claim_name(0))
-    assert claim.epoch == (run + 1) * living.ATTEMPTS_MAX
+    assert claim.epoch == (run + 1) * ATTEMPTS_MAX
 
 
 def _watched(live: LiveFlow, monkeypatch: pytest.MonkeyPatch) -> threading.Thread:
     """The watch over a job that does not end."""
     monkeypatch.setattr(living, "_WATCH_S", 0.01)
-    thread = threading.Thread(target=live._watch_job, args=(threading.Event(),), daemon=True)
+    thread = threading.Thread(target=live._watch, args=(threading.Event(),), daemon=True)
     thread.start()
     return thread
 
@@ -223,7 +224,7 @@ def test_a_job_whose_tasks_are_deaf_to_an_order_from_elsewhere_is_cancelled(
     live = supervised(works)
     claim = live._deployment.claim_name(0)
     with connect(stage.url) as instance:
-        instance.claim(claim, live._deployment.run * living.ATTEMPTS_MAX)
+        instance.claim(claim, live._deployment.run * ATTEMPTS_MAX)
         thread = _watched(live, monkeypatch)
         stage.connection.instruct(live._deployment.claim_prefix, STOP)
         thread.join(60)
@@ -239,7 +240,7 @@ def test_a_job_whose_tasks_do_not_see_that_another_run_has_fenced_them_is_cancel
     monkeypatch.setattr(living, "_FENCED_S", 0.05)
     live = supervised(works)
     thread = _watched(live, monkeypatch)
-    stage.connection.retire(live._deployment.claim_name(0), (live._deployment.run + 1) * living.ATTEMPTS_MAX)
+    stage.connection.retire(live._deployment.claim_name(0), (live._deployment.run + 1) * ATTEMPTS_MAX)
     thread.join(60)
     assert len(context.cancelled) == 1
     assert not live._stopping.is_set(), "it is told that another run has taken over"
@@ -290,8 +291,8 @@ def test_an_instance_answers_what_keeps_it_from_starting_on_its_first_attempt_on
         In=node("FileInput", directory="/there/is/no/such/folder"),
         Out=writes(stage.queue()),
     )
-    deployment = living.Deployment(flow, stage.url, run=1)
-    answer = living.run_instance(deployment, 0, 0)
+    deployment = Deployment(flow, stage.url, run=1)
+    answer = run_instance(deployment, 0, 0)
     assert isinstance(answer["error"], FolderUnusable)
     with pytest.raises(FolderUnusable):
-        living.run_instance(deployment, 0, 1)
+        run_instance(deployment, 0, 1)

@@ -14,8 +14,9 @@ from entrepot.errors import FlowNotReady, NotAuthorized
 from entrepot.flows.definition import FlowDefinition
 from entrepot.flows.live import flow_databases
 from entrepot.flows.live.deployment import ATTEMPTS_MAX, Deployment
+from entrepot.flows.live.readiness import require_ready
 from entrepot.spark.live import live_flow
-from entrepot.spark.live.live_flow import _is_foreign, _reason, _Task, require_ready
+from entrepot.spark.live.live_flow import _is_foreign, _reason, _Task
 from open_files import open_files
 from unit.flows.live.staged import Stage, drawn, node, reads, writes
 
@@ -126,7 +127,7 @@ class Process:
 
     made: list[Process]
 
-    def __init__(self, message_s_max: float, *, is_own: bool = False) -> None:
+    def __init__(self, message_s_max: float, *, is_own: bool = False, parent: int = 0) -> None:
         self.message_s_max, self.is_own, self.is_closed = message_s_max, is_own, False
         Process.made.append(self)
 

@@ -88,7 +88,7 @@ class _Stopping(FlowControl):
 
 
 class InstanceProcess:
-    """The process that an instance runs in, without limits; `spark.live.worker_process` has some."""
+    """The process that an instance runs in, without limits; `worker_process` has some."""
 
     is_orphan = False
     """The process that started this one is gone."""

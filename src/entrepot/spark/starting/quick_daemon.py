@@ -13,11 +13,19 @@ import contextlib
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 
 PRELOAD = "ENTREPOT_PRELOAD"
 """The variable that names the modules, with commas between them."""
 DAEMON = "ENTREPOT_DAEMON"
 """The variable in which workers find this process's number, and so see when it is gone."""
+
+
+def parent_at_start() -> int:
+    """The process that has forked this worker, also if it is gone already."""
+    daemon, parent = int(os.environ.get(DAEMON) or 0), os.getppid()
+    # One that is told and lives, and is not the parent, is that of a process further up.
+    return daemon if daemon and daemon != parent and not Path(f"/proc/{daemon}").exists() else parent
 
 
 def _without_zip(path: list[str]) -> list[str]:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that Spark has given an instance: it ends when a message keeps it too long, and when Spark is gone.
+"""The process of an instance: it ends when a message keeps it too long, and when whoever started it is gone.
 
-A worker is forked by a daemon of pyspark, which the JVM has started. Killed
-together or one by one, they leave the worker alone with a queue manager that
-still hands out messages: so a thread looks whether its parent is the one
-that it began with.
+Alone, it would still be given messages by its queue manager: so a thread
+looks whether its parent is the one that it began with. Spark's workers are
+forked by a daemon of pyspark, which the JVM has started; those of
+`local_processes` by the program that runs the flow.
 
 Code in C may keep Python's own lock for ever, and then neither that thread
 nor a signal's handler runs. The thread of `faulthandler` needs no lock: it
-writes where the process stands to Spark's log, and ends it. Nothing is lost
+writes where the process stands to standard error, Spark's log, and ends it. Nothing is lost
 by that: the queue manager backs out what was open, and counts a try.
 """
 
@@ -20,12 +20,10 @@ import os
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from entrepot.flows.live.deployment import MESSAGE_S_MAX
 from entrepot.flows.live.instance import InstanceProcess
-from entrepot.spark.starting.quick_daemon import DAEMON
 
 _LOGGER = logging.getLogger("entrepot")
 
@@ -41,7 +39,7 @@ _FINISH_S = 10.0
 class WorkerProcess(InstanceProcess):
     """Limits of the process; nothing is enforced unless it is an instance's own."""
 
-    def __init__(self, message_s_max: float = MESSAGE_S_MAX, *, is_own: bool = False) -> None:
+    def __init__(self, message_s_max: float = MESSAGE_S_MAX, *, is_own: bool = False, parent: int = 0) -> None:
         self._message_s_max = message_s_max if is_own else 0.0
         self._is_own = is_own
         self._rearm_at = 0.0
@@ -50,7 +48,7 @@ class WorkerProcess(InstanceProcess):
         """The process that started this one is gone."""
         self._closed = threading.Event()
         if is_own:
-            self._parent = _parent_at_start()
+            self._parent = parent or os.getppid()
             threading.Thread(target=self._watch_parent, name="parent watch", daemon=True).start()
 
     def begin_message(self) -> None:
@@ -80,7 +78,7 @@ class WorkerProcess(InstanceProcess):
             if self._closed.wait(_LOOK_S):
                 return
         self.is_orphan = True
-        _LOGGER.warning("the Spark that has started process %d is gone: it ends", os.getpid())
+        _LOGGER.warning("whoever has started process %d is gone: it ends", os.getpid())
         time.sleep(_FINISH_S)
         os._exit(1)
 
@@ -88,13 +86,6 @@ class WorkerProcess(InstanceProcess):
         self._closed.set()
         if self._message_s_max:
             faulthandler.cancel_dump_traceback_later()
-
-
-def _parent_at_start() -> int:
-    """The process that has forked this one, also if it is gone already."""
-    daemon, parent = int(os.environ.get(DAEMON) or 0), os.getppid()
-    # One that is told and lives, and is not the parent, is that of a process further up.
-    return daemon if daemon and daemon != parent and not Path(f"/proc/{daemon}").exists() else parent
 
 
 def _log_file() -> Any:

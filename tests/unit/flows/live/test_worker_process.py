@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from entrepot.spark.live import worker_process
-from entrepot.spark.live.worker_process import WorkerProcess
+from entrepot.flows.live import worker_process
+from entrepot.flows.live.worker_process import WorkerProcess
+from entrepot.spark.starting import quick_daemon
 from entrepot.spark.starting.quick_daemon import DAEMON
 from unit.flows.live.stepped import Stepped, SteppedTime
 
@@ -26,7 +27,7 @@ PATIENCE_S = 60.0
 
 KEEPS_THE_LOCK = """
 import itertools
-from entrepot.spark.live.worker_process import WorkerProcess
+from entrepot.flows.live.worker_process import WorkerProcess
 
 process = WorkerProcess(0.2, is_own=True)
 process.begin_message()
@@ -36,8 +37,8 @@ sum(itertools.repeat(0))  # in C, for ever, and with Python's own lock
 
 FORKS = """
 import os, time
-from entrepot.spark.live import worker_process
-from entrepot.spark.live.worker_process import WorkerProcess
+from entrepot.flows.live import worker_process
+from entrepot.flows.live.worker_process import WorkerProcess
 
 worker_process._LOOK_S = 0.05
 worker_process._FINISH_S = 0.1
@@ -104,11 +105,11 @@ def test_a_parent_that_is_gone_before_the_first_look_is_missed_and_one_further_u
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     monkeypatch.setenv(DAEMON, str(gone.pid))
-    assert worker_process._parent_at_start() == gone.pid
+    assert quick_daemon.parent_at_start() == gone.pid
     monkeypatch.setenv(DAEMON, "1")  # it lives, and is not our parent
-    assert worker_process._parent_at_start() == os.getppid()
+    assert quick_daemon.parent_at_start() == os.getppid()
     monkeypatch.delenv(DAEMON)
-    assert worker_process._parent_at_start() == os.getppid()
+    assert quick_daemon.parent_at_start() == os.getppid()
 
 
 # --- the same without processes that end ------------------------------------------------------------------------
@@ -209,12 +210,12 @@ def test_a_process_without_standard_error_writes_to_its_descriptor(
 def test_where_other_processes_cannot_be_seen_the_parent_is_the_one_the_kernel_tells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_process, "Path", lambda _: SimpleNamespace(exists=lambda: False))
+    monkeypatch.setattr(quick_daemon, "Path", lambda _: SimpleNamespace(exists=lambda: False))
     for daemon in ("", str(os.getppid())):
         monkeypatch.setenv(DAEMON, daemon)
-        assert worker_process._parent_at_start() == os.getppid()
+        assert quick_daemon.parent_at_start() == os.getppid()
     monkeypatch.delenv(DAEMON)
-    assert worker_process._parent_at_start() == os.getppid()
+    assert quick_daemon.parent_at_start() == os.getppid()
 
 
 def _watches() -> list[threading.Thread]:
