@@ -29,6 +29,8 @@ from entrepot.testing.postgres import Postgres, kill_all
 # Copied for every kill, so it has to be small.
 SMALL_LOG = LogSettings(segment_bytes=256 * 1024, primary=3, secondary=4)
 COUNT = 3
+REPETITIONS = 20
+"""Of each kill in a long campaign: not a test each, since every process of a run would make them, run or not."""
 HEAL_S = 60.0
 MANAGER, APPLICATION, POSTGRES = "queue manager", "application", "PostgreSQL"
 Plant = Callable[[], None]

@@ -26,6 +26,7 @@ from global_units.crash import (
     COUNT,
     MANAGER,
     POSTGRES,
+    REPETITIONS,
     Kill,
     Plant,
     Violated,
@@ -78,13 +79,11 @@ def test_a_row_exists_if_and_only_if_its_message_has_moved(
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("repetition", range(20))
-@pytest.mark.parametrize("count", range(1, COUNT + 1))
 @pytest.mark.parametrize("kill", ALL, ids=str)
-def test_again_and_again(
-    kill: Kill, count: int, repetition: int, template: Path, tmp_path: Path, postgres: Postgres
-) -> None:
-    live(template, tmp_path / "QM1", postgres, Kill(kill.victims, kill.point, count))
+def test_again_and_again(kill: Kill, template: Path, tmp_path: Path, postgres: Postgres) -> None:
+    for count in range(1, COUNT + 1):
+        for _ in range(REPETITIONS):
+            live(template, tmp_path / "QM1", postgres, Kill(kill.victims, kill.point, count))
 
 
 # --- the moment of the decision, inside the queue manager --------------------------------------------

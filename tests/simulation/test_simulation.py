@@ -82,9 +82,9 @@ def test_the_seeds_meet_crashes_full_disks_failures_and_checkpoints() -> None:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("part", range(100))
+@pytest.mark.parametrize("part", range(10))
 def test_a_hundred_thousand_seeds(part: int) -> None:
-    for seed in range(100_000 + part * 1000, 100_000 + (part + 1) * 1000):
+    for seed in range(100_000 + part * 10_000, 100_000 + (part + 1) * 10_000):
         Simulation(seed).run(250)
 
 

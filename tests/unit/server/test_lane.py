@@ -340,7 +340,7 @@ def test_random_scripts_end_alike_with_and_without_the_lane(tmp_path: Path, part
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("part", range(100))
+@pytest.mark.parametrize("part", range(4))
 def test_many_long_random_scripts_end_alike(tmp_path: Path, part: int) -> None:
-    for seed in range(10_000 + part * 20, 10_000 + part * 20 + 20):
+    for seed in range(10_000 + part * 500, 10_000 + part * 500 + 500):
         require_alike(tmp_path, seed, [], 3 * STEPS)
