@@ -8,7 +8,8 @@ from typing import Any
 
 from entrepot.errors import EsqlRunError
 from entrepot.esql.runtime import casting, comparing, database, fields, operators, rows, statements
-from entrepot.models.tree import STRUCTURE, Element, Root
+from entrepot.models.tree import Element, Root
+from entrepot.models.tree_state import STRUCTURE
 
 
 def vocabulary() -> dict[str, Any]:

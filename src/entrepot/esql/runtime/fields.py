@@ -13,7 +13,8 @@ from typing import Any
 
 from entrepot.errors import EsqlRunError
 from entrepot.models import element_types as kinds_of
-from entrepot.models.tree import COPIES, STRUCTURE, Element, Folder, Root
+from entrepot.models.tree import Element, Folder, Root
+from entrepot.models.tree_state import COPIES, STRUCTURE
 
 Pattern = tuple[str | None, str | None, tuple[int, ...]]
 """Namespace, name, kinds; None for any of the first two, no kinds for any kind."""

@@ -37,7 +37,8 @@ from entrepot.models.element_types import (
     XMLNSC_SINGLE_ATTRIBUTE,
     XMLNSC_SINGLE_NAMESPACE,
 )
-from entrepot.models.tree import DEPTH_MAX, Element, Folder
+from entrepot.models.tree import Element, Folder
+from entrepot.models.tree_state import DEPTH_MAX
 from entrepot.models.value_text import xml_text
 from entrepot.models.xml.characters import (
     LARGE,
