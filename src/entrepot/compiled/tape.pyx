@@ -81,6 +81,7 @@ cdef struct Node:
     uint8_t escaped             # references, line ends or white space that the value does not have
     uint8_t regular
     uint8_t folder              # it has elements
+    uint8_t tagged              # its own tags, and white space below it, are regular
 
 cdef int32_t BODY_BYTES_MAX = _BODY_BYTES_MAX
 cdef int DEPTH_MAX = _DEPTH_MAX
@@ -356,7 +357,7 @@ cdef Tape scan(bytes body, int32_t pos, bint compact):
                 for q in range(pos, lt):
                     if p[q] != 32 and p[q] != 10 and p[q] != 9:
                         return None
-                here.regular = False
+                here.regular = here.tagged = False
             else:
                 node = tape.add()
                 if node < 0:
@@ -397,10 +398,10 @@ cdef Tape scan(bytes body, int32_t pos, bint compact):
                     q += 1
                 if q >= n or p[q] != 62:
                     return None
-                here.regular = False
+                here.regular = here.tagged = False
             if not here.folder and here.text == here.text_end:
                 # <a></a> is written as <a/>.
-                here.regular = False
+                here.regular = here.tagged = False
             here.end = q + 1
             here.behind = tape.count
             depth -= 1
@@ -428,7 +429,7 @@ cdef Tape scan(bytes body, int32_t pos, bint compact):
         here.text = here.text_end = 0
         here.first = here.next = -1
         here.escaped = False
-        here.regular = True
+        here.regular = here.tagged = True
         here.folder = False
         here.name = number_of(tape, p + lt + 1, name_end - lt - 1)
         if depth > 0:
@@ -448,10 +449,10 @@ cdef Tape scan(bytes body, int32_t pos, bint compact):
             if q >= n:
                 return None
             if p[q] == 62 or p[q] == 47:
-                tape.nodes[node].regular = False
+                tape.nodes[node].regular = tape.nodes[node].tagged = False
                 break
             if q - at != 1 or p[at] != 32:
-                tape.nodes[node].regular = False
+                tape.nodes[node].regular = tape.nodes[node].tagged = False
             at = q
             if name_sign[<uint8_t>p[q]] != 2:
                 return None
@@ -459,14 +460,14 @@ cdef Tape scan(bytes body, int32_t pos, bint compact):
                 q += 1
             name_end = q
             if q < n and p[q] != 61:
-                tape.nodes[node].regular = False
+                tape.nodes[node].regular = tape.nodes[node].tagged = False
                 while q < n and is_blank(p[q]):
                     q += 1
             if q >= n or p[q] != 61:
                 return None
             q += 1
             if q < n and is_blank(p[q]):
-                tape.nodes[node].regular = False
+                tape.nodes[node].regular = tape.nodes[node].tagged = False
                 while q < n and is_blank(p[q]):
                     q += 1
             if q >= n or (p[q] != 34 and p[q] != 39):
@@ -507,7 +508,7 @@ cdef Tape scan(bytes body, int32_t pos, bint compact):
             if signs & SPECIAL_SIGN and not look_closely(p, here.text, here.text_end, here):
                 return None
             if not here.regular:
-                tape.nodes[node].regular = False
+                tape.nodes[node].regular = tape.nodes[node].tagged = False
             q = here.end
             # An attribute stands only once; there are few, and documents with many are lxml's.
             at = tape.nodes[node].first
@@ -931,6 +932,10 @@ cdef class Writer:
             node = &read.tape.nodes[read.node]
             if node.regular and node.kind == ELEMENT and not element._has_changed and read.tape.compact == self.compact:
                 return self.raw(read.tape.p + node.start, node.end - node.start)
+            if element._children is None and node.folder and node.kind == ELEMENT and read.tape.compact == self.compact:
+                if read.held is UNREAD and read.found is not None and read.key is read.tape.name(read.node):
+                    if self.around(read, node, depth):
+                        return 0
         elif type(element) is not Element:
             raise NotPlain
         if depth >= DEPTH_MAX:
@@ -978,6 +983,38 @@ cdef class Writer:
         self.raw(b"</", 2)
         self.name(element.key)
         return self.sign(62)
+
+    cdef bint around(self, TapeElement element, Node* node, int depth) except -1:
+        """Write an element of which a few children were looked at: those by themselves, all between them as it came."""
+        cdef Tape tape = element.tape
+        cdef const char* p = tape.p
+        cdef TapeElement child
+        cdef TapeElement looked
+        cdef int32_t at = node.first
+        cdef int32_t from_place
+        cdef Py_ssize_t length = self.length
+        if depth >= DEPTH_MAX:
+            raise NotPlain
+        # The start tag, with its attributes, and what follows up to the first child that is written by itself.
+        if not node.tagged:
+            return False
+        from_place = node.start
+        while at >= 0:
+            looked = None
+            for child in element.found:
+                if child.node == at:
+                    looked = child
+                    break
+            if looked is not None and looked._has_changed or not tape.nodes[at].regular:
+                if tape.nodes[at].kind != ELEMENT or (looked is not None and not self.is_element(looked.kind)):
+                    self.length = length
+                    return False
+                self.raw(p + from_place, tape.nodes[at].start - from_place)
+                self.element(element_at(tape, at, element) if looked is None else looked, depth + 1)
+                from_place = tape.nodes[at].end
+            at = tape.nodes[at].next
+        self.raw(p + from_place, node.end - from_place)
+        return True
 
     cdef bint is_attribute(self, kind):
         return kind == XMLNSC_ATTRIBUTE or (not self.compact and kind == XML_ATTRIBUTE)

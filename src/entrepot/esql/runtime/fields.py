@@ -288,7 +288,7 @@ def take(element: Element, source: Element) -> None:
         return
     if type(element) is Element and element.key and source.is_leaf():
         element.value = source.value
-        if element._children:
+        if not element.is_leaf():
             element.clear()
         element.changed(structure=True)
         return
@@ -305,7 +305,7 @@ def take(element: Element, source: Element) -> None:
         element.kind = source.kind
     if source.is_leaf():
         element.value = source.value
-        if element._children:
+        if not element.is_leaf():
             element.clear()
         element.changed(structure=True)
         return
