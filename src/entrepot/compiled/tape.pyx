@@ -63,7 +63,7 @@ cdef enum:
     ATTRIBUTE = 1
     TEXT = 2
 
-    FOUND_MAX = 8               # so many children found alone, then the level is made as a whole
+    FOUND_MAX = 6               # so many children found alone, then the level is made as a whole
     SEARCHED_MAX = 64           # a search over more children than this counts
     SEARCHES_MAX = 4
     KEPT_MAX = 65_536           # a longer body is not kept for the sake of a second scan

@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from entrepot.compiled import compiled
 from entrepot.errors.flows import MessageTooComplex
 from entrepot.models.element_types import NAME, translate
-from entrepot.models.tree_state import COPIES, DEPTH_MAX, INDEX_FROM, LEVELS_MAX, STRUCTURE
+from entrepot.models.tree_state import COPIES, INDEX_FROM, LEVELS_MAX, STRUCTURE
 
 if TYPE_CHECKING:
     from entrepot.models.domains import Domain
+
 
 class Element:
     """One place in the tree."""
