@@ -14,6 +14,8 @@ PYTEST := $(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist loadgroup --no-
 FUZZ_RUNS ?= 10000000
 # Frames that it gives to the compiled parser, under AddressSanitizer.
 FUZZ_FRAMES ?= 10000000
+# Damaged XML documents that it gives to the tape, under AddressSanitizer.
+FUZZ_DOCUMENTS ?= 200000
 # Each run of the workbench has a folder of its own.
 RUN := bench-runs/$(shell date -u +%Y%m%dT%H%M%S)
 # Spark runs on the machine's Java; where that is missing or older than 17, on one that is installed here.
@@ -59,6 +61,7 @@ torture: $(VENV)/made-test $(VENV)/made-fuzz ## the long campaigns: every crash 
 	@ENTREPOT_PURE=1 $(PYTEST) -m "not torture" --timeout 400
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --runs $(FUZZ_RUNS)
 	@PYTHONPATH=tests $(BIN)/python -m fuzz.frames --runs $(FUZZ_FRAMES) --sanitized
+	@PYTHONPATH=tests $(BIN)/python -m fuzz.documents --runs $(FUZZ_DOCUMENTS) --sanitized
 
 mutants: $(VENV)/made-test ## plant 400 bugs one at a time, and list those that the nearest tests do not notice; an hour or two
 	@PYTHONPATH=tools $(BIN)/python -m mutants

@@ -26,7 +26,8 @@ from entrepot.esql.runtime.strings import RESULT_MAX
 from entrepot.limits import BODY_BYTES_MAX, MIB
 from entrepot.message import Message
 from entrepot.models.assembling import parse_message
-from entrepot.models.tree import COPIES, COPIES_AT_A_TIME, LEVELS_MAX, Assembly, Element, Root
+from entrepot.models.tree import Assembly, Element, Root
+from entrepot.models.tree_state import COPIES, COPIES_AT_A_TIME, LEVELS_MAX
 from folding import for_each
 
 SOON_S = 6.0

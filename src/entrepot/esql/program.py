@@ -24,7 +24,8 @@ from entrepot.esql.parsing import parse_expression, parse_file, parse_statements
 from entrepot.esql.runtime.run import Emit, EsqlRun
 from entrepot.esql.runtime.statements import outgoing
 from entrepot.esql.syntax import Return, SourceFile
-from entrepot.models.tree import COPIES, Assembly
+from entrepot.models.tree import Assembly
+from entrepot.models.tree_state import COPIES
 
 Functions = Mapping[str, Callable[..., Any]]
 """Python functions by the EXTERNAL NAME under which ESQL calls them."""

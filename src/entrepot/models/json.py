@@ -26,7 +26,8 @@ from entrepot.errors.flows import MessageTooComplex, MessageUnreadable, MessageU
 from entrepot.limits import BODY_BYTES_MAX, KIB
 from entrepot.models.domains import WholeOnly
 from entrepot.models.element_types import JSON_ARRAY, JSON_OBJECT, JSON_VALUE
-from entrepot.models.tree import DEPTH_MAX, Element, Folder
+from entrepot.models.tree import Element, Folder
+from entrepot.models.tree_state import DEPTH_MAX
 from entrepot.models.value_text import decimal_text, float_text, interval_text
 from entrepot.models.values import Bits, Interval
 

@@ -118,7 +118,7 @@ class SoapDomain(CompactDomain):
     """SOAP: XMLNSC below Header and Body."""
 
     def parse(self, folder: Folder) -> None:
-        CompactDomain.parse(self, folder)
+        self.parse_by_lxml(folder)
         *before, document = folder.children
         assert isinstance(document, XmlElement)
         envelope = document.source

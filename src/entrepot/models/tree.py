@@ -18,51 +18,21 @@ Children may be loaded late: `_children` is None until first access, and
 `load` brings them. Every change tells the folder above, so that a folder
 that did not change is rendered as the bytes it came from
 (docs/decisions/0016-message-tree.md says why the tree has this shape).
+`compiled/element.pyx` has the same classes for a C compiler.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from entrepot.compiled import compiled
 from entrepot.errors.flows import MessageTooComplex
 from entrepot.models.element_types import NAME, translate
+from entrepot.models.tree_state import COPIES, INDEX_FROM, LEVELS_MAX, STRUCTURE
 
 if TYPE_CHECKING:
     from entrepot.models.domains import Domain
-
-INDEX_FROM = 8
-"""From so many children on, names are looked up in a dictionary."""
-
-DEPTH_MAX = 400
-"""How deep a tree may be. Real messages stay below 50; what walks a tree may recurse to this depth."""
-
-
-STRUCTURE = [0]
-"""Counts what may change where a path of first children leads: removals, insertions, new names. Appending does not.
-Compiled programs keep the end of a path until this changes."""
-
-LEVELS_MAX = 2 * DEPTH_MAX
-"""How deep a program may build a tree that belongs to no folder: each change there walks up to the root."""
-
-COPIES_AT_A_TIME = 10_000
-
-
-class Copies(threading.local):
-    """Counts the elements that this thread copies: a few copies of a tree into itself would fill all memory."""
-
-    left = COPIES_AT_A_TIME
-    charge: Callable[[int], None] | None = None
-    """What copies are charged to: the budget of the program that runs. It raises when that is spent."""
-
-    def spent(self) -> None:
-        made, self.left = COPIES_AT_A_TIME - self.left, COPIES_AT_A_TIME
-        if self.charge is not None:
-            self.charge(made)
-
-
-COPIES = Copies()
 
 
 class Element:
@@ -577,6 +547,10 @@ class Root(Element):
         twin.value = self.value
         twin.fill([child.copy() for child in self.children])
         return twin
+
+
+if not TYPE_CHECKING and (_element := compiled("element")) is not None:
+    Element, Folder, Root, copy_all = _element.Element, _element.Folder, _element.Root, _element.copy_all
 
 
 class Assembly:

@@ -23,7 +23,8 @@ from typing import Any
 from entrepot.errors import InvalidArgument
 from entrepot.models.domains import find_domain
 from entrepot.models.element_types import NAME, NAME_VALUE
-from entrepot.models.tree import DEPTH_MAX, Element, Folder, Root
+from entrepot.models.tree import Element, Folder, Root
+from entrepot.models.tree_state import DEPTH_MAX
 from entrepot.models.value_text import datetime_text, interval_text, xml_text
 from entrepot.models.values import Bits, Interval
 

@@ -323,3 +323,17 @@ def test_a_database_is_asked_through_the_run() -> None:
 def test_a_node_without_a_database_says_so() -> None:
     with pytest.raises(EsqlRunError, match="no database"):
         compile_statements("INSERT INTO Database.t (a) VALUES (1);").compute(message())
+
+
+@pytest.mark.parametrize("declared", [b"", b' xmlns="u"'])
+@pytest.mark.parametrize("looked_at", ["", "IF OutputRoot.XMLNSC.*:o.*:a.*:x = '' THEN END IF;"])
+def test_a_field_that_takes_a_value_loses_its_children_whether_they_were_looked_at_or_not(
+    declared: bytes, looked_at: str
+) -> None:
+    module = compile_statements(f"""
+        SET OutputRoot = InputRoot; {looked_at}
+        DECLARE a REFERENCE TO OutputRoot.XMLNSC.*:o.*:a;
+        SET a = OutputRoot.XMLNSC.*:o.*:b;""")
+    body = b"<o" + declared + b"><a><x>1</x></a><b>2</b></o>"
+    [(_, output)] = module.compute(message(body))
+    assert render_message(output.root).body == b"<o" + declared + b"><a>2</a><b>2</b></o>"

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from entrepot.errors import InvalidArgument
 from entrepot.models.blob import BLOB
 from entrepot.models.element_types import NAME, NAME_VALUE, XMLNSC_ATTRIBUTE
-from entrepot.models.tree import DEPTH_MAX, Element, Folder, Root
+from entrepot.models.tree import Element, Folder, Root
 from entrepot.models.tree_json import tree_from_json, tree_text, tree_to_json
+from entrepot.models.tree_state import DEPTH_MAX
 from entrepot.models.values import Bits, Interval
 from folding import for_each
 

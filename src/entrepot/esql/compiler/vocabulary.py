@@ -6,9 +6,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from entrepot.compiled import compiled
 from entrepot.errors import EsqlRunError
 from entrepot.esql.runtime import casting, comparing, database, fields, operators, rows, statements
-from entrepot.models.tree import STRUCTURE, Element, Root
+from entrepot.models.tree import Element, Root
+from entrepot.models.tree_state import STRUCTURE
 
 
 def vocabulary() -> dict[str, Any]:
@@ -23,6 +25,8 @@ def vocabulary() -> dict[str, Any]:
     }
     for module in (operators, comparing, casting, database, fields, rows, statements):
         words.update(_public(module))
+    if (native := compiled("fields")) is not None:
+        words.update((function.__name__, function) for function in native.WORDS)
     return words
 
 

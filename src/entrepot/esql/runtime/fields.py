@@ -13,7 +13,8 @@ from typing import Any
 
 from entrepot.errors import EsqlRunError
 from entrepot.models import element_types as kinds_of
-from entrepot.models.tree import COPIES, STRUCTURE, Element, Folder, Root
+from entrepot.models.tree import Element, Folder, Root
+from entrepot.models.tree_state import COPIES, STRUCTURE
 
 Pattern = tuple[str | None, str | None, tuple[int, ...]]
 """Namespace, name, kinds; None for any of the first two, no kinds for any kind."""
@@ -287,7 +288,7 @@ def take(element: Element, source: Element) -> None:
         return
     if type(element) is Element and element.key and source.is_leaf():
         element.value = source.value
-        if element._children:
+        if not element.is_leaf():
             element.clear()
         element.changed(structure=True)
         return
@@ -304,7 +305,7 @@ def take(element: Element, source: Element) -> None:
         element.kind = source.kind
     if source.is_leaf():
         element.value = source.value
-        if element._children:
+        if not element.is_leaf():
             element.clear()
         element.changed(structure=True)
         return

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from entrepot.errors.esql import EsqlRunError
 from entrepot.limits import BODY_BYTES_MAX, KIB
-from entrepot.models.tree import COPIES
+from entrepot.models.tree_state import COPIES
 
 LARGE = 64 * KIB
 """Shorter strings are not counted."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from entrepot.errors import EsqlInvalid, LabelNotFound, UserException
@@ -11,7 +12,7 @@ from entrepot.flows.definition import FlowDefinition, NodeDefinition
 from entrepot.flows.exception_list import with_exception
 from entrepot.flows.journey import Journey
 from entrepot.flows.nodes.node import FlowMistake, Node, NodeContext, Property
-from entrepot.models.tree import Assembly
+from entrepot.models.tree import Assembly, Element
 
 
 class Passthrough(Node):
@@ -55,28 +56,45 @@ class RouteToLabel(Node):
 
     def __init__(self, definition: NodeDefinition, plan: NodeContext) -> None:
         super().__init__(definition, plan)
-        self._index = 0 if self.settings["order"] == "first" else -1
+        self._is_last = self.settings["order"] == "last"
 
     def evaluate(self, assembly: Assembly, journey: Journey) -> None:
-        """The label is taken off the list, so that a RouteToLabel further on goes to the next."""
-        local = assembly.local_environment.copy()
-        destination = local.first("Destination")
+        """The label is taken off the list, so that a RouteToLabel further on goes to the next.
+
+        It stands there again afterwards, for who sent the message here. That costs less than a copy of the list.
+        """
+        destination = assembly.local_environment.first("Destination")
         router = None if destination is None else destination.first("RouterList")
-        listed = [] if router is None else router.all("DestinationData")
-        names = [data for data in listed if data.first("labelName") is not None or data.first("labelname") is not None]
+        chosen = None if router is None else self._chosen(router)
         known = tuple(self.plan.labels)
-        if not names:
-            # Older flows write the label right below RouterList.
-            names = [] if router is None else [*router.all("labelName"), *router.all("labelname")]
-        if not names or router is None:
+        if router is None or chosen is None:
             raise LabelNotFound(self.plan.flow.name, self.name, "", known)
-        chosen = names[self._index]
-        named: Any = chosen.first("labelName") or chosen.first("labelname") or chosen
+        named: Any = _label_of(chosen) or chosen
         label = self.plan.labels.get(str(named.value))
         if label is None:
             raise LabelNotFound(self.plan.flow.name, self.name, str(named.value), known)
+        place = router.position(chosen)
         router.remove(chosen)
-        label(Assembly(assembly.root, assembly.environment, local, assembly.exception_list), journey)
+        try:
+            label(assembly, journey)
+        finally:
+            router.insert(place, chosen)
+
+    def _chosen(self, router: Element) -> Element | None:
+        """The first entry of the list that has a label, or the last."""
+        listed = router.all("DestinationData")
+        chosen = next((data for data in self._in_order(listed) if _label_of(data) is not None), None)
+        if chosen is not None:
+            return chosen
+        # Older flows write the label right below RouterList.
+        return next(self._in_order([*router.all("labelName"), *router.all("labelname")]), None)
+
+    def _in_order(self, listed: list[Element]) -> Iterator[Element]:
+        return reversed(listed) if self._is_last else iter(listed)
+
+
+def _label_of(data: Element) -> Element | None:
+    return data.first("labelName") or data.first("labelname")
 
 
 class RouteNode(Node):

@@ -27,7 +27,8 @@ from entrepot.models.encodings import NATIVE, struct_order
 from entrepot.models.headers.layout import INTEGER, Field, Layout, as_integer, as_text, text_field
 from entrepot.models.headers.origin import ELSEWHERE, Origin
 from entrepot.models.headers.rfh2_folders import DOMAIN, read_folders, simple, write_folder
-from entrepot.models.tree import DEPTH_MAX, Element, Folder
+from entrepot.models.tree import Element, Folder
+from entrepot.models.tree_state import DEPTH_MAX
 
 FIXED = ("Version", "Encoding", "CodedCharSetId", "Format", "Flags", "NameValueCCSID")
 """The children that are no folders, in their order."""

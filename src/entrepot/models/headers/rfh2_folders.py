@@ -19,7 +19,8 @@ from xml.parsers import expat
 from entrepot.errors import MessageTooComplex, MessageUnreadable, MessageUnwritable
 from entrepot.models.code_pages import decode, encode
 from entrepot.models.element_types import NAME_VALUE, VALUE, XMLNSC_ATTRIBUTE
-from entrepot.models.tree import DEPTH_MAX, Element
+from entrepot.models.tree import Element
+from entrepot.models.tree_state import DEPTH_MAX
 
 DOMAIN = "MQRFH2"
 

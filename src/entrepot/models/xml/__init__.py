@@ -4,8 +4,8 @@
 XMLNSC (and SOAP below Header and Body, soap.py) drops comments,
 processing instructions and text between elements; XMLNS and XML keep them.
 XML knows no namespaces: `<a:b>` is an element named a:b there. A body is parsed
-on first access, level by level (elements.py), and a body that
-was not changed is written as the bytes it came from.
+on first access, level by level: plain ones as a tape (compiled/tape.pyx), all others by lxml (elements.py). A body
+that was not changed is written as the bytes it came from.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from lxml import etree
 
+from entrepot.compiled import compiled
 from entrepot.errors.flows import MessageUnreadable
 from entrepot.models.tree import Element, Folder
 from entrepot.models.xml import peek as xml_peek
@@ -35,6 +36,20 @@ from entrepot.models.xml.elements import (
 
 _PLAIN_START = re.compile(rb"<[A-Za-z_]").match
 
+_tape = compiled("tape")
+
+
+def _taped(folder: Folder, *, compact: bool) -> bool:
+    """Give the folder the elements of a tape, where there is a compiled form and the body is plain."""
+    if _tape is None:
+        return False
+    document = _tape.document_of(folder, compact)
+    if document is None:
+        return False
+    declaration = Declaration.of(folder)
+    folder._children = [document] if declaration is None else [declaration, document]
+    return True
+
 
 class CompactDomain:
     """XMLNSC: the tree holds what business messages mean, and not how they were typed."""
@@ -43,6 +58,10 @@ class CompactDomain:
         self.name = name
 
     def parse(self, folder: Folder) -> None:
+        if not _taped(folder, compact=True):
+            self.parse_by_lxml(folder)
+
+    def parse_by_lxml(self, folder: Folder) -> None:
         body: Any = folder.body
         # One character is found many times faster than a word; neither sections nor attributes do without theirs.
         sections = b"[" in body and b"<![CDATA[" in body
@@ -82,6 +101,10 @@ class MixedDomain:
         self.name = name
 
     def parse(self, folder: Folder) -> None:
+        if not _taped(folder, compact=False):
+            self.parse_by_lxml(folder)
+
+    def parse_by_lxml(self, folder: Folder) -> None:
         body: Any = folder.body
         if folder.ccsid == 1208 and body[-1:] == b">" and b"=" not in body and _PLAIN_START(body) is not None:
             # As above, and without attributes there are no namespaces.
@@ -115,13 +138,13 @@ class MixedDomain:
 class PrefixedDomain(MixedDomain):
     """XML: as XMLNS, but prefixes are part of names and xmlns is an attribute like any other."""
 
-    def parse(self, folder: Folder) -> None:
+    def parse_by_lxml(self, folder: Folder) -> None:
         body: Any = folder.body
         if xml_plain_names.wanted(body):
             xml_plain_names.parse(folder)
         else:
             try:
-                MixedDomain.parse(self, folder)
+                MixedDomain.parse_by_lxml(self, folder)
             except MessageUnreadable:
                 # An undeclared prefix is no fault in this domain. Whatever else is wrong, expat reports too.
                 xml_plain_names.parse(folder)

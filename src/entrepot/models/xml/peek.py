@@ -33,6 +33,8 @@ _NOTHING: tuple[bool, Any] = (False, None)
 
 def peek(folder: Folder, keys: tuple[str, ...]) -> tuple[bool, Any]:
     """(True, value) when the beginning of the body tells; otherwise (False, None)."""
+    if len(folder.body or b"") < BODY_BYTES_MIN:
+        return _NOTHING
     roots: list[Any] = folder.peeked or []
     folder.peeked = roots
     for number, prefix_bytes in enumerate(PREFIX_BYTES):

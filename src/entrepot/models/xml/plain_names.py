@@ -19,7 +19,8 @@ from entrepot.models.element_types import (
     XML_CONTENT,
     XML_PROCESSING_INSTRUCTION,
 )
-from entrepot.models.tree import DEPTH_MAX, Element, Folder
+from entrepot.models.tree import Element, Folder
+from entrepot.models.tree_state import DEPTH_MAX
 from entrepot.models.xml.declaration import Declaration
 from entrepot.models.xml.reading import in_body, is_ascii_like, recoded, refuse_document_type
 

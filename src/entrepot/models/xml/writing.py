@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from lxml import etree
 
+from entrepot.compiled import compiled
 from entrepot.errors.flows import MessageUnwritable
 from entrepot.limits import BODY_BYTES_MAX
 from entrepot.models.element_types import (
@@ -37,7 +38,8 @@ from entrepot.models.element_types import (
     XMLNSC_SINGLE_ATTRIBUTE,
     XMLNSC_SINGLE_NAMESPACE,
 )
-from entrepot.models.tree import DEPTH_MAX, Element, Folder
+from entrepot.models.tree import Element, Folder
+from entrepot.models.tree_state import DEPTH_MAX
 from entrepot.models.value_text import xml_text
 from entrepot.models.xml.characters import (
     LARGE,
@@ -53,6 +55,8 @@ from entrepot.models.xml.characters import (
 from entrepot.models.xml.declaration import Declaration, declaration_text
 from entrepot.models.xml.elements import XmlElement
 from entrepot.models.xml.reading import codec
+
+_tape = compiled("tape")
 
 ELEMENT, CDATA_ELEMENT, TEXT, CDATA, COMMENT, INSTRUCTION, ATTRIBUTE, NAMESPACE, DECLARATION, DOCUMENT_TYPE = range(10)
 
@@ -96,6 +100,10 @@ def render(folder: Folder) -> bytes:
         MessageUnwritable: Something in it has no place in XML: a name, a character, a second document element.
     """
     encoding = encoding_of(folder)
+    if _tape is not None and encoding == "utf-8":
+        written = _by_tape(folder)
+        if written is not None:
+            return written
     if not folder.restructured:
         written = _values_only(folder, encoding)
         if written is not None:
@@ -106,6 +114,20 @@ def render(folder: Folder) -> bytes:
 
 def encoding_of(folder: Folder) -> str:
     return "utf-8" if folder.ccsid == 1208 else codec(folder)
+
+
+def _by_tape(folder: Folder) -> bytes | None:
+    """The bytes as compiled code writes them, which are the same; None where something is unusual."""
+    children = folder.children
+    if folder.domain.name == "SOAP" or not 1 <= len(children) <= 2 or isinstance(children[-1], XmlElement):
+        return None
+    head = b""
+    if len(children) == 2:
+        if not isinstance(children[0], Declaration):
+            return None
+        head = declaration_text(children[0], "utf-8").encode()
+    written: bytes | None = _tape.render(folder, folder.domain.name == "XMLNSC", head)
+    return written
 
 
 # --- only values changed --------------------------------------------------------------------------
