@@ -137,6 +137,19 @@ def make_kind(Element element not None, key, kind):
     return element.append(element.new_child(key, kind)) if child is None else child
 
 
+cpdef Element make_matching(Element element, tuple pattern, form="", number=1):
+    """Here only what stands in a SELECT: a name and at most one kind, and the first of that name."""
+    cdef list found
+    namespace, name, kinds = pattern
+    if element is None or form == "from_last" or number != 1 or type(name) is not str or type(namespace) is not str:
+        return fields.make_matching(element, pattern, form, number)
+    key = fields.key_of(namespace, name) if namespace else name
+    found = element.all(key)
+    if found:
+        return fields.make_matching(element, pattern, form, number)
+    return element.append(element.new_child(key, kinds[0] if kinds else NAME))
+
+
 # --- values and trees ------------------------------------------------------------------------------------------------
 
 cpdef take(Element element, Element source):
@@ -168,6 +181,13 @@ def put_scalar(Element parent not None, key, value):
     if child is None:
         child = parent.append(parent.new_child(key))
     child.set_value(value)
+
+
+def take_folder(Element root not None, key, Element source):
+    if type(source) is Folder and type(root) is Root and source.key == key and root.first(key) is None:
+        root.append(source.copy())
+    else:
+        fields.take_folder(root, key, source)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -390,7 +410,8 @@ def concat(a, b):
 
 
 WORDS = (
-    walk, find_from, make_from, find_nth_from, make_nth_from, read, nth, named, find_kind, make, make_nth, make_kind, take,
-    put_field, put_scalar, cardinality, new_row, add_value, add_tree, put_value, put_tree, put_any, assign_rows, equal,
-    not_equal, less, less_equal, greater, greater_equal, add, subtract, multiply, concat, caster,
+    walk, find_from, make_from, find_nth_from, make_nth_from, read, nth, named, find_kind, make, make_nth, make_kind,
+    make_matching, take, take_folder, put_field, put_scalar, cardinality, new_row, add_value, add_tree, put_value,
+    put_tree, put_any, assign_rows, equal, not_equal, less, less_equal, greater, greater_equal, add, subtract, multiply,
+    concat, caster,
 )
