@@ -26,9 +26,19 @@ from entrepot.spark.tables.payload import PayloadColumns
 from entrepot.spark.tables.payload_fields import MISFITS, misfits
 from unit.models.cwf_models import choice, group, simple
 
-MakeBytes = Callable[[Random, str], bytes]
+
+class Dice(Random):
+    """What a model and its records are drawn by."""
+
+    wild = False
+    """Fields may hold what their model does not allow."""
+    little = False
+    """Numbers have their lowest byte first."""
+
+
+MakeBytes = Callable[[Dice, str], bytes]
 """A member's bytes in a code page that Python calls so."""
-SETTINGS = [(1208, 546), (819, 273), (500, 785), (37, 0x211), (1047, 0x122), (1252, 0x112), (273, 0x111), (932, 273)]
+SETTINGS = [(1208, 546), (819, 273), (500, 785), (37, 0x211), (1047, 0x122), (1252, 0x222), (273, 0x111), (932, 273)]
 NUMBERS = (ValueType.INTEGER, ValueType.DECIMAL, ValueType.FLOAT)
 
 
@@ -69,7 +79,7 @@ def first_difference(payload: PayloadColumns, messages: Sequence[Message]) -> st
 # --- members ---------------------------------------------------------------------------------------------
 
 
-def random_members(random: Random, prefix: str = "F", depth: int = 2) -> tuple[list[StructureMember], list[MakeBytes]]:
+def random_members(random: Dice, prefix: str = "F", depth: int = 2) -> tuple[list[StructureMember], list[MakeBytes]]:
     members: list[StructureMember] = []
     makers: list[MakeBytes] = []
     for number in range(random.randint(1, 4)):
@@ -79,7 +89,7 @@ def random_members(random: Random, prefix: str = "F", depth: int = 2) -> tuple[l
     return members, makers
 
 
-def _member(random: Random, name: str, depth: int) -> tuple[StructureMember, MakeBytes]:
+def _member(random: Dice, name: str, depth: int) -> tuple[StructureMember, MakeBytes]:
     shape = random.choice(["one", "one", "one", "table", "structure", "rows", "choice"] if depth else ["one", "table"])
     gaps = {"skip_before": random.choice([0, 0, 1]), "skip_after": random.choice([0, 0, 2])}
     if shape in ("one", "table"):
@@ -104,26 +114,28 @@ def _spaced(make: MakeBytes, gaps: dict[str, int], count: int) -> MakeBytes:
 
 
 def _longest(makers: list[MakeBytes]) -> MakeBytes:
-    def make(random: Random, codec: str) -> bytes:
+    def make(random: Dice, codec: str) -> bytes:
         sizes = [len(one(random, codec)) for one in makers]
         return random.choice(makers)(random, codec).ljust(max(sizes), b"\x40")
 
     return make
 
 
-def _field(random: Random, name: str, **said: Any) -> tuple[StructureMember, MakeBytes]:
+def _field(random: Dice, name: str, **said: Any) -> tuple[StructureMember, MakeBytes]:
     kind = random.choice(list(_FIELDS))
     content, storage, length, physical, make = _FIELDS[kind](random)
     policy = random.choice(["none"] * 4 + ["fill", "logical" if content.type in NUMBERS else "fill"])
-    if policy == "fill" and storage != "boolean":
-        physical |= {"null_policy": "fill", "null_value": random.choice(["0x40", "0xFF"])}
+    null = random.choice([b"\x40", b"\xff"])
+    if policy == "fill":
+        physical |= {"null_policy": "fill", "null_value": f"0x{null.hex()}"}
     elif policy == "logical":
         physical |= {"null_policy": "logical", "null_value": "0"}
 
-    def sometimes_null(random: Random, codec: str) -> bytes:
+    def sometimes_null(random: Dice, codec: str) -> bytes:
         raw = make(random, codec)
-        null = random.choice([b"\x40", b"\xff", b"\x00"])
-        return null * len(raw) if random.random() < 0.05 else raw
+        if random.random() < 0.1 and (policy == "fill" or random.wild):
+            return (random.choice([null, b"\0"]) if random.wild else null) * len(raw)
+        return raw
 
     return simple(name, content, storage, length, **physical, **said), sometimes_null
 
@@ -132,53 +144,55 @@ def _any_bytes(length: int) -> MakeBytes:
     return lambda random, codec: random.randbytes(length)
 
 
-def _text(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _text(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     length, justify = random.randint(1, 12), random.choice(["left", "left", "right", "none"])
     padding = random.choice([" ", " ", "", "*", "0x00", "0xFF", "x"])
     values = random.choice([(), (), ("A", "AB")])
 
-    def make(random: Random, codec: str) -> bytes:
+    def make(random: Dice, codec: str) -> bytes:
         pad = b"\x00" if padding == "0x00" else (padding or " ").encode(codec, "replace")[:1]
-        word = random.choice(["A", "AB", "Zoë", "Straße", "x*x ", "", "7 x 9", "ok\0"])
+        word = random.choice(["A", "AB", "x*x ", "", "7 x 9", "ok\0", "Zoë", "Straße"][: None if length > 6 else 6])
         text = word.encode(codec, "replace")[:length]
         return text.rjust(length, pad) if justify == "right" else text.ljust(length, pad)
 
     return Simple(ValueType.STRING, values=values), "string", length, {"justify": justify, "padding": padding}, make
 
 
-def _decimals(random: Random, wanted: ValueType) -> int:
+def _decimals(random: Dice, wanted: ValueType) -> int:
     return random.choice([0, 0, -1, -3, -20] if wanted is ValueType.INTEGER else [0, 0, 2, 2, 5, -2, 17, 25])
 
 
-def _integer(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _integer(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     wanted, length = random.choice(NUMBERS), random.randint(1, 8)
     physical = {"signed": random.choice([True, False]), "decimals": _decimals(random, wanted)}
     values = random.choice([(), (), ("1", "7")])
 
-    def make(random: Random, codec: str) -> bytes:
-        if random.random() < 0.5:
-            return random.choice([b"\x01", b"\x07"]).rjust(length, b"\0")
-        return random.randbytes(length)
+    def make(random: Dice, codec: str) -> bytes:
+        if random.wild or random.random() < 0.5:
+            return random.randbytes(length)
+        raw = random.choice([b"\1", b"\7", b"\x12\x34"[:length], b"\x80\xff"[-length:]]).rjust(length, b"\0")
+        return raw[::-1] if random.little else raw
 
     return Simple(wanted, values=values), "integer", length, physical, make
 
 
-def _packed(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _packed(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     wanted, length = random.choice(NUMBERS), random.choice([1, 2, 3, 5, 9, 10, 11, 16, 20])
     physical = {"signed": random.choice([True, True, False]), "decimals": _decimals(random, wanted)}
 
-    def make(random: Random, codec: str) -> bytes:
+    def make(random: Dice, codec: str) -> bytes:
         digits = str(random.randrange(10 ** random.randint(0, 2 * length - 1))).zfill(2 * length - 1)
         if random.random() < 0.2:
             digits = "0" * len(digits)
-        sign = random.choice("cccfddabe7")
+        digits = digits if random.wild else digits[-18:].zfill(len(digits))
+        sign = random.choice("cccfddabe7" if random.wild else "cfddabe" if physical["signed"] else "fface")
         raw = bytes.fromhex(digits + sign)
-        return raw[::-1] if random.random() < 0.3 else raw
+        return raw[::-1] if random.little else raw
 
     return Simple(wanted), "packed", length, physical, make
 
 
-def _external(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _external(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     wanted, length = random.choice(NUMBERS), random.choice([1, 2, 4, 7, 18, 19, 25])
     sign = random.choice(["trailing", "leading", "trailing separate", "leading separate"])
     signed = random.choice([True, True, False])
@@ -188,70 +202,98 @@ def _external(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeByt
         [{}, {}, {"justify": "right", "padding": " "}]
     )
 
-    def make(random: Random, codec: str) -> bytes:
+    def make(random: Dice, codec: str) -> bytes:
         room = length - (signed and sign.endswith("separate"))
-        digits = str(random.randrange(10 ** random.randint(0, room))).zfill(room).encode(codec)
-        ebcdic = digits[:1] >= b"\xf0"
+        digits = str(random.randrange(10 ** random.randint(0, room if random.wild else min(room, 18))))
+        written = digits.zfill(room).encode(codec)
+        ebcdic = written[:1] >= b"\xf0"
         if not signed:
-            return digits
+            return written
         if sign.endswith("separate"):
             mark = random.choice("+--").encode(codec)
-            return mark + digits if sign.startswith("leading") else digits + mark
+            return mark + written if sign.startswith("leading") else written + mark
         place = 0 if sign.startswith("leading") else room - 1
-        digit = digits[place] & 15
-        zoned = random.choice([0xC0, 0xD0, 0xF0, 0xB0]) | digit if ebcdic else random.choice(
-            [0x30 | digit, 0x70 | digit, b"{ABCDEFGHI"[digit], b"}JKLMNOPQR"[digit]]
+        digit = written[place] & 15
+        zoned = (
+            random.choice([0xC0, 0xD0, 0xF0, 0xB0, 0xA0]) | digit
+            if ebcdic
+            else random.choice([0x30 | digit, 0x70 | digit, b"{ABCDEFGHI"[digit], b"}JKLMNOPQR"[digit]])
         )
-        return digits[:place] + bytes([zoned]) + digits[place + 1 :]
+        return written[:place] + bytes([zoned]) + written[place + 1 :]
 
     return Simple(wanted), "external", length, physical, make
 
 
-def _float(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _float(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     length, storage = random.choice([4, 8]), random.choice(["float", "float", "hexfloat"])
     wanted = random.choice([ValueType.FLOAT, ValueType.FLOAT, ValueType.DECIMAL])
-    return Simple(wanted), storage, length, {}, _any_bytes(length)
+
+    def make(random: Dice, codec: str) -> bytes:
+        if random.wild or random.random() < 0.2:
+            return random.randbytes(length)
+        return bytes([random.choice([0x41, 0xC1, 0x42]), 0x10 * random.randint(1, 9)]).ljust(length, b"\0")
+
+    return Simple(wanted), storage, length, {}, make
 
 
-def _boolean(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _boolean(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     length = random.choice([0, 1, 2])
     most = length or 4
-    return Simple(ValueType.BOOLEAN), "boolean", length, {}, lambda random, codec: (
-        random.choice([b"\0", b"\1", b"\1", b"\0", b"\2"]).rjust(most, b"\0")
+    return (
+        Simple(ValueType.BOOLEAN),
+        "boolean",
+        length,
+        {},
+        lambda random, codec: random.choice([b"\0", b"\1", b"\2"][: 2 + random.wild]).rjust(most, b"\0"),
     )
 
 
-def _binary(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _binary(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     length = random.randint(1, 9)
     return Simple(ValueType.BINARY), "binary", length, {}, _any_bytes(length)
 
 
-def _moment(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _moment(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     wanted, pattern, texts = random.choice([
         (ValueType.DATE, "yyyyMMdd", ["20240229", "19991231", "20230229"]),
-        (ValueType.DATETIME, "yyyyMMddHHmmss", ["20240229120000", "20240229250000"]),
-        (ValueType.TIME, "HHmmss", ["120059", "236000"]),
-        (ValueType.INTEGER, "", ["000042", "    -7", "1.5", "xyz"]),
+        (ValueType.DATETIME, "yyyyMMddHHmmss", ["20240229120000", "19991231235959", "20240229250000"]),
+        (ValueType.TIME, "HHmmss", ["120059", "000000", "236000"]),
+        (ValueType.INTEGER, "", ["000042", "-7    ", "1.5", "xyz"]),
     ])  # fmt: skip
     length = len(texts[0])
-    return Simple(wanted), "string", length, {"format": pattern}, lambda random, codec: (
-        random.choice(texts).ljust(length).encode(codec)
+    return (
+        Simple(wanted),
+        "string",
+        length,
+        {"format": pattern},
+        lambda random, codec: random.choice(texts if random.wild else texts[:2]).ljust(length).encode(codec),
     )
 
 
-def _packed_date(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _packed_date(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     days = ["2024060c", "1999365f", "2023366c", "2024001d"]
-    return Simple(ValueType.DATE), "packed", 4, {"format": "yyyyDDD"}, lambda random, codec: (
-        bytes.fromhex(random.choice(days))
+    return (
+        Simple(ValueType.DATE),
+        "packed",
+        4,
+        {"format": "yyyyDDD"},
+        lambda random, codec: bytes.fromhex(random.choice(days if random.wild else days[:2])),
     )
 
 
-def _counted_moment(random: Random) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
+def _counted_moment(random: Dice) -> tuple[Simple, str, int, dict[str, Any], MakeBytes]:
     length = random.choice([4, 8])
-    return Simple(ValueType.DATETIME), "integer", length, {}, _any_bytes(length)
+
+    def make(random: Dice, codec: str) -> bytes:
+        if random.wild:
+            return random.randbytes(length)
+        raw = random.randrange(10**9).to_bytes(length, "big")
+        return raw[::-1] if random.little else raw
+
+    return Simple(ValueType.DATETIME), "integer", length, {}, make
 
 
-_FIELDS: dict[str, Callable[[Random], tuple[Simple, str, int, dict[str, Any], MakeBytes]]] = {
+_FIELDS: dict[str, Callable[[Dice], tuple[Simple, str, int, dict[str, Any], MakeBytes]]] = {
     "text": _text,
     "text again": _text,
     "integer": _integer,
@@ -269,14 +311,15 @@ _FIELDS: dict[str, Callable[[Random], tuple[Simple, str, int, dict[str, Any], Ma
 # --- messages --------------------------------------------------------------------------------------------
 
 
-def random_messages(random: Random, makers: Sequence[MakeBytes], count: int) -> list[Message]:
+def random_messages(random: Dice, makers: Sequence[MakeBytes], count: int) -> list[Message]:
     """Records in two settings; some are damaged, too short or too long, or have a header before them."""
     messages: list[Message] = []
     settings = random.sample(SETTINGS, 2)
-    damage = random.choice([0.0, 0.1, 0.5])
+    damage, wildness = random.choice([0.0, 0.05, 0.5]), random.choice([0.0, 0.05, 0.5])
     for _ in range(count):
-        ccsid, encoding = random.choice([settings[0], settings[0], settings[0], settings[1]])
+        ccsid, encoding = settings[random.random() < 0.3]
         page = code_page(ccsid, encoding)
+        random.wild, random.little = random.random() < wildness, encoding & 15 == 2
         body = bytearray(b"".join(make(random, page.codec) for make in makers))
         if random.random() < damage:
             body[random.randrange(len(body))] = random.randrange(256)

@@ -5,7 +5,7 @@
                     ▼
     values, nulls, unreadable, doubtful
 
-Numbers, booleans, BLOBs and text in ASCII characters are read without a loop
+NumberCells, booleans, BLOBs and text in ASCII characters are read without a loop
 in Python. What numpy cannot do as the codec does it (dates, numbers in text,
 hexadecimal floats, code pages of several bytes) is read by the codec itself,
 once for each different content. `doubtful` is what only a reading of the whole
@@ -52,7 +52,7 @@ class Cells:
 
 
 @dataclass(slots=True, kw_only=True)
-class Numbers(Cells):
+class NumberCells(Cells):
     """64-bit integers, floats or booleans, as the array's type says; decimals as integers, `scale` digits behind."""
 
     values: Array
@@ -60,7 +60,7 @@ class Numbers(Cells):
 
 
 @dataclass(slots=True, kw_only=True)
-class Blobs(Cells):
+class BlobCells(Cells):
     """Bytes, each as long as the others."""
 
     width: int
@@ -69,7 +69,7 @@ class Blobs(Cells):
 
 
 @dataclass(slots=True, kw_only=True)
-class Texts(Cells):
+class TextCells(Cells):
     """ASCII text, each as long as the others, with padding that is still to be taken off; and all other texts."""
 
     width: int
@@ -84,7 +84,7 @@ class Texts(Cells):
 
 
 @dataclass(slots=True, kw_only=True)
-class Values(Cells):
+class ValueCells(Cells):
     """Values as the tree has them."""
 
     values: list[Any]
@@ -113,7 +113,7 @@ def _direct_reader(simple: Simple, physical: CwfField, codec: FieldCodec, settin
     width = codec.size
     assert width is not None
     if storage == "binary":
-        return lambda raw: Blobs(width=width, data=raw.view(np.uint8))
+        return lambda raw: BlobCells(width=width, data=raw.view(np.uint8))
     if storage == "boolean":
         return _boolean_reader(width, setting)
     if storage == "string":
@@ -124,7 +124,7 @@ def _direct_reader(simple: Simple, physical: CwfField, codec: FieldCodec, settin
         if storage == "hexfloat" or setting.orders.hexadecimal or wanted is not ValueType.FLOAT:
             return None
         kind = f"{'>' if setting.orders.floating == 'big' else '<'}f{width}"
-        return lambda raw: Numbers(values=raw.view(kind).astype(np.float64))
+        return _float_reader(kind)
     finish = _finisher(wanted, physical.decimals)
     if finish is None:
         return None
@@ -167,7 +167,7 @@ def _each_reader(codec: FieldCodec) -> ReadCells:
                     value = None
                     wrong.append(place)
             values.append(value)
-        return Values(values=values, unreadable=_at(wrong, len(values)))
+        return ValueCells(values=values, unreadable=_at(wrong, len(values)))
 
     return read
 
@@ -178,6 +178,14 @@ def _at(places: list[int], count: int) -> Mask | None:
     mask = np.zeros(count, np.bool_)
     mask[places] = True
     return mask
+
+
+def _float_reader(kind: str) -> ReadCells:
+    def read(raw: Array) -> Cells:
+        with np.errstate(invalid="ignore"):  # A signalling NaN is a NaN.
+            return NumberCells(values=raw.view(kind).astype(np.float64))
+
+    return read
 
 
 def _bytes_of(raw: Array) -> Array:
@@ -193,7 +201,7 @@ def _boolean_reader(width: int, setting: Setting) -> ReadCells:
     def read(raw: Array) -> Cells:
         content = _bytes_of(raw)
         is_true = (content == true).all(axis=1)
-        return Numbers(values=is_true, unreadable=~is_true & ~(content == false).all(axis=1))
+        return NumberCells(values=is_true, unreadable=~is_true & ~(content == false).all(axis=1))
 
     return read
 
@@ -220,7 +228,7 @@ def _text_reader(physical: CwfField, codec: FieldCodec, page: CodePage) -> ReadC
         data: Array = raw.view(np.uint8)
         if translated:
             data = np.frombuffer(data.tobytes().translate(table), np.uint8)
-        cells = Texts(width=width, data=data, padding=padding, left=left)
+        cells = TextCells(width=width, data=data, padding=padding, left=left)
         if data.max(initial=0) <= 0x7F:
             return cells
         cells.data = data.copy()
@@ -253,7 +261,7 @@ def _ascii_table(page: CodePage) -> bytes | None:
 
 # --- numbers -------------------------------------------------------------------------------------------------
 
-Finish = Callable[[Array, Mask | None], Numbers]
+Finish = Callable[[Array, Mask | None], NumberCells]
 """Whole numbers of 64 bits, and which of them were written as negative, to the values that they stand for."""
 
 
@@ -272,12 +280,12 @@ def _finisher(wanted: ValueType, decimals: int) -> Finish | None:
         beyond = (values > limit) | (values < -limit)
         return np.where(beyond, 0, values) * 10**power, beyond
 
-    def exact(values: Array, negative: Mask | None) -> Numbers:
+    def exact(values: Array, negative: Mask | None) -> NumberCells:
         del negative
         values, beyond = raised(values)
-        return Numbers(values=values, scale=scale, doubtful=beyond)
+        return NumberCells(values=values, scale=scale, doubtful=beyond)
 
-    def floating(values: Array, negative: Mask | None) -> Numbers:
+    def floating(values: Array, negative: Mask | None) -> NumberCells:
         whole, beyond = raised(values)
         found = whole.astype(np.float64)
         if scale:
@@ -285,7 +293,7 @@ def _finisher(wanted: ValueType, decimals: int) -> Finish | None:
             found /= 10.0**scale
         if negative is not None:
             found = np.where(negative, -np.abs(found), found)  # a zero may be written as negative
-        return Numbers(values=found, doubtful=beyond)
+        return NumberCells(values=found, doubtful=beyond)
 
     return floating if wanted is ValueType.FLOAT else exact
 
@@ -347,7 +355,7 @@ class _Total:
             self.value *= power
             self.value += digits
 
-    def cells(self, negative: Mask | None, finish: Finish) -> Numbers:
+    def cells(self, negative: Mask | None, finish: Finish) -> NumberCells:
         value = self.value if negative is None else np.where(negative, -self.value, self.value)
         cells = finish(value, negative)
         cells.unreadable = self.wrong

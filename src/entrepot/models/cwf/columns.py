@@ -34,33 +34,33 @@ from entrepot.models.logical import Composition
 
 
 @dataclass(slots=True)
-class Column:
+class MemberColumn:
     """A member, in all records; where it is absent, the record has another member in its place."""
 
-    content: Cells | Columns | Repeats
+    content: Cells | StructColumns | RepeatedColumn
     absent: Mask | None = None
 
 
 @dataclass(slots=True)
-class Columns:
+class StructColumns:
     """The members of a structure by their names."""
 
-    members: dict[str, Column]
+    members: dict[str, MemberColumn]
 
 
 @dataclass(slots=True)
-class Repeats:
+class RepeatedColumn:
     """So many of a member in each record, record after record."""
 
     count: int
-    column: Column
+    column: MemberColumn
 
 
 @dataclass(slots=True)
-class Batch:
+class ColumnBatch:
     """Records as columns."""
 
-    columns: Columns
+    columns: StructColumns
     apart: Mask
     """Records that are to be read one by one: what the columns have of them means nothing."""
 
@@ -73,7 +73,7 @@ class _NotFixed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ItemPlaces:
     """Where a batch has the items of something that may repeat: as numpy's arrays say it."""
 
     data: bytes | Array
@@ -111,7 +111,7 @@ def either(one: Mask | None, other: Mask | None) -> Mask | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _FieldNode:
     name: str
     offset: int
     """In the record, of the first one where it repeats."""
@@ -120,26 +120,26 @@ class _Field:
     codec: FieldCodec
     read_cells: ReadCells
 
-    def read(self, place: _Place, members: dict[str, Column], doubts: _Doubts) -> None:
+    def read(self, place: _ItemPlaces, members: dict[str, MemberColumn], doubts: _Doubts) -> None:
         cells = self.read_cells(place.raw(self.offset, self.kind))
         doubts.add(cells.unreadable, cells.doubtful)
-        members[self.name] = Column(cells)
+        members[self.name] = MemberColumn(cells)
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _GroupNode:
     name: str
     members: Sequence[_Node]
 
-    def read(self, place: _Place, members: dict[str, Column], doubts: _Doubts) -> None:
-        found: dict[str, Column] = {}
+    def read(self, place: _ItemPlaces, members: dict[str, MemberColumn], doubts: _Doubts) -> None:
+        found: dict[str, MemberColumn] = {}
         for member in self.members:
             member.read(place, found, doubts)
-        members[self.name] = Column(Columns(found))
+        members[self.name] = MemberColumn(StructColumns(found))
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _RepeatNode:
     """A member that repeats."""
 
     unit: _Node
@@ -147,13 +147,13 @@ class _Table:
     count: int
     stride: int
 
-    def read(self, place: _Place, members: dict[str, Column], doubts: _Doubts) -> None:
-        found: dict[str, Column] = {}
+    def read(self, place: _ItemPlaces, members: dict[str, MemberColumn], doubts: _Doubts) -> None:
+        found: dict[str, MemberColumn] = {}
         inner = _Doubts()
-        units = _Place(place.data, place.start, (*place.shape, self.count), (*place.strides, self.stride))
+        units = _ItemPlaces(place.data, place.start, (*place.shape, self.count), (*place.strides, self.stride))
         self.unit.read(units, found, inner)
         doubts.add(self._any(inner.unreadable), self._any(inner.doubtful))
-        members[self.name] = Column(Repeats(self.count, found[self.name]))
+        members[self.name] = MemberColumn(RepeatedColumn(self.count, found[self.name]))
 
     def _any(self, mask: Mask | None) -> Mask | None:
         if mask is None:
@@ -170,7 +170,7 @@ class _Enumeration:
     codec: FieldCodec
     values: frozenset[Any]
 
-    def holds(self, place: _Place) -> Mask:
+    def holds(self, place: _ItemPlaces) -> Mask:
         known: dict[bytes, bool] = {}
         found: list[bool] = []
         for content in place.raw(self.offset, self.kind).tolist():
@@ -186,24 +186,24 @@ class _Enumeration:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alternative:
+class _AlternativeNodes:
     members: Sequence[_Node]
     enumerations: Sequence[_Enumeration]
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _ChoiceNode:
     """Members that lie over each other. See `groups.choice_step`, which says which of them is meant."""
 
-    alternatives: Sequence[_Alternative]
+    alternatives: Sequence[_AlternativeNodes]
 
-    def read(self, place: _Place, members: dict[str, Column], doubts: _Doubts) -> None:
+    def read(self, place: _ItemPlaces, members: dict[str, MemberColumn], doubts: _Doubts) -> None:
         nothing = -1
         chosen = np.full(place.items, nothing)
         second_best = chosen.copy()
-        readings: list[dict[str, Column]] = []
+        readings: list[dict[str, MemberColumn]] = []
         for number, alternative in enumerate(self.alternatives):
-            found: dict[str, Column] = {}
+            found: dict[str, MemberColumn] = {}
             inner = _Doubts()
             for member in alternative.members:
                 member.read(place, found, inner)
@@ -222,10 +222,10 @@ class _Choice:
         for number, found in enumerate(readings):
             absent = chosen != number
             for name, column in found.items():
-                members[name] = Column(column.content, either(column.absent, absent))
+                members[name] = MemberColumn(column.content, either(column.absent, absent))
 
 
-_Node = _Field | _Group | _Table | _Choice
+_Node = _FieldNode | _GroupNode | _RepeatNode | _ChoiceNode
 
 
 # --- from the plan -------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class _Placer:
 
     def __init__(self, builder: LayoutBuilder) -> None:
         self._builder = builder
-        self._fields: dict[int, _Field] = {}
+        self._fields: dict[int, _FieldNode] = {}
 
     def top(self, message: GroupPlan) -> tuple[list[tuple[_Node, int]], int]:
         """The members of a message with their ends, and how long a record is."""
@@ -288,15 +288,15 @@ class _Placer:
             inner, at, wide = self.members(plan, at)
             widest = max(widest, wide)
             if plan.name:
-                nodes.append(_Group(plan.name, inner))
+                nodes.append(_GroupNode(plan.name, inner))
             else:
                 nodes += inner
         return at + plan.physical.skip_after, widest
 
-    def _field(self, plan: FieldPlan, at: int) -> _Field:
-        codec = self._builder.codec(plan)
+    def _field(self, plan: FieldPlan, at: int) -> _FieldNode:
+        kind, codec = _bytes(self._width(plan)), self._builder.codec(plan)
         read = cells_reader(plan.simple, plan.physical, codec, self._builder.setting)
-        found = self._fields[id(plan)] = _Field(plan.name, at, _bytes(self._width(plan)), codec, read)
+        found = self._fields[id(plan)] = _FieldNode(plan.name, at, kind, codec, read)
         return found
 
     def _table(self, plan: FieldPlan | GroupPlan, at: int, nodes: list[_Node]) -> tuple[int, int]:
@@ -311,19 +311,19 @@ class _Placer:
         stride = end - at
         if widest > 1 and (stride % widest or (physical.skip_before and boundary > 1)):
             raise _NotFixed  # The second one begins at another distance from its boundaries than the first.
-        nodes.append(_Table(unit[0], plan.name, plan.most, stride))
+        nodes.append(_RepeatNode(unit[0], plan.name, plan.most, stride))
         return at + stride * plan.most, widest
 
     def _choice(self, group: GroupPlan, at: int, nodes: list[_Node]) -> tuple[int, int]:
-        alternatives: list[_Alternative] = []
+        alternatives: list[_AlternativeNodes] = []
         ends, widest = [at], 1
         for plan in group.members:
             inner: list[_Node] = []
             end, wide = self._member(plan, at, inner)
-            alternatives.append(_Alternative(inner, list(self._enumerations(plan))))
+            alternatives.append(_AlternativeNodes(inner, list(self._enumerations(plan))))
             ends.append(end)
             widest = max(widest, wide)
-        nodes.append(_Choice(alternatives))
+        nodes.append(_ChoiceNode(alternatives))
         return max(ends), widest
 
     def _enumerations(self, plan: FieldPlan | GroupPlan) -> Iterator[_Enumeration]:
@@ -402,20 +402,20 @@ class RecordColumns:
         self.size = size
         """Of each record, in bytes."""
 
-    def read(self, bodies: Sequence[bytes]) -> Batch:
+    def read(self, bodies: Sequence[bytes]) -> ColumnBatch:
         """The columns of some records, each of which has `size` bytes."""
         data, count = b"".join(bodies), len(bodies)
-        members: dict[str, Column] = {}
+        members: dict[str, MemberColumn] = {}
         doubts = _Doubts()
         for segment in self._segments:
-            place = _Place(data, 0, (count,), (self.size,))
+            place = _ItemPlaces(data, 0, (count,), (self.size,))
             if len(segment.nodes) > 1 and len(self._segments) > 1:
                 width = segment.end - segment.start
-                place = _Place(place.raw(segment.start, _bytes(width)), segment.start, (count,), (width,))
+                place = _ItemPlaces(place.raw(segment.start, _bytes(width)), segment.start, (count,), (width,))
             for node in segment.nodes:
                 node.read(place, members, doubts)
         apart = either(doubts.unreadable, doubts.doubtful)
-        return Batch(Columns(members), np.zeros(count, np.bool_) if apart is None else apart)
+        return ColumnBatch(StructColumns(members), np.zeros(count, np.bool_) if apart is None else apart)
 
 
 def record_columns(codec: CwfCodec, ccsid: int, encoding: int) -> RecordColumns | None:

@@ -63,7 +63,7 @@ class PayloadColumns:
 
     def arrays(self, messages: Sequence[Message]) -> list[pa.Array]:
         """The two columns for some messages."""
-        return _Reading(self, messages).arrays()
+        return _PayloadReading(self, messages).arrays()
 
     def read(self, message: Message) -> tuple[dict[str, Any] | None, str | None]:
         """The fields of a message, or why there are none."""
@@ -108,7 +108,7 @@ def _chosen(found: MessageSet, message_type: str, message_format: str) -> tuple[
     return message_type or next(iter(found.messages)), message_format or next(iter(found.formats))
 
 
-class _Reading:
+class _PayloadReading:
     """Makes the columns of some messages, in pieces whose rows are put into order at the end."""
 
     def __init__(self, payload: PayloadColumns, messages: Sequence[Message]) -> None:

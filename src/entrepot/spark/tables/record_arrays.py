@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from entrepot.models.cwf.cells import Array, Blobs, Cells, Mask, Numbers, Texts, Values
-from entrepot.models.cwf.columns import Batch, Column, Columns, Repeats, either
+from entrepot.models.cwf.cells import Array, BlobCells, Cells, Mask, NumberCells, TextCells, ValueCells
+from entrepot.models.cwf.columns import ColumnBatch, MemberColumn, RepeatedColumn, StructColumns, either
 from entrepot.models.logical import ValueType
 from entrepot.spark.tables.payload_fields import MISFITS, PayloadField, cell
 
 _DECIMAL_LIMBS = 2
 
 
-def payload_array(batch: Batch, fields: Sequence[PayloadField], kind: pa.DataType) -> tuple[pa.StructArray, Mask]:
+def payload_array(batch: ColumnBatch, fields: Sequence[PayloadField], kind: pa.DataType) -> tuple[pa.StructArray, Mask]:
     """A batch as an array of structs, and which of its records are to be read one by one."""
     arrays = _Arrays(batch)
     made = arrays.struct(batch.columns, fields, kind, len(batch.apart), None)
@@ -34,28 +34,28 @@ def payload_array(batch: Batch, fields: Sequence[PayloadField], kind: pa.DataTyp
 class _Arrays:
     """Makes the arrays of one batch."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: ColumnBatch) -> None:
         self.apart = batch.apart.copy()
 
     def struct(
-        self, columns: Columns, fields: Sequence[PayloadField], kind: pa.DataType, items: int, absent: Mask | None
+        self, columns: StructColumns, fields: Sequence[PayloadField], kind: pa.DataType, items: int, absent: Mask | None
     ) -> pa.Array:
         made = [self.array(columns.members[field.key], field, items) for field in fields]
         return pa.Array.from_buffers(kind, items, [_valid(absent)], children=made)
 
-    def array(self, column: Column, field: PayloadField, items: int) -> pa.Array:
+    def array(self, column: MemberColumn, field: PayloadField, items: int) -> pa.Array:
         content, absent = column.content, column.absent
-        if isinstance(content, Repeats):
+        if isinstance(content, RepeatedColumn):
             return self._lists(content, field, items, absent)
-        if isinstance(content, Columns):
+        if isinstance(content, StructColumns):
             return self.struct(content, field.fields, field.type, items, absent)
         nulls = either(content.nulls, absent)
         return self._cells(content, field, items, nulls)
 
-    def _lists(self, repeats: Repeats, field: PayloadField, items: int, absent: Mask | None) -> pa.Array:
+    def _lists(self, repeats: RepeatedColumn, field: PayloadField, items: int, absent: Mask | None) -> pa.Array:
         count = repeats.count
         column = repeats.column
-        if isinstance(column.content, Columns):
+        if isinstance(column.content, StructColumns):
             values = self.struct(column.content, field.fields, field.type, items * count, column.absent)
         else:
             values = self.array(column, field, items * count)
@@ -69,19 +69,19 @@ class _Arrays:
         return pa.ListArray.from_arrays(pa.array(offsets), values)
 
     def _cells(self, cells: Cells, field: PayloadField, items: int, nulls: Mask | None) -> pa.Array:
-        if isinstance(cells, Texts):
+        if isinstance(cells, TextCells):
             return _texts(cells, items, nulls)
-        if isinstance(cells, Blobs):
+        if isinstance(cells, BlobCells):
             return pa.Array.from_buffers(
                 pa.binary(), items, [_valid(nulls), *_same_sizes(cells.width, cells.data, items)]
             )
-        if isinstance(cells, Numbers):
+        if isinstance(cells, NumberCells):
             if field.value_type is ValueType.DECIMAL:
                 return _decimals(cells.values, cells.scale, field.type, nulls)
             if field.value_type is ValueType.BOOLEAN:
                 return pa.array(cells.values, field.type, mask=nulls)
             return pa.Array.from_buffers(field.type, items, [_valid(nulls), pa.py_buffer(cells.values)])
-        assert isinstance(cells, Values)
+        assert isinstance(cells, ValueCells)
         return self._values(cells.values, replace(field, repeats=False), nulls)
 
     def _values(self, values: list[Any], field: PayloadField, nulls: Mask | None) -> pa.Array:
@@ -126,10 +126,10 @@ def _same_sizes(width: int, data: Array, items: int) -> tuple[pa.Buffer, pa.Buff
     return pa.py_buffer(np.arange(items + 1, dtype=np.int32) * np.int32(width)), pa.py_buffer(data)
 
 
-def _texts(cells: Texts, items: int, nulls: Mask | None) -> pa.Array:
+def _texts(cells: TextCells, items: int, nulls: Mask | None) -> pa.Array:
     offsets, data = _same_sizes(cells.width, cells.data, items)
     found = pa.StringArray.from_buffers(items, offsets, data, _valid(nulls))
-    if cells.padding:
+    if cells.padding and _padded(cells, items):
         trimming = "ascii_rtrim" if cells.left else "ascii_ltrim"
         found = pc.call_function(trimming, [found], pc.TrimOptions(cells.padding))
     if cells.others:
@@ -140,6 +140,12 @@ def _texts(cells: Texts, items: int, nulls: Mask | None) -> pa.Array:
         texts = [text for place, text in cells.others.items() if others[place]]
         found = pc.replace_with_mask(found, pa.array(others), pa.array(texts, pa.string()))
     return found
+
+
+def _padded(cells: TextCells, items: int) -> bool:
+    """Whether there is anything to take off: of long texts that fill their field a copy would cost most of all."""
+    outermost = cells.data.reshape(items, cells.width)[:, -1 if cells.left else 0]
+    return bool((outermost == ord(cells.padding)).any())
 
 
 def _decimals(values: Array, scale: int, kind: pa.DataType, nulls: Mask | None) -> pa.Array:
