@@ -24,6 +24,9 @@ from entrepot.models.tree import Assembly, Element, Folder, Root
 DOORS = (
     "assembling",
     "code_pages",
+    "cwf",
+    "cwf.cells",
+    "cwf.columns",
     "dates.patterns",
     "domains",
     "element_types",

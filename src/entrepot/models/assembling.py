@@ -111,6 +111,13 @@ def parse_message(
     return Assembly(root)
 
 
+def announces_header(message_format: str) -> bool:
+    """A header stands before the body of a message of this format. Else the body has the message's own code page and
+    encoding, and nothing in it says what it is."""
+    announced = message_format.rstrip(" \0")
+    return announced in KNOWN or announced in UNSUPPORTED
+
+
 _parsers: dict[str, Domain] = {}
 
 

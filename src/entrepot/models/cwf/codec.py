@@ -7,6 +7,8 @@ that messages come with, and kept: most queues have one or two.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid, ModelNotFound
 from entrepot.models.cwf.byte_orders import ByteOrders
 from entrepot.models.cwf.fields import Setting
@@ -17,6 +19,9 @@ from entrepot.models.cwf.steps import Unreadable, Unwritable
 from entrepot.models.cwf.strings import code_page
 from entrepot.models.logical import CwfFormat, MessageSet
 from entrepot.models.tree import Element
+
+if TYPE_CHECKING:
+    from entrepot.models.cwf.columns import RecordColumns
 
 SETTINGS_KEPT = 64
 """Pairs of code page and encoding; a sender that makes up more of them must not fill the memory."""
@@ -30,10 +35,11 @@ class CwfCodec:
 
     def __init__(self, file: str, plan: GroupPlan, slots: int, physical: CwfFormat) -> None:
         self._file = file
-        self._plan = plan
+        self.plan = plan
         self._slots = slots
         self._format = physical
         self._contents: dict[tuple[int, int], ElementContent] = {}
+        self._columns: dict[tuple[int, int], RecordColumns | None] = {}
 
     def parse(self, body: bytes, ccsid: int, encoding: int) -> list[Element]:
         """
@@ -46,14 +52,14 @@ class CwfCodec:
             try:
                 content = self._lay_out(ccsid, encoding)
             except ModelInvalid as error:
-                raise MessageUnreadable("CWF", self._plan.name, 0, error.problem) from None
+                raise MessageUnreadable("CWF", self.plan.name, 0, error.problem) from None
         try:
             elements, end = content.read(body, 0, [None] * self._slots)
         except Unreadable as error:
             raise MessageUnreadable("CWF", self._path(error.names), error.offset, error.problem) from None
         if end < len(body):
             problem = f"the message goes on for {len(body) - end} bytes after its last element"
-            raise MessageUnreadable("CWF", self._plan.name, end, problem)
+            raise MessageUnreadable("CWF", self.plan.name, end, problem)
         return elements
 
     def render(self, message: Element, ccsid: int, encoding: int) -> bytes:
@@ -67,7 +73,7 @@ class CwfCodec:
             try:
                 content = self._lay_out(ccsid, encoding)
             except ModelInvalid as error:
-                raise MessageUnwritable("CWF", self._plan.name, error.problem) from None
+                raise MessageUnwritable("CWF", self.plan.name, error.problem) from None
         out: list[bytes] = []
         try:
             content.write(message, 0, [None] * self._slots, out)
@@ -76,7 +82,7 @@ class CwfCodec:
         return b"".join(out)
 
     def _path(self, names: list[str]) -> str:
-        return ".".join((self._plan.name, *reversed(names)))
+        return ".".join((self.plan.name, *reversed(names)))
 
     def _lay_out(self, ccsid: int, encoding: int) -> ElementContent:
         """
@@ -84,12 +90,32 @@ class CwfCodec:
             ModelInvalid: The model is wrong; or, once it was checked, not to be had in this code page or encoding.
             CodePageUnknown
         """
-        setting = Setting(code_page(ccsid, encoding), ByteOrders(encoding), self._format)
-        content = LayoutBuilder(self._file, setting).content(self._plan, 0)
+        content = self.builder(ccsid, encoding).content(self.plan, 0)
         if len(self._contents) >= SETTINGS_KEPT:
             self._contents.clear()
         self._contents[ccsid, encoding] = content
         return content
+
+    def columns(self, ccsid: int, encoding: int) -> RecordColumns | None:
+        """How whole batches of records are read at once, which needs numpy; None where records have no fixed length."""
+        try:
+            return self._columns[ccsid, encoding]
+        except KeyError:
+            pass
+        from entrepot.models.cwf.columns import record_columns
+
+        if len(self._columns) >= SETTINGS_KEPT:
+            self._columns.clear()
+        found = self._columns[ccsid, encoding] = record_columns(self, ccsid, encoding)
+        return found
+
+    def builder(self, ccsid: int, encoding: int) -> LayoutBuilder:
+        """What lays the message out for a code page and encoding.
+
+        Raises:
+            CodePageUnknown
+        """
+        return LayoutBuilder(self._file, Setting(code_page(ccsid, encoding), ByteOrders(encoding), self._format))
 
     def check(self) -> None:
         """

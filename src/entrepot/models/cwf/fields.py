@@ -68,7 +68,7 @@ def field_codec(simple: Simple, field: CwfField, setting: Setting) -> FieldCodec
     Raises:
         ValueError: The model says what cannot be; says what.
     """
-    storage = _storage(simple, field)
+    storage = storage_of(simple, field)
     wanted = simple.type
     codec: FieldCodec
     if storage == "binary":
@@ -84,7 +84,12 @@ def field_codec(simple: Simple, field: CwfField, setting: Setting) -> FieldCodec
     return codec if field.null_policy == "none" else _nullable(codec, simple, field, storage, setting)
 
 
-def _storage(simple: Simple, field: CwfField) -> str:
+def storage_of(simple: Simple, field: CwfField) -> str:
+    """How it is stored: what the model says, but BLOBs and booleans are themselves where it says no more than string.
+
+    Raises:
+        ValueError: The type cannot be stored so.
+    """
     storage, wanted = field.storage, simple.type
     if storage == "string" and wanted is ValueType.BINARY:
         return "binary"
@@ -238,7 +243,7 @@ def _number(wanted: ValueType, field: CwfField, storage: str, setting: Setting) 
             numbers.packed_reader(endian, field.signed, finish),
             numbers.packed_writer(length, endian, field.signed, digits),
         )
-    form = _zoned(field, length, setting.page)
+    form = zoned_format(field, length, setting.page)
     return FieldCodec(length, numbers.zoned_reader(form, finish), numbers.zoned_writer(form, digits))
 
 
@@ -252,7 +257,11 @@ def _integer(wanted: ValueType, field: CwfField, length: int, setting: Setting) 
     return FieldCodec(length, read, write, _STRUCT_CODES.get((length, field.signed), "") if plain else "", endian)
 
 
-def _zoned(field: CwfField, length: int, page: CodePage) -> numbers.ZonedFormat:
+def zoned_format(field: CwfField, length: int, page: CodePage) -> numbers.ZonedFormat:
+    """
+    Raises:
+        ValueError: The model says what cannot be; says what.
+    """
     if not page.ebcdic and not page.ascii:
         raise ValueError(f"external decimals cannot be written in code page {page.ccsid}")
     if field.sign not in ("trailing", "leading", "trailing separate", "leading separate"):
@@ -326,7 +335,7 @@ def _nullable(codec: FieldCodec, simple: Simple, field: CwfField, storage: str, 
         raise ValueError(f"null policy {field.null_policy!r} is none of none, fill, literal, logical")
     if codec.size is None:
         raise ValueError("null by its bytes needs a fixed length")
-    stored = _null_bytes(codec.size, field, storage, setting.page)
+    stored = null_bytes(codec.size, field, storage, setting.page)
     return FieldCodec(
         codec.size,
         lambda raw: None if raw == stored else read(raw),
@@ -334,7 +343,8 @@ def _nullable(codec: FieldCodec, simple: Simple, field: CwfField, storage: str, 
     )
 
 
-def _null_bytes(size: int, field: CwfField, storage: str, page: CodePage) -> bytes:
+def null_bytes(size: int, field: CwfField, storage: str, page: CodePage) -> bytes:
+    """What a field holds that is null by its bytes."""
     if field.null_policy == "fill":
         unit = strings.pad_bytes(field.null_value or field.padding, page)
         return strings.fill(unit, size)

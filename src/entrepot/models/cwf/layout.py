@@ -53,7 +53,7 @@ class LayoutBuilder:
 
     def __init__(self, file: str, setting: Setting) -> None:
         self._file = file
-        self._setting = setting
+        self.setting = setting
         self._codecs: dict[int, FieldCodec] = {}
 
     def content(self, group: GroupPlan, phase: int | None) -> ElementContent:
@@ -86,7 +86,7 @@ class LayoutBuilder:
         step = choice_step(
             [Alternative(layout, names_of(member), fitting(member)) for member, layout in layouts],
             size,
-            pad_bytes(self._setting.format.padding, self._setting.page),
+            pad_bytes(self.setting.format.padding, self.setting.page),
         )
         least = size if size is not None else min(layout.least for _, layout in layouts)
         return SizedSteps((step,), size, least, max(layout.alignment for _, layout in layouts))
@@ -95,7 +95,7 @@ class LayoutBuilder:
         held = self._codecs.get(id(plan))
         if held is None:
             try:
-                held = field_codec(plan.simple, plan.physical, self._setting)
+                held = field_codec(plan.simple, plan.physical, self.setting)
             except ValueError as error:
                 raise self.invalid(plan.line, f"{plan.name or 'filler'}: {error}") from None
             self._codecs[id(plan)] = held
@@ -126,9 +126,9 @@ class LayoutBuilder:
         """Bytes to skip, and what is written there."""
         if size > GAP_BYTES_MAX:
             raise self.invalid(line, f"{size} bytes to skip are more than {GAP_BYTES_MAX}")
-        page, value = self._setting.page, physical.skip_value
+        page, value = self.setting.page, physical.skip_value
         try:
-            pad = pad_bytes(self._setting.format.padding, page)
+            pad = pad_bytes(self.setting.format.padding, page)
             if value.startswith("0x"):
                 return Gap(size, fill(literal_bytes(value, page), size))
             text = page.encode(value)
@@ -139,11 +139,11 @@ class LayoutBuilder:
         return Gap(size, text + fill(pad, size - len(text)))
 
     def alignment(self, physical: CwfField) -> int:
-        return physical.alignment or self._setting.format.alignment or 1
+        return physical.alignment or self.setting.format.alignment or 1
 
     def extent(self, plan: FieldPlan) -> VaryingLength:
         """How long a field of varying length is."""
-        physical, page, slot = plan.physical, self._setting.page, plan.length_slot
+        physical, page, slot = plan.physical, self.setting.page, plan.length_slot
         in_characters = physical.length_unit == "characters" and physical.storage == "string"
         scanned = in_characters and not page.unit
         unit = page.unit if in_characters and page.unit else 1
@@ -190,7 +190,7 @@ class LayoutBuilder:
 
     def _measure(self, rule: Derived) -> Callable[[Element], int | None]:
         *outer, last = rule.keys
-        measured, page = rule.measured, self._setting.page
+        measured, page = rule.measured, self.setting.page
 
         def count(element: Element) -> int:
             found = below(element, outer)
@@ -378,9 +378,15 @@ def _enumerations(plan: FieldPlan | GroupPlan, above: tuple[str, ...]) -> list[t
         if repeats(plan) or plan.composition is Composition.CHOICE:
             return []
         return [rule for member in plan.members for rule in _enumerations(member, keys)]
+    values = enumerated(plan)
+    return [] if values is None else [(keys, values)]
+
+
+def enumerated(plan: FieldPlan) -> frozenset[Any] | None:
+    """The values that a field must have for its alternative to be meant; None where it does not say."""
     if not plan.simple.values or repeats(plan):
-        return []
+        return None
     try:
-        return [(keys, frozenset(logical_value(text, plan.simple.type) for text in plan.simple.values))]
+        return frozenset(logical_value(text, plan.simple.type) for text in plan.simple.values)
     except ValueError:
-        return []
+        return None

@@ -27,8 +27,8 @@ Finish = Callable[[bool, str], Any]
 Digits = Callable[[Any], tuple[bool, str]]
 """A value, to whether it is negative and its digits without leading zeros or point."""
 
-_NEGATIVE_NIBBLES = "db"
-_SIGN_NIBBLES = "abcdef"
+NEGATIVE_NIBBLES = "db"
+SIGN_NIBBLES = "abcdef"
 
 
 # --- binary ----------------------------------------------------------------------------------------------------
@@ -59,9 +59,9 @@ def packed_reader(endian: Endian, signed: bool, finish: Finish) -> Read:
     def read(raw: bytes) -> Any:
         text = (raw[::-1] if backwards else raw).hex()
         digits, sign = text[:-1], text[-1]
-        if not digits.isdigit() or sign not in _SIGN_NIBBLES:
+        if not digits.isdigit() or sign not in SIGN_NIBBLES:
             raise ValueError(_packed_problem(text))
-        negative = sign in _NEGATIVE_NIBBLES
+        negative = sign in NEGATIVE_NIBBLES
         if negative and not signed and digits.strip("0"):
             raise ValueError(f"X'{text.upper()}' is negative, and the model says that it has no sign")
         return finish(negative, digits)
@@ -100,9 +100,9 @@ def packed_digits(raw: bytes, endian: Endian) -> str:
         ValueError: It is not packed, or negative.
     """
     text = (raw[::-1] if endian == "little" else raw).hex()
-    if not text[:-1].isdigit() or text[-1] not in _SIGN_NIBBLES:
+    if not text[:-1].isdigit() or text[-1] not in SIGN_NIBBLES:
         raise ValueError(_packed_problem(text))
-    if text[-1] in _NEGATIVE_NIBBLES:
+    if text[-1] in NEGATIVE_NIBBLES:
         raise ValueError(f"X'{text.upper()}' is negative, and no date is")
     return text[:-1]
 
@@ -157,6 +157,11 @@ class ZonedFormat:
         return self.padding == (b"\xf0" if self.ebcdic else b"0")
 
 
+def zoned_meanings(form: ZonedFormat) -> dict[int, tuple[bool, str]]:
+    """Bytes that hold a digit and a sign: whether it is negative, and the digit."""
+    return _ZONED_EBCDIC if form.ebcdic else _ZONED_ASCII
+
+
 def zoned_reader(form: ZonedFormat, finish: Finish) -> Read:
     ebcdic, leading, padding = form.ebcdic, form.leading, form.padding
     plus, minus = form.signs
@@ -178,7 +183,7 @@ def zoned_reader(form: ZonedFormat, finish: Finish) -> Read:
             raise ValueError(f"X'{raw[:40].hex().upper()}' has no sign where one should be")
         return finish(sign == minus, digits_of(rest if strip is None else strip(rest, padding), raw))
 
-    meanings = _ZONED_EBCDIC if ebcdic else _ZONED_ASCII
+    meanings = zoned_meanings(form)
 
     def overpunched(raw: bytes) -> Any:
         number = raw if strip is None else strip(raw, padding)
@@ -196,7 +201,7 @@ def zoned_reader(form: ZonedFormat, finish: Finish) -> Read:
 
 
 def _zoned_problem(raw: bytes, form: ZonedFormat) -> str:
-    meanings = _ZONED_EBCDIC if form.ebcdic else _ZONED_ASCII
+    meanings = zoned_meanings(form)
     digits = range(0xF0, 0xFA) if form.ebcdic else range(0x30, 0x3A)
     signed = -1 if not form.signed or form.separate else 0 if form.leading else len(raw) - 1
     shown = raw[:40].hex().upper()

@@ -4,62 +4,39 @@
 A body that its model cannot read leaves `payload` null and says why, with
 path and offset, in `payload_error`; the rows beside it know nothing of that.
 
-    STRING string · INTEGER long · DECIMAL decimal(38, n) · FLOAT double · BOOLEAN boolean · BINARY binary
-    DATE date · DATETIME timestamp · TIME string · structures structs · what repeats, arrays
+    records of fixed length (CWF) ─▶ all at once, by numpy         record_arrays
+    all other bodies              ─▶ one by one, by their codec
+    what neither can tell         ─▶ as a flow would read it       PayloadColumns.read
+
+The first two give what the third would give, or leave a message to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from entrepot.errors import EntrepotError, InvalidArgument, MessageUnreadable, ModelNotFound
 from entrepot.message import Message
 from entrepot.models import MRM, Element, MessageFormat, MessageSet, find_set, load_set, register_set
-from entrepot.models.assembling import parse_message
-from entrepot.models.logical import CwfField, Simple, Structure, StructureMember, TdsField, ValueType
-from entrepot.spark.tables.rows import TIMESTAMP
+from entrepot.models.assembling import announces_header, parse_message
+from entrepot.models.cwf import CwfCodec
+from entrepot.spark.tables.payload_fields import MISFITS, PayloadField, fields_of, misfits, one_of, struct_of
+from entrepot.spark.tables.record_arrays import payload_array, values_array
 
 COLUMN = "payload"
 ERROR = "payload_error"
-_DIGITS_MAX = 38
-_WIDE = Context(prec=2 * _DIGITS_MAX)
-_DECIMALS_UNSAID = 10
-"""Digits behind the point where the model does not say how many."""
 
-_TYPES = {
-    ValueType.STRING: pa.string(),
-    ValueType.INTEGER: pa.int64(),
-    ValueType.FLOAT: pa.float64(),
-    ValueType.BOOLEAN: pa.bool_(),
-    ValueType.BINARY: pa.binary(),
-    ValueType.DATE: pa.date32(),
-    ValueType.TIME: pa.string(),
-    ValueType.DATETIME: TIMESTAMP,
-}
+RECORDS_MIN = 16
+"""Fewer records than this are read faster one by one."""
+BATCH_BYTES_MAX = 1 << 26
+"""Records that are read at once; several arrays of their size are made of them."""
 
-
-@dataclass(frozen=True, slots=True)
-class PayloadField:
-    """A member of a structure as a field of a struct."""
-
-    key: str
-    """What the tree calls it."""
-    column: str
-    type: pa.DataType
-    """Of one occurrence."""
-    repeats: bool
-    fields: tuple[PayloadField, ...] = ()
-    value_type: ValueType | None = None
-
-    @property
-    def arrow(self) -> pa.DataType:
-        return pa.list_(self.type) if self.repeats else self.type
+_FAILURES = (EntrepotError, ValueError, ArithmeticError, TypeError)
+"""What reading a body and making values of it may raise."""
 
 
 class PayloadColumns:
@@ -68,7 +45,7 @@ class PayloadColumns:
     def __init__(self, model: MessageFormat) -> None:
         self.model = model
         MRM.codec(model)  # tells now if there is no such message or format
-        self.fields = _fields(model.set.messages[model.message].structure, model.format)
+        self.fields = fields_of(model.set.messages[model.message].structure, model.format)
         self.columns: list[pa.Field] = [
             pa.field(COLUMN, pa.struct([pa.field(field.column, field.arrow) for field in self.fields])),
             pa.field(ERROR, pa.string()),
@@ -86,13 +63,7 @@ class PayloadColumns:
 
     def arrays(self, messages: Sequence[Message]) -> list[pa.Array]:
         """The two columns for some messages."""
-        values, errors = [], []
-        for message in messages:
-            value, error = self.read(message)
-            values.append(value)
-            errors.append(error)
-        kind = self.columns[0].type
-        return [_array(values, errors, kind), pa.array(errors, pa.string())]
+        return _PayloadReading(self, messages).arrays()
 
     def read(self, message: Message) -> tuple[dict[str, Any] | None, str | None]:
         """The fields of a message, or why there are none."""
@@ -107,26 +78,25 @@ class PayloadColumns:
                 message_format=model.format,
             )
             body = assembly.root.children[-1]
-            return _struct(body, self.fields), None
-        except (MessageUnreadable, ModelNotFound) as error:
-            return None, error.what
-        except EntrepotError as error:
-            return None, str(error)
-        except (ValueError, ArithmeticError, TypeError) as error:
-            return None, f"a value fits no column: {error}"
+            return struct_of(body, self.fields), None
+        except _FAILURES as error:
+            return None, _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MessageUnreadable | ModelNotFound):
+        return error.what
+    return str(error) if isinstance(error, EntrepotError) else f"a value fits no column: {error}"
 
 
 def _array(values: list[Any], errors: list[str | None], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+    except MISFITS:
         pass
     # Some value is none of its column's; find whose it is, and let the others be.
-    for index, value in enumerate(values):
-        try:
-            pa.array([value], kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            values[index], errors[index] = None, f"a value fits no column: {error}"
+    for index, error in misfits(values, kind):
+        values[index], errors[index] = None, f"a value fits no column: {error}"
     return pa.array(values, kind)
 
 
@@ -138,72 +108,133 @@ def _chosen(found: MessageSet, message_type: str, message_format: str) -> tuple[
     return message_type or next(iter(found.messages)), message_format or next(iter(found.formats))
 
 
-# --- columns ------------------------------------------------------------------------------------------
+class _PayloadReading:
+    """Makes the columns of some messages, in pieces whose rows are put into order at the end."""
+
+    def __init__(self, payload: PayloadColumns, messages: Sequence[Message]) -> None:
+        self._payload = payload
+        self._messages = messages
+        self._kind = payload.columns[0].type
+        self._codec = MRM.codec(payload.model)
+        self._pieces: list[pa.Array] = []
+        self._rows = 0
+        self._row_of = np.zeros(len(messages), np.int64)
+        """Where in the pieces the row of each message is."""
+        self._errors: list[str | None] = [None] * len(messages)
+
+    def arrays(self) -> list[pa.Array]:
+        alike: dict[tuple[int, int, str], list[int]] = {}
+        for place, message in enumerate(self._messages):
+            key = (message.ccsid, message.encoding, message.format)
+            held = alike.get(key)
+            if held is None:
+                alike[key] = [place]
+            else:
+                held.append(place)
+        single: list[int] = []
+        apart: list[int] = []
+        for (ccsid, encoding, message_format), places in alike.items():
+            if announces_header(message_format):
+                apart += places
+            else:
+                left, failed = self._read_records(places, ccsid, encoding)
+                single += left
+                apart += failed
+        apart += self._read_each(single)
+        self._read_as_flow(apart)
+        return [self._in_order(), pa.array(self._errors, pa.string())]
+
+    def _read_records(self, places: list[int], ccsid: int, encoding: int) -> tuple[list[int], list[int]]:
+        """All that can be read at once; gives back which messages are none of it, and which have failed."""
+        codec = self._codec
+        columns = codec.columns(ccsid, encoding) if isinstance(codec, CwfCodec) and len(places) >= RECORDS_MIN else None
+        if columns is None:
+            return places, []
+        messages, size = self._messages, columns.size
+        records = [place for place in places if len(messages[place].body) == size]
+        if len(records) < RECORDS_MIN:
+            return places, []
+        failed: list[int] = []
+        step = max(BATCH_BYTES_MAX // size, 1)
+        for first in range(0, len(records), step):
+            part = records[first : first + step]
+            batch = columns.read([messages[place].body for place in part])
+            made, wrong = payload_array(batch, self._payload.fields, self._kind)
+            self._add(made, part)
+            failed += [part[index] for index in np.flatnonzero(wrong).tolist()]
+        if len(records) == len(places):
+            return [], failed
+        return [place for place in places if len(messages[place].body) != size], failed
+
+    def _read_each(self, places: list[int]) -> list[int]:
+        """One by one by the codec, straight into columns; gives back which have values that fit no column."""
+        if not places:
+            return []
+        fields, parse, messages = self._payload.fields, self._codec.parse, self._messages
+        keys = None if any(field.repeats for field in fields) else [field.key for field in fields]
+        nothing = [None] * len(fields)
+        rows: list[list[Any]] = []
+        unreadable = np.zeros(len(places), np.bool_)
+        for index, place in enumerate(places):
+            message = messages[place]
+            try:
+                elements = parse(message.body, message.ccsid, message.encoding)
+                in_order = keys is not None and [element.key for element in elements] == keys
+                found = elements if in_order else _ordered(elements, fields)
+                rows.append([_content(one, field) for one, field in zip(found, fields, strict=True)])
+            except _FAILURES as error:
+                self._errors[place] = _reason(error)
+                unreadable[index] = True
+                rows.append(nothing)
+        misfitting: set[int] = set()
+        made: list[pa.Array] = []
+        for field, values in zip(fields, zip(*rows, strict=True), strict=True):
+            array, misfits = values_array(values, field)
+            made.append(array)
+            misfitting.update(misfits)
+        self._add(pa.StructArray.from_arrays(made, fields=list(self._kind), mask=pa.array(unreadable)), places)
+        return [places[index] for index in sorted(misfitting)]
+
+    def _read_as_flow(self, places: list[int]) -> None:
+        if not places:
+            return
+        values: list[Any] = []
+        errors: list[str | None] = []
+        for place in places:
+            value, error = self._payload.read(self._messages[place])
+            values.append(value)
+            errors.append(error)
+        self._add(_array(values, errors, self._kind), places)
+        for place, error in zip(places, errors, strict=True):
+            self._errors[place] = error
+
+    def _add(self, piece: pa.Array, places: Sequence[int]) -> None:
+        """A piece has the rows of messages at these places, in this order; what an earlier one has of them is void."""
+        self._row_of[places] = np.arange(self._rows, self._rows + len(places))
+        self._pieces.append(piece)
+        self._rows += len(piece)
+
+    def _in_order(self) -> pa.Array:
+        if not self._pieces:
+            return pa.array([], self._kind)
+        whole = self._pieces[0] if len(self._pieces) == 1 else pa.concat_arrays(self._pieces)
+        if len(whole) == len(self._row_of) and (np.diff(self._row_of) == 1).all():
+            return whole
+        return whole.take(pa.array(self._row_of))
 
 
-def _fields(structure: Structure, format_name: str) -> tuple[PayloadField, ...]:
-    found: dict[str, PayloadField] = {}
-    for field in _members(structure, format_name, repeated=False):
-        # The same name may stand in several branches of a choice; Spark wants each name once, whatever its case.
-        found.setdefault(field.column.lower(), field)
-    return tuple(found.values())
+def _ordered(elements: Sequence[Element], fields: Sequence[PayloadField]) -> list[Element | list[Element] | None]:
+    """The element of each field, or all of them where it repeats."""
+    named: dict[str, list[Element]] = {}
+    for element in elements:
+        named.setdefault(element.key, []).append(element)
+    return [named.get(field.key, []) if field.repeats else named.get(field.key, [None])[0] for field in fields]
 
 
-def _members(structure: Structure, format_name: str, *, repeated: bool) -> list[PayloadField]:
-    fields: list[PayloadField] = []
-    for member in structure.members:
-        repeats = repeated or member.max_occurs != 1
-        content = member.content
-        if not member.name:
-            if isinstance(content, Structure):
-                fields += _members(content, format_name, repeated=repeats)
-            continue
-        column = member.name[member.name.find("}") + 1 :]
-        if isinstance(content, Simple):
-            kind = _simple_type(content, member, format_name)
-            fields.append(PayloadField(member.name, column, kind, repeats, (), content.type))
-            continue
-        inner = _fields(content, format_name)
-        if inner:
-            kind = pa.struct([pa.field(field.column, field.arrow) for field in inner])
-            fields.append(PayloadField(member.name, column, kind, repeats, inner))
-    return fields
-
-
-def _simple_type(content: Simple, member: StructureMember, format_name: str) -> pa.DataType:
-    if content.type is not ValueType.DECIMAL:
-        return _TYPES[content.type]
-    physical = member.physical.get(format_name)
-    decimals = physical.decimals if isinstance(physical, CwfField | TdsField) and physical.decimals > 0 else None
-    return pa.decimal128(_DIGITS_MAX, _DECIMALS_UNSAID if decimals is None else decimals)
-
-
-# --- values -------------------------------------------------------------------------------------------
-
-
-def _struct(element: Element, fields: tuple[PayloadField, ...]) -> dict[str, Any]:
-    return {field.column: _content(element, field) for field in fields}
-
-
-def _content(element: Element, field: PayloadField) -> Any:
-    if field.repeats:
-        return [_one(child, field) for child in element.all(field.key)]
-    child = element.first(field.key)
-    return None if child is None else _one(child, field)
-
-
-def _one(child: Element, field: PayloadField) -> Any:
-    if field.fields:
-        return _struct(child, field.fields)
-    value = child.value
-    if value is None:
+def _content(found: Element | list[Element] | None, field: PayloadField) -> Any:
+    if found is None:
         return None
-    kind = field.value_type
-    if kind is ValueType.DECIMAL:
-        return Decimal(value).quantize(Decimal(1).scaleb(-field.type.scale), ROUND_HALF_UP, _WIDE)
-    if kind in (ValueType.STRING, ValueType.TIME):
-        return value if isinstance(value, str) else str(value)
-    if kind is ValueType.DATETIME and isinstance(value, date):
-        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return value
+    if isinstance(found, list):
+        return [one_of(element, field) for element in found]
+    # Values alone are made fit for their column later, all at once.
+    return one_of(found, field) if field.fields else found.value
