@@ -47,6 +47,18 @@ class Turns:
     _at_hand: bool
     _closed: bool
 
+    def _used(self) -> bool:
+        """Settle the message at hand; False, and nothing is done, when that takes more.
+
+        It does when the server has to hear how far the consumer has come, or when there is no read-ahead.
+        """
+        ahead = None if self._incoming is None else self._incoming.ahead
+        if ahead is None or ahead.is_lost or ahead.given + 1 - ahead.told >= ahead.credit_step:
+            return False
+        ahead.given += 1
+        self._at_hand = False
+        return True
+
     def _turn(self, kind: Any) -> Any:
         """Settle the message at hand and return the next one; None, and nothing is done, when that takes more.
 

@@ -70,6 +70,11 @@ class ReadAhead:
         self._lost = False
         self.wake: Callable[[], None] | None = None
 
+    @property
+    def has_some(self) -> bool:
+        """Whether a message is here."""
+        return bool(self.arrived)
+
     def arrive(self, messages: Sequence[Message]) -> None:
         self.arrived.extend(messages)
         if self.wake is not None:

@@ -30,6 +30,8 @@ cdef inline const uint8_t* ending() noexcept nogil:
 cdef enum:
     MIDDLE_BYTES = 14
     ENDING_BYTES = 7
+    # Where the topic stands in the ending.
+    TOPIC_AT = 4
 
 
 cdef struct Piece:
@@ -211,33 +213,33 @@ cdef inline uint32_t little(const uint8_t* p) noexcept nogil:
     return p[0] | (<uint32_t>p[1] << 8) | (<uint32_t>p[2] << 16) | (<uint32_t>p[3] << 24)
 
 
-cdef inline bint find_plain(const uint8_t* p, const uint8_t* end, Plain* found) noexcept nogil:
-    """Whether a plain message begins here and ends within the frame; a stranger may have written it."""
+cdef inline const uint8_t* find_until_ending(const uint8_t* p, const uint8_t* end, Plain* found) noexcept nogil:
+    """Where the last fields begin of a message that is plain so far; NULL when it is not."""
     cdef Piece sender
     if end - p < 3 or p[0] != 0xdc or p[1] != 0 or p[2] != FIELDS:
-        return False
+        return NULL
     p = binary(p + 3, end, &found.body)
     if p == NULL:
-        return False
+        return NULL
     p = binary(p, end, &found.message_id)
     if p == NULL or found.message_id.size > ID_BYTES_MAX:
-        return False
+        return NULL
     p = binary(p, end, &found.correlation_id)
     if p == NULL or found.correlation_id.size > ID_BYTES_MAX:
-        return False
+        return NULL
     # Three single bytes, a time, an expiry of one byte at least, and a delay.
     if end - p < 3 + 9 + 1 + 9:
-        return False
+        return NULL
     if p[0] != 0xc2 and p[0] != 0xc3:
-        return False
+        return NULL
     found.persistent = p[0] == 0xc3
     found.priority = p[1]
     found.type = p[2]
     if found.priority > 9 or not (found.type == 8 or found.type == 1 or found.type == 2 or found.type == 4):
-        return False
+        return NULL
     p += 3
     if p[0] != 0xcb:
-        return False
+        return NULL
     p += 9
     if p[0] == 0xc0:
         found.expires = False
@@ -247,27 +249,45 @@ cdef inline bint find_plain(const uint8_t* p, const uint8_t* end, Plain* found) 
         found.expires = True
         found.expiry_s = real(p + 1)
         if not 0.0 < found.expiry_s < 1e9:
-            return False
+            return NULL
         p += 9
     else:
-        return False
+        return NULL
     if memcmp(p, b"\xcb\x00\x00\x00\x00\x00\x00\x00\x00", 9) != 0:
-        return False
+        return NULL
     p = text(p + 9, end, &found.reply_to)
     if p == NULL or found.reply_to.size > NAME_BYTES_MAX or not is_ascii(found.reply_to.content, found.reply_to.size):
-        return False
+        return NULL
     if end - p < MIDDLE_BYTES or memcmp(p, middle(), MIDDLE_BYTES) != 0:
-        return False
+        return NULL
     # Who has sent it is what the server knows, not what stands here.
     p = text(p + MIDDLE_BYTES, end, &sender)
     if p == NULL or not is_ascii(sender.content, sender.size):
-        return False
+        return NULL
     p = text(p, end, &sender)
     if p == NULL or not is_ascii(sender.content, sender.size):
-        return False
-    if end - p < ENDING_BYTES or memcmp(p, ending(), ENDING_BYTES) != 0:
+        return NULL
+    return p
+
+
+cdef inline bint find_plain(const uint8_t* p, const uint8_t* end, Plain* found) noexcept nogil:
+    """Whether a plain message begins here and ends within the frame; a stranger may have written it."""
+    p = find_until_ending(p, end, found)
+    if p == NULL or end - p < ENDING_BYTES or memcmp(p, ending(), ENDING_BYTES) != 0:
         return False
     found.end = p + ENDING_BYTES
+    return True
+
+
+cdef inline bint find_delivered(const uint8_t* p, const uint8_t* end, Plain* found, Piece* topic) noexcept nogil:
+    """The same for what a subscriber gets: it may tell the topic that it was published on."""
+    p = find_until_ending(p, end, found)
+    if p == NULL or end - p < ENDING_BYTES or memcmp(p, ending(), TOPIC_AT) != 0:
+        return False
+    p = text(p + TOPIC_AT, end, topic)
+    if p == NULL or end - p < 2 or p[0] != 0xc2 or p[1] != 0xa0 or not is_ascii(topic.content, topic.size):
+        return False
+    found.end = p + 2
     return True
 
 

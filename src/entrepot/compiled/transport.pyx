@@ -37,6 +37,7 @@ from entrepot.server.wire.codec import LONG_BODY_BYTES as _LONG_BODY_BYTES
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject** args, size_t count, PyObject* names)
     unsigned long PyThread_get_thread_ident()
+    void* PyUnicode_DATA(object text)
 
 cdef extern from "sys/uio.h":
     struct iovec:
@@ -98,6 +99,9 @@ cdef enum:
     USER = 19
     APPLICATION = 20
     PROPERTIES = 21
+    TOPIC = 25
+    # A longer message is made when it comes, so that its body is not copied twice.
+    UNREAD_BYTES_MAX = 8192
 
 cdef double STALE_S = 0.01
 cdef double PATIENCE_S = 0.02
@@ -132,6 +136,7 @@ if len(_usual) != FIELDS or LONG_BODY_BYTES >= 1 << 24 or any(
         (BODY, "body"), (MESSAGE_ID, "message_id"), (CORRELATION_ID, "correlation_id"), (PERSISTENT, "persistent"),
         (PRIORITY, "priority"), (TYPE, "type"), (PUT_TIME, "put_time"), (EXPIRY_S, "expiry_s"),
         (REPLY_TO, "reply_to"), (USER, "user"), (APPLICATION, "application"), (PROPERTIES, "properties"),
+        (TOPIC, "topic"),
     )
 ):
     raise ImportError("the compiled line was built for another layout of messages")
@@ -156,17 +161,19 @@ cdef inline double monotonic() noexcept nogil:
 cdef bytes _sender_seen = b""
 cdef object _user_seen = ""
 cdef object _application_seen = ""
+# And most publications are on one topic.
+cdef str _topic_seen = ""
 
 
-cdef object message_of(const Plain* found):
-    """The message that was found in a frame."""
-    global _sender_seen, _user_seen, _application_seen
-    cdef PyObject* args[FIELDS]
+cdef object message_of(const Plain* found, const Piece* topic, kind, source, number):
+    """The message that was found in a frame; as a delivery of `kind` it has two more fields."""
+    global _sender_seen, _user_seen, _application_seen, _topic_seen
+    cdef PyObject* args[FIELDS + 2]
     cdef Piece user = found.reply_to, application = found.reply_to  # both are found below, since `found` was
     cdef const uint8_t* p = found.correlation_id.at + found.correlation_id.whole + 3
     cdef Py_ssize_t size
     cdef object body, message_id, correlation_id, put_time, expiry_s, reply_to, properties
-    memcpy(args, _template, sizeof(args))
+    memcpy(args, _template, sizeof(_template))
     body = PyBytes_FromStringAndSize(<const char*>found.body.content, found.body.size)
     message_id = PyBytes_FromStringAndSize(<const char*>found.message_id.content, found.message_id.size)
     correlation_id = PyBytes_FromStringAndSize(<const char*>found.correlation_id.content, found.correlation_id.size)
@@ -198,7 +205,28 @@ cdef object message_of(const Plain* found):
     args[APPLICATION] = <PyObject*>application_seen
     properties = {}
     args[PROPERTIES] = <PyObject*>properties
-    return PyObject_Vectorcall(_Message, args, FIELDS, NULL)
+    cdef str topic_seen
+    if topic != NULL and topic.size:
+        topic_seen = _topic_seen
+        if topic.size != len(topic_seen) or memcmp(topic.content, PyUnicode_DATA(topic_seen), topic.size) != 0:
+            _topic_seen = topic_seen = PyUnicode_DecodeASCII(<const char*>topic.content, topic.size, NULL)
+        args[TOPIC] = <PyObject*>topic_seen
+    if kind is None:
+        return PyObject_Vectorcall(_Message, args, FIELDS, NULL)
+    args[FIELDS] = <PyObject*>source
+    args[FIELDS + 1] = <PyObject*>number
+    return PyObject_Vectorcall(kind, args, FIELDS + 2, NULL)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Unread:
+    """A message that has come and that was not asked for yet: found in its frame, but not made."""
+
+    cdef bytes frame
+    cdef Plain found
+    cdef Piece topic
 
 
 cpdef delivered(kind, message, source, number):
@@ -346,7 +374,9 @@ cdef class ReadAhead:
     cdef public object queue
     cdef public object wanted
     cdef public object opened
-    cdef public object arrived
+    cdef object came
+    """Messages and unread ones, in their order."""
+    cdef Py_ssize_t unread
     cdef public Py_ssize_t credit_step
     cdef public Py_ssize_t given
     cdef public Py_ssize_t told
@@ -359,11 +389,28 @@ cdef class ReadAhead:
         self.queue = queue
         self.wanted = wanted
         self.opened = opened
-        self.arrived = deque()
+        self.came = deque()
         self.credit_step = max(credit // 2, 1)
 
+    @property
+    def arrived(self):
+        """The messages themselves."""
+        cdef Unread unread
+        if self.unread:
+            for place, message in enumerate(self.came):
+                if type(message) is Unread:
+                    unread = <Unread>message
+                    self.came[place] = message_of(&unread.found, &unread.topic, None, None, None)
+            self.unread = 0
+        return self.came
+
+    @property
+    def has_some(self):
+        """Whether a message is here."""
+        return len(self.came) > 0
+
     def arrive(self, messages):
-        self.arrived.extend(messages)
+        self.came.extend(messages)
         if self.wake is not None:
             self.wake()
 
@@ -381,8 +428,13 @@ cdef class ReadAhead:
 
     def next(self):
         """What came first, if anything is left."""
-        while self.arrived:
-            message = self.arrived.popleft()
+        cdef Unread unread
+        while self.came:
+            message = self.came.popleft()
+            if type(message) is Unread:
+                unread = <Unread>message
+                self.unread -= 1
+                message = message_of(&unread.found, &unread.topic, None, None, None)
             # What a server has lost sight of it puts back if it is persistent, so this one would come twice.
             # Nonpersistent ones it has let go of: they are here or nowhere.
             if not self.lost or not message.persistent:
@@ -405,16 +457,32 @@ cdef class Turns:
     cdef public bint _at_hand
     cdef public bint _closed
 
+    cpdef bint _used(self) except -1:
+        """See `client.consumed.Turns._used`."""
+        cdef ReadAhead ahead
+        if self._incoming is None:
+            return False
+        found = self._incoming.ahead
+        if type(found) is not ReadAhead:
+            return False
+        ahead = <ReadAhead>found
+        if ahead.lost or ahead.given + 1 - ahead.told >= ahead.credit_step:
+            return False
+        ahead.given += 1
+        self._at_hand = False
+        return True
+
     cpdef _turn(self, kind):
         """See `client.consumed.Turns._turn`."""
         cdef ReadAhead ahead
+        cdef Unread unread
         if self._closed or self._incoming is None:
             return None
         found = self._incoming.ahead
         if type(found) is not ReadAhead:
             return None
         ahead = <ReadAhead>found
-        if ahead.lost or not ahead.arrived:
+        if ahead.lost or not ahead.came:
             return None
         if self._at_hand:
             if ahead.given + 1 - ahead.told >= ahead.credit_step:
@@ -422,7 +490,12 @@ cdef class Turns:
             ahead.given += 1
         self._number += 1
         self._at_hand = True
-        return delivered(kind, ahead.arrived.popleft(), self, self._number)
+        message = ahead.came.popleft()
+        if type(message) is Unread:
+            unread = <Unread>message
+            ahead.unread -= 1
+            return message_of(&unread.found, &unread.topic, kind, self, self._number)
+        return delivered(kind, message, self, self._number)
 
 
 cdef class PlainCore:
@@ -750,6 +823,7 @@ cdef class PlainCore:
     cdef bint heard(self, const uint8_t* p, const uint8_t* end) except -1:
         """Do what a frame says if it is plain; False, and nothing is done, when it is not."""
         cdef Plain found
+        cdef Piece topic
         cdef uint8_t verb = p[4]
         cdef uint32_t number = little(p + 8)
         p += HEAD_BYTES
@@ -760,10 +834,10 @@ cdef class PlainCore:
                 return False
             if p[2] == 0xc0 and end - p == 3:
                 value = None
-            elif find_plain(p + 2, end, &found) and found.end == end:
+            elif find_delivered(p + 2, end, &found, &topic) and found.end == end:
                 if number not in self.pending:
                     return False
-                value = message_of(&found)
+                value = message_of(&found, &topic, None, None, None)
             else:
                 return False
         elif verb == DONE:
@@ -788,6 +862,8 @@ cdef class PlainCore:
 
     cdef bint heard_delivery(self, const uint8_t* p, const uint8_t* end) except -1:
         cdef Plain found
+        cdef Piece topic
+        cdef Unread unread
         cdef uint64_t consumer, delivery
         if end - p < 3 or p[0] != 0x93:
             return False
@@ -795,25 +871,33 @@ cdef class PlainCore:
         if p == NULL:
             return False
         p = whole(p, end, &delivery)
-        if p == NULL or not find_plain(p, end, &found) or found.end != end:
+        if p == NULL:
             return False
         ahead = self.consumers.get(consumer)
-        if ahead is None:
-            return True
-        message = message_of(&found)
-        if type(ahead) is ReadAhead:
-            (<ReadAhead>ahead).arrived.append(message)
+        if type(ahead) is ReadAhead and end - p <= UNREAD_BYTES_MAX:
+            unread = unread_in(p, end)
+            if unread is None:
+                return False
+            (<ReadAhead>ahead).came.append(unread)
+            (<ReadAhead>ahead).unread += 1
             if (<ReadAhead>ahead).wake is not None:
                 (<ReadAhead>ahead).wake()
-        else:
-            ahead.arrive((message,))
+            return True
+        if not find_delivered(p, end, &found, &topic) or found.end != end:
+            return False
+        if ahead is not None:
+            ahead.arrive((message_of(&found, &topic, None, None, None),))
         return True
 
     cdef bint heard_deliveries(self, const uint8_t* p, const uint8_t* end) except -1:
         cdef Plain found
+        cdef Piece topic
         cdef uint64_t consumer, delivery
         cdef Py_ssize_t count
         cdef list messages = []
+        cdef bint is_read
+        cdef bytes content
+        cdef Unread unread
         if end - p < 4 or p[0] != 0x93:
             return False
         p = whole(p + 1, end, &consumer)
@@ -830,17 +914,41 @@ cdef class PlainCore:
             p += 3
         else:
             return False
+        ahead = self.consumers.get(consumer)
+        is_read = type(ahead) is not ReadAhead or end - p > count * <Py_ssize_t>UNREAD_BYTES_MAX
+        if not is_read:
+            content = PyBytes_FromStringAndSize(<const char*>p, end - p)
+            p = <const uint8_t*>PyBytes_AS_STRING(content)
+            end = p + PyBytes_GET_SIZE(content)
         for _ in range(count):
-            if not find_plain(p, end, &found):
-                return False
-            messages.append(message_of(&found))
-            p = found.end
+            if is_read:
+                if not find_delivered(p, end, &found, &topic):
+                    return False
+                messages.append(message_of(&found, &topic, None, None, None))
+                p = found.end
+            else:
+                unread = Unread.__new__(Unread)
+                if not find_delivered(p, end, &unread.found, &unread.topic):
+                    return False
+                unread.frame = content
+                messages.append(unread)
+                p = unread.found.end
         if p != end:
             return False
-        ahead = self.consumers.get(consumer)
         if ahead is not None:
+            if not is_read:
+                (<ReadAhead>ahead).unread += count
             ahead.arrive(messages)
         return True
+
+
+cdef Unread unread_in(const uint8_t* p, const uint8_t* end):
+    """The plain message that fills what is left of a frame, in a copy of it; None when there is none."""
+    cdef Unread unread = Unread.__new__(Unread)
+    unread.frame = PyBytes_FromStringAndSize(<const char*>p, end - p)
+    p = <const uint8_t*>PyBytes_AS_STRING(unread.frame)
+    end = p + PyBytes_GET_SIZE(unread.frame)
+    return unread if find_delivered(p, end, &unread.found, &unread.topic) and unread.found.end == end else None
 
 
 cdef inline bint is_digit(priority) noexcept:
@@ -1019,7 +1127,7 @@ cdef class PlainTransport:
     def arrived(self, ahead, double deadline):
         """See `transport.Transport.arrived`."""
         cdef BlockingReply slot
-        if ahead.arrived or ahead.error is not None:
+        if ahead.has_some or ahead.error is not None:
             return
         if self.core.out or self.core._joined:
             lock = self._lock
@@ -1033,11 +1141,11 @@ cdef class PlainTransport:
                 self.read_until(None, ahead, deadline)
             finally:
                 self.stop_reading()
-            if ahead.arrived or ahead.error is not None or monotonic() >= deadline:
+            if ahead.has_some or ahead.error is not None or monotonic() >= deadline:
                 return
         slot = BlockingReply.__new__(BlockingReply)
         ahead.wake = lambda: slot.resolve(None)
-        if not ahead.arrived and ahead.error is None:
+        if not ahead.has_some and ahead.error is None:
             self._wait(slot, deadline)
         ahead.wake = None
 
@@ -1082,7 +1190,7 @@ cdef class PlainTransport:
             if slot is not None:
                 if slot.done:
                     return 0
-            elif ahead.arrived or ahead.error is not None:
+            elif ahead.has_some or ahead.error is not None:
                 return 0
             left_s = FOREVER
             if deadline != FOREVER:

@@ -21,8 +21,11 @@ from hypothesis import strategies as st
 from entrepot.client.address import Address
 from entrepot.client.blocking import blocking_transport
 from entrepot.client.blocking.blocking_transport import BlockingTransport
+from entrepot.client.blocking.delivery import Delivery
+from entrepot.client.consumed import Turns
 from entrepot.client.options import Sender
 from entrepot.client.protocol import ClientCore
+from entrepot.client.read_ahead import ReadAhead
 from entrepot.compiled import compiled
 from entrepot.errors import ConnectionLost, EntrepotError, InvalidName, MessageTooLong, ProtocolError
 from entrepot.message import Message, MessageType
@@ -170,6 +173,9 @@ messages = st.builds(
         st.just({}), st.just({}), st.dictionaries(st.text(max_size=3), st.integers(-9, 9), max_size=2)
     ),
     backout_count=st.sampled_from([0, 0, 0, 1]),
+    topic=st.one_of(st.just(""), plain_texts),
+    retained=st.sampled_from([False, False, True]),
+    authorized_as=st.sampled_from(["", "", "bob"]),
 )
 numbers = st.sampled_from([0, 1, 2, 3, 127, 128, 70_000, 2**32, 2**63])
 answers = st.one_of(
@@ -246,6 +252,55 @@ def test_frames_are_heard_as_msgspec_reads_them_however_they_are_cut(
         for hearing in (short, general):
             hearing.hear(data[begin:end])
     assert short.state == general.state
+
+
+class Used(Turns):
+    """A loop over what came ahead."""
+
+    def __init__(self, ahead: ReadAhead) -> None:
+        self._incoming, self._number, self._at_hand, self._closed = Incoming(ahead), 0, False, False
+
+
+@dataclass
+class Incoming:
+    ahead: ReadAhead
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(messages, min_size=1, max_size=4), st.booleans())
+def test_a_message_that_is_made_when_it_is_asked_for_is_the_one_that_came(sent: list[Message], together: bool) -> None:
+    hearing = Hearing(short=True)
+    ahead = hearing.aheads[0]
+    if together:
+        hearing.hear(encode(Verb.DELIVERIES, 0, verbs.Deliveries(ahead.number, 1, sent)))
+    else:
+        for number, message in enumerate(sent, 1):
+            hearing.hear(encode(Verb.DELIVERY, 0, verbs.DeliveryPayload(ahead.number, number, message)))
+    loop = Used(ahead)
+    first = loop._turn(Delivery)
+    got = [first.message, *iter(ahead.next, None)]
+    assert shown(got) == shown(sent)
+    assert (first._source, first._number, ahead.has_some) == (loop, 1, False)
+
+
+def test_a_publication_is_heard_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    hearing = Hearing(short=True)
+    monkeypatch.setattr(ClientCore, "hear_any", None)
+    message = Message(b"news", b"id", topic="a/b", user="ann", application="app")
+    hearing.hear(encode(Verb.DELIVERIES, 0, verbs.Deliveries(hearing.aheads[0].number, 1, [message] * 3)))
+    assert list(hearing.aheads[0].arrived) == [message] * 3
+
+
+def test_a_turn_is_settled_without_a_word_until_the_server_has_to_hear_of_it() -> None:
+    hearing = Hearing(short=True)
+    ahead = hearing.aheads[0]
+    ahead.arrive([Message(b"x")] * 9)
+    loop, settled = Used(ahead), []
+    for _ in range(5):
+        if loop._turn(Delivery) is None:
+            break
+        settled.append(loop._used())
+    assert (settled, ahead.given) == ([True, True, True, False], 3)
 
 
 def shown(state: Any) -> str:

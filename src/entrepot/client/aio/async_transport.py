@@ -108,7 +108,7 @@ async def _cancel(line: Any, slot: FutureReply) -> Any:
 
 async def arrived(loop: asyncio.AbstractEventLoop, ahead: ReadAhead, deadline: float) -> None:
     """Return when a message has come ahead or something has gone wrong, or at the deadline."""
-    if ahead.arrived or ahead.error is not None:
+    if ahead.has_some or ahead.error is not None:
         return
     # Not asyncio.wait_for: in Python 3.11 it forgets a cancellation that comes together with a message.
     future: asyncio.Future[None] = loop.create_future()

@@ -63,7 +63,7 @@ class Consumption(Turns, AsyncIterator[Delivery]):
 
     async def settle(self) -> None:
         """The message at hand has been used: it will not come again, unless a connection breaks before that is told."""
-        if self._at_hand and self._incoming is not None:
+        if self._at_hand and self._incoming is not None and not self._used():
             await self._incoming.done()
             self._at_hand = False
 

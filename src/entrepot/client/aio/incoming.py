@@ -150,7 +150,7 @@ class RemoteIncoming:
         asked = False
         while not self._ended:
             ahead = self._opened
-            if not ahead.arrived:
+            if not ahead.has_some:
                 await self._wait(ahead, deadline)
             message = ahead.next()
             if message is not None:
@@ -181,7 +181,7 @@ class RemoteIncoming:
         """Return when something has come, or at the deadline."""
         line = self._calls.line
         await line.arrived(ahead, min(deadline, time.monotonic() + _IDLE_S))
-        if not ahead.arrived and ahead.error is None:
+        if not ahead.has_some and ahead.error is None:
             # It will take a while: let the server know how far we have come.
             line.do_if_connected(partial(self._calls.core.used, ahead, idle=True))
             await line.arrived(ahead, deadline)

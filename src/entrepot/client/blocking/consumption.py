@@ -64,7 +64,7 @@ class Consumption(Turns, Iterator[Delivery]):
 
     def settle(self) -> None:
         """The message at hand has been used: it will not come again, unless a connection breaks before that is told."""
-        if self._at_hand and self._incoming is not None:
+        if self._at_hand and self._incoming is not None and not self._used():
             self._incoming.done()
             self._at_hand = False
 

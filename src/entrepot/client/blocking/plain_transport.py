@@ -116,14 +116,14 @@ class PlainTransport:
 
     def arrived(self, ahead: ReadAhead, deadline: float) -> None:
         """See `transport.Transport.arrived`."""
-        if ahead.arrived or ahead.error is not None:
+        if ahead.has_some or ahead.error is not None:
             return
         if self.core.out:
             with self._lock:
                 self._send()
         slot = BlockingReply()
         ahead.wake = partial(slot.resolve, None)
-        if not ahead.arrived and ahead.error is None:
+        if not ahead.has_some and ahead.error is None:
             self._wait(slot, deadline)
         ahead.wake = None
 
