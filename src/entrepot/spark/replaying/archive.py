@@ -95,7 +95,7 @@ def spread(messages: DataFrame) -> DataFrame:
     """
     wanted = _parts_wanted(messages.sparkSession)
     # Not DataFrame.rdd, which would make Python's rows of it.
-    return messages if messages._jdf.rdd().getNumPartitions() >= wanted else messages.repartition(wanted)  # type: ignore[operator]
+    return messages if messages._jdf.rdd().getNumPartitions() >= wanted else messages.repartition(wanted)
 
 
 def _parts_wanted(spark: SparkSession) -> int:
