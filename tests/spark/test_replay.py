@@ -11,6 +11,7 @@ import pytest
 from entrepot.errors import ArchiveUnreadable, FlowNotStreamable, InvalidArgument
 from entrepot.flows.definition import FlowDefinition
 from entrepot.message import Message
+from entrepot.spark.replaying.archive import read_archive, spread
 from entrepot.spark.replaying.replay import replay
 from entrepot.spark.tables.rows import queue_batch
 
@@ -124,3 +125,19 @@ def test_what_cannot_be_replayed_is_told_before_anything_runs(
     table.write.parquet(str(tmp_path / "strange"))
     with pytest.raises(ArchiveUnreadable, match="no body"):
         replay(spark, pricing("1"), tmp_path / "strange")
+
+
+def test_each_task_gets_as_many_messages_of_an_archive_as_any_other(spark: SparkSession, archive: Path) -> None:
+    from pyspark.sql import functions
+
+    wanted = 4 * spark.sparkContext.defaultParallelism
+    found = read_archive(spark, archive)
+    assert pq.ParquetFile(archive).num_row_groups == 1, "Spark would give all of it to one task"
+    for messages in (found, found.limit(COUNT)):
+        counts = [row["count"] for row in spread(messages).groupBy(functions.spark_partition_id()).count().collect()]
+        assert sum(counts) == COUNT
+        assert len(counts) == min(wanted, COUNT)
+        assert max(counts) - min(counts) <= 1
+    assert spread(found.repartition(wanted + 1)).rdd.getNumPartitions() == wanted + 1, (
+        "what has enough tasks keeps them"
+    )

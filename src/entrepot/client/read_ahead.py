@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from entrepot.compiled import compiled
 from entrepot.engine.unit_of_work import UnitState
@@ -19,7 +19,10 @@ from entrepot.server.wire import verbs
 class RemoteUnit:
     """A unit of work at the other end of a connection; it begins there with its first verb."""
 
-    __slots__ = ("aheads", "messages", "number", "opened", "state", "transaction_id", "used")
+    __slots__ = (
+        "aheads", "asked", "behind", "left", "messages", "number", "opened", "problem", "state", "transaction_id",
+        "used",
+    )  # fmt: skip
 
     def __init__(self, number: int, opened: int) -> None:
         self.number = number
@@ -33,6 +36,14 @@ class RemoteUnit:
         """Where it was asked for messages that come ahead; where it has some from, they say so."""
         self.messages = 0
         """Those, and its puts."""
+        self.asked: Any = None
+        """Where the answer to its commit goes, while that is on its way."""
+        self.left: list[tuple[HeldAhead, int]] = []
+        """How far it has used which of its consumers, when others may have got further since."""
+        self.problem: EntrepotError | None = None
+        """Why a commit that was on its way has failed."""
+        self.behind: list[RemoteUnit] = []
+        """Units that had what came before its messages: it is committed after them or not at all."""
 
     @property
     def deliveries(self) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -391,6 +392,9 @@ class Connection(Verbs):
             for unit in list(self._units):
                 if unit.state is UnitState.ACTIVE:
                     await self.calls.back_out(unit)
+                elif unit.state is UnitState.ENDING:
+                    with contextlib.suppress(EntrepotError):
+                        await self.calls.finish_commit(unit)
             for opened in list(self._subscriptions):
                 await opened.close()
         except EntrepotError:

@@ -136,7 +136,7 @@ class UnitOfWork(Verbs):
 
     @property
     def state(self) -> str:
-        """active, prepared, committed, backed out, or unknown when a connection broke at its end"""
+        """active, committing, prepared, committed, backed out, or unknown when a connection broke at its end"""
         return self.remote.state.value
 
     async def put_many(
@@ -209,6 +209,32 @@ class UnitOfWork(Verbs):
         finally:
             self._ended()
 
+    async def begin_commit(self) -> None:
+        """Ask for a commit without waiting for it; messages that return do so uncounted. `finish_commit` has to follow.
+
+        The next unit may begin at once, and get messages of the same readers. It
+        will be committed after this one or, should this one fail, backed out.
+
+        Raises:
+            UnitBackedOut: The unit before it, whose readers it shares, has failed; this one was backed out as well.
+            UnitFinished, ConnectFailed, Fenced: It was not asked for.
+        """
+        try:
+            await self.calls.begin_commit(self.remote)
+        finally:
+            self._ended()
+
+    async def finish_commit(self) -> None:
+        """Return when everything has happened that `begin_commit` has asked for.
+
+        Raises:
+            EntrepotError: As for `commit`, but the unit is not active any more: what was not committed is backed out.
+        """
+        try:
+            await self.calls.finish_commit(self.remote)
+        finally:
+            self._ended()
+
     async def back_out(self, *, counted: bool = True, delay_s: float = 0.0) -> None:
         """Let nothing happen: puts vanish, gets return with a raised backout count.
 
@@ -246,7 +272,7 @@ class UnitOfWork(Verbs):
             self._ended()
 
     def _ended(self) -> None:
-        if self.remote.state is not UnitState.ACTIVE:
+        if self.remote.state not in (UnitState.ACTIVE, UnitState.ENDING):
             self._tell_ended(self.remote)
 
     async def __aenter__(self) -> Self:

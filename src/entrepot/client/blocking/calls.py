@@ -302,6 +302,8 @@ class Calls:
 
     def end(self, unit: RemoteUnit, ended: UnitState, verb: Callable[[int], tuple[int, Any]]) -> None:
         """End a unit by a verb that has to be answered; its state says afterwards what is known."""
+        if unit.behind:
+            self._follow(unit)
         core, slot = self.core, self.line.slot()
 
         def step() -> bool:
@@ -328,6 +330,71 @@ class Calls:
         for ahead in unit.aheads:
             if ahead.unit is unit:
                 ahead.settled, ahead.unit = ahead.given, None
+
+    def begin_commit(self, unit: RemoteUnit) -> None:
+        """Ask for a commit, uncounted; see `UnitOfWork.begin_commit`."""
+        if unit.behind:
+            self._follow(unit)
+        core, slot = self.core, self.line.slot()
+
+        def step() -> None:
+            was_used = unit.used
+            number, used = self._number_of(unit), unit.deliveries
+            if not was_used:
+                unit.state = UnitState.COMMITTED  # nothing was done in it
+                return
+            unit.state, unit.asked = UnitState.ENDING, slot
+            unit.left = [(ahead, ahead.given) for ahead in unit.aheads if ahead.unit is unit]
+            for ahead, _ in unit.left:
+                ahead.unit = None  # what it gives from now on is the next unit's
+            core.ask(Verb.COMMIT, verbs.Commit(number, used, False), slot)
+
+        self.do_in(unit, step)
+
+    def finish_commit(self, unit: RemoteUnit) -> None:
+        """Wait for a commit that is on its way; see `UnitOfWork.finish_commit`."""
+        if unit.state is not UnitState.ENDING:
+            if unit.problem is not None:
+                raise unit.problem
+            return
+        slot = unit.asked
+        try:
+            self.line.answer(slot)
+        except EntrepotError as error:
+            unit.problem = error
+            ended_with(unit, error, unit_active=False)
+            self._undo(unit, is_active=slot.unit_active)
+            raise
+        except BaseException:
+            unit.state = UnitState.UNKNOWN  # whoever waited for it was interrupted
+            raise
+        unit.state = UnitState.COMMITTED
+        for ahead, given in unit.left:
+            ahead.settled = max(ahead.settled, given)
+
+    def _undo(self, unit: RemoteUnit, *, is_active: bool) -> None:
+        """A commit that was on its way has failed: what the unit had comes again, before what is read ahead."""
+        if is_active:  # at the server, which would take a second one: but the next unit has waited long enough
+            unit.state = UnitState.ACTIVE
+            self.back_out(unit, counted=False)
+        for ahead, _ in unit.left:
+            if ahead.unit is None:  # else that unit stops it when it is backed out
+                self.stop_holding(ahead)
+
+    def _follow(self, unit: RemoteUnit) -> None:
+        """Wait for those units whose messages came before its own.
+
+        Raises:
+            UnitBackedOut: One of them has not been committed, so this one was backed out, too, uncounted.
+        """
+        behind, unit.behind = unit.behind, []
+        for before in behind:
+            with contextlib.suppress(EntrepotError):
+                self.finish_commit(before)
+            if before.state is not UnitState.COMMITTED and unit.state is UnitState.ACTIVE:
+                self.back_out(unit, counted=False)
+                problem = f"the unit of work before it was not committed ({before.state.value})"
+                raise UnitBackedOut(unit.number, problem) from before.problem
 
     def back_out(
         self, unit: RemoteUnit, *, counted: bool = True, delay_s: float = 0.0, rejected: str | None = None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -390,6 +391,9 @@ class Connection(Verbs):
             for unit in list(self._units):
                 if unit.state is UnitState.ACTIVE:
                     self.calls.back_out(unit)
+                elif unit.state is UnitState.ENDING:
+                    with contextlib.suppress(EntrepotError):
+                        self.calls.finish_commit(unit)
             for opened in list(self._subscriptions):
                 opened.close()
         except EntrepotError:

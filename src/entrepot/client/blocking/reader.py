@@ -74,8 +74,15 @@ class Reader:
             raise InvalidArgument("unit", "another one has messages of this reader", "that one, until it ends")
         messages = self._get(own, limit, checks.wait("wait_s", wait_s))
         if messages:
+            if self._unit is not own and self._unit is not None and self._unit.state is UnitState.ENDING:
+                own.behind.append(self._unit)
             self._unit = own
         return messages
+
+    @property
+    def ready(self) -> int:
+        """How many messages have come ahead and wait here."""
+        return len(self._ahead.arrived) if self._ahead is not None else 0
 
     def _get(self, unit: RemoteUnit, limit: int, wait_s: float) -> list[Message]:
         deadline = time.monotonic() + wait_s

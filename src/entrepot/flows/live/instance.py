@@ -9,7 +9,11 @@ dealt with exactly once whatever is killed.
 When something fails that cannot be undone for one message alone, the whole
 unit is given back untried, and its messages are then worked on one by one.
 What is no message's fault, such as a database that is down, lets one input
-rest for a while and nothing else. Nothing here knows of Spark: `spark.live`
+rest for a while and nothing else.
+
+While the queue manager commits one batch, the next one is worked on if its
+messages are here. It is committed only when the one before is known to be;
+if that has failed, both go back. Nothing here knows of Spark: `spark.live`
 runs this as a task, and a benchmark may run it in a plain process.
 """
 
@@ -56,6 +60,7 @@ from entrepot.message import Message
 from entrepot.models import collect_seldom
 
 if TYPE_CHECKING:
+    from entrepot.client.blocking import UnitOfWork
     from entrepot.flows.live.flow_databases import FlowDatabases
     from entrepot.flows.live.live_world import Unit
 
@@ -100,14 +105,6 @@ class InstanceProcess:
         """A node is about to wait for so long at most, by its own word."""
 
 
-class _InputFailed(Exception):
-    """An input does not give messages; none has come to harm."""
-
-    def __init__(self, error: EntrepotError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
 class _Counts(NamedTuple):
     """What a unit of work adds to the statistics, and takes with it when it is given back."""
 
@@ -116,6 +113,35 @@ class _Counts(NamedTuple):
     outputs: int
     bytes_out: int
     set_aside: int
+
+
+class _Sent(NamedTuple):
+    """A unit of work whose commit is on its way."""
+
+    unit: UnitOfWork
+    source: _Input
+    before: _Counts
+    """What the statistics said before it."""
+    messages: int
+    last_key: tuple[str, bytes, float]
+    message_s: float
+
+
+class _Overtaken(FlowControl):
+    """The unit of work before this one has failed: this one goes back untried, whatever it was doing."""
+
+    def __init__(self, sent: _Sent, error: Exception) -> None:
+        super().__init__(sent, error)
+        self.sent = sent
+        self.error = error
+
+
+class _InputFailed(Exception):
+    """An input does not give messages; none has come to harm."""
+
+    def __init__(self, error: EntrepotError) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class Instance:
@@ -141,7 +167,8 @@ class Instance:
         collect_seldom()
         self.kernel = Kernel(flow, node_statistics=deployment.node_statistics)
         # What cannot be taken back must not be done again because of a neighbour.
-        self._batch_max = 1 if any(map(_is_irrevocable, self.kernel.nodes.values())) else deployment.batch_max
+        is_irrevocable = any(map(_is_irrevocable, self.kernel.nodes.values()))
+        self._batch_max = 1 if is_irrevocable else deployment.batch_max
         self._databases = _databases(deployment)
         trace = f"{deployment.user_trace}.{number}" if deployment.user_trace else ""
         self._traces = TraceFiles(trace)
@@ -151,7 +178,11 @@ class Instance:
             self._traces,
             allow_time=self._process.allow_time,
             go_on_waiting=self._go_on_waiting,
+            know_before=self._know_before,
         )
+        self._sent: _Sent | None = None
+        self._may_overlap = not is_irrevocable and self._databases is None
+        """What is done at once, or at a database, must not be done because of a unit that may yet fail."""
         self._coordinated = flow.coordinated and self._databases is not None
         self._earlier: dict[tuple[str, bytes, float], Earlier] = {}
         """Of messages that were given back: how often they were tried."""
@@ -195,6 +226,7 @@ class Instance:
             with watching_interrupts():
                 while not self._must_stop():
                     self._round(self._inputs, patience_s)
+                self._finish_sent()
             self._opened.close()
             self._beat(final=True)
             if self._process.is_orphan:
@@ -233,6 +265,7 @@ class Instance:
         now = time.monotonic()
         if now >= self._beat_at:
             self._beat_at = now + BEAT_S
+            self._finish_sent()  # what it tells of itself has happened
             self._beat()
             self._process.begin_message()
         return self._order in (STOP, REPLACED) or self._process.is_orphan
@@ -267,6 +300,8 @@ class Instance:
         }
 
     def close(self) -> None:
+        with contextlib.suppress(EntrepotError, _Overtaken):
+            self._know_before()
         with contextlib.suppress(EntrepotError):
             self._opened.close()
         with contextlib.suppress(EntrepotError):
@@ -279,40 +314,50 @@ class Instance:
 
     def _serve(self, source: _Input, wait_s: float) -> bool:
         """Work on what an input has, in one unit of work; whether there was something."""
+        if self._sent is not None and not self._overlaps(source) and not self._finish_sent():
+            return True
         careful = source.alone > 0
         try:
             found = self._batch(source, wait_s, careful)
         except Fenced:
             raise
+        except _Overtaken as overtaken:
+            source.backed_out()
+            self._undo(overtaken)
+            return True
         except _Stopping:
             source.backed_out()
             return False
-        except _InputFailed as failed:
-            self._rest(source, failed.error)
+        except Exception as error:
+            return self._failed(source, error, careful)
+        if found and self._sent is None:
+            source.went_well()
+        source.problem = ""
+        return found
+
+    def _failed(self, source: _Input, error: Exception, careful: bool) -> bool:
+        """The last unit of work of an input was given back; whether there was something in it."""
+        if isinstance(error, _InputFailed):
+            self._rest(source, error.error)
             source.backed_out()  # it may have handed out something before
             return False
-        except NowhereToSetAside as error:
+        if isinstance(error, NowhereToSetAside):
             # The flow may be mended, or the message given a place: it is tried anew, not condemned at once.
-            self._forget_earlier(source)
+            self._forget_earlier(source.last_key)
             source.problem = error.what
             if source.last_count == 1:
                 self._rest(source, error)  # else those that came before it go on, one by one
-        except NotAlone as error:
+        elif isinstance(error, NotAlone):
             self._go_back(source, error.earlier, is_own=careful or not is_aftermath(error.earlier.error))
-        except Exception as error:
+        else:
             if not isinstance(error, EntrepotError):
-                _LOGGER.exception("%s: a mistake of ours", self._claim)
+                _LOGGER.error("%s: a mistake of ours", self._claim, exc_info=error)
             if not source.last_count:
                 self._rest(source, error)
                 return False
             # A put was refused, or a database, when the unit was to commit; alone, a message is the cause of that.
             before = self._earlier.get(source.last_key, NEVER)
             self._go_back(source, before._replace(tries=before.tries + 1, error=reason_of(error)), is_own=careful)
-        else:
-            if found:
-                source.went_well()
-            source.problem = ""
-            return found
         source.alone = max(source.alone, source.last_count)
         source.backed_out()
         return True
@@ -366,8 +411,14 @@ class Instance:
                 unit.back_out()
                 return False
             worked = time.monotonic()
+            message_s = (worked - begun) / source.last_count
             self._process.begin_message()
+            self._know_before()
             world.settle()
+            if not after and self._overlaps(source):
+                unit.local.begin_commit()
+                self._sent = _Sent(unit.local, source, before, source.last_count, source.last_key, message_s)
+                return True
             world.commit_databases()
             try:
                 unit.commit(counted=False)
@@ -383,12 +434,62 @@ class Instance:
             raise
         if careful:
             source.alone -= 1
-        if self._earlier:
-            self._forget_earlier(source)
+        self._forget_earlier(source.last_key)
         statistics.units += 1
-        self._learn((worked - begun) / source.last_count, time.monotonic() - worked)
+        self._learn(message_s, time.monotonic() - worked)
         self._committed(source, after)
         return True
+
+    # --- a commit that is on its way ----------------------------------------------------------
+
+    def _overlaps(self, source: _Input) -> bool:
+        """Whether the next messages of an input are here, and may be worked on before the last unit is committed."""
+        return (
+            self._may_overlap
+            and source.is_in_order
+            and not self._is_one_by_one(source)
+            and 2 * source.ready >= self._limit(source)
+        )
+
+    def _know_before(self) -> None:
+        """Wait for the commit that is on its way, if there is one.
+
+        Raises:
+            _Overtaken: It has failed, and is still to be undone.
+            Fenced
+        """
+        sent, self._sent = self._sent, None
+        if sent is None:
+            return
+        waits = time.monotonic()
+        try:
+            sent.unit.finish_commit()
+        except Fenced:
+            self._give_back(sent.unit, sent.before, sent.messages)
+            raise
+        except Exception as error:
+            raise _Overtaken(sent, error) from error
+        self._forget_earlier(sent.last_key)
+        self.kernel.statistics.units += 1
+        self._learn(sent.message_s, time.monotonic() - waits)
+        self._committed(sent.source, ())
+
+    def _finish_sent(self) -> bool:
+        """The same between units of work; whether it has gone well."""
+        try:
+            self._know_before()
+        except _Overtaken as overtaken:
+            self._undo(overtaken)
+            return False
+        return True
+
+    def _undo(self, overtaken: _Overtaken) -> None:
+        """A commit that was on its way has failed, and what came behind it was given back."""
+        sent = overtaken.sent
+        source = sent.source
+        source.last_count, source.last_key = sent.messages, sent.last_key
+        self._give_back(sent.unit, sent.before, sent.messages)
+        self._failed(source, overtaken.error, careful=False)
 
     def _committed(self, source: _Input, after: Sequence[Callable[[], None]]) -> None:
         """Do what was to be done after the commit; what goes wrong here undoes nothing any more."""
@@ -424,10 +525,15 @@ class Instance:
 
     def _limit(self, source: _Input) -> int:
         """How many messages the next unit may have: they may take a few milliseconds, or as long as a commit does."""
-        if source.alone or (source.point.queue and self._world.facts(source.point.queue).threshold == 1):
-            return 1  # where one try is all a message has, a crash must not cost its neighbours theirs
+        if self._is_one_by_one(source):
+            return 1
         batch_s = max(self._deployment.batch_s, self._commit_s)
         return max(1, min(self._batch_max, int(batch_s / self._message_s)))
+
+    def _is_one_by_one(self, source: _Input) -> bool:
+        """Where one try is all a message has, a crash must not cost its neighbours theirs."""
+        queue = source.point.queue
+        return source.alone > 0 or (bool(queue) and self._world.facts(queue).threshold == 1)
 
     def _give_back(self, unit: Unit, before: _Counts, count: int, *, counted: bool = False) -> None:
         """Let nothing of a unit have happened; its messages return untried, unless that is counted."""
@@ -448,8 +554,8 @@ class Instance:
             self._earlier.clear()
         self._earlier[key] = earlier
 
-    def _forget_earlier(self, source: _Input) -> None:
-        self._earlier.pop(source.last_key, None)
+    def _forget_earlier(self, key: tuple[str, bytes, float]) -> None:
+        self._earlier.pop(key, None)
 
 
 class _Input:
@@ -499,6 +605,16 @@ class _Input:
         """Ask it for nothing for a while; each time for longer, and not all instances at the same time."""
         self._rest_s = min(max(self._rest_s * 2, _REST_S_MIN), rest_s_max)
         self.rests_until = time.monotonic() + self._rest_s * random.uniform(0.5, 1.0)  # noqa: S311 -- no secret
+
+    @property
+    def ready(self) -> int:
+        """How many of its messages wait here."""
+        return self._reader.ready if self._reader is not None else 0
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether its messages come from a queue, and nothing has gone wrong with the last ones."""
+        return self._reader is not None and not self._rest_s and not self.conflicts
 
     def is_resting(self) -> bool:
         return self.rests_until > 0.0 and time.monotonic() < self.rests_until

@@ -97,12 +97,18 @@ class LiveWorld:
         *,
         allow_time: Callable[[float], None] = lambda _: None,
         go_on_waiting: Callable[[], None] = lambda: None,
+        know_before: Callable[[], None] = lambda: None,
     ) -> None:
-        """`go_on_waiting` is called again and again while a get waits, and may raise to end that."""
+        """`go_on_waiting` is called again and again while a get waits, and may raise to end that.
+
+        `know_before` is called before the queue manager is asked for what the
+        last unit of work may have put; it waits for its commit.
+        """
         self._connection = connection
         self._steady = SteadyClock(connection)
         self.allow_time = allow_time
         self._go_on_waiting = go_on_waiting
+        self._know_before = know_before
         self._databases = databases
         self.database: Database = databases if databases is not None else NoDatabase()
         self._write_trace = trace
@@ -278,6 +284,7 @@ class LiveWorld:
             "correlation_id": correlation_id,
             "selector": selector,
         }
+        self._know_before()
         deadline = time.monotonic() + wait_s
         while True:
             # A part of the wait at a time, so that an order to stop is heard.
@@ -299,6 +306,7 @@ class LiveWorld:
         if place in self._states:
             kept = self._states[place]
             return None if kept is None else kept.message
+        self._know_before()
         try:
             found = (self._unit or self._connection).get(store, correlation_id=key)
         except QueueNotFound:
@@ -318,6 +326,7 @@ class LiveWorld:
 
     def _held_elsewhere(self, store: str) -> bool:
         """Whether another instance has taken something from a store and not yet committed: it may be this."""
+        self._know_before()
         try:
             rows = self._connection.mqsc(f"DISPLAY QSTATUS('{store}') UNCOM")[0].rows
         except MqscError:

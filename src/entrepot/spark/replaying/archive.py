@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FILES_PER_TASK = 200
+_PARTS_PER_SLOT = 4
+"""So many tasks for each that runs at a time: when one has slow messages, others take what is left."""
 _BATCH_BYTES = 4 << 20
 _BATCH_ROWS = 10_000
 
@@ -84,6 +86,22 @@ def read_archive(spark: SparkSession, path: str | Path) -> DataFrame:
     return _read_files(spark, place, message_files(place))
 
 
+def spread(messages: DataFrame) -> DataFrame:
+    """The same messages in enough tasks, with as many rows each.
+
+    Spark cuts Parquet by bytes as they are on disk, and where a compressed file
+    has a few row groups only, one task gets most of its messages. Rows pass
+    through files of Spark's own then, not through memory.
+    """
+    wanted = _parts_wanted(messages.sparkSession)
+    # Not DataFrame.rdd, which would make Python's rows of it.
+    return messages if messages._jdf.rdd().getNumPartitions() >= wanted else messages.repartition(wanted)
+
+
+def _parts_wanted(spark: SparkSession) -> int:
+    return _PARTS_PER_SLOT * max(1, spark.sparkContext.defaultParallelism)
+
+
 def is_parquet(place: Path) -> bool:
     """Whether a file or folder holds Parquet."""
     if place.is_file():
@@ -116,7 +134,7 @@ def _read_files(spark: SparkSession, folder: Path, files: list[Path]) -> DataFra
     for file in files[:1]:
         read_message(folder, file)  # what is wrong with all of them is told at once, and not by a task
     paths = [(str(file.absolute()),) for file in files]
-    parts = max(1, -(-len(paths) // _FILES_PER_TASK))
+    parts = max(min(len(paths), _parts_wanted(spark)), -(-len(paths) // _FILES_PER_TASK))
     listed = spark.createDataFrame(paths, "path string").repartition(parts)
     return listed.mapInArrow(_files_task(folder.absolute()), from_arrow_schema(QUEUE_SCHEMA))
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from entrepot.errors import ArchiveUnreadable, InvalidArgument
 from entrepot.esql.user_functions import watching_interrupts
 from entrepot.flows.definition import FlowDefinition
-from entrepot.spark.replaying.archive import read_archive
+from entrepot.spark.replaying.archive import read_archive, spread
 from entrepot.spark.replaying.differences import EVERYTHING, GUESS, Difference, Model, SentMessage, compare
 from entrepot.spark.replaying.table_world import DEAD_LETTERS
 from entrepot.spark.replaying.transform import KernelTime, Runner, TaskSettings, message_rows, rows_in, transform
@@ -180,6 +180,7 @@ def replay(
     inputs = archive if not isinstance(archive, str | Path) else read_archive(spark, archive)
     if limit is not None:
         inputs = inputs.limit(limit)
+    inputs = spread(inputs)
     clock = KernelTime(spark.sparkContext)
     report = ReplayReport(flow.name, _name(against, recorded))
     began = time.monotonic()
