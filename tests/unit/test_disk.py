@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from entrepot.disk import BUFFERS_PER_WRITE_MAX, Buffer, SystemDisk, SystemFile, lock_folder, unsafe
+from entrepot.disk import (
+    BLOCK_BYTES,
+    BUFFERS_PER_WRITE_MAX,
+    Buffer,
+    SystemDisk,
+    SystemFile,
+    block_memory,
+    lock_folder,
+    unsafe,
+)
 
 
 @pytest.fixture
@@ -137,3 +146,74 @@ except OSError as error:
     )
     assert finished.stderr == ""
     assert int(finished.stdout) == errno.EMFILE
+
+
+# --- blocks -----------------------------------------------------------------------------------
+
+
+def blocks(disk: SystemDisk, count: int = 3) -> SystemFile:
+    file = disk.open("blocks", create=True)
+    assert isinstance(file, SystemFile)
+    file.write(0, [b"-" * (count * BLOCK_BYTES)])
+    return file
+
+
+def test_blocks_and_other_writes_and_reads_of_one_file_see_each_other(disk: SystemDisk) -> None:
+    file = blocks(disk)
+    memory = block_memory(2 * BLOCK_BYTES)
+    memory[:] = b"a" * len(memory)
+    file.write_blocks(BLOCK_BYTES, memory)
+    assert file.read(BLOCK_BYTES - 1, 3) == b"-aa"
+    file.write(BLOCK_BYTES - 1, [b"bcd"])
+    file.write_blocks(2 * BLOCK_BYTES, memory[:BLOCK_BYTES])
+    assert file.read(BLOCK_BYTES - 2, 6) == b"-bcdaa"
+    assert Path(disk.describe("blocks")).read_bytes()[2 * BLOCK_BYTES :] == b"a" * BLOCK_BYTES
+    file.close()
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_where_direct_writes_are_refused_blocks_are_written_and_forced(
+    disk: SystemDisk, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forces = []
+
+    class Forcing(SystemFile):
+        def force(self) -> None:
+            forces.append(1)
+            super().force()
+
+    def refuse(self: SystemFile, direct: bool) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(SystemFile, "_be_direct", refuse)
+    file = Forcing(os.open(disk.describe("file"), os.O_RDWR | os.O_CREAT, 0o600))
+    for letter in (b"a", b"b"):
+        file.write_blocks(0, memoryview(letter * BLOCK_BYTES))
+        assert file.read(0, 2 * BLOCK_BYTES) == letter * BLOCK_BYTES
+    assert len(forces) == 2
+    file.close()
+
+
+def test_a_short_write_of_blocks_goes_on_and_forces(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = blocks(disk)
+    whole = os.pwritev
+    monkeypatch.setattr(SystemFile, "_be_direct", lambda *_: None)
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, offset, *_: whole(fd, [parts[0][:100]], offset))
+    file.write_blocks(0, memoryview(b"c" * 2 * BLOCK_BYTES))
+    assert file.read(0, 3 * BLOCK_BYTES) == b"c" * 2 * BLOCK_BYTES + b"-" * BLOCK_BYTES
+    file.close()
+
+
+def test_a_failed_write_of_blocks_is_not_tried_in_another_way(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = blocks(disk)
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwritev", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            file.write_blocks(0, block_memory(BLOCK_BYTES))
+    file.close()

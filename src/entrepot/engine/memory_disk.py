@@ -28,6 +28,9 @@ class MemoryFile:
                 contents.extend(bytes(offset - len(contents)))
             contents[offset : offset + len(data)] = data
 
+    def write_blocks(self, offset: int, blocks: memoryview) -> None:
+        self.write(offset, [blocks])
+
     def read(self, offset: int, size: int) -> bytes:
         with self._lock:
             return bytes(self._contents[offset : offset + size])

@@ -61,6 +61,14 @@ class KillingFile(SystemFile):
             die()
         return super().write_some(offset, buffers)
 
+    def write_blocks(self, offset: int, blocks: memoryview) -> None:
+        if not self._counter.is_fatal():
+            super().write_blocks(offset, blocks)
+            return
+        if size := int(len(blocks) * self._counter.part):
+            super().write(offset, [blocks[:size]])
+        die()
+
     def force(self) -> None:
         self._counter.around(super().force)
 
@@ -127,6 +135,11 @@ class FaultyFile(SystemFile):
         if allowed is None:
             return super().write_some(offset, buffers)
         return super().write_some(offset, leading(buffers, allowed))
+
+    def write_blocks(self, offset: int, blocks: memoryview) -> None:
+        # In two calls, so that each may fail for itself.
+        self.write(offset, [blocks])
+        self.force()
 
     def read(self, offset: int, size: int) -> bytes:
         self._faults.before("read", self.path, size)

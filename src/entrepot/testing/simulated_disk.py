@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from entrepot.disk import Buffer
+from entrepot.disk import BLOCK_BYTES, Buffer
 from entrepot.testing.faults import Faults
 from entrepot.testing.simulated_file import SimulatedContents
 
@@ -86,6 +86,18 @@ class SimulatedFile:
         else:
             self._contents.write(offset, data[:allowed])
             raise _error(errno.ENOSPC, self._path)
+
+    def write_blocks(self, offset: int, blocks: memoryview) -> None:
+        """A write and a force of what it wrote, which may each fail, and between which the power may go."""
+        if offset % BLOCK_BYTES or len(blocks) % BLOCK_BYTES or offset + len(blocks) > self.size():
+            raise _error(errno.EINVAL, self._path)
+        self.write(offset, [blocks])
+        try:
+            self._begin("force", offset, len(blocks))
+        except OSError:
+            self._contents.fail_force()
+            raise
+        self._contents.force_last()
 
     def read(self, offset: int, size: int) -> bytes:
         self._begin("read", offset, size)

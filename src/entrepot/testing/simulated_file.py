@@ -39,7 +39,7 @@ class Version(NamedTuple):
 class SimulatedContents:
     """A file's bytes, and which of them a power cut could take."""
 
-    __slots__ = ("_failed", "_lost", "_updates", "bytes")
+    __slots__ = ("_failed", "_forced", "_lost", "_updates", "bytes")
 
     def __init__(self, contents: bytes | bytearray = b"") -> None:
         self.bytes = bytearray(contents)
@@ -50,12 +50,15 @@ class SimulatedContents:
         self._failed = 0
         # What the medium has in sectors that memory wrongly holds as clean.
         self._lost: dict[int, bytes] = {}
+        # Sectors that were forced without the rest of the file, and after how many updates.
+        self._forced: dict[int, int] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SimulatedContents:
         twin = SimulatedContents(self.bytes)
         twin._updates = self._updates.copy()
         twin._failed = self._failed
         twin._lost = self._lost.copy()
+        twin._forced = self._forced.copy()
         return twin
 
     def write(self, offset: int, data: bytes) -> None:
@@ -84,7 +87,18 @@ class SimulatedContents:
         if self._failed or self._lost:
             self._keep_what_was_lost()
         self._updates.clear()
+        self._forced.clear()
         self._failed = 0
+
+    def force_last(self) -> None:
+        """Make the last write durable, and nothing that was written elsewhere before it; the file had its size."""
+        last = self._updates[-1]
+        if len(self._updates) == 1 and not self._lost:
+            self.force()
+            return
+        for sector in range(last.offset // SECTOR_BYTES, -(-(last.offset + last.length) // SECTOR_BYTES)):
+            self._lost.pop(sector, None)
+            self._forced[sector] = len(self._updates)
 
     def fail_force(self) -> None:
         """Give up on all updates so far, as Linux does: readable still, clean, and not on the medium."""
@@ -94,6 +108,7 @@ class SimulatedContents:
         """Put durable contents in the place of all there was."""
         self.bytes[:] = contents
         self._updates.clear()
+        self._forced.clear()
         self._failed = 0
         self._lost.clear()
 
@@ -188,7 +203,16 @@ class SimulatedContents:
             on_medium = self._lost.get(sector) or bytes(image[start : start + SECTOR_BYTES])
             history.append(Version(-1, on_medium, False))
             history.reverse()
+            if sector in self._forced:
+                versions[sector] = _since(history, self._forced[sector])
         return padded, versions
+
+
+def _since(history: list[Version], forced: int) -> list[Version]:
+    """What is left of a sector's versions after a force that covered the first `forced` updates."""
+    later = [version for version in history if version.update >= forced]
+    on_medium = history[len(history) - len(later) - 1]
+    return [Version(-1, on_medium.image, False), *later]
 
 
 def _place(image: bytearray, sector: int, contents: bytes) -> None:

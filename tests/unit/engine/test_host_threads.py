@@ -224,6 +224,12 @@ class RememberingFile(SystemFile):
         super().force()
         self._durable[self._descriptor_of] = content
 
+    def write_blocks(self, offset: int, blocks: memoryview) -> None:
+        super().write_blocks(offset, blocks)
+        content = bytearray(self._durable.get(self._descriptor_of, b"").ljust(self.size(), b"\0"))
+        content[offset : offset + len(blocks)] = blocks
+        self._durable[self._descriptor_of] = bytes(content)
+
 
 class RememberingDisk(SystemDisk):
     def __init__(self, root: Path) -> None:

@@ -192,3 +192,33 @@ def test_each_sector_left_is_one_it_once_was(changes: list[tuple[str, int, bytes
     assert min(sizes) <= len(contents.bytes) <= max(sizes)
     if len(states) == 1:
         assert contents.bytes == states[0]
+
+
+def test_force_of_the_last_write_leaves_earlier_ones_elsewhere_to_chance() -> None:
+    contents = forced(A + A)
+    contents.write(512, B)
+    contents.write(0, C)
+    contents.force_last()
+    assert outcomes(contents) == {C + A, C + B}
+
+
+def test_after_a_force_of_a_sector_it_is_found_as_it_was_then_or_later() -> None:
+    contents = forced(A + A)
+    contents.write(0, B + B)
+    contents.write(0, C)
+    contents.force_last()
+    contents.write(0, A)
+    assert outcomes(contents) == {C + A, C + B, A + A, A + B}
+
+
+def test_force_of_a_sector_makes_good_what_a_failed_force_had_lost_there() -> None:
+    contents = forced(A + A)
+    contents.write(0, B + B)
+    contents.fail_force()
+    contents.write(0, C)
+    contents.force_last()
+    assert outcomes(contents) == {C + A}
+    contents.write(0, B)
+    contents.fail_force()
+    contents.force()
+    assert outcomes(contents) == {C + A}

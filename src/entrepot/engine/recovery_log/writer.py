@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from entrepot.clock import Clock
 from entrepot.disk import NO_SPACE, Buffer, Disk, File
+from entrepot.engine.recovery_log.block_stage import BlockStage
 from entrepot.engine.recovery_log.group import GROUP_BYTES, SALT_BYTES, Group, GroupKey, GroupSecrets
 from entrepot.engine.recovery_log.record import Record, frame
 from entrepot.engine.recovery_log.segment import (
@@ -72,6 +73,7 @@ class RecoveryLog:
         self._files: dict[int, File] = {}
         self._unforced: dict[int, File] = {}
         """Segments that were written since the last force, by the position where their stream begins."""
+        self._stage = BlockStage()
         self._buffers: list[Buffer] = []
         self.appended_position = 0
         """Where the next record will stand."""
@@ -253,10 +255,13 @@ class RecoveryLog:
             DiskFull: The group is not in the log; `give_up` must follow.
             DiskFailed: Nobody knows what the disk holds. Fatal.
         """
-        # A group that was flushed may end in the segment before: it is claimed to be forced, too.
-        self._unforced.update(group.files)
         try:
-            self._write(group)
+            if force and not self._unforced and self._write_blocks(group, force=True):
+                return  # nothing else had to be forced
+            # A group that was flushed may end in the segment before: it is claimed to be forced, too.
+            self._unforced.update(group.files)
+            if not self._write_blocks(group, force=False):
+                self._write(group)
             if force:
                 for file in self._unforced.values():
                     file.force()
@@ -264,7 +269,16 @@ class RecoveryLog:
         except OSError as error:
             raise self._failure(error) from error
 
+    def _write_blocks(self, group: WriteGroup, *, force: bool) -> bool:
+        """Write whole blocks, if the group lies in one segment and is of a usual size."""
+        if len(group.files) != 1:
+            return False
+        begin, file = group.files[0]
+        offset = HEAD_PAGE_BYTES + group.start - begin
+        return self._stage.write(file, offset, group.end - group.start, group.buffers, force=force)
+
     def _write(self, group: WriteGroup) -> None:
+        self._stage.forget()
         if len(group.files) == 1:
             begin, file = group.files[0]
             file.write(HEAD_PAGE_BYTES + group.start - begin, group.buffers)
@@ -315,6 +329,7 @@ class RecoveryLog:
             DiskFailed: The group could not be made invalid, so its outcome is unknown. Fatal.
         """
         begin, file = group.files[0]
+        self._stage.forget()
         try:
             if group.start > self.forced_position:
                 self._write_again(self.forced_position, group.start)
