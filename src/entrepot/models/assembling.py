@@ -61,13 +61,13 @@ def parse_message(
     encoding = message.encoding
     ccsid = message.ccsid
     headers: list[Folder] = []
+    offset = 0
     properties_shown = True
     if body_format:
         announced = body_format.rstrip(" \0")
         if announced in KNOWN:
             chain = read_headers(body, announced, encoding, ccsid or 1208)
             headers, offset, body_format, encoding, ccsid = chain
-            body = body[offset:]
             announced = body_format
             for header in headers:
                 if header.domain.name == "MQRFH2":
@@ -80,6 +80,8 @@ def parse_message(
         if announced in UNSUPPORTED:
             domain = "BLOB"
     shown = properties_shown and message.properties
+    if shown:
+        headers = [_NO_HEADER, *headers]
     origin = Origin(
         message,
         body_format,
@@ -91,25 +93,27 @@ def parse_message(
         source_queue,
         transactional,
         domain or "BLOB",
-        ((ELSEWHERE,) if shown else ()) + tuple([cast(bytes, header.body) for header in headers]),
-        len(message.body) - len(body),
+        tuple([cast(bytes, header.body) for header in headers]),
+        offset,
         properties_shown,
     )
     model: Any = None
     if domain == "MRM" and message_set:
         model = find_format(message_set, message_type, message_format)
     parser = _parsers.get(domain) or _parser(domain)
-    if not headers and not shown:
-        return Assembly(Root("Root", Unopened(origin, parser, model)))
-    folders = [Folder(PROPERTIES, ELSEWHERE, model=origin), Folder(MQMD, ELSEWHERE, model=origin)]
     if shown:
-        folders.append(properties_header_of(origin))
-    folders += headers
-    folders.append(Folder(parser, body, ccsid=ccsid, encoding=encoding, model=model))
+        headers[0] = properties_header_of(origin)
+    if len(headers) < 2 or len({header.key for header in headers}) == len(headers):
+        return Assembly(Root("Root", Unopened(origin, parser, model, tuple(headers))))
+    folders = [Folder(PROPERTIES, ELSEWHERE, model=origin), Folder(MQMD, ELSEWHERE, model=origin), *headers]
+    folders.append(Folder(parser, body[offset:], ccsid=ccsid, encoding=encoding, model=model))
     root = Root()
     root.fill(folders)
     return Assembly(root)
 
+
+_NO_HEADER = Folder(PROPERTIES, ELSEWHERE)
+"""Stands for the folder of the properties until that can be made."""
 
 _parsers: dict[str, Domain] = {}
 
@@ -143,9 +147,11 @@ def render_message(root: Root, like: Message | None = None) -> Message:
             opened = root.opened or {}
             body = opened.get(unread.parser.name)
             if all(folder is body or not folder.dirty for folder in opened.values()):
-                message = unread.origin.message
-                data = message.body if body is None else body.render()
-                return message if data is message.body else replace(message, body=data)
+                message, offset = unread.origin.message, unread.origin.offset
+                if body is None or not body.dirty:
+                    return message
+                data = body.render()
+                return replace(message, body=message.body[:offset] + data if offset else data)
         rendered = _with_new_body(root.children)
         if rendered is not None:
             return rendered
