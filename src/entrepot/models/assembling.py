@@ -197,7 +197,7 @@ def _with_new_body(children: list[Element]) -> Message | None:
         or descriptor.dirty
         or not isinstance(properties, Folder)
         or properties.domain is not PROPERTIES
-        or properties.dirty
+        or (properties.dirty and not _names_model_only(properties))
         or not isinstance(body, Folder)
     ):
         return None
@@ -208,15 +208,19 @@ def _with_new_body(children: list[Element]) -> Message | None:
         or body.ccsid != origin.body_ccsid
         or body.encoding != origin.body_encoding
         or body.domain.name in FORMATS
-        or (body.model is None and body.domain.name == "MRM")
         or len(children) != len(origin.headers) + 3
     ):
         return None
     message = origin.message
     if not origin.headers:
+        if body.model is None and body.domain.name == "MRM":
+            names = [properties.get(name) for name in _MODEL_NAMES]
+            if not all(type(name) is str and name for name in names):
+                return None
+            body.model = find_format(*names)
         data = body.render()
         return message if data is message.body else replace(message, body=data)
-    if body.domain.name != origin.domain:
+    if properties.dirty or (body.model is None and body.domain.name == "MRM") or body.domain.name != origin.domain:
         return None
     for header, came in zip(children[2:-1], origin.headers, strict=True):
         if not isinstance(header, Folder) or header.body is not came or header.dirty:
@@ -225,3 +229,13 @@ def _with_new_body(children: list[Element]) -> Message | None:
             return None
     data = body.render()
     return replace(message, body=message.body[: origin.offset] + data if origin.offset else data)
+
+
+_MODEL_NAMES = ("MessageSet", "MessageType", "MessageFormat")
+
+
+def _names_model_only(properties: Folder) -> bool:
+    """Whether a program has set nothing there but which message of which set the body is."""
+    return not properties.restructured and all(
+        element.parent is properties and element.key in _MODEL_NAMES for element in properties.touched or ()
+    )
