@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelNotFound
 from entrepot.models.domains import WholeOnly
@@ -63,6 +63,17 @@ class MrmDomain(WholeOnly):
             problem = "set Properties.MessageSet, MessageType and MessageFormat to say what it is to be"
             raise MessageUnwritable("MRM", folder.path(), problem)
         return self.codec(wanted).render(folder, folder.ccsid, folder.encoding)
+
+    def flat_values(self, folder: Folder) -> dict[str, Any] | None:
+        """The values of a message without structures by name, without making its elements.
+
+        None where it is not known to be such a message, or has something wrong: reading it finds out.
+        """
+        wanted, body = folder.model, folder.body
+        if not isinstance(wanted, MessageFormat) or type(body) is not bytes:
+            return None
+        read = getattr(self.codec(wanted), "flat_values", None)
+        return None if read is None else read(body, folder.ccsid, folder.encoding)
 
     def codec(self, wanted: MessageFormat) -> Codec:
         """The codec of a message in a format, compiled at most once.

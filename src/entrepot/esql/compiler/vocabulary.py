@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from entrepot.errors import EsqlRunError
-from entrepot.esql.runtime import casting, comparing, database, fields, operators, rows, statements
+from entrepot.esql.runtime import casting, comparing, database, fields, operators, records, rows, statements
 from entrepot.models.tree import STRUCTURE, Element, Root
 
 
@@ -21,7 +21,7 @@ def vocabulary() -> dict[str, Any]:
         "HANDLED": statements.HANDLED,
         "interval_of": operators.interval_of,
     }
-    for module in (operators, comparing, casting, database, fields, rows, statements):
+    for module in (operators, comparing, casting, database, fields, records, rows, statements):
         words.update(_public(module))
     return words
 

@@ -7,13 +7,15 @@ that messages come with, and kept: most queues have one or two.
 
 from __future__ import annotations
 
+from typing import Any
+
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid, ModelNotFound
 from entrepot.models.cwf.byte_orders import ByteOrders
 from entrepot.models.cwf.fields import Setting
 from entrepot.models.cwf.groups import ElementContent
 from entrepot.models.cwf.layout import LayoutBuilder
 from entrepot.models.cwf.plan import GroupPlan, Planner
-from entrepot.models.cwf.steps import Unreadable, Unwritable
+from entrepot.models.cwf.steps import PROBLEMS, Unreadable, Unwritable
 from entrepot.models.cwf.strings import code_page
 from entrepot.models.logical import CwfFormat, MessageSet
 from entrepot.models.tree import Element
@@ -55,6 +57,17 @@ class CwfCodec:
             problem = f"the message goes on for {len(body) - end} bytes after its last element"
             raise MessageUnreadable("CWF", self._plan.name, end, problem)
         return elements
+
+    def flat_values(self, body: bytes, ccsid: int, encoding: int) -> dict[str, Any] | None:
+        """The values by name of a message that is nothing but a run of fields; None for all others."""
+        content = self._contents.get((ccsid, encoding))
+        run = None if content is None else content.layout.run
+        if run is None or run.size != len(body) or not run.distinct:
+            return None
+        try:
+            return dict(zip(run.names, run.values(body, 0), strict=True))
+        except PROBLEMS:
+            return None
 
     def render(self, message: Element, ccsid: int, encoding: int) -> bytes:
         """

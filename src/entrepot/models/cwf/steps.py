@@ -112,12 +112,13 @@ def write_field(codec: FieldCodec, value: Any, default: Any, derived: Any, name:
 class FixedFields:
     """Fields and gaps of fixed sizes, side by side."""
 
-    __slots__ = ("compiled", "names", "pack", "places", "prefixes", "readers", "size", "slotted", "starts", "suffix",
-                 "unpacker", "writers")  # fmt: skip
+    __slots__ = ("compiled", "distinct", "names", "pack", "places", "prefixes", "readers", "size", "slotted", "starts",
+                 "suffix", "unpacker", "writers")  # fmt: skip
 
     def __init__(self, parts: list[FieldPlace | Gap], endian: str) -> None:
         self.places = [part for part in parts if isinstance(part, FieldPlace)]
         self.names = [place.name for place in self.places]
+        self.distinct = len(set(self.names)) == len(self.names)
         self.slotted = [(index, place.slot) for index, place in enumerate(self.places) if place.slot is not None]
         self._lay_out(parts)
         order = ">" if endian == "big" else "<"
@@ -207,7 +208,9 @@ class FixedFields:
 
         def parse(body: bytes, offset: int, slots: Slots, out: list[Element]) -> int:
             try:
-                made = [Element(name, value, NAME_VALUE) for name, value in zip(names, values(body, offset), strict=True)]
+                made = [
+                    Element(name, value, NAME_VALUE) for name, value in zip(names, values(body, offset), strict=True)
+                ]
             except PROBLEMS:
                 self.explain(body, offset)
                 raise
