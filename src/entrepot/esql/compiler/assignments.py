@@ -14,7 +14,6 @@ from entrepot.esql.compiler.state import RoutineState
 from entrepot.esql.compiler.unsupported import Unsupported
 from entrepot.esql.syntax import Declare, Expression, Literal, Path, Set, Statement, Step
 
-
 COPIES_LEAST = 4
 """Fewer copies in a row are not worth asking whether they can be done as one."""
 
