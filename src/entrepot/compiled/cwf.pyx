@@ -57,8 +57,9 @@ cdef class Run:
     cdef bytes template
     cdef list readers
     cdef list writers
+    cdef list names
 
-    def __cinit__(self, list fields, bytes template):
+    def __cinit__(self, list names, list fields, bytes template):
         """Each field is (start, size, reader, writer, code of struct or "", is big-endian, (pad, codec) of text or None);
         `template` has what lies between them."""
         cdef Py_ssize_t place
@@ -66,6 +67,9 @@ cdef class Run:
         self.count = len(fields)
         self.size = len(template)
         self.template = template
+        self.names = names
+        if len(names) != self.count:
+            raise ValueError("a field has no name")
         self.readers = [each[2] for each in fields]
         self.writers = [each[3] for each in fields]
         self.fields = <Field*>malloc(max(self.count, 1) * sizeof(Field))
@@ -122,6 +126,31 @@ cdef class Run:
                 value = self.readers[place](PyBytes_FromStringAndSize(<const char*>at, size))
             values.append(value)
         return values
+
+    def read_named(self, bytes body, Py_ssize_t offset):
+        """The same by name."""
+        cdef Py_ssize_t place
+        cdef list values = self.read(body, offset)
+        cdef dict named = {}
+        if values is None:
+            return None
+        for place in range(self.count):
+            named[self.names[place]] = values[place]
+        return named
+
+    def write_elements(self, list elements):
+        """The bytes of elements that are the fields of the run, in order; None for all others."""
+        cdef Py_ssize_t place
+        cdef list values
+        if PyList_GET_SIZE(elements) != self.count:
+            return None
+        values = []
+        for place in range(self.count):
+            element = elements[place]
+            if element.key != self.names[place]:
+                return None
+            values.append(element.value)
+        return self.write(values)
 
     def write(self, list values):
         """The bytes of the run; None where a value is of another type, or does not fit."""

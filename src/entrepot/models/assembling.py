@@ -19,6 +19,7 @@ the code page that the last header tells, even if it came in another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -204,7 +205,7 @@ def _with_new_body(children: list[Element]) -> Message | None:
     origin = descriptor.model
     if (
         type(origin) is not Origin
-        or properties.model is not origin
+        or not _is_of(properties, origin)
         or body.ccsid != origin.body_ccsid
         or body.encoding != origin.body_encoding
         or body.domain.name in FORMATS
@@ -214,7 +215,7 @@ def _with_new_body(children: list[Element]) -> Message | None:
     message = origin.message
     if not origin.headers:
         if body.model is None and body.domain.name == "MRM":
-            names = [properties.get(name) for name in _MODEL_NAMES]
+            names = _model_names(properties)
             if not all(type(name) is str and name for name in names):
                 return None
             body.model = find_format(*names)
@@ -229,6 +230,19 @@ def _with_new_body(children: list[Element]) -> Message | None:
             return None
     data = body.render()
     return replace(message, body=message.body[: origin.offset] + data if origin.offset else data)
+
+
+def _is_of(properties: Folder, origin: Origin) -> bool:
+    """Whether the folder is that of the message, whatever model it names."""
+    model = properties.model
+    return model is origin or (type(model) is Origin and model.message is origin.message)
+
+
+def _model_names(properties: Folder) -> Sequence[Any]:
+    model = properties.model
+    if properties._children is None and type(model) is Origin:
+        return model.message_set, model.message_type, model.message_format
+    return [properties.get(name) for name in _MODEL_NAMES]
 
 
 _MODEL_NAMES = ("MessageSet", "MessageType", "MessageFormat")

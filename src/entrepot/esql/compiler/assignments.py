@@ -18,6 +18,9 @@ COPIES_LEAST = 4
 """Fewer copies in a row are not worth asking whether they can be done as one."""
 
 
+_MODEL_NAMES = ("MessageSet", "MessageType", "MessageFormat")
+
+
 class PlainCopy(NamedTuple):
     """A field of the message that goes out, and the one of the message that came whose value it gets."""
 
@@ -124,6 +127,20 @@ class AssignmentCompiler:
         if target is None or source is None or len(target) < 2 or len(source) != 2:
             return None
         return PlainCopy(target[:-1], target[-1], source[0], source[1])
+
+    def model_names(self, body: Sequence[Statement], at: int) -> dict[str, str]:
+        """What SET OutputRoot.Properties.MessageSet = '...' and its like say that begin there, in a row."""
+        found: dict[str, str] = {}
+        for statement in body[at:]:
+            if not isinstance(statement, Set) or statement.facet or not isinstance(statement.value, Literal):
+                break
+            steps, value = self._plain_steps(statement.target, "OutputRoot"), statement.value.value
+            if steps is None or len(steps) != 2 or steps[0] != "Properties" or steps[1] not in _MODEL_NAMES:
+                break
+            if steps[1] in found or type(value) is not str:
+                break
+            found[steps[1]] = value
+        return found
 
     def _plain_steps(self, path: Path, root: str) -> tuple[str, ...] | None:
         if len(path.steps) < 2 or self._paths.is_scalar(path) is not None:

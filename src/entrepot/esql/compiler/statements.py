@@ -103,6 +103,14 @@ class StatementCompiler:
         """One after the other; runs of plain copies are tried as one before."""
         at = 0
         while at < len(body):
+            names = self._assignments.model_names(body, at)
+            if len(names) > 1:
+                self._body.place = body[at].place
+                with self._body.block(f"if not put_names(OutputRoot, {names!r}):"):
+                    for statement in body[at : at + len(names)]:
+                        self.statement(statement)
+                at += len(names)
+                continue
             copies = self._assignments.plain_copies(body, at)
             if len(copies) < COPIES_LEAST:
                 self.statement(body[at])

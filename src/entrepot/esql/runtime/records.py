@@ -8,7 +8,10 @@ values are taken without making elements of them.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from entrepot.esql.runtime.fields import make
+from entrepot.models.headers.origin import Origin
 from entrepot.models.tree import Element, Folder, Root
 
 Copies = tuple[tuple[str, str], ...]
@@ -28,17 +31,36 @@ def copy_record(target: Root, path: tuple[str, ...], source: Root, folder: str, 
     if values is None:
         return False
     try:
-        found = [values[name] for _, name in copies]
+        found = [(key, values[name]) for key, name in copies]
     except KeyError:
         return False
     parent = make(target, path)
-    own = type(parent) is not Folder and type(parent) is not Element
-    children = []
-    for (key, _), value in zip(copies, found, strict=True):
-        child = parent.new_child(key) if own else Element(key)
-        child.value = value
-        child._has_changed = True
-        children.append(child)
+    if type(parent) is Folder or type(parent) is Element:
+        children = [Element(key, value) for key, value in found]
+    else:
+        children = [parent.new_child(key) for key, _ in found]
+        for child, (_, value) in zip(children, found, strict=True):
+            child.value = value
     parent.fill(children)
     parent.changed(structure=True)
     return True
+
+
+def put_names(root: Root, names: dict[str, str]) -> bool:
+    """SET root.Properties.MessageSet = '...' and its like, without making the other twenty elements beside them.
+
+    False where the folder was looked at or changed: then the statements themselves have to do it.
+    """
+    if root.unread is not None:
+        return False
+    folder = root.first("Properties")
+    if type(folder) is not Folder or folder.dirty or folder._children is not None:
+        return False
+    origin = folder.model
+    if type(origin) is not Origin:
+        return False
+    folder.model = replace(origin, **{_ATTRIBUTES[name]: value for name, value in names.items()})
+    return True
+
+
+_ATTRIBUTES = {"MessageSet": "message_set", "MessageType": "message_type", "MessageFormat": "message_format"}

@@ -61,11 +61,11 @@ class CwfCodec:
     def flat_values(self, body: bytes, ccsid: int, encoding: int) -> dict[str, Any] | None:
         """The values by name of a message that is nothing but a run of fields; None for all others."""
         content = self._contents.get((ccsid, encoding))
-        run = None if content is None else content.layout.run
+        run = None if content is None else content.run
         if run is None or run.size != len(body) or not run.distinct:
             return None
         try:
-            return dict(zip(run.names, run.values(body, 0), strict=True))
+            return run.named_values(body)
         except PROBLEMS:
             return None
 

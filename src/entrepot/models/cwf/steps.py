@@ -139,7 +139,7 @@ class FixedFields:
                 codes.append(f"{len(before) + (place.codec.size or 0) + len(after)}s")
                 self.writers.append(_between(before, place.codec.write, after))
         self.pack = struct.Struct(order + "".join(codes)).pack
-        self.compiled = None if _cwf is None else _cwf.Run(self._fields(), self._template())
+        self.compiled = None if _cwf is None else _cwf.Run(self.names, self._fields(), self._template())
 
     def _fields(self) -> list[tuple[Any, ...]]:
         """The fields as the compiled form takes them."""
@@ -198,6 +198,14 @@ class FixedFields:
                 return found
         values = self.unpacker.unpack_from(body, offset)
         return [value if read is None else read(value) for read, value in zip(self.readers, values, strict=True)]
+
+    def named_values(self, body: bytes) -> dict[str, Any]:
+        """The same by name; the names have to be distinct."""
+        if self.compiled is not None:
+            found: dict[str, Any] | None = self.compiled.read_named(body, 0)
+            if found is not None:
+                return found
+        return dict(zip(self.names, self.values(body, 0), strict=True))
 
     def step(self) -> CodecStep:
         return CodecStep(self._parser(), self._renderer(), self)
