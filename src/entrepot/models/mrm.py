@@ -43,6 +43,21 @@ _COMPILERS = {
 }
 
 
+class Record(bytes):
+    """The values of a message that a program has made, as long as no elements of them are wanted (`Folder.body`).
+
+    The folder is one that a program has made and changed; its first access makes the elements.
+    """
+
+    values: dict[str, Any]
+
+
+def record_of(values: dict[str, Any]) -> Record:
+    record = Record()
+    record.values = values
+    return record
+
+
 class MrmDomain(WholeOnly):
     name = "MRM"
 
@@ -50,6 +65,11 @@ class MrmDomain(WholeOnly):
         self._codecs: dict[int, tuple[MessageSet, dict[tuple[str, str], Codec]]] = {}
 
     def parse(self, folder: Folder) -> None:
+        record = folder.body
+        if type(record) is Record:
+            folder.body = None
+            folder.fill([Element(name, value) for name, value in record.values.items()])
+            return
         wanted = folder.model
         if not isinstance(wanted, MessageFormat):
             problem = "it is not known which message of which set it is, and in which format"
@@ -62,7 +82,13 @@ class MrmDomain(WholeOnly):
         if not isinstance(wanted, MessageFormat):
             problem = "set Properties.MessageSet, MessageType and MessageFormat to say what it is to be"
             raise MessageUnwritable("MRM", folder.path(), problem)
-        return self.codec(wanted).render(folder, folder.ccsid, folder.encoding)
+        codec, record = self.codec(wanted), folder.body
+        if type(record) is Record and folder._children is None:
+            write = getattr(codec, "flat_bytes", None)
+            written: bytes | None = None if write is None else write(record.values, folder.ccsid, folder.encoding)
+            if written is not None:
+                return written
+        return codec.render(folder, folder.ccsid, folder.encoding)
 
     def flat_values(self, folder: Folder) -> dict[str, Any] | None:
         """The values of a message without structures by name, without making its elements.

@@ -152,7 +152,7 @@ def test_both_forms_read_the_same_or_refuse_with_the_same_words(monkeypatch: pyt
         for changed in mutants(body, random):
             for ccsid, encoding in ((1208, 546), (819, 273), (500, 785)):
                 mine = outcome(lambda f=form, c=changed, p=ccsid, e=encoding: shape(f.parse(c, p, e)))
-                assert mine == outcome(lambda c=changed, p=ccsid, e=encoding: shape(twin.parse(c, p, e))), changed
+                assert mine == outcome(lambda t=twin, c=changed, p=ccsid, e=encoding: shape(t.parse(c, p, e))), changed
 
 
 @pytest.mark.parametrize("kind", CODECS)

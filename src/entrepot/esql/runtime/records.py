@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from entrepot.esql.runtime.fields import make
 from entrepot.models.headers.origin import Origin
-from entrepot.models.tree import Element, Folder, Root
+from entrepot.models.mrm import MRM, record_of
+from entrepot.models.tree import Folder, Root
 
 Copies = tuple[tuple[str, str], ...]
 """For each statement the name of the field that is made, and of the one whose value it gets."""
@@ -31,16 +32,16 @@ def copy_record(target: Root, path: tuple[str, ...], source: Root, folder: str, 
     if values is None:
         return False
     try:
-        found = [(key, values[name]) for key, name in copies]
+        found = {key: values[name] for key, name in copies}
     except KeyError:
         return False
     parent = make(target, path)
-    if type(parent) is Folder or type(parent) is Element:
-        children = [Element(key, value) for key, value in found]
-    else:
-        children = [parent.new_child(key) for key, _ in found]
-        for child, (_, value) in zip(children, found, strict=True):
-            child.value = value
+    if type(parent) is Folder and parent.domain is MRM:
+        parent.body = record_of(found)
+        return True
+    children = [parent.new_child(key) for key in found]
+    for child, value in zip(children, found.values(), strict=True):
+        child.value = value
     parent.fill(children)
     parent.changed(structure=True)
     return True

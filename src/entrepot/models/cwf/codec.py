@@ -69,6 +69,18 @@ class CwfCodec:
         except PROBLEMS:
             return None
 
+    def flat_bytes(self, values: dict[str, Any], ccsid: int, encoding: int) -> bytes | None:
+        """The bytes of such a message; None where its elements have to be written one by one, or say what is wrong."""
+        content = self._contents.get((ccsid, encoding))
+        run = None if content is None else content.run
+        if run is None or run.compiled is None or run.slotted or list(values) != run.names:
+            return None
+        try:
+            written: bytes | None = run.compiled.write(list(values.values()))
+        except PROBLEMS:
+            return None
+        return written
+
     def render(self, message: Element, ccsid: int, encoding: int) -> bytes:
         """
         Raises:

@@ -89,6 +89,19 @@ class TdsCodec:
         values: dict[str, Any] | None = self._flat.read(text)
         return values
 
+    def flat_bytes(self, values: dict[str, Any], ccsid: int, encoding: int) -> bytes | None:
+        """The bytes of such a message; None where its elements have to be written one by one, or say what is wrong."""
+        if self._flat is None:
+            return None
+        try:
+            text: str | None = self._flat.write(list(values), list(values.values()))
+        except ValueError:
+            # A number of more digits than Python writes; the general way says which.
+            return None
+        if text is None or len(text) > BODY_BYTES_MAX:
+            return None
+        return encode(text, self._ccsid or ccsid, self._name, domain="TDS", encoding=encoding)
+
     def _left_over(self, text: str, position: int, end: int, reading: Reading) -> TextMismatch:
         if reading.stopped >= position:
             problem = f"{reading.expectation()}, not {found(text, reading.stopped, end)}"
@@ -101,9 +114,12 @@ class TdsCodec:
         Raises:
             MessageUnwritable: Says the path, and what is missing, too long, too many or unknown.
         """
-        text = None if self._flat is None else self._flat_text(message)
-        if text is not None:
-            return encode(text, self._ccsid or ccsid, self._name, domain="TDS", encoding=encoding)
+        children = message.children
+        values = {child.key: child.value for child in children} if self._flat is not None else {}
+        if values and len(values) == len(children):
+            written = self.flat_bytes(values, ccsid, encoding)
+            if written is not None:
+                return written
         pieces: list[str] = []
         try:
             write_children(message, self._body.write, self._order, pieces, {})
@@ -113,12 +129,3 @@ class TdsCodec:
         if sum(map(len, pieces)) > BODY_BYTES_MAX:
             raise MessageUnwritable("TDS", self._name, f"the message is longer than {BODY_BYTES_MAX} bytes")
         return encode("".join(pieces), self._ccsid or ccsid, self._name, domain="TDS", encoding=encoding)
-
-    def _flat_text(self, message: Element) -> str | None:
-        children = message.children
-        try:
-            text: str | None = self._flat.write([child.key for child in children], [child.value for child in children])
-        except ValueError:
-            # A number of more digits than Python writes; the general way says which.
-            return None
-        return text if text is not None and len(text) <= BODY_BYTES_MAX else None
