@@ -99,7 +99,7 @@ class StatementCompiler:
         self._body.place = node.place
         self._compilers[type(node)](node)
 
-    def _in_order(self, body: list[Statement]) -> None:
+    def _in_order(self, body: Sequence[Statement]) -> None:
         """One after the other; runs of plain copies are tried as one before."""
         at = 0
         while at < len(body):
@@ -119,7 +119,8 @@ class StatementCompiler:
             pairs = tuple((copy.key, copy.name) for copy in copies)
             self._body.place = body[at].place
             path = f"OutputRoot, {copies[0].path!r}, InputRoot, {copies[0].folder!r}"
-            with self._body.block(f"if not copy_record({path}, {pairs!r}):"):
+            same = tuple(copy.key for copy in copies) if all(copy.key == copy.name for copy in copies) else None
+            with self._body.block(f"if not copy_record({path}, {pairs!r}, {same!r}):"):
                 for statement in body[at : at + len(copies)]:
                     self.statement(statement)
             at += len(copies)

@@ -19,9 +19,12 @@ Copies = tuple[tuple[str, str], ...]
 """For each statement the name of the field that is made, and of the one whose value it gets."""
 
 
-def copy_record(target: Root, path: tuple[str, ...], source: Root, folder: str, copies: Copies) -> bool:
+def copy_record(
+    target: Root, path: tuple[str, ...], source: Root, folder: str, copies: Copies, same: tuple[str, ...] | None
+) -> bool:
     """SET target.path.a = source.folder.b for each of them; False where the statements themselves have to do it.
 
+    `same` are the names, where each field gets the value of the field of its own name.
     Then nothing has happened, and what is wrong is found by the statement that it concerns.
     """
     record = source.first(folder)
@@ -31,10 +34,13 @@ def copy_record(target: Root, path: tuple[str, ...], source: Root, folder: str, 
     values = None if read is None else read(record)
     if values is None:
         return False
-    try:
-        found = {key: values[name] for key, name in copies}
-    except KeyError:
-        return False
+    if tuple(values) == same:
+        found = values
+    else:
+        try:
+            found = {key: values[name] for key, name in copies}
+        except KeyError:
+            return False
     parent = make(target, path)
     if type(parent) is Folder and parent.domain is MRM:
         parent.body = record_of(found)
