@@ -43,7 +43,7 @@ _COMPILERS = {
 }
 
 
-class Record(bytes):
+class FieldValues(bytes):
     """The values of a message that a program has made, as long as no elements of them are wanted (`Folder.body`).
 
     The folder is one that a program has made and changed; its first access makes the elements.
@@ -52,8 +52,8 @@ class Record(bytes):
     values: dict[str, Any]
 
 
-def record_of(values: dict[str, Any]) -> Record:
-    record = Record()
+def field_values(values: dict[str, Any]) -> FieldValues:
+    record = FieldValues()
     record.values = values
     return record
 
@@ -66,7 +66,7 @@ class MrmDomain(WholeOnly):
 
     def parse(self, folder: Folder) -> None:
         record = folder.body
-        if type(record) is Record:
+        if type(record) is FieldValues:
             folder.body = None
             folder.fill([Element(name, value) for name, value in record.values.items()])
             return
@@ -83,7 +83,7 @@ class MrmDomain(WholeOnly):
             problem = "set Properties.MessageSet, MessageType and MessageFormat to say what it is to be"
             raise MessageUnwritable("MRM", folder.path(), problem)
         codec, record = self.codec(wanted), folder.body
-        if type(record) is Record and folder._children is None:
+        if type(record) is FieldValues and folder._children is None:
             write = getattr(codec, "flat_bytes", None)
             written: bytes | None = None if write is None else write(record.values, folder.ccsid, folder.encoding)
             if written is not None:

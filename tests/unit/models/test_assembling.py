@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelNotFound
+from entrepot.esql import compile_statements
 from entrepot.esql.runtime.fields import read_below
 from entrepot.message import Message, MessageType
 from entrepot.models.assembling import parse_message, render_message
@@ -618,3 +619,20 @@ def test_a_changed_body_leaves_behind_the_header_that_was_not_read() -> None:
     assert body is not None
     body.children[0].set_value("2")
     assert render_message(root).body == before + b"<a>2</a>"
+
+
+def test_names_of_a_model_are_set_without_the_other_properties() -> None:
+    statements = """SET OutputRoot.Properties = InputRoot.Properties;
+        SET OutputRoot.Properties.MessageSet = 'shop';
+        SET OutputRoot.Properties.MessageType = 'Order';"""
+    came = parse_message(MESSAGE, domain="BLOB")
+    ((_, made),) = compile_statements(statements, "test").compute(came)
+    properties = made.root.first("Properties")
+    assert properties is not None
+    assert properties._children is None
+    assert [properties.get(name) for name in ("MessageSet", "MessageType", "Priority")] == ["shop", "Order", 5]
+    whole = parse_message(MESSAGE, domain="BLOB")
+    ((_, made),) = compile_statements("SET OutputRoot = InputRoot;" + statements.partition(";")[2], "test").compute(
+        whole
+    )
+    assert made.root.copy().first("Properties").get("MessageSet") == "shop"  # type: ignore[union-attr]

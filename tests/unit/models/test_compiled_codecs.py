@@ -239,3 +239,20 @@ def test_a_mistake_in_copied_fields_names_the_statement_that_meets_it() -> None:
     given = parse_message(Message(body), domain="MRM", message_set="twins", message_type="Row", message_format="TDS1")
     with pytest.raises(EntrepotError, match="'five' is no INTEGER"):
         compile_statements(HEAD + COPIES, "test").compute(given)
+
+
+def test_a_record_that_is_only_copied_makes_no_elements() -> None:
+    module = compile_statements(HEAD + COPIES, "test")
+    set_of_twins()
+    given = parse_message(
+        Message(b"N=anna|S=-5|U=7|L=99|F=1.5|D=2.25|R=r|P=s*t"),
+        domain="MRM",
+        message_set="twins",
+        message_type="Row",
+        message_format="TDS1",
+    )
+    ((_, made),) = module.compute(given)
+    for root in (given.root, made.root):
+        folder = root.first("MRM")
+        assert folder is not None
+        assert folder._children is None

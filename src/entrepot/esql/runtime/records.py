@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from entrepot.esql.runtime.fields import make
 from entrepot.models.headers.origin import Origin
-from entrepot.models.mrm import MRM, record_of
+from entrepot.models.mrm import MRM, field_values
 from entrepot.models.tree import Folder, Root
 
 Copies = tuple[tuple[str, str], ...]
@@ -43,7 +43,7 @@ def copy_record(
             return False
     parent = make(target, path)
     if type(parent) is Folder and parent.domain is MRM:
-        parent.body = record_of(found)
+        parent.body = field_values(found)
         return True
     children = [parent.new_child(key) for key in found]
     for child, value in zip(children, found.values(), strict=True):
