@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 NEAREST = (
     "unit/client",
     *(f"contract/test_{name}.py" for name in ("consuming", "put_many")),
+    *(f"unit/models/test_{name}.py" for name in ("assembling", "cwf", "tds")),
     *(f"unit/engine/test_{name}.py" for name in ("entry", "express", "group_commit", "lane", "queue", "restart")),
     *(
         f"unit/server/test_{name}.py"

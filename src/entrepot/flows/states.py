@@ -115,7 +115,7 @@ def parcel_of(root: Root) -> Parcel:
     """A message as it is at this place in the flow."""
     message = render_message(root)
     unread = root.unread
-    if type(unread) is Unopened:
+    if type(unread) is Unopened and root.is_unchanged():
         origin = unread.origin
         return Parcel(message, unread.parser.name, origin.message_set, origin.message_type, origin.message_format)
     body = root.children[-1] if root.children else None

@@ -19,6 +19,7 @@ the code page that the last header tells, even if it came in another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -61,13 +62,13 @@ def parse_message(
     encoding = message.encoding
     ccsid = message.ccsid
     headers: list[Folder] = []
+    offset = 0
     properties_shown = True
     if body_format:
         announced = body_format.rstrip(" \0")
         if announced in KNOWN:
             chain = read_headers(body, announced, encoding, ccsid or 1208)
             headers, offset, body_format, encoding, ccsid = chain
-            body = body[offset:]
             announced = body_format
             for header in headers:
                 if header.domain.name == "MQRFH2":
@@ -80,6 +81,8 @@ def parse_message(
         if announced in UNSUPPORTED:
             domain = "BLOB"
     shown = properties_shown and message.properties
+    if shown:
+        headers = [_NO_HEADER, *headers]
     origin = Origin(
         message,
         body_format,
@@ -91,21 +94,20 @@ def parse_message(
         source_queue,
         transactional,
         domain or "BLOB",
-        ((ELSEWHERE,) if shown else ()) + tuple([cast(bytes, header.body) for header in headers]),
-        len(message.body) - len(body),
+        tuple([cast(bytes, header.body) for header in headers]),
+        offset,
         properties_shown,
     )
     model: Any = None
     if domain == "MRM" and message_set:
         model = find_format(message_set, message_type, message_format)
     parser = _parsers.get(domain) or _parser(domain)
-    if not headers and not shown:
-        return Assembly(Root("Root", Unopened(origin, parser, model)))
-    folders = [Folder(PROPERTIES, ELSEWHERE, model=origin), Folder(MQMD, ELSEWHERE, model=origin)]
     if shown:
-        folders.append(properties_header_of(origin))
-    folders += headers
-    folders.append(Folder(parser, body, ccsid=ccsid, encoding=encoding, model=model))
+        headers[0] = properties_header_of(origin)
+    if len(headers) < 2 or len({header.key for header in headers}) == len(headers):
+        return Assembly(Root("Root", Unopened(origin, parser, model, tuple(headers))))
+    folders = [Folder(PROPERTIES, ELSEWHERE, model=origin), Folder(MQMD, ELSEWHERE, model=origin), *headers]
+    folders.append(Folder(parser, body[offset:], ccsid=ccsid, encoding=encoding, model=model))
     root = Root()
     root.fill(folders)
     return Assembly(root)
@@ -117,6 +119,9 @@ def announces_header(message_format: str) -> bool:
     announced = message_format.rstrip(" \0")
     return announced in KNOWN or announced in UNSUPPORTED
 
+
+_NO_HEADER = Folder(PROPERTIES, ELSEWHERE)
+"""Stands for the folder of the properties until that can be made."""
 
 _parsers: dict[str, Domain] = {}
 
@@ -150,9 +155,11 @@ def render_message(root: Root, like: Message | None = None) -> Message:
             opened = root.opened or {}
             body = opened.get(unread.parser.name)
             if all(folder is body or not folder.dirty for folder in opened.values()):
-                message = unread.origin.message
-                data = message.body if body is None else body.render()
-                return message if data is message.body else replace(message, body=data)
+                message, offset = unread.origin.message, unread.origin.offset
+                if body is None or not body.dirty:
+                    return message
+                data = body.render()
+                return replace(message, body=message.body[:offset] + data if offset else data)
         rendered = _with_new_body(root.children)
         if rendered is not None:
             return rendered
@@ -198,26 +205,30 @@ def _with_new_body(children: list[Element]) -> Message | None:
         or descriptor.dirty
         or not isinstance(properties, Folder)
         or properties.domain is not PROPERTIES
-        or properties.dirty
+        or (properties.dirty and not _names_model_only(properties))
         or not isinstance(body, Folder)
     ):
         return None
     origin = descriptor.model
     if (
         type(origin) is not Origin
-        or properties.model is not origin
+        or not _is_of(properties, origin)
         or body.ccsid != origin.body_ccsid
         or body.encoding != origin.body_encoding
         or body.domain.name in FORMATS
-        or (body.model is None and body.domain.name == "MRM")
         or len(children) != len(origin.headers) + 3
     ):
         return None
     message = origin.message
     if not origin.headers:
+        if body.model is None and body.domain.name == "MRM":
+            names = _model_names(properties)
+            if not all(type(name) is str and name for name in names):
+                return None
+            body.model = find_format(*names)
         data = body.render()
         return message if data is message.body else replace(message, body=data)
-    if body.domain.name != origin.domain:
+    if properties.dirty or (body.model is None and body.domain.name == "MRM") or body.domain.name != origin.domain:
         return None
     for header, came in zip(children[2:-1], origin.headers, strict=True):
         if not isinstance(header, Folder) or header.body is not came or header.dirty:
@@ -226,3 +237,26 @@ def _with_new_body(children: list[Element]) -> Message | None:
             return None
     data = body.render()
     return replace(message, body=message.body[: origin.offset] + data if origin.offset else data)
+
+
+def _is_of(properties: Folder, origin: Origin) -> bool:
+    """Whether the folder is that of the message, whatever model it names."""
+    model = properties.model
+    return model is origin or (type(model) is Origin and model.message is origin.message)
+
+
+def _model_names(properties: Folder) -> Sequence[Any]:
+    model = properties.model
+    if properties._children is None and type(model) is Origin:
+        return model.message_set, model.message_type, model.message_format
+    return [properties.get(name) for name in _MODEL_NAMES]
+
+
+_MODEL_NAMES = ("MessageSet", "MessageType", "MessageFormat")
+
+
+def _names_model_only(properties: Folder) -> bool:
+    """Whether a program has set nothing there but which message of which set the body is."""
+    return not properties.restructured and all(
+        element.parent is properties and element.key in _MODEL_NAMES for element in properties.touched or ()
+    )

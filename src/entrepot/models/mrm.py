@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelNotFound
 from entrepot.models.domains import WholeOnly
@@ -43,6 +43,21 @@ _COMPILERS = {
 }
 
 
+class FieldValues(bytes):
+    """The values of a message that a program has made, as long as no elements of them are wanted (`Folder.body`).
+
+    The folder is one that a program has made and changed; its first access makes the elements.
+    """
+
+    values: dict[str, Any]
+
+
+def field_values(values: dict[str, Any]) -> FieldValues:
+    record = FieldValues()
+    record.values = values
+    return record
+
+
 class MrmDomain(WholeOnly):
     name = "MRM"
 
@@ -50,6 +65,11 @@ class MrmDomain(WholeOnly):
         self._codecs: dict[int, tuple[MessageSet, dict[tuple[str, str], Codec]]] = {}
 
     def parse(self, folder: Folder) -> None:
+        record = folder.body
+        if type(record) is FieldValues:
+            folder.body = None
+            folder.fill([Element(name, value) for name, value in record.values.items()])
+            return
         wanted = folder.model
         if not isinstance(wanted, MessageFormat):
             problem = "it is not known which message of which set it is, and in which format"
@@ -62,7 +82,24 @@ class MrmDomain(WholeOnly):
         if not isinstance(wanted, MessageFormat):
             problem = "set Properties.MessageSet, MessageType and MessageFormat to say what it is to be"
             raise MessageUnwritable("MRM", folder.path(), problem)
-        return self.codec(wanted).render(folder, folder.ccsid, folder.encoding)
+        codec, record = self.codec(wanted), folder.body
+        if type(record) is FieldValues and folder._children is None:
+            write = getattr(codec, "flat_bytes", None)
+            written: bytes | None = None if write is None else write(record.values, folder.ccsid, folder.encoding)
+            if written is not None:
+                return written
+        return codec.render(folder, folder.ccsid, folder.encoding)
+
+    def flat_values(self, folder: Folder) -> dict[str, Any] | None:
+        """The values of a message without structures by name, without making its elements.
+
+        None where it is not known to be such a message, or has something wrong: reading it finds out.
+        """
+        wanted, body = folder.model, folder.body
+        if not isinstance(wanted, MessageFormat) or type(body) is not bytes:
+            return None
+        read = getattr(self.codec(wanted), "flat_values", None)
+        return None if read is None else read(body, folder.ccsid, folder.encoding)
 
     def codec(self, wanted: MessageFormat) -> Codec:
         """The codec of a message in a format, compiled at most once.

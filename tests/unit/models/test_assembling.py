@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelNotFound
+from entrepot.esql import compile_statements
+from entrepot.esql.runtime.fields import read_below
 from entrepot.message import Message, MessageType
 from entrepot.models.assembling import parse_message, render_message
 from entrepot.models.headers.mqrfh2 import write_mqrfh2
@@ -600,3 +602,37 @@ def test_an_mrm_body_without_any_model_is_refused() -> None:
     set_field(root, "MRM", "text", value="x")
     with pytest.raises(MessageUnwritable):
         render_message(root)
+
+
+def test_a_header_that_a_flow_only_asks_for_a_tag_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = Message(header(folder("usr", colour="red")) + b"<a/>", format="MQHRF2")
+    root = parse_message(message, domain="XML").root
+    monkeypatch.setattr("entrepot.models.headers.mqrfh2.read_folders", None)
+    assert read_below(root, ("MQRFH2", "usr", "colour")) == "red"
+    assert render_message(root) is message
+
+
+def test_a_changed_body_leaves_behind_the_header_that_was_not_read() -> None:
+    before = header(folder("usr", colour="red"))
+    root = parse_message(Message(before + b"<a>1</a>", format="MQHRF2"), domain="XMLNSC").root
+    body = root.first("XMLNSC")
+    assert body is not None
+    body.children[0].set_value("2")
+    assert render_message(root).body == before + b"<a>2</a>"
+
+
+def test_names_of_a_model_are_set_without_the_other_properties() -> None:
+    statements = """SET OutputRoot.Properties = InputRoot.Properties;
+        SET OutputRoot.Properties.MessageSet = 'shop';
+        SET OutputRoot.Properties.MessageType = 'Order';"""
+    came = parse_message(MESSAGE, domain="BLOB")
+    ((_, made),) = compile_statements(statements, "test").compute(came)
+    properties = made.root.first("Properties")
+    assert properties is not None
+    assert properties._children is None
+    assert [properties.get(name) for name in ("MessageSet", "MessageType", "Priority")] == ["shop", "Order", 5]
+    whole = parse_message(MESSAGE, domain="BLOB")
+    ((_, made),) = compile_statements("SET OutputRoot = InputRoot;" + statements.partition(";")[2], "test").compute(
+        whole
+    )
+    assert made.root.copy().first("Properties").get("MessageSet") == "shop"  # type: ignore[union-attr]

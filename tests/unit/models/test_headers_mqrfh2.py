@@ -499,3 +499,49 @@ def test_rubbish_in_folders_is_read_or_refused_with_an_error_of_ours(rubbish: by
             except EntrepotError as error:
                 assert isinstance(error, MessageUnreadable)
                 assert 0 <= error.offset <= len(data)
+
+
+# --- one tag without the others ----------------------------------------------------------------
+
+
+TAGS = b"<usr><colour>red</colour><shape>round</shape><empty></empty></usr> "
+PLAIN_HEADER = rfh2(b"<jms><Dst>queue:///A</Dst></jms> ", TAGS, b"<usr><last>1</last></usr>  ")
+
+
+def peeked(body: bytes, *keys: str, encoding: int = 546) -> tuple[bool, Any]:
+    return MQRFH2.peek(Folder(MQRFH2, body, encoding=encoding), keys)
+
+
+def test_a_tag_of_a_plain_header_is_read_without_the_others() -> None:
+    assert peeked(PLAIN_HEADER, "usr", "colour") == (True, "red")
+    assert peeked(PLAIN_HEADER, "jms", "Dst") == (True, "queue:///A")
+    assert peeked(PLAIN_HEADER, "usr", "empty") == (True, "")
+    assert peeked(PLAIN_HEADER, "usr", "last") == (True, None)  # The first usr has none.
+    assert peeked(PLAIN_HEADER, "psc", "Command") == (True, None)
+    assert peeked(rfh2(TAGS, order="big"), "usr", "shape", encoding=273) == (True, "round")
+
+
+def test_a_header_that_is_not_plain_is_read_as_a_whole() -> None:
+    for folder in (
+        USR,
+        b"<usr><a>&lt;</a></usr>",
+        "<usr><a>\u00e9</a></usr>".encode(),
+        b"<usr/>",
+        b"<usr><a>1</b></usr>",
+    ):
+        assert peeked(rfh2(TAGS, folder), "usr", "colour") == (False, None)
+    assert peeked(rfh2(TAGS, name_value_ccsid=819), "usr", "colour") == (False, None)
+    assert peeked(PLAIN_HEADER[:-1], "usr", "colour") == (False, None)
+    assert peeked(PLAIN_HEADER, "Version", "colour") == (False, None)
+
+
+@settings(max_examples=200)
+@given(
+    at=st.integers(0, len(PLAIN_HEADER) - 1), byte=st.integers(0, 255), keys=st.sampled_from(["colour", "empty", "x"])
+)
+def test_what_is_peeked_is_what_the_whole_header_says(at: int, byte: int, keys: str) -> None:
+    body = PLAIN_HEADER[:at] + bytes((byte,)) + PLAIN_HEADER[at + 1 :]
+    known, value = peeked(body, "usr", keys)
+    if known:
+        folder = Folder(MQRFH2, body)
+        assert folder.get("usr", keys) == value

@@ -470,3 +470,28 @@ def shape_of(structure: Structure) -> Any:
 
 def test_the_set_survives_pickle() -> None:
     assert pickle.loads(pickle.dumps(load_swift())) == load_swift()
+
+
+def test_a_block_that_nothing_changed_leaves_as_its_text_and_a_changed_one_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[str] = []
+    write = SwiftCodec._write_text
+
+    def noted(self: SwiftCodec, table: Any, sequence: Element, pieces: list[str]) -> None:
+        written.append(sequence.key)
+        write(self, table, sequence, pieces)
+
+    monkeypatch.setattr(SwiftCodec, "_write_text", noted)
+    body = mt543()
+    folder = Folder(MRM, body, model=find_format("SWIFT", "MT543", "TDS1"))
+    header = folder.first("Block1")
+    assert header is not None
+    header.children[3].set_value("4321")
+    assert folder.render() == body.replace(b"XXX2222", b"XXX4321", 1)
+    assert written == []
+    text = folder.first("Block4")
+    assert text is not None
+    text.children[0].children[0].set_value(":SEME//OTHER")
+    assert b":20C::SEME//OTHER\r\n" in folder.render()
+    assert written[0] == "Block4"

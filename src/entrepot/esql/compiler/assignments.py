@@ -3,14 +3,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from entrepot.esql.compiler.expressions import ExpressionCompiler
 from entrepot.esql.compiler.names import TREES, CompilerSymbol
 from entrepot.esql.compiler.selects import SCALARS, list_function
 from entrepot.esql.compiler.state import RoutineState
 from entrepot.esql.compiler.unsupported import Unsupported
-from entrepot.esql.syntax import Declare, Expression, Literal, Path, Set, Step
+from entrepot.esql.syntax import Declare, Expression, Literal, Path, Set, Statement, Step
+
+COPIES_LEAST = 4
+"""Fewer copies in a row are not worth asking whether they can be done as one."""
+
+
+_MODEL_NAMES = ("MessageSet", "MessageType", "MessageFormat")
+
+
+class PlainCopy(NamedTuple):
+    """A field of the message that goes out, and the one of the message that came whose value it gets."""
+
+    path: tuple[str, ...]
+    key: str
+    folder: str
+    name: str
 
 
 class AssignmentCompiler:
@@ -85,6 +102,54 @@ class AssignmentCompiler:
             )
         else:
             self._set_field(base, steps, node.value)
+
+    def plain_copies(self, body: Sequence[Statement], at: int) -> list[PlainCopy]:
+        """The copies in a row that begin there: between the same two places, each to a field of its own."""
+        found: list[PlainCopy] = []
+        made: set[str] = set()
+        for statement in body[at:]:
+            copy = self._plain_copy(statement)
+            if (
+                copy is None
+                or copy.key in made
+                or (found and (copy.path, copy.folder) != (found[0].path, found[0].folder))
+            ):
+                break
+            made.add(copy.key)
+            found.append(copy)
+        return found
+
+    def _plain_copy(self, node: Statement) -> PlainCopy | None:
+        """SET OutputRoot.folder.field = InputRoot.folder.field, by plain names alone; None for all others."""
+        if not isinstance(node, Set) or node.facet or not isinstance(node.value, Path):
+            return None
+        target, source = self._plain_steps(node.target, "OutputRoot"), self._plain_steps(node.value, "InputRoot")
+        if target is None or source is None or len(target) < 2 or len(source) != 2:
+            return None
+        return PlainCopy(target[:-1], target[-1], source[0], source[1])
+
+    def model_names(self, body: Sequence[Statement], at: int) -> dict[str, str]:
+        """What SET OutputRoot.Properties.MessageSet = '...' and its like say that begin there, in a row."""
+        found: dict[str, str] = {}
+        for statement in body[at:]:
+            if not isinstance(statement, Set) or statement.facet or not isinstance(statement.value, Literal):
+                break
+            steps, value = self._plain_steps(statement.target, "OutputRoot"), statement.value.value
+            if steps is None or len(steps) != 2 or steps[0] != "Properties" or steps[1] not in _MODEL_NAMES:
+                break
+            if steps[1] in found or type(value) is not str:
+                break
+            found[steps[1]] = value
+        return found
+
+    def _plain_steps(self, path: Path, root: str) -> tuple[str, ...] | None:
+        if len(path.steps) < 2 or self._paths.is_scalar(path) is not None:
+            return None
+        symbol, steps = self._paths.resolve(path)
+        if symbol.kind != "tree" or symbol.python != root or root not in self._trees:
+            return None
+        keys = [self._paths.plain_key(step) for step in steps]
+        return None if None in keys else tuple(key for key in keys if key is not None)
 
     def _set_field(self, base: str, steps: tuple[Step, ...], node: Expression) -> None:
         value = self._expressions.tree(node)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from entrepot.esql.compiler.assignments import AssignmentCompiler
+from entrepot.esql.compiler.assignments import COPIES_LEAST, AssignmentCompiler
 from entrepot.esql.compiler.control import ControlCompiler
 from entrepot.esql.compiler.expressions import ExpressionCompiler
 from entrepot.esql.compiler.fields import FieldCompiler
@@ -56,7 +56,7 @@ class StatementCompiler:
         self._names = state.names
         self._body = state.lines.body
         self._loops = state.loops
-        assignments = AssignmentCompiler(state, expressions)
+        assignments = self._assignments = AssignmentCompiler(state, expressions)
         control = ControlCompiler(state, expressions, self)
         procedure_calls = ProcedureCallCompiler(state, expressions)
         fields = FieldCompiler(state, expressions)
@@ -99,12 +99,37 @@ class StatementCompiler:
         self._body.place = node.place
         self._compilers[type(node)](node)
 
+    def _in_order(self, body: Sequence[Statement]) -> None:
+        """One after the other; runs of plain copies are tried as one before."""
+        at = 0
+        while at < len(body):
+            names = self._assignments.model_names(body, at)
+            if len(names) > 1:
+                self._body.place = body[at].place
+                with self._body.block(f"if not put_names(OutputRoot, {names!r}):"):
+                    for statement in body[at : at + len(names)]:
+                        self.statement(statement)
+                at += len(names)
+                continue
+            copies = self._assignments.plain_copies(body, at)
+            if len(copies) < COPIES_LEAST:
+                self.statement(body[at])
+                at += 1
+                continue
+            pairs = tuple((copy.key, copy.name) for copy in copies)
+            self._body.place = body[at].place
+            path = f"OutputRoot, {copies[0].path!r}, InputRoot, {copies[0].folder!r}"
+            same = tuple(copy.key for copy in copies) if all(copy.key == copy.name for copy in copies) else None
+            with self._body.block(f"if not copy_record({path}, {pairs!r}, {same!r}):"):
+                for statement in body[at : at + len(copies)]:
+                    self.statement(statement)
+            at += len(copies)
+
     def statements(self, body: tuple[Statement, ...]) -> None:
         handlers = [statement for statement in body if isinstance(statement, Handler)]
         rest = [statement for statement in body if not isinstance(statement, Handler)]
         if not handlers:
-            for statement in rest:
-                self.statement(statement)
+            self._in_order(rest)
             return
         # Variables are declared before handlers, and handlers may use them.
         first = next(number for number, statement in enumerate(body) if isinstance(statement, Handler))

@@ -8,7 +8,7 @@ from typing import Any
 
 from entrepot.compiled import compiled
 from entrepot.errors import EsqlRunError
-from entrepot.esql.runtime import casting, comparing, database, fields, operators, rows, statements
+from entrepot.esql.runtime import casting, comparing, database, fields, operators, records, rows, statements
 from entrepot.models.tree import Element, Root
 from entrepot.models.tree_state import STRUCTURE
 
@@ -23,7 +23,7 @@ def vocabulary() -> dict[str, Any]:
         "HANDLED": statements.HANDLED,
         "interval_of": operators.interval_of,
     }
-    for module in (operators, comparing, casting, database, fields, rows, statements):
+    for module in (operators, comparing, casting, database, fields, records, rows, statements):
         words.update(_public(module))
     if (native := compiled("fields")) is not None:
         words.update((function.__name__, function) for function in native.WORDS)

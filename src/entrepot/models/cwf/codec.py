@@ -7,7 +7,7 @@ that messages come with, and kept: most queues have one or two.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from entrepot.errors import MessageUnreadable, MessageUnwritable, ModelInvalid, ModelNotFound
 from entrepot.models.cwf.byte_orders import ByteOrders
@@ -15,7 +15,7 @@ from entrepot.models.cwf.fields import Setting
 from entrepot.models.cwf.groups import ElementContent
 from entrepot.models.cwf.layout import LayoutBuilder
 from entrepot.models.cwf.plan import GroupPlan, Planner
-from entrepot.models.cwf.steps import Unreadable, Unwritable
+from entrepot.models.cwf.steps import PROBLEMS, Unreadable, Unwritable
 from entrepot.models.cwf.strings import code_page
 from entrepot.models.logical import CwfFormat, MessageSet
 from entrepot.models.tree import Element
@@ -61,6 +61,29 @@ class CwfCodec:
             problem = f"the message goes on for {len(body) - end} bytes after its last element"
             raise MessageUnreadable("CWF", self.plan.name, end, problem)
         return elements
+
+    def flat_values(self, body: bytes, ccsid: int, encoding: int) -> dict[str, Any] | None:
+        """The values by name of a message that is nothing but a run of fields; None for all others."""
+        content = self._contents.get((ccsid, encoding))
+        run = None if content is None else content.run
+        if run is None or run.size != len(body) or not run.distinct:
+            return None
+        try:
+            return run.named_values(body)
+        except PROBLEMS:
+            return None
+
+    def flat_bytes(self, values: dict[str, Any], ccsid: int, encoding: int) -> bytes | None:
+        """The bytes of such a message; None where its elements have to be written one by one, or say what is wrong."""
+        content = self._contents.get((ccsid, encoding))
+        run = None if content is None else content.run
+        if run is None or run.compiled is None or run.slotted or list(values) != run.names:
+            return None
+        try:
+            written: bytes | None = run.compiled.write(list(values.values()))
+        except PROBLEMS:
+            return None
+        return written
 
     def render(self, message: Element, ccsid: int, encoding: int) -> bytes:
         """

@@ -61,6 +61,8 @@ class FieldCodec:
     code: str = ""
     """The field's code in `struct`, when the value needs nothing else."""
     endian: Endian | None = None
+    text: tuple[bytes, str] | None = None
+    """Padding and code page of text that stands at the left, when the value needs nothing else."""
 
 
 def field_codec(simple: Simple, field: CwfField, setting: Setting) -> FieldCodec:
@@ -186,7 +188,7 @@ def _text(simple: Simple, field: CwfField, setting: Setting) -> FieldCodec:
     else:
         write = lambda value: page.encode(as_text(value))  # noqa: E731
     if wanted is ValueType.STRING:
-        return FieldCodec(size, read, write)
+        return FieldCodec(size, read, write, text=(pad, page.codec) if size and field.justify == "left" else None)
     if wanted in DATE_FORMATS:
         pattern = dates.date_pattern(wanted, field.format, simple.format)
         return FieldCodec(

@@ -56,11 +56,12 @@ def parse_steps(steps: tuple[CodecStep, ...], body: bytes, offset: int, slots: S
 class ElementContent:
     """What lies in an element: reading its children and writing them."""
 
-    __slots__ = ("_derive", "layout", "name")
+    __slots__ = ("_derive", "layout", "name", "run")
 
     def __init__(self, name: str, layout: SizedSteps, derive: Derive | None) -> None:
         self.name = name
         self.layout = layout
+        self.run = layout.run
         self._derive = derive
 
     def read(self, body: bytes, offset: int, slots: Slots) -> tuple[list[Element], int]:
@@ -73,7 +74,15 @@ class ElementContent:
         children = element.children
         if not children and element.value is not None:
             raise Unwritable("it has a value where the model has a structure")
-        run = self.layout.run
+        run = self.run
+        if run is not None and run.compiled is not None and not run.slotted:
+            try:
+                raw = run.compiled.write_elements(children)
+            except PROBLEMS:
+                raw = None
+            if raw is not None:
+                out.append(raw)
+                return position + run.size
         if run is not None and [child.key for child in children] == run.names:
             return run.put([child.value for child in children], position, slots, out)
         if self._derive is not None:

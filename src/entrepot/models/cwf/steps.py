@@ -10,15 +10,18 @@ something is wrong is a run gone through field by field, to say where.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from entrepot.compiled import compiled
 from entrepot.models.cwf.fields import FieldCodec
 from entrepot.models.cwf.logical_values import as_whole, shown
 from entrepot.models.cwf.sources import MISSING, Children
 from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.tree import Element
+
+_cwf = compiled("cwf")
 
 Slots = list[Any]
 Parse = Callable[[bytes, int, Slots, list[Element]], int]
@@ -109,12 +112,13 @@ def write_field(codec: FieldCodec, value: Any, default: Any, derived: Any, name:
 class FixedFields:
     """Fields and gaps of fixed sizes, side by side."""
 
-    __slots__ = ("names", "pack", "places", "prefixes", "readers", "size", "slotted", "starts", "suffix",
-                 "unpacker", "writers")  # fmt: skip
+    __slots__ = ("compiled", "distinct", "names", "pack", "places", "prefixes", "readers", "size", "slotted", "starts",
+                 "suffix", "unpacker", "writers")  # fmt: skip
 
     def __init__(self, parts: list[FieldPlace | Gap], endian: str) -> None:
         self.places = [part for part in parts if isinstance(part, FieldPlace)]
         self.names = [place.name for place in self.places]
+        self.distinct = len(set(self.names)) == len(self.names)
         self.slotted = [(index, place.slot) for index, place in enumerate(self.places) if place.slot is not None]
         self._lay_out(parts)
         order = ">" if endian == "big" else "<"
@@ -135,6 +139,23 @@ class FixedFields:
                 codes.append(f"{len(before) + (place.codec.size or 0) + len(after)}s")
                 self.writers.append(_between(before, place.codec.write, after))
         self.pack = struct.Struct(order + "".join(codes)).pack
+        self.compiled = None if _cwf is None else _cwf.Run(self.names, self._fields(), self._template())
+
+    def _fields(self) -> list[tuple[Any, ...]]:
+        """The fields as the compiled form takes them."""
+        fields = []
+        for start, place in zip(self.starts, self.places, strict=True):
+            codec = place.codec
+            big = codec.endian == "big"
+            fields.append((start, codec.size or 0, codec.read, codec.write, codec.code, big, codec.text))
+        return fields
+
+    def _template(self) -> bytes:
+        """What lies between the fields."""
+        pieces = [
+            before + bytes(place.codec.size or 0) for before, place in zip(self.prefixes, self.places, strict=True)
+        ]
+        return b"".join(pieces) + self.suffix
 
     def _lay_out(self, parts: list[FieldPlace | Gap]) -> None:
         self.starts: list[int] = []
@@ -169,16 +190,35 @@ class FixedFields:
             for name, read, value in zip(self.names, self.readers, values, strict=True)
         ]
 
+    def values(self, body: bytes, offset: int) -> Sequence[Any]:
+        """The values of all fields; raises one of PROBLEMS where something is wrong."""
+        if self.compiled is not None:
+            found: list[Any] | None = self.compiled.read(body, offset)
+            if found is not None:
+                return found
+        values = self.unpacker.unpack_from(body, offset)
+        return [value if read is None else read(value) for read, value in zip(self.readers, values, strict=True)]
+
+    def named_values(self, body: bytes) -> dict[str, Any]:
+        """The same by name; the names have to be distinct."""
+        if self.compiled is not None:
+            found: dict[str, Any] | None = self.compiled.read_named(body, 0)
+            if found is not None:
+                return found
+        return dict(zip(self.names, self.values(body, 0), strict=True))
+
     def step(self) -> CodecStep:
         return CodecStep(self._parser(), self._renderer(), self)
 
     def _parser(self) -> Parse:
-        unpack, size, slotted = self.unpacker.unpack_from, self.size, self.slotted
-        make = self.elements
+        size, slotted = self.size, self.slotted
+        names, values = self.names, self.values
 
         def parse(body: bytes, offset: int, slots: Slots, out: list[Element]) -> int:
             try:
-                made = make(unpack(body, offset))
+                made = [
+                    Element(name, value, NAME_VALUE) for name, value in zip(names, values(body, offset), strict=True)
+                ]
             except PROBLEMS:
                 self.explain(body, offset)
                 raise
@@ -220,6 +260,10 @@ class FixedFields:
             out.append(self.suffix)
             return position + self.size
         try:
+            raw = None if self.compiled is None else self.compiled.write(values)
+            if raw is not None:
+                out.append(raw)
+                return position + self.size
             raw = self.pack(
                 *[value if write is None else write(value) for write, value in zip(self.writers, values, strict=True)]
             )

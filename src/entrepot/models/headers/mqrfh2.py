@@ -14,6 +14,7 @@ MQRFH2.shop.item.Colour, as in MQ.
 from __future__ import annotations
 
 import re
+import struct
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -51,6 +52,11 @@ _LAYOUT = Layout(
 )
 FIXED_BYTES = _LAYOUT.size
 
+_ASCII_PAGES = (1208, 819, 437, 850, 1252)
+
+_TAGS = re.compile(rb"<([A-Za-z_][\w]*)>((?:<([A-Za-z_][\w]*)>[^<>&\x00-\x1f\x7f-\xff]*</\3>)+)</\1> *", re.ASCII)
+"""A folder of tags in ASCII without attributes, references or structures inside: what most headers have."""
+
 _MCD = re.compile(rb"<mcd>(.*?)</mcd>", re.DOTALL)
 _PLAIN_ITEM = re.compile(rb"<(Msd|Set|Type|Fmt)>([^<>&]*)</\1>")
 
@@ -75,6 +81,8 @@ class _Mqrfh2(WholeOnly):
             properties = folder.model.message.properties
             if "." not in keys[1] and keys[1] in properties and f"usr.{keys[1]}" not in properties:
                 return True, properties[keys[1]]
+        elif len(keys) == 2 and keys[0] not in FIXED and folder.body and folder.ccsid in _ASCII_PAGES:
+            return _peek(folder.body, folder.encoding, *keys)
         return False, None
 
 
@@ -82,6 +90,11 @@ MQRFH2 = _Mqrfh2()
 
 
 # --- bytes -------------------------------------------------------------------------------------
+
+
+FORMATS_KEPT = 256
+_FORMATS: dict[tuple[bytes, int], str] = {}
+"""Names of formats as they were met in bytes; a sender that makes up more of them must not fill the memory."""
 
 
 def read_mqrfh2(
@@ -96,7 +109,11 @@ def read_mqrfh2(
     """
     _, version, length, next_encoding, next_ccsid, format_bytes, *_ = _LAYOUT.unpack(data, offset, encoding, ccsid)
     _check(version, length, len(data), offset)
-    format_name = _LAYOUT.text(format_bytes, ccsid, "Format", offset + 20, 8)
+    format_name = _FORMATS.get((format_bytes, ccsid))
+    if format_name is None:
+        format_name = _LAYOUT.text(format_bytes, ccsid, "Format", offset + 20, 8)
+        if len(_FORMATS) < FORMATS_KEPT:
+            _FORMATS[format_bytes, ccsid] = format_name
     folder = Folder(MQRFH2, bytes(data[offset : offset + length]), ccsid=ccsid, encoding=encoding, model=offset)
     return folder, offset + length, format_name, next_encoding, next_ccsid
 
@@ -129,6 +146,40 @@ def _read(body: bytes, encoding: int, ccsid: int, base: int) -> list[Element]:
         children += read_folders(text, values["NameValueCCSID"], encoding, base + position)
         position += length
     return children
+
+
+def _peek(body: bytes, encoding: int, folder: str, tag: str) -> tuple[bool, Any]:
+    """The value of a tag where all folders are plain ones: then the whole header would be read without an error."""
+    order = struct_order(encoding, DOMAIN)
+    if len(body) < FIXED_BYTES:
+        return False, None
+    identifier, version, end, _, _, format_name, _, ccsid = _FIXED[order].unpack_from(body)
+    if identifier != b"RFH " or version != 2 or end != len(body) or ccsid != 1208 or not format_name.isascii():
+        return False, None
+    wanted, begins, known, value = folder.encode(), b"<%b>" % tag.encode(), False, None
+    position = FIXED_BYTES
+    while position < end:
+        if end - position < 4:
+            return False, None
+        length = _LENGTH[order].unpack_from(body, position)[0]
+        position += 4
+        if not 0 <= length <= end - position:
+            return False, None
+        found = _TAGS.fullmatch(body, position, position + length)
+        if found is None:
+            return False, None
+        if not known and found[1] == wanted:
+            known = True
+            at = body.find(begins, found.start(2), found.end(2))
+            if at >= 0:
+                at += len(begins)
+                value = body[at : body.index(b"<", at)].decode("ascii")
+        position += length
+    return True, value
+
+
+_FIXED = {order: struct.Struct(f"{order}4s4i8s2i") for order in "<>"}
+_LENGTH = {order: struct.Struct(f"{order}i") for order in "<>"}
 
 
 def write_mqrfh2(children: list[Element], encoding: int = NATIVE, ccsid: int = 1208) -> bytes:
@@ -193,12 +244,14 @@ def content_descriptor(folder: Folder) -> dict[str, str]:
         MessageUnreadable
     """
     body = folder.body
-    if body and folder._children is None and not folder.dirty and folder.ccsid in (1208, 819, 437, 850, 1252):
+    if body and folder._children is None and not folder.dirty and folder.ccsid in _ASCII_PAGES:
         order = "little" if folder.encoding & 0xF == 2 else "big"
         if int.from_bytes(body[32:36], order) == 1208:  # type: ignore[arg-type]
+            if b"<mcd" not in body and b"<!" not in body:
+                return {}
             found = _MCD.findall(body, FIXED_BYTES)
             if not found:
-                return {} if b"<mcd" not in body and b"<!" not in body else _descriptor_in_tree(folder)
+                return _descriptor_in_tree(folder)
             if len(found) == 1 and not _PLAIN_ITEM.sub(b"", found[0]).strip() and b"<!" not in body:
                 return {name.decode(): text.decode("utf-8", "replace") for name, text in _PLAIN_ITEM.findall(found[0])}
     return _descriptor_in_tree(folder)

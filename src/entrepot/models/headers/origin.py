@@ -51,15 +51,19 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unopened(msgspec.Struct, frozen=True, gc=False):
-    """A message without headers of its own, as the folders of a root that are not made yet (tree.Unread)."""
+    """A message as the folders of a root that are not made yet (tree.Unread)."""
 
     origin: Origin
     parser: Any
     """Domain of the body."""
     model: Any
+    headers: tuple[Folder, ...] = ()
+    """The folders between MQMD and the body's folder; each root has its own copies."""
 
     @property
     def keys(self) -> tuple[str, ...]:
+        if self.headers:
+            return "Properties", "MQMD", *[header.key for header in self.headers], self.origin.domain
         return "Properties", "MQMD", self.origin.domain
 
     def folder(self, key: str) -> Folder:
@@ -68,6 +72,10 @@ class Unopened(msgspec.Struct, frozen=True, gc=False):
             domain = find_domain(key)
             assert domain is not None
             return Folder(domain, ELSEWHERE, model=origin)
-        return Folder(
-            self.parser, origin.message.body, ccsid=origin.body_ccsid, encoding=origin.body_encoding, model=self.model
-        )
+        for header in self.headers:
+            if header.key == key:
+                return header.copy()
+        body = origin.message.body
+        if origin.offset:
+            body = body[origin.offset :]
+        return Folder(self.parser, body, ccsid=origin.body_ccsid, encoding=origin.body_encoding, model=self.model)

@@ -56,13 +56,40 @@ FIELDS: dict[str, Callable[[Origin], Any]] = {
 """The children of the folder, in their order, with what a message says for each."""
 
 
+_NAMES = tuple(FIELDS)
+_EMPTY = tuple(FIELDS)[13:]
+assert _EMPTY[0] == "ContentType"
+
+
+def _elements(origin: Origin) -> list[Element]:
+    """All children at once, which takes half the time of asking for each."""
+    message = origin.message
+    values = (
+        origin.message_set,
+        origin.message_type,
+        origin.message_format,
+        origin.body_encoding,
+        origin.body_ccsid,
+        origin.transactional,
+        message.persistent,
+        moment_of(message.put_time),
+        _expiration(origin),
+        message.priority,
+        message.correlation_id or NO_ID,
+        "MQ",
+        message.topic or None,
+    )
+    elements = [Element(name, value, NAME_VALUE) for name, value in zip(_NAMES, values, strict=False)]
+    return elements + [Element(name, "", NAME_VALUE) for name in _EMPTY]
+
+
 class _Properties:
     name = "Properties"
 
     def parse(self, folder: Folder) -> None:
         origin = folder.model
         if isinstance(origin, Origin):
-            folder.fill(Element(name, value(origin), NAME_VALUE) for name, value in FIELDS.items())
+            folder.fill(_elements(origin))
 
     def render(self, folder: Folder) -> bytes:
         del folder

@@ -24,7 +24,7 @@ from entrepot.models.code_pages import codec_of, decode, encode
 from entrepot.models.element_types import NAME
 from entrepot.models.logical import MessageSet
 from entrepot.models.swift.blocks import TEXT_BEGINS, TEXT_ENDS, BlockMistake, read_head, read_tail, write_block
-from entrepot.models.swift.field_elements import FieldElement, field_text
+from entrepot.models.swift.field_elements import FieldElement, TextBlock, field_text
 from entrepot.models.swift.tables import TOP, SequenceEntry, SequenceTable, message_table
 from entrepot.models.tree import Element
 
@@ -58,8 +58,9 @@ class SwiftCodec:
                 raise missing_text(text, begin)
             blocks = read_head(text, begin)
             check_type(blocks, self.message)
-            block4 = Element("Block4", None, NAME)
-            self._read_text(text[begin + len(TEXT_BEGINS) : end].split("\r\n:"), block4, begin)
+            came = text[begin + len(TEXT_BEGINS) : end]
+            block4 = TextBlock(came)
+            self._read_text(came.split("\r\n:"), block4, begin)
             blocks.append(block4)
             blocks += read_tail(text, end + len(TEXT_ENDS))
         except BlockMistake as mistake:
@@ -143,6 +144,9 @@ class SwiftCodec:
             if block is None:
                 continue
             if name == "Block4":
+                if type(block) is TextBlock and block.as_it_came(message):
+                    pieces += (TEXT_BEGINS, block.text, TEXT_ENDS)
+                    continue
                 pieces.append("{4:")
                 self._write_text(self.table, block, pieces)
                 pieces.append(TEXT_ENDS)

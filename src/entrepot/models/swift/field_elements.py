@@ -17,11 +17,11 @@ import datetime
 from decimal import Decimal
 from typing import Any
 
-from entrepot.models.element_types import NAME_VALUE
+from entrepot.models.element_types import NAME, NAME_VALUE
 from entrepot.models.swift.field_formats import FieldFormat
 from entrepot.models.swift.format_notation import FormatUnit
 from entrepot.models.swift.rules import field_formats
-from entrepot.models.tree import Element
+from entrepot.models.tree import Element, Folder
 
 
 class FieldElement(Element):
@@ -57,6 +57,33 @@ class FieldElement(Element):
 
     def _twin(self) -> FieldElement:
         return FieldElement(self.key, self.value)
+
+
+class TextBlock(Element):
+    """Block 4 as it was read: it leaves as its text while nothing in it has changed."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__("Block4", None, NAME)
+        self.text = text
+
+    def as_it_came(self, message: Element) -> bool:
+        """Whether nothing has changed here since the message was read."""
+        if self._has_changed or self.value is not None or self.parent is not message or type(message) is not Folder:
+            return False
+        touched = message.touched
+        # Each of them leads up to its block; of many, asking costs more than writing.
+        return not touched or (len(touched) <= _TOUCHED_MAX and not any(self._has(element) for element in touched))
+
+    def _has(self, element: Element) -> bool:
+        above: Element | None = element
+        while above is not None and above is not self:
+            above = above.parent
+        return above is self
+
+
+_TOUCHED_MAX = 20
 
 
 def field_text(field: Element, form: FieldFormat) -> str:

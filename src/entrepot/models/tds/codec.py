@@ -7,12 +7,16 @@ an error is computed when there is an error.
 
 from __future__ import annotations
 
-from entrepot.errors import MessageTooComplex, MessageUnreadable, MessageUnwritable, ModelNotFound
+from typing import Any
+
+from entrepot.errors import EntrepotError, MessageTooComplex, MessageUnreadable, MessageUnwritable, ModelNotFound
 from entrepot.limits import BODY_BYTES_MAX
 from entrepot.models.code_pages import decode, encode
+from entrepot.models.element_types import NAME_VALUE
 from entrepot.models.logical import MessageSet, TdsFormat
 from entrepot.models.mrm import Codec
 from entrepot.models.tds.compiler import Compiler
+from entrepot.models.tds.flat import flat_row
 from entrepot.models.tds.nested import order_of, write_children
 from entrepot.models.tds.trouble import Reading, TextMismatch, Unwritten, found
 from entrepot.models.tree import Element
@@ -38,7 +42,7 @@ def compile_tds(message_set: MessageSet, message_name: str, format_name: str) ->
 class TdsCodec:
     """Reads and writes one message of a set in one TDS format."""
 
-    __slots__ = ("_body", "_ccsid", "_name", "_order")
+    __slots__ = ("_body", "_ccsid", "_flat", "_name", "_order")
 
     def __init__(self, message_set: MessageSet, message_name: str, format_name: str, tds: TdsFormat) -> None:
         structure = message_set.messages[message_name].structure
@@ -46,6 +50,7 @@ class TdsCodec:
         self._ccsid = tds.ccsid
         self._body = Compiler(message_set, tds, format_name).message(structure, self._name)
         self._order = order_of(structure)
+        self._flat = flat_row(structure, tds, format_name)
 
     def parse(self, body: bytes, ccsid: int, encoding: int) -> list[Element]:
         """The elements of a message, in order, without a parent.
@@ -56,6 +61,9 @@ class TdsCodec:
         """
         ccsid = self._ccsid or ccsid
         text = decode(body, ccsid, self._name, domain="TDS", encoding=encoding)
+        flat = None if self._flat is None else self._flat.read(text)
+        if flat is not None:
+            return [Element(name, value, NAME_VALUE) for name, value in flat.items()]
         end = len(text)
         out: list[Element] = []
         reading = Reading(end)
@@ -70,6 +78,30 @@ class TdsCodec:
             raise error("TDS", path, min(len(before), len(body)), trouble.problem) from None
         return out
 
+    def flat_values(self, body: bytes, ccsid: int, encoding: int) -> dict[str, Any] | None:
+        """The values by name of a message without structures inside; None for all others."""
+        if self._flat is None:
+            return None
+        try:
+            text = decode(body, self._ccsid or ccsid, self._name, domain="TDS", encoding=encoding)
+        except EntrepotError:
+            return None
+        values: dict[str, Any] | None = self._flat.read(text)
+        return values
+
+    def flat_bytes(self, values: dict[str, Any], ccsid: int, encoding: int) -> bytes | None:
+        """The bytes of such a message; None where its elements have to be written one by one, or say what is wrong."""
+        if self._flat is None:
+            return None
+        try:
+            text: str | None = self._flat.write(list(values), list(values.values()))
+        except ValueError:
+            # A number of more digits than Python writes; the general way says which.
+            return None
+        if text is None or len(text) > BODY_BYTES_MAX:
+            return None
+        return encode(text, self._ccsid or ccsid, self._name, domain="TDS", encoding=encoding)
+
     def _left_over(self, text: str, position: int, end: int, reading: Reading) -> TextMismatch:
         if reading.stopped >= position:
             problem = f"{reading.expectation()}, not {found(text, reading.stopped, end)}"
@@ -82,6 +114,12 @@ class TdsCodec:
         Raises:
             MessageUnwritable: Says the path, and what is missing, too long, too many or unknown.
         """
+        children = message.children
+        values = {child.key: child.value for child in children} if self._flat is not None else {}
+        if values and len(values) == len(children):
+            written = self.flat_bytes(values, ccsid, encoding)
+            if written is not None:
+                return written
         pieces: list[str] = []
         try:
             write_children(message, self._body.write, self._order, pieces, {})
