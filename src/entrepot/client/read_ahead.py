@@ -86,6 +86,11 @@ class ReadAhead:
         """Whether a message is here."""
         return bool(self.arrived)
 
+    @property
+    def count(self) -> int:
+        """How many messages are here."""
+        return len(self.arrived)
+
     def arrive(self, messages: Sequence[Message]) -> None:
         self.arrived.extend(messages)
         if self.wake is not None:

@@ -8,21 +8,23 @@ elements that stand for a place in the bytes of a message.
 
 cimport cython
 
-from entrepot.errors.flows import MessageTooComplex
-from entrepot.models.element_types import NAME as _NAME
-from entrepot.models.element_types import translate
-from entrepot.models.tree_state import COPIES as _COPIES
-from entrepot.models.tree_state import INDEX_FROM as _INDEX_FROM
-from entrepot.models.tree_state import LEVELS_MAX as _LEVELS_MAX
-from entrepot.models.tree_state import STRUCTURE as _STRUCTURE
-
+# models/tree.py hands these over. Nothing of the package is imported here, because its import would ask for this module.
 cdef object UNREAD = object()
-cdef object NAME = _NAME
-cdef list STRUCTURE = _STRUCTURE
-cdef object COPIES = _COPIES
-cdef Py_ssize_t INDEX_FROM = _INDEX_FROM
-cdef int LEVELS_MAX = _LEVELS_MAX
+cdef object NAME = None
+cdef list STRUCTURE = None
+cdef object COPIES = None
+cdef Py_ssize_t INDEX_FROM = 0
+cdef int LEVELS_MAX = 0
+cdef object translate = None
+cdef object too_complex = None
 cdef object find_domain = None
+
+
+def share(name, structure, copies, Py_ssize_t index_from, int levels_max, translation, error):
+    """Take over what trees of both forms have in common."""
+    global NAME, STRUCTURE, COPIES, INDEX_FROM, LEVELS_MAX, translate, too_complex
+    NAME, STRUCTURE, COPIES, INDEX_FROM, LEVELS_MAX = name, structure, copies, index_from, levels_max
+    translate, too_complex = translation, error
 
 
 cdef extern from "Python.h":
@@ -65,10 +67,10 @@ cdef inline object value_of(Element element):
 cdef class Element:
     """One place in the tree."""
 
-    def __init__(self, key, value=None, kind=NAME):
+    def __init__(self, key, value=None, kind=None):
         self.key = key
         self.held = value
-        self.kind = kind
+        self.kind = NAME if kind is None else kind
 
     @property
     def value(self):
@@ -137,7 +139,7 @@ cdef class Element:
                     folder.touched[self] = None
             above = above.parent
         if levels < 0:
-            raise MessageTooComplex("tree", self.name, 0, f"it lies deeper than {LEVELS_MAX} levels")
+            raise too_complex("tree", self.name, 0, f"it lies deeper than {LEVELS_MAX} levels")
         # Without a folder above nothing is notified, and there may be one later. And beside what is new a value
         # counts as much as an element: an element that is not notified is written as it came.
         if above is not None or (structure and folder is not None):
@@ -219,10 +221,11 @@ cdef class Element:
             element = element.first(key)
         return None if element is None else value_of(element)
 
-    cpdef Element new_child(self, key, kind=NAME):
+    cpdef Element new_child(self, key, kind=None):
         """A child of the right class, not yet attached."""
         cdef Element child = new_element(key, None)
-        child.kind = kind
+        if kind is not None:
+            child.kind = kind
         return child
 
     cpdef Element append(self, Element child):
@@ -241,7 +244,7 @@ cdef class Element:
             self.mark(True)
         return child
 
-    def add(self, key, value=None, kind=NAME):
+    def add(self, key, value=None, kind=None):
         """A new last child."""
         cdef Element child = self.new_child(key, kind)
         child.value = value
@@ -576,7 +579,7 @@ cdef class Root(Element):
                     return False
         return True
 
-    cpdef Element new_child(self, key, kind=NAME):
+    cpdef Element new_child(self, key, kind=None):
         global find_domain
         if find_domain is None:
             from entrepot.models.domains import find_domain

@@ -204,11 +204,12 @@ def new_row():
     return row
 
 
-def add_value(Element row not None, key, value, kind=NAME):
+def add_value(Element row not None, key, value, kind=None):
     cdef Element child
     if value is not None:
         child = new_element(key, value)
-        child.kind = kind
+        if kind is not None:
+            child.kind = kind
         child.parent = row
         row._children.append(child)
 

@@ -409,6 +409,11 @@ cdef class ReadAhead:
         """Whether a message is here."""
         return len(self.came) > 0
 
+    @property
+    def count(self):
+        """How many messages are here."""
+        return len(self.came)
+
     def arrive(self, messages):
         self.came.extend(messages)
         if self.wake is not None:

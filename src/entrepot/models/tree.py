@@ -550,6 +550,7 @@ class Root(Element):
 
 
 if not TYPE_CHECKING and (_element := compiled("element")) is not None:
+    _element.share(NAME, STRUCTURE, COPIES, INDEX_FROM, LEVELS_MAX, translate, MessageTooComplex)
     Element, Folder, Root, copy_all = _element.Element, _element.Folder, _element.Root, _element.copy_all
 
 

@@ -81,7 +81,7 @@ class Reader:
     @property
     def ready(self) -> int:
         """How many messages have come ahead and wait here."""
-        return len(self._ahead.arrived) if self._ahead is not None else 0
+        return self._ahead.count if self._ahead is not None else 0
 
     async def _get(self, unit: RemoteUnit, limit: int, wait_s: float) -> list[Message]:
         deadline = time.monotonic() + wait_s
@@ -109,7 +109,7 @@ class Reader:
                 return []
             else:
                 await self._calls.line.arrived(ahead, deadline)
-                if not ahead.arrived and ahead.error is None:
+                if not ahead.has_some and ahead.error is None:
                     await self._calls.hear_all()
                 asked = time.monotonic() >= deadline
         await self._stop()  # closed by another, maybe while it was opened again

@@ -82,7 +82,7 @@ class Reader:
     @property
     def ready(self) -> int:
         """How many messages have come ahead and wait here."""
-        return len(self._ahead.arrived) if self._ahead is not None else 0
+        return self._ahead.count if self._ahead is not None else 0
 
     def _get(self, unit: RemoteUnit, limit: int, wait_s: float) -> list[Message]:
         deadline = time.monotonic() + wait_s
@@ -110,7 +110,7 @@ class Reader:
                 return []
             else:
                 self._calls.line.arrived(ahead, deadline)
-                if not ahead.arrived and ahead.error is None:
+                if not ahead.has_some and ahead.error is None:
                     self._calls.hear_all()
                 asked = time.monotonic() >= deadline
         self._stop()  # closed by another, maybe while it was opened again
