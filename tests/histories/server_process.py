@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from entrepot import disk
 from entrepot.cli.main import main
 from entrepot.clock import SystemClock
 from entrepot.engine.queue_manager import QueueManager
@@ -22,6 +23,7 @@ def plant(bug: str) -> None:
     """Make a mistake that the checkers must notice."""
     if bug == "nothing is forced":
         os.fdatasync = os.fsync = lambda _: None  # type: ignore[assignment]
+        disk._FORCED = 0  # no write forces by itself
     elif bug == "gets are not logged":
         sound = QueueManager.records
 

@@ -30,6 +30,7 @@ class MemoryFile:
 
     def write_blocks(self, offset: int, blocks: memoryview) -> None:
         self.write(offset, [blocks])
+        self.force()
 
     def read(self, offset: int, size: int) -> bytes:
         with self._lock:

@@ -42,6 +42,7 @@ DOORS = (
     "tds.mnemonics",
     "tree",
     "tree_json",
+    "tree_state",
     "value_text",
     "values",
 )

@@ -427,6 +427,35 @@ async def an_empty_unit_ends_either_way(s: Stage) -> Any:
 
 
 @scenario
+async def the_next_unit_begins_while_a_commit_is_on_its_way(s: Stage) -> Any:
+    queue = await s.define()
+    await s.fill(queue, 4)
+    reader = s.c.reader(queue)
+    first, second = s.c.unit_of_work(), s.c.unit_of_work()
+    found = [message.body for message in await reader.get_many(first, 2)]
+    await first.put(queue, b"of the first")
+    await first.begin_commit()
+    found += [message.body for message in await reader.get_many(second, 2)]
+    found.append(0 <= reader.ready <= 1)  # how far the server is ahead is its own matter
+    await second.back_out()
+    await first.finish_commit()
+    await reader.close()
+    return found, first.state, second.state, sorted(await s.bodies(queue))
+
+
+@scenario
+async def a_commit_on_its_way_is_asked_for_once(s: Stage) -> Any:
+    queue = await s.define()
+    unit = s.c.unit_of_work()
+    await unit.put(queue, b"x")
+    await unit.begin_commit()
+    refused = await outcome(unit.put(queue, b"late"))
+    await unit.finish_commit()
+    await unit.finish_commit()
+    return refused, await outcome(unit.begin_commit()), unit.state, await s.bodies(queue)
+
+
+@scenario
 async def two_units_never_have_the_same_message(s: Stage) -> Any:
     queue = await s.define()
     await s.fill(queue, 3)

@@ -228,7 +228,7 @@ def test_a_job_whose_tasks_are_deaf_to_an_order_from_elsewhere_is_cancelled(
         thread = _watched(live, monkeypatch)
         stage.connection.instruct(live._deployment.claim_prefix, STOP)
         thread.join(60)
-        assert len(context.cancelled) == 1
+        assert len(set(context.cancelled)) == 1
         with pytest.raises(Fenced):
             instance.claims(claim)
     assert live.wait(60)
@@ -242,7 +242,8 @@ def test_a_job_whose_tasks_do_not_see_that_another_run_has_fenced_them_is_cancel
     thread = _watched(live, monkeypatch)
     stage.connection.retire(live._deployment.claim_name(0), (live._deployment.run + 1) * ATTEMPTS_MAX)
     thread.join(60)
-    assert len(context.cancelled) == 1
+    # The flow's own watch may have seen it as well.
+    assert len(set(context.cancelled)) == 1
     assert not live._stopping.is_set(), "it is told that another run has taken over"
 
 
