@@ -35,6 +35,7 @@ from entrepot.compiled.element cimport (
 
 import os
 import re
+from sys import intern
 
 from entrepot.limits import BODY_BYTES_MAX as _BODY_BYTES_MAX
 from entrepot.models import element_types as kinds
@@ -144,7 +145,7 @@ cdef int32_t number_of(Tape tape, const char* text, int32_t length) except -2:
             if len(names) >= NAMES_MAX or length > NAME_MAX:
                 break
             name = PyUnicode_DecodeUTF8(text, length, NULL)
-            name = sys_intern(name)
+            name = intern(name)
             entry.text = PyUnicode_AsUTF8AndSize(name, NULL)
             entry.length = length
             entry.hash = hashed
@@ -165,9 +166,6 @@ cdef int32_t number_of(Tape tape, const char* text, int32_t length) except -2:
         tape.own_names.append(name)
         tape.own_numbers[name] = number
     return number
-
-
-from sys import intern as sys_intern
 
 
 @cython.final
@@ -926,7 +924,6 @@ cdef class Writer:
         cdef list children
         cdef bint opened = False
         cdef Py_ssize_t attributes = 0
-        cdef list written
         if type(element) is TapeElement:
             read = <TapeElement>element
             node = &read.tape.nodes[read.node]
@@ -948,8 +945,6 @@ cdef class Writer:
             if self.is_attribute(child.kind):
                 # Each name once.
                 if attributes:
-                    if attributes == 1:
-                        written = []
                     for before in children:
                         if before is child:
                             break
