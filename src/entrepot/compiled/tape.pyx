@@ -345,7 +345,9 @@ cdef Tape scan(bytes body, int32_t pos, bint compact):
             if signs & WRONG_SIGN:
                 return None
             if p[lt + 1] == 47 and not here.folder:
-                # All that a field has: its value.
+                # All that a field has: its value. While lxml drops white space, it may lose some before a carriage return.
+                if compact and signs & SPECIAL_SIGN and memchr(p + pos, 13, lt - pos) != NULL:
+                    return None
                 here.text = pos
                 here.text_end = lt
                 if signs & SPECIAL_SIGN and not look_closely(p, pos, lt, here):

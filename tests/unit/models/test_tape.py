@@ -49,6 +49,8 @@ def test_plain_documents_are_taped_and_others_are_left_to_lxml() -> None:
         b"<a><![CDATA[x]]></a>",
         b"<a><!-- c --></a>",
         b"<a>x<b/></a>",
+        b"<a>\t\r</a>",
+        b"<a>\n\rb</a>",
         '<?xml version="1.0" encoding="ISO-8859-1"?><a>é</a>'.encode("latin-1"),
     ):
         assert not is_taped(body), body
