@@ -156,9 +156,10 @@ cpdef take(Element element, Element source):
     if source is element or element is None or source is None:
         return fields.take(element, source)
     if is_field(element) and type(source) is not Folder and element.key and source.is_leaf():
-        element.held = value_of(source)
+        value = value_of(source)
         if not element.is_leaf():
             element.clear()
+        element.held = value
         element.mark(True)
         return None
     return fields.take(element, source)

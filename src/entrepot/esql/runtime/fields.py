@@ -287,10 +287,7 @@ def take(element: Element, source: Element) -> None:
         element.replace_content(source)
         return
     if type(element) is Element and element.key and source.is_leaf():
-        element.value = source.value
-        if not element.is_leaf():
-            element.clear()
-        element.changed(structure=True)
+        _take_value(element, source.value)
         return
     parent = element.parent
     if type(source) is Folder and parent is not None and type(parent) is Root:
@@ -304,12 +301,17 @@ def take(element: Element, source: Element) -> None:
         element.rename(source.key)
         element.kind = source.kind
     if source.is_leaf():
-        element.value = source.value
-        if not element.is_leaf():
-            element.clear()
-        element.changed(structure=True)
+        _take_value(element, source.value)
         return
     element.replace_content(source)
+
+
+def _take_value(element: Element, value: Any) -> None:
+    # In this order: what has a value has no children, as far as lxml's elements know before they are made.
+    if not element.is_leaf():
+        element.clear()
+    element.value = value
+    element.changed(structure=True)
 
 
 def put_field(parent: Element, key: str, source: Element) -> None:
